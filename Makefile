@@ -1,0 +1,66 @@
+# Every target sets up .venv by itself on first use.   make PYTHON=python3.12 demo
+PYTHON ?= python3
+WORKERS ?= 2
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-full oracle bench lint docs clean
+
+help:
+	@echo "make demo       the tutorial line by line, then a network that learns to read digits"
+	@echo "make test       the tests, without the slow suites"
+	@echo "make test-full  all tests"
+	@echo "make oracle     only the comparisons with jax and flax, slow ones included"
+	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
+	@echo "make lint       ruff and mypy"
+	@echo "make docs       write the generated parts of docs/ again"
+	@echo "make clean      remove .venv, builds and caches"
+
+demo: $(VENV)/.has-examples
+	$(RUN) examples/tutorial.py
+	$(RUN) examples/digits.py
+
+test: $(VENV)/.has-test
+	$(RUN) -m pytest -q -n $(WORKERS) -m "not full" $(ARGS)
+
+test-full: $(VENV)/.has-test
+	$(RUN) -m pytest -q -n $(WORKERS) $(ARGS)
+
+oracle: $(VENV)/.has-test
+	$(RUN) -m pytest -q -n $(WORKERS) tests/differential $(ARGS)
+
+bench: $(VENV)/.has-bench
+	$(RUN) -m benchmarks $(ARGS)
+
+lint: $(VENV)/.has-lint
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+docs: $(VENV)/.has-bench
+	$(RUN) -m kiln coverage --markdown > $(VENV)/primitives.md
+	mv $(VENV)/primitives.md docs/primitives.md
+	$(RUN) -m benchmarks.report docs/performance.md
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp per set of extras; a change of pyproject.toml installs again. Tests run the examples too.
+$(VENV)/.has-test: EXTRAS := test,examples
+$(VENV)/.has-examples: EXTRAS := examples
+$(VENV)/.has-bench: EXTRAS := bench
+$(VENV)/.has-lint: EXTRAS := lint
+$(VENV)/.has-%: pyproject.toml | $(RUN)
+	@echo "installing kiln[$(EXTRAS)] into $(VENV)"
+	@$(PIP) install --editable ".[$(EXTRAS)]"
+	@touch $@
+
+$(RUN):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kiln needs Python 3.11 or newer: make PYTHON=/path/to/it")'
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@$(PIP) install --upgrade pip

@@ -1,0 +1,1 @@
+"""Times kiln beside JAX: `python -m benchmarks`."""

@@ -1,0 +1,80 @@
+"""What a call of an already compiled function costs, by the kind of arguments.
+
+The work itself is a few additions, so the time is the way in and out. Calls follow each other
+without waiting; the last result of a sample is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from benchmarks.harness import Case, Library, Sampler, repeated
+
+MANY = 100
+LEAVES = 21
+
+
+def one_array(lib: Library) -> Callable[[], Any]:
+    """Return the call `x + 1` on one small array."""
+    f = lib.root.jit(lambda x: x + 1)
+    x = lib.np.arange(8.0)
+    return lambda: f(x)
+
+
+def many_arrays(lib: Library) -> Callable[[], Any]:
+    """Return a call with 100 arrays in and out."""
+    f = lib.root.jit(lambda *xs: [x + 1 for x in xs])
+    xs = [lib.np.arange(8.0) + i for i in range(MANY)]
+    return lambda: f(*xs)
+
+
+def dictionary(lib: Library) -> Callable[[], Any]:
+    """Return a call with a nested dictionary of 21 leaves, as parameters of a model are."""
+
+    def bump(tree: Any) -> Any:
+        return {k: bump(v) if isinstance(v, dict) else v + 1 for k, v in tree.items()}
+
+    f = lib.root.jit(bump)
+    layers = LEAVES // 3
+    tree = {
+        f"layer_{i}": {name: lib.np.arange(8.0) + i for name in ("bias", "kernel", "scale")}
+        for i in range(layers)
+    }
+    return lambda: f(tree)
+
+
+def python_scalar(lib: Library) -> Callable[[], Any]:
+    """Return a call with a Python float."""
+    f = lib.root.jit(lambda x: x + 1)
+    return lambda: f(2.5)
+
+
+def numpy_leaf(lib: Library) -> Callable[[], Any]:
+    """Return a call with a NumPy array."""
+    f = lib.root.jit(lambda x: x + 1)
+    x = numpy.arange(8, dtype=numpy.float32)
+    return lambda: f(x)
+
+
+CALLS = {
+    "1 small array, x + 1": one_array,
+    f"{MANY} arrays in and out": many_arrays,
+    f"dict of {LEAVES} leaves": dictionary,
+    "Python scalar": python_scalar,
+    "NumPy array": numpy_leaf,
+}
+
+
+def _sampler(lib: Library, make: Callable[[Library], Callable[[], Any]]) -> Sampler:
+    call = make(lib)
+    lib.root.block_until_ready(call())
+    return repeated(call, lib.root.block_until_ready)
+
+
+def cases(libraries: Sequence[Library]) -> Iterator[Case]:
+    """Yield the cases."""
+    for name, make in CALLS.items():
+        yield Case(name, {lib.name: _sampler(lib, make) for lib in libraries}, rounds=30)

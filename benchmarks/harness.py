@@ -1,0 +1,140 @@
+"""Times the same work in several libraries side by side, in one process.
+
+A `Case` has one sampler per column; a sampler does the work once or often and returns seconds per
+piece of work. Columns take turns within every round and change places from round to round, so a
+slow spell of the machine meets all of them. What counts is the median and the minimum over rounds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import importlib
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Sampler = Callable[[], float]
+
+SHORTEST_SAMPLE_S = 0.005
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """A library under test: `root.jit`, `np.sin`. All columns run the same program text."""
+
+    name: str
+    module: str
+    root: Any
+    np: Any
+
+
+def load(name: str) -> Library:
+    """Import a library and its NumPy-like namespace; `again=jax` is jax in a column `again`."""
+    label, _, module = name.rpartition("=")
+    root, np = importlib.import_module(module), importlib.import_module(f"{module}.numpy")
+    return Library(label or module, module, root, np)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One line of a table: what is timed, and how, in each column."""
+
+    name: str
+    samplers: Mapping[str, Sampler]
+    rounds: int = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Seconds per piece of work, over the rounds."""
+
+    median_s: float
+    min_s: float
+    samples: int
+
+    @classmethod
+    def of(cls, samples_s: list[float]) -> Timing:
+        """Summarise samples."""
+        return cls(statistics.median(samples_s), min(samples_s), len(samples_s))
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A measured case."""
+
+    name: str
+    columns: Mapping[str, Timing]
+
+    def ratio(self, first: str, second: str) -> float | None:
+        """Return how many times longer `first` takes than `second`, by medians."""
+        if first not in self.columns or second not in self.columns:
+            return None
+        return self.columns[first].median_s / self.columns[second].median_s
+
+
+def measure(case: Case, at_most: int | None = None) -> Row:
+    """Run the rounds of a case, or `at_most` so many."""
+    rounds = min(case.rounds, at_most or case.rounds)
+    names = list(case.samplers)
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    for name in names:
+        case.samplers[name]()  # Warms caches and calibrates; not counted.
+    for number in range(rounds):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            with _no_collection():
+                samples[name].append(case.samplers[name]())
+    return Row(case.name, {name: Timing.of(times) for name, times in samples.items()})
+
+
+class _no_collection:
+    """Keep the garbage collector out of a sample; collect before it instead."""
+
+    def __enter__(self) -> None:
+        gc.collect()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        gc.enable()
+
+
+def repeated(call: Callable[[], Any], finish: Callable[[Any], Any]) -> Sampler:
+    """Return a sampler of `call`, repeated until the clock is fine enough.
+
+    `finish` waits for the last result, inside the sample.
+    """
+    state = {"number": 1}
+
+    def run(number: int) -> float:
+        result = None
+        start = time.perf_counter()
+        for _ in range(number):
+            result = call()
+        finish(result)
+        return time.perf_counter() - start
+
+    def sample() -> float:
+        elapsed = run(state["number"])
+        while elapsed < SHORTEST_SAMPLE_S / 2 and state["number"] < 1 << 20:
+            state["number"] = max(
+                state["number"] * 2,
+                int(state["number"] * SHORTEST_SAMPLE_S / max(elapsed, 1e-7)),
+            )
+            elapsed = run(state["number"])
+        return elapsed / state["number"]
+
+    return sample
+
+
+def once(prepare: Callable[[], Any], work: Callable[[Any], Any]) -> Sampler:
+    """Return a sampler that does `work` a single time on something freshly prepared."""
+
+    def sample() -> float:
+        subject = prepare()
+        start = time.perf_counter()
+        work(subject)
+        return time.perf_counter() - start
+
+    return sample

@@ -1,0 +1,47 @@
+"""kiln: a just-in-time compiler for NumPy-style Python."""
+
+from kiln import core, dtypes, errors, stages, tree_util
+from kiln import numpy as numpy
+from kiln.api.arrays import (
+    block_until_ready,
+    default_backend,
+    device_count,
+    device_get,
+    device_put,
+    devices,
+    local_device_count,
+    local_devices,
+    process_count,
+    process_index,
+)
+from kiln.api.autodiff import (
+    grad,
+    hessian,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linear_transpose,
+    linearize,
+    value_and_grad,
+    vjp,
+)
+from kiln.api.contexts import (
+    debug_infs,
+    debug_nans,
+    default_matmul_precision,
+    enable_x64,
+    log_compiles,
+    numpy_dtype_promotion,
+    numpy_rank_promotion,
+    threefry_partitionable,
+)
+from kiln.api.jit import disable_jit, jit
+from kiln.api.make_jaxpr import eval_shape, make_jaxpr
+from kiln.api.vmap import vmap
+from kiln.base.config import config
+from kiln.core.array import Array
+from kiln.jit.cache import clear_caches
+from kiln.jit.stages import ShapeDtypeStruct
+
+__version__ = "0.1.0"

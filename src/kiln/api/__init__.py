@@ -1,0 +1,1 @@
+"""The transformations people call: pytrees and argument numbers in, programs out."""

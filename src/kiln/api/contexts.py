@@ -1,0 +1,46 @@
+"""Contexts that change options on this thread."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from kiln.base.config import override
+
+
+def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
+    """Make 64-bit types available, or not, until the context ends."""
+    return override(enable_x64=bool(new_val))
+
+
+def default_matmul_precision(new_val: str | None) -> AbstractContextManager[None]:
+    """Set the precision of matrix products until the context ends."""
+    return override(default_matmul_precision=new_val)
+
+
+def threefry_partitionable(new_val: bool = True) -> AbstractContextManager[None]:
+    """Choose the layout of random counters until the context ends."""
+    return override(threefry_partitionable=bool(new_val))
+
+
+def numpy_dtype_promotion(new_val: str) -> AbstractContextManager[None]:
+    """Set "standard" or "strict" dtype promotion until the context ends."""
+    return override(numpy_dtype_promotion=new_val)
+
+
+def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
+    """Set "allow", "warn" or "raise" for operands of different ranks until the context ends."""
+    return override(numpy_rank_promotion=new_val)
+
+
+def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
+    """Raise FloatingPointError at the first nan until the context ends."""
+    return override(debug_nans=bool(new_val))
+
+
+@contextlib.contextmanager
+def log_compiles(new_val: bool = True) -> Iterator[None]:
+    """Log each compilation, with the function's name, until the context ends."""
+    with override(log_compiles=bool(new_val)):
+        yield

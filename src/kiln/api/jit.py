@@ -1,0 +1,192 @@
+"""`jit`: read the user's options, return the jitted callable."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ParamSpec, TypeVar, overload
+
+from kiln.base.config import override
+from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.source import api_boundary, name_of
+from kiln.jit.call import JitFunction
+from kiln.jit.signature import choose, signature_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Numbers = int | Sequence[int] | None
+Names = str | Sequence[str] | None
+
+
+class UnspecifiedValue:
+    """The default of options whose None means something."""
+
+    def __repr__(self) -> str:
+        return "UnspecifiedValue"
+
+
+UNSPECIFIED = UnspecifiedValue()
+
+
+@overload
+def jit(
+    fun: Callable[P, R],
+    /,
+    *,
+    in_shardings: Any = ...,
+    out_shardings: Any = ...,
+    static_argnums: Numbers = ...,
+    static_argnames: Names = ...,
+    donate_argnums: Numbers = ...,
+    donate_argnames: Names = ...,
+    keep_unused: bool = ...,
+    device: Any = ...,
+    backend: str | None = ...,
+    inline: bool = ...,
+    abstracted_axes: Any = ...,
+    compiler_options: dict[str, Any] | None = ...,
+    max_traces: int | None = ...,
+    threads: int | None = ...,
+    check: str | None = ...,
+) -> Callable[P, R]: ...
+
+
+@overload
+def jit(
+    *,
+    in_shardings: Any = ...,
+    out_shardings: Any = ...,
+    static_argnums: Numbers = ...,
+    static_argnames: Names = ...,
+    donate_argnums: Numbers = ...,
+    donate_argnames: Names = ...,
+    keep_unused: bool = ...,
+    device: Any = ...,
+    backend: str | None = ...,
+    inline: bool = ...,
+    abstracted_axes: Any = ...,
+    compiler_options: dict[str, Any] | None = ...,
+    max_traces: int | None = ...,
+    threads: int | None = ...,
+    check: str | None = ...,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def jit(
+    fun: Any = UNSPECIFIED,
+    /,
+    *,
+    in_shardings: Any = UNSPECIFIED,
+    out_shardings: Any = UNSPECIFIED,
+    static_argnums: Numbers = None,
+    static_argnames: Names = None,
+    donate_argnums: Numbers = None,
+    donate_argnames: Names = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    abstracted_axes: Any = None,
+    compiler_options: dict[str, Any] | None = None,
+    max_traces: int | None = None,
+    threads: int | None = None,
+    check: str | None = None,
+) -> Any:
+    """Compile a function just in time.
+
+    The function is traced once per signature of its arguments: structure, shapes, dtypes, weak
+    types, and the values of static arguments. Without `fun`, return a decorator.
+
+    Raises: TypeError if `fun` is not callable, is a generator function, or cannot be weakly
+        referenced; ValueError for numbers and names it has no parameter for;
+        UnavailableOptionError for options this version does not offer yet.
+    Source: the documentation of `jax.jit`.
+    """
+    if fun is UNSPECIFIED:
+        return functools.partial(
+            jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            device=device,
+            backend=backend,
+            inline=inline,
+            abstracted_axes=abstracted_axes,
+            compiler_options=compiler_options,
+            max_traces=max_traces,
+            threads=threads,
+            check=check,
+        )
+    _require_available(
+        fun,
+        {
+            "in_shardings": in_shardings is not UNSPECIFIED and in_shardings is not None,
+            "out_shardings": out_shardings is not UNSPECIFIED and out_shardings is not None,
+            "donate_argnums": donate_argnums not in (None, (), []),
+            "donate_argnames": donate_argnames not in (None, (), [], ""),
+            "device": device is not None,
+            "backend": backend is not None and backend != "cpu",
+            "abstracted_axes": abstracted_axes is not None,
+            "compiler_options": bool(compiler_options),
+            "max_traces": max_traces is not None,
+            "threads": threads is not None,
+            "check": check is not None,
+        },
+    )
+    return wrap(fun, static_argnums, static_argnames, keep_unused=keep_unused, inline=inline)
+
+
+def _require_available(fun: Any, given: dict[str, bool]) -> None:
+    for name, is_given in given.items():
+        if is_given:
+            raise UnavailableOptionError(
+                three_lines(
+                    f"jit({getattr(fun, '__name__', fun)!s}, {name}=...)",
+                    f"this version of kiln does not offer {name} yet",
+                    f"leave {name} out",
+                )
+            )
+
+
+@api_boundary
+def wrap(
+    fun: Any,
+    static_argnums: Any = None,
+    static_argnames: Any = None,
+    *,
+    keep_unused: bool = False,
+    inline: bool = False,
+    static_result: bool = False,
+) -> JitFunction:
+    """Return the jitted form of a function; `static_result` is for kiln's own callers."""
+    if not callable(fun):
+        raise TypeError(
+            three_lines(
+                f"jit({fun!r})", f"Expected a callable value, got {fun!r}", "pass a function to jit"
+            )
+        )
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(
+            three_lines(
+                f"jit({name_of(fun)})",
+                "Expected a function, got a generator function: generators are not supported",
+                "return a list or an array instead of yielding",
+            )
+        )
+    static = choose(fun, signature_of(fun), static_argnums, static_argnames, "static")
+    return JitFunction(
+        fun, static, keep_unused=keep_unused, inline=inline, static_result=static_result
+    )
+
+
+@contextlib.contextmanager
+def disable_jit(disable: bool = True) -> Iterator[None]:
+    """Run jitted functions as plain Python until the context ends."""
+    with override(jit=not disable):
+        yield

@@ -1,0 +1,53 @@
+"""Show what a function is traced to, or what it would return."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from kiln.api.jit import wrap
+from kiln.base.source import api_boundary
+from kiln.ir.jaxpr import ClosedJaxpr
+from kiln.jit.call import JitFunction
+from kiln.jit.stages import Traced
+
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: Any = (),
+    *,
+    return_shape: bool = False,
+    abstracted_axes: Any = None,
+) -> Callable[..., Any]:
+    """Return a function that returns the jaxpr of `fun` for the types of its arguments.
+
+    With `return_shape` the result is a pair: the jaxpr, and the types of the results.
+    """
+    if abstracted_axes is not None:
+        raise NotImplementedError("make_jaxpr: abstracted_axes is not offered yet")
+    jitted = wrap(fun, static_argnums or None)
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def jaxpr_of(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:
+        traced: Traced = jitted.trace(*args, **kwargs)
+        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+
+    return jaxpr_of
+
+
+@api_boundary
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return the types of the results of `fun(*args, **kwargs)` without computing them."""
+    jitted = fun if isinstance(fun, JitFunction) else wrap(_holder(fun))
+    return jitted.eval_shape(*args, **kwargs)
+
+
+def _holder(fun: Callable[..., Any]) -> Callable[..., Any]:
+    # Bound methods and partials made on the spot would die before their weak reference is used.
+    @functools.wraps(fun, updated=())
+    def held(*args: Any, **kwargs: Any) -> Any:
+        return fun(*args, **kwargs)
+
+    return held

@@ -1,0 +1,201 @@
+"""`vmap`: map a function over an axis of its arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source, name_of
+from kiln.base.tree import (
+    broadcast_prefix,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+from kiln.core.trace import aval_of
+from kiln.jit.signature import parameter_name
+from kiln.jit.tracing import leaf_type
+from kiln.ops.shape import mapped_at
+from kiln.transforms.batching import MappedAxis, batch
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Hashable | None = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Callable[..., Any]:
+    """Map a function over axes of its arguments.
+
+    `in_axes` is an int, None, or a pytree prefix of the arguments; keyword arguments are mapped
+    over their first axis. `axis_name` makes collectives (psum, ...) available inside.
+
+    Raises: ValueError if mapped sizes differ, an axis is out of bounds, nothing is mapped, or an
+        output with out_axes None is mapped.
+    """
+    if not callable(fun):
+        raise TypeError(f"vmap: Expected a callable value, got {fun!r}")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or isinstance(in_axes, (int, tuple))):
+        raise TypeError(
+            three_lines(
+                f"vmap of {name_of(fun)} with in_axes={in_axes!r}",
+                "in_axes must be an int, None, or a tuple of entries corresponding to the "
+                f"positional arguments, but got {type(in_axes)}",
+                "write in_axes=(0, None, ...)",
+            )
+        )
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                three_lines(
+                    f"vmap of {name_of(fun)} at {current_source()}",
+                    "vmap in_axes must be an int, None, or a tuple of entries corresponding to "
+                    f"the positional arguments passed to the function, but got "
+                    f"{len(in_axes)=}, {len(args)=}",
+                    "give one entry per positional argument",
+                )
+            )
+        pairs, tree = tree_flatten_with_path((args, kwargs))
+        leaves = [x for _, x in pairs]
+        axes = _in_axes(fun, in_axes, args, kwargs)
+        size = _mapped_size(fun, pairs, axes, axis_size)
+        axes = [
+            None if a is None else a + len(aval_of(x).shape) if a < 0 else a
+            for x, a in zip(leaves, axes, strict=True)
+        ]
+        box: list[Any] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            given, named = tree_unflatten(tree, xs)
+            outs, out_tree = tree_flatten(fun(*given, **named))
+            box[:] = [out_tree]
+            return outs
+
+        outs, at = batch(flat, MappedAxis(size, axis_name), leaves, axes)
+        wanted = _out_axes(fun, out_axes, tree_unflatten(box[0], outs))
+        placed = [
+            _place(fun, x, a, want, size) for x, a, want in zip(outs, at, wanted, strict=True)
+        ]
+        return tree_unflatten(box[0], placed)
+
+    return mapped
+
+
+def _in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]:
+    try:
+        axes = broadcast_prefix(in_axes, args, is_leaf=lambda x: x is None)
+    except ValueError as error:
+        raise ValueError(
+            three_lines(
+                f"vmap of {name_of(fun)} with in_axes={in_axes!r} at {current_source()}",
+                f"vmap in_axes specification must be a tree prefix of the arguments: {error}",
+                "give one entry per argument, or a pytree of the argument's structure",
+            )
+        ) from None
+    for axis in axes:
+        if axis is not None and not isinstance(axis, int):
+            raise TypeError(
+                f"vmap of {name_of(fun)}: in_axes must hold ints and None, got {axis!r}"
+            )
+    return [*axes, *([0] * len(tree_flatten(kwargs)[0]))]
+
+
+def _mapped_size(
+    fun: Any, pairs: Sequence[Any], axes: Sequence[int | None], axis_size: int | None
+) -> Any:
+    sizes: dict[str, Any] = {}
+    for (path, x), axis in zip(pairs, axes, strict=True):
+        if leaf_type(x) is None:
+            raise TypeError(
+                three_lines(
+                    f"vmap of {name_of(fun)} at {current_source()}",
+                    f"the value of type {type(x)} at path {_name(fun, path)} is not a valid JAX "
+                    "type",
+                    "pass arrays and numbers; close over other values",
+                )
+            )
+        if axis is None:
+            continue
+        shape = aval_of(x).shape
+        if not -len(shape) <= axis < len(shape):
+            raise ValueError(
+                three_lines(
+                    f"vmap of {name_of(fun)} at {current_source()}",
+                    f"vmap was requested to map its argument {_name(fun, path)} along axis {axis}, "
+                    f"which implies that its rank should be at least {axis + 1}, but is only "
+                    f"{len(shape)} (its shape is {shape})",
+                    "use in_axes=None for arguments that are not mapped",
+                )
+            )
+        sizes[f"argument {_name(fun, path)} of type {aval_of(x)} along axis {axis}"] = shape[axis]
+    found = set(sizes.values()) | ({axis_size} if axis_size is not None else set())
+    if not found:
+        raise ValueError(
+            three_lines(
+                f"vmap of {name_of(fun)} at {current_source()}",
+                "vmap must have at least one non-None value in in_axes, or axis_size",
+                "map at least one argument",
+            )
+        )
+    if len(found) > 1:
+        listed = "; ".join(f"{what}: size {size}" for what, size in sizes.items())
+        raise ValueError(
+            three_lines(
+                f"vmap of {name_of(fun)} at {current_source()}",
+                f"vmap got inconsistent sizes for array axes to be mapped: {listed}"
+                + (f"; axis_size={axis_size}" if axis_size is not None else ""),
+                "pass arrays with equal sizes along the mapped axes",
+            )
+        )
+    return found.pop()
+
+
+def _name(fun: Any, path: Any) -> str:
+    root = parameter_name(fun, path[1].idx) if path[0].idx == 0 else str(path[1].key)
+    return root + keystr(path[2:])
+
+
+def _out_axes(fun: Any, out_axes: Any, result: Any) -> list[int | None]:
+    try:
+        return broadcast_prefix(out_axes, result, is_leaf=lambda x: x is None)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise ValueError(
+            three_lines(
+                f"vmap of {name_of(fun)} with out_axes={out_axes!r} at {current_source()}",
+                f"vmap out_axes specification must be a tree prefix of the result: {error}",
+                "give one entry per output",
+            )
+        ) from None
+
+
+def _place(fun: Any, x: Any, at: int | None, want: int | None, size: Any) -> Any:
+    if want is None:
+        if at is not None:
+            raise ValueError(
+                three_lines(
+                    f"vmap of {name_of(fun)} at {current_source()}",
+                    "vmap has mapped output but out_axes is None",
+                    "give the output an out_axes, or reduce over the mapped axis by name",
+                )
+            )
+        return x
+    ndim = len(aval_of(x).shape) + (at is None)
+    if not -ndim <= want < ndim:
+        raise ValueError(
+            three_lines(
+                f"vmap of {name_of(fun)} with out_axes={want} at {current_source()}",
+                f"axis {want} is out of bounds for an output with {ndim} axes",
+                f"use an axis from {-ndim} to {ndim - 1}",
+            )
+        )
+    return mapped_at(x, size, at, want + ndim if want < 0 else want)

@@ -1,0 +1,1 @@
+"""The floor: dtypes, pytrees, options, errors. Knows only Python and NumPy."""

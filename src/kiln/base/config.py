@@ -1,0 +1,169 @@
+"""Options: one frozen dataclass, read from the environment, changed globally or per thread.
+
+`options()` is what the rest of kiln reads. A field marked `in_key` changes generated programs, so
+it is part of every cache key. The environment variable of a field is `KILN_` + its name in capitals;
+the `jax_...` spellings of `config.update` map onto fields through `ALIASES`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def _option(default: Any, *, in_key: bool = False) -> Any:
+    return dataclasses.field(default=default, metadata={"in_key": in_key})
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """All options and their defaults."""
+
+    enable_x64: bool = _option(False, in_key=True)
+    default_matmul_precision: str | None = _option(None, in_key=True)
+    numpy_dtype_promotion: str = _option("standard", in_key=True)
+    numpy_rank_promotion: str = _option("allow", in_key=True)
+    threefry_partitionable: bool = _option(False, in_key=True)
+    default_prng_impl: str = _option("threefry2x32", in_key=True)
+    engine: str | None = _option(None, in_key=True)
+    debug_nans: bool = _option(False, in_key=True)
+    debug_infs: bool = _option(False, in_key=True)
+    jit: bool = _option(True)
+    check: bool = _option(False)
+    dump: str = _option("")
+    dump_only: str = _option("")
+    dump_dir: str = _option("")
+    explain: bool = _option(False)
+    log_compiles: bool = _option(False)
+    full_traceback: bool = _option(False)
+    num_cpu_devices: int = _option(1)
+
+    def key(self) -> tuple[Any, ...]:
+        """Return the values of the options that change programs."""
+        return self._key  # type: ignore[attr-defined, no-any-return]
+
+    def __post_init__(self) -> None:
+        key = tuple(getattr(self, name) for name in _IN_KEY) if _IN_KEY else ()
+        object.__setattr__(self, "_key", key)
+
+
+_IN_KEY: tuple[str, ...] = ()
+_IN_KEY = tuple(f.name for f in dataclasses.fields(Options) if f.metadata["in_key"])
+_TYPES: dict[str, type] = {f.name: type(f.default) for f in dataclasses.fields(Options)}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "jax_enable_x64": ("enable_x64", bool),
+    "jax_default_matmul_precision": ("default_matmul_precision", _same),
+    "jax_numpy_dtype_promotion": ("numpy_dtype_promotion", _same),
+    "jax_numpy_rank_promotion": ("numpy_rank_promotion", _same),
+    "jax_threefry_partitionable": ("threefry_partitionable", bool),
+    "jax_default_prng_impl": ("default_prng_impl", _same),
+    "jax_debug_nans": ("debug_nans", bool),
+    "jax_debug_infs": ("debug_infs", bool),
+    "jax_disable_jit": ("jit", lambda value: not value),
+    "jax_log_compiles": ("log_compiles", bool),
+    "jax_explain_cache_misses": ("explain", bool),
+    "jax_num_cpu_devices": ("num_cpu_devices", int),
+}
+
+
+def _parse(name: str, text: str) -> Any:
+    kind = _TYPES[name]
+    if kind is bool:
+        return text.strip().lower() in ("1", "true", "yes", "on")
+    if kind is int:
+        return int(text)
+    return text or None if kind is type(None) else text
+
+
+def _from_environment() -> Options:
+    found = {}
+    for name in _TYPES:
+        text = os.environ.get("KILN_" + name.upper())
+        if text is not None:
+            found[name] = _parse(name, text)
+    return Options(**found)
+
+
+def _resolve(name: str, value: Any) -> tuple[str, Any]:
+    if name in ALIASES:
+        field, convert = ALIASES[name]
+        return field, convert(value)
+    if name in _TYPES:
+        return name, value
+    raise AttributeError(
+        f"config.update({name!r}, ...)\nthere is no option of that name\n"
+        f"use one of: {', '.join(sorted([*_TYPES, *ALIASES]))}"
+    )
+
+
+class _ThreadState(threading.local):
+    overrides: dict[str, Any] | None = None
+    base: Options | None = None
+    current: Options | None = None
+
+
+_base = _from_environment()
+_state = _ThreadState()
+
+
+def options() -> Options:
+    """Return the options in force on this thread."""
+    state = _state
+    if state.overrides is None:
+        return _base
+    if state.base is not _base or state.current is None:
+        state.base = _base
+        state.current = dataclasses.replace(_base, **state.overrides)
+    return state.current
+
+
+@contextlib.contextmanager
+def override(**changes: Any) -> Iterator[None]:
+    """Change options on this thread until the context ends."""
+    previous = _state.overrides
+    _state.overrides = {**(previous or {}), **changes}
+    _state.current = None
+    try:
+        yield
+    finally:
+        _state.overrides = previous
+        _state.current = None
+
+
+class Config:
+    """The public `kiln.config`: read options as attributes, change them with `update`."""
+
+    def update(self, name: str, value: Any) -> None:
+        """Set an option for every thread.
+
+        Raises: AttributeError for an unknown name.
+        """
+        global _base
+        field, value = _resolve(name, value)
+        _base = dataclasses.replace(_base, **{field: value})
+
+    def read(self, name: str) -> Any:
+        """Return the value in force on this thread."""
+        return getattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "jax_disable_jit":
+            return not options().jit
+        if name in ALIASES:
+            return getattr(options(), ALIASES[name][0])
+        if name in _TYPES:
+            return getattr(options(), name)
+        raise AttributeError(f"config has no option {name!r}")
+
+
+config = Config()

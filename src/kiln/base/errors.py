@@ -1,0 +1,72 @@
+"""The errors kiln raises: one class per user mistake, with the base classes users catch.
+
+Every message has three parts, built by `three_lines`: what was asked (names, shapes, the user's
+file:line), what is wrong, and what to type instead.
+"""
+
+from __future__ import annotations
+
+
+def three_lines(asked: str, wrong: str, remedy: str) -> str:
+    """Join the three parts of an error message."""
+    return f"{asked}\n{wrong}\n{remedy}"
+
+
+class JAXTypeError(TypeError):
+    """A value of the wrong kind met a transformation."""
+
+
+class JAXIndexError(IndexError):
+    """An index that a traced program cannot use."""
+
+
+class JaxRuntimeError(RuntimeError):
+    """A compiled program failed while it was compiled or run."""
+
+
+class ConcretizationTypeError(JAXTypeError):
+    """A traced value was used where its concrete value is needed."""
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """A traced value was used as a Python truth value."""
+
+
+class TracerArrayConversionError(JAXTypeError):
+    """A traced value was given to a NumPy function."""
+
+
+class TracerIntegerConversionError(JAXTypeError):
+    """A traced value was used as a Python index."""
+
+
+class UnexpectedTracerError(JAXTypeError):
+    """A tracer outlived the transformation that made it."""
+
+
+class NonConcreteBooleanIndexError(JAXIndexError):
+    """A traced boolean mask would give a result of unknown shape."""
+
+
+class MissingRule(NotImplementedError):
+    """A primitive was asked for a rule that its class does not define."""
+
+
+class UnsupportedPrimitive(NotImplementedError):
+    """An engine has no lowering for a primitive, and the primitive has no `expand`."""
+
+
+class CheckError(AssertionError):
+    """A program violates an invariant of the intermediate representation."""
+
+
+class TypePromotionError(TypeError, ValueError):
+    """Operands whose dtypes have no common dtype."""
+
+
+class InconclusiveSizeError(TypeError):
+    """A comparison of named sizes has no single answer."""
+
+
+class UnavailableOptionError(NotImplementedError):
+    """A documented option that this version does not offer yet."""

@@ -1,0 +1,116 @@
+"""Where in the user's program something happened, and tracebacks without our own frames."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from kiln.base.config import options
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Source:
+    """A point in the user's program, kept as a code object and an offset until somebody asks."""
+
+    __slots__ = ("code", "offset")
+
+    def __init__(self, code: types.CodeType, offset: int) -> None:
+        self.code = code
+        self.offset = offset
+
+    @property
+    def file(self) -> str:
+        """The file's path."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line number."""
+        line = self.code.co_firstlineno
+        for start, end, number in self.code.co_lines():
+            if start <= self.offset < end and number is not None:
+                line = number
+        return line
+
+    @property
+    def function(self) -> str:
+        """The enclosing function's name."""
+        return self.code.co_name
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    __repr__ = __str__
+
+
+def is_internal(filename: str) -> bool:
+    """Tell whether a file belongs to kiln."""
+    return filename.startswith(_ROOT)
+
+
+def current_source() -> Source | None:
+    """Return the innermost frame outside kiln."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(_ROOT):
+            return Source(code, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+def definition_of(fun: Any) -> str:
+    """Return `NAME at FILE:LINE` of a callable, as far as it is known."""
+    while isinstance(fun, functools.partial):
+        fun = fun.func
+    inner = getattr(fun, "__wrapped__", fun)
+    code = getattr(inner, "__code__", None) or getattr(
+        getattr(type(inner), "__call__", None), "__code__", None
+    )
+    name = name_of(fun)
+    return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name
+
+
+def name_of(fun: Any) -> str:
+    """Return the name a program gets from its function."""
+    while isinstance(fun, functools.partial):
+        fun = fun.func
+    name = getattr(fun, "__name__", None) or type(fun).__name__
+    return str(name)
+
+
+def filtered(tb: types.TracebackType | None) -> types.TracebackType | None:
+    """Return the traceback without kiln's frames."""
+    kept = []
+    while tb is not None:
+        if not is_internal(tb.tb_frame.f_code.co_filename):
+            kept.append(tb)
+        tb = tb.tb_next
+    result: types.TracebackType | None = None
+    for entry in reversed(kept):
+        result = types.TracebackType(result, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return result
+
+
+def api_boundary(fun: Callable[P, R]) -> Callable[P, R]:
+    """Hide kiln's frames from exceptions that leave `fun`, unless KILN_FULL_TRACEBACK=1."""
+
+    @functools.wraps(fun)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return fun(*args, **kwargs)
+        except Exception as error:
+            if options().full_traceback:
+                raise
+            error.__traceback__ = filtered(error.__traceback__)
+            raise
+
+    return wrapper

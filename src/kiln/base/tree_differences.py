@@ -1,0 +1,108 @@
+"""Where and how the structures of two pytrees differ, as messages.
+
+A structure is a key of `tree.py`: None for a leaf, else `(class, metadata, keys of the children)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.tree_keys import KeyPath, keystr
+from kiln.base.tree_nodes import KINDS, flatten_one_level, is_namedtuple
+
+Key = Any
+
+
+def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> Iterator[str]:
+    """Say, place by place, why a structure is no prefix of the tree `full`, called `name`."""
+    if key is None:
+        return
+    kind, data, keys = key
+    at = f"pytree structure error at {name}{keystr(path)}"
+    if type(full) is not kind:
+        yield three_lines(
+            at,
+            f"the prefix has a {kind.__name__} with {_children_text(kind, data, keys)}, "
+            f"but the full tree has a different type, {type(full).__name__}",
+            f"use a {type(full).__name__} in the prefix, or one leaf for the whole subtree",
+        )
+        return
+    children, other = flatten_one_level(full) or ([], None)
+    if kind in (tuple, list) and len(keys) != len(children):
+        yield three_lines(
+            at,
+            f"different lengths of {kind.__name__}: the prefix has length {len(keys)}, "
+            f"the full tree has length {len(children)}",
+            f"give {len(children)} elements, or one leaf for the whole {kind.__name__}",
+        )
+        return
+    if data != other or len(keys) != len(children):
+        yield three_lines(at, *_data_errors(kind, data, other))
+        return
+    entries = KINDS[kind].with_entries(full)[0]
+    for entry, child_key, child in zip(entries, keys, children, strict=True):
+        yield from differences_from_prefix(child_key, child, (*path, entry), name)
+
+
+def _data_errors(kind: type, data: Any, other: Any) -> tuple[str, str]:
+    if kind is dict:
+        missing = [name for name in other if name not in data]
+        extra = [name for name in data if name not in other]
+        wrong = f"different keys of dict: the prefix has {list(data)}, the full tree {list(other)}"
+        found = [f"add {', '.join(map(repr, missing))}" if missing else ""]
+        found += [f"remove {', '.join(map(repr, extra))}" if extra else ""]
+        return wrong, " and ".join(filter(None, found)) + " in the prefix"
+    wrong = f"different metadata of {kind.__name__}: the prefix has {data}, the full tree {other}"
+    return wrong, "use equal metadata in both"
+
+
+def _children_text(kind: type, data: Any, keys: Sequence[Key]) -> str:
+    if kind is dict:
+        return f"keys {list(data)}"
+    return "1 child" if len(keys) == 1 else f"{len(keys)} children"
+
+
+def differences(a: Key, b: Key, path: KeyPath) -> Iterator[tuple[KeyPath, str, str, str]]:
+    """Yield (key path, what a has there, what b has, in what way they differ)."""
+    if a == b:
+        return
+    if a is None or b is None or a[0] is not b[0]:
+        yield path, _describe(a), _describe(b), "their types differ"
+        return
+    kind, data, keys = a
+    _, other, other_keys = b
+    if kind is dict and data != other:
+        first, second = (
+            sorted(set(x) - set(y), key=repr) for x, y in ((data, other), (other, data))
+        )
+        only = [f"only the first has {first}" if first else ""]
+        only += [f"only the second has {second}" if second else ""]
+        yield (
+            path,
+            _describe(a),
+            _describe(b),
+            "their keys differ: " + ", ".join(filter(None, only)),
+        )
+    elif len(keys) != len(other_keys):
+        yield path, _describe(a), _describe(b), "their lengths differ"
+    elif data != other:
+        yield path, f"{kind.__name__}[{data}]", f"{kind.__name__}[{other}]", "their metadata differ"
+    else:
+        entries = KINDS[kind].entries_of(data, len(keys))
+        for entry, x, y in zip(entries, keys, other_keys, strict=True):
+            yield from differences(x, y, (*path, entry))
+
+
+def _describe(key: Key) -> str:
+    if key is None:
+        return "a leaf"
+    kind, data, keys = key
+    if kind is type(None):
+        return "None"
+    if kind is tuple or kind is list or is_namedtuple(kind):
+        return f"a {kind.__name__} of length {len(keys)}"
+    if kind is dict:
+        return f"a dict with keys {list(data)}"
+    return f"a {kind.__name__} with {len(keys)} children"

@@ -1,0 +1,344 @@
+"""Which classes are inner nodes of pytrees: the built-in ones, and those users register.
+
+A node kind says how a value comes apart into children and metadata, how it is put together again,
+and how its children are called in key paths. Everything else is a leaf.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from kiln.base.errors import three_lines
+from kiln.base.tree_keys import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+
+class NodeKind:
+    """How values of one class come apart and are put together."""
+
+    __slots__ = ("build", "entries", "flatten", "keyed", "registered")
+
+    def __init__(
+        self,
+        flatten: Callable[[Any], tuple[Iterable[Any], Any]],
+        build: Callable[[Any, Sequence[Any]], Any],
+        entries: Callable[[Any, int], Sequence[Any]] | None = None,
+        keyed: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
+        registered: bool = True,
+    ) -> None:
+        self.flatten = flatten  # value -> (children, metadata)
+        self.build = build  # (metadata, children) -> value
+        self.entries = entries  # (metadata, number of children) -> key entries
+        self.keyed = keyed  # value -> ((key entry, child) pairs, metadata)
+        self.registered = registered
+
+    def with_entries(self, value: Any) -> tuple[list[Any], list[Any], Any]:
+        """Return key entries, children and metadata of a value."""
+        if self.keyed is not None:
+            pairs, data = self.keyed(value)
+            entries, children = [], []
+            for entry, child in pairs:
+                entries.append(entry)
+                children.append(child)
+            return entries, children, data
+        kids, data = self.flatten(value)
+        children = list(kids)
+        return list(self.entries_of(data, len(children))), children, data
+
+    def entries_of(self, data: Any, count: int) -> Sequence[Any]:
+        """Return the key entries of a node known by its metadata."""
+        if self.entries is not None:
+            return self.entries(data, count)
+        return [FlattenedIndexKey(i) for i in range(count)]
+
+
+def sorted_keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:
+    """Return the keys of a dict in the order of its leaves."""
+    try:
+        return tuple(sorted(mapping))
+    except TypeError as error:
+        raise ValueError(
+            three_lines(
+                f"a dict with the keys {list(mapping)!r:.200} was used as a pytree",
+                f"its leaves are ordered by key, but the keys cannot be sorted ({error})",
+                "use keys of one type, or a collections.OrderedDict",
+            )
+        ) from None
+
+
+def _positions(data: Any, count: int) -> list[SequenceKey]:
+    return [SequenceKey(i) for i in range(count)]
+
+
+def _dict_flatten(value: dict[Any, Any]) -> tuple[list[Any], tuple[Any, ...]]:
+    keys = sorted_keys(value)
+    return [value[key] for key in keys], keys
+
+
+def _defaultdict_flatten(value: collections.defaultdict[Any, Any]) -> tuple[list[Any], Any]:
+    keys = sorted_keys(value)
+    return [value[key] for key in keys], (value.default_factory, keys)
+
+
+def _defaultdict_build(data: Any, children: Sequence[Any]) -> Any:
+    factory, keys = data
+    return collections.defaultdict(factory, zip(keys, children, strict=True))
+
+
+KINDS: dict[type, NodeKind] = {
+    tuple: NodeKind(lambda x: (x, None), lambda _, kids: tuple(kids), _positions),
+    list: NodeKind(lambda x: (x, None), lambda _, kids: list(kids), _positions),
+    type(None): NodeKind(lambda x: ((), None), lambda _, kids: None),
+    dict: NodeKind(
+        _dict_flatten,
+        lambda keys, kids: dict(zip(keys, kids, strict=True)),
+        lambda keys, count: [DictKey(key) for key in keys],
+    ),
+    collections.OrderedDict: NodeKind(
+        lambda x: (list(x.values()), tuple(x)),
+        lambda keys, kids: collections.OrderedDict(zip(keys, kids, strict=True)),
+        lambda keys, count: [DictKey(key) for key in keys],
+    ),
+    collections.defaultdict: NodeKind(
+        _defaultdict_flatten,
+        _defaultdict_build,
+        lambda data, count: [DictKey(key) for key in data[1]],
+    ),
+}
+"""Node kinds by exact class; namedtuple classes join when first seen."""
+
+LEAF_TYPES: set[type] = {bool, int, float, complex, str, bytes}
+"""Classes known to be leaves: flattening tests for them first. Only classes that live for ever."""
+
+_PERMANENT = ("builtins", "numpy", "kiln", "ml_dtypes")
+
+
+def kind_of_new(cls: type) -> NodeKind | None:
+    """Return the node kind of a class that is in no table yet; None for leaves."""
+    found = KINDS.get(cls)
+    if found is not None:
+        return found
+    if is_namedtuple(cls):
+        kind = NodeKind(
+            lambda x: (x, None),
+            lambda _, kids: cls(*kids),
+            lambda _, count: [GetAttrKey(name) for name in cls._fields],  # type: ignore[attr-defined]
+            registered=False,
+        )
+        return KINDS.setdefault(cls, kind)
+    if cls.__module__.partition(".")[0] in _PERMANENT:
+        LEAF_TYPES.add(cls)
+    return None
+
+
+def is_namedtuple(cls: type) -> bool:
+    """Tell whether a class was made by namedtuple or NamedTuple."""
+    return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+
+
+def flatten_one_level(tree: Any) -> tuple[list[Any], Any] | None:
+    """Return the children and the metadata of a node; None for a leaf."""
+    node = KINDS.get(type(tree)) or kind_of_new(type(tree))
+    if node is None:
+        return None
+    children, data = node.flatten(tree)
+    return list(children), data
+
+
+def _register(cls: type, kind: NodeKind) -> None:
+    known = KINDS.get(cls)
+    if known is not None and known.registered:
+        raise ValueError(
+            three_lines(
+                f"Duplicate custom PyTreeDef type registration for {cls}.",
+                "a class is a pytree node in one way only",
+                "remove one of the two registrations",
+            )
+        )
+    KINDS[cls] = kind
+    LEAF_TYPES.discard(cls)
+
+
+def register_pytree_node(
+    nodetype: type[T],
+    flatten_func: Callable[[T], tuple[Iterable[Any], Hashable]],
+    unflatten_func: Callable[[Any, Any], T],
+    flatten_with_keys_func: Callable[[T], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
+) -> None:
+    """Make a class a pytree node: `flatten_func(x) -> (children, metadata)` and back.
+
+    Raises: ValueError when the class is one already.
+    """
+    if not all([isinstance(nodetype, type), callable(flatten_func), callable(unflatten_func)]):
+        raise TypeError(
+            three_lines(
+                f"register_pytree_node({nodetype!r}, {flatten_func!r}, {unflatten_func!r})",
+                "a class and two functions are needed",
+                "give flatten_func(x) -> (children, metadata), unflatten_func(metadata, children)",
+            )
+        )
+    _register(
+        nodetype,
+        NodeKind(
+            flatten_func,
+            lambda data, kids: unflatten_func(data, tuple(kids)),
+            keyed=flatten_with_keys_func,
+        ),
+    )
+
+
+def register_pytree_with_keys(
+    nodetype: type[T],
+    flatten_with_keys: Callable[[T], tuple[Iterable[tuple[Any, Any]], Any]],
+    unflatten_func: Callable[[Any, Any], T],
+    flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
+) -> None:
+    """Make a class a pytree node whose children have names: ((key entry, child), ...), metadata."""
+
+    def flatten_without_keys(value: T) -> tuple[Iterable[Any], Any]:
+        pairs, data = flatten_with_keys(value)
+        return [child for _, child in pairs], data
+
+    register_pytree_node(
+        nodetype, flatten_func or flatten_without_keys, unflatten_func, flatten_with_keys
+    )
+
+
+def register_pytree_node_class(cls: C) -> C:
+    """Decorate a class that has `tree_flatten()` and a classmethod `tree_unflatten(data, kids)`."""
+    node: Any = cls
+    register_pytree_node(cls, lambda x: x.tree_flatten(), node.tree_unflatten)
+    return cls
+
+
+def register_pytree_with_keys_class(cls: C) -> C:
+    """Decorate a class that has `tree_flatten_with_keys(self)` and `tree_unflatten`."""
+    node: Any = cls
+    register_pytree_with_keys(
+        cls,
+        lambda x: x.tree_flatten_with_keys(),
+        node.tree_unflatten,
+        (lambda x: x.tree_flatten()) if hasattr(cls, "tree_flatten") else None,
+    )
+    return cls
+
+
+def register_dataclass(
+    nodetype: C,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None,
+    drop_fields: Sequence[str] = (),
+) -> C:
+    """Make a dataclass a pytree node: `data_fields` are children, `meta_fields` are metadata.
+
+    Without the two, the fields made by `static_field` are metadata and the others children.
+    Raises: ValueError when the fields named are not those of the dataclass's constructor.
+    """
+    if data_fields is None or meta_fields is None:
+        if (data_fields is None) != (meta_fields is None) or not dataclasses.is_dataclass(nodetype):
+            raise TypeError(
+                three_lines(
+                    f"register_dataclass({nodetype!r})",
+                    "data_fields and meta_fields are required"
+                    + (" together" if dataclasses.is_dataclass(nodetype) else " for this class"),
+                    "give both; only a dataclass can be registered without them",
+                )
+            )
+        fields = [f for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields]
+        data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
+        meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
+    data_names, meta_names = tuple(data_fields), tuple(meta_fields)
+    if dataclasses.is_dataclass(nodetype):
+        _check_fields(nodetype, {*data_names, *meta_names}, set(drop_fields))
+    make: Any = nodetype
+
+    def flatten(value: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return (
+            [getattr(value, name) for name in data_names],
+            tuple([getattr(value, name) for name in meta_names]),
+        )
+
+    def build(data: Any, children: Sequence[Any]) -> Any:
+        return make(
+            **dict(zip(data_names, children, strict=True)),
+            **dict(zip(meta_names, data, strict=True)),
+        )
+
+    entries = tuple(GetAttrKey(name) for name in data_names)
+    _register(nodetype, NodeKind(flatten, build, lambda data, count: entries))
+    return nodetype
+
+
+def static_field(**options: Any) -> Any:
+    """Declare a dataclass field that is metadata; takes the options of `dataclasses.field`."""
+    metadata = {**(options.pop("metadata", None) or {}), "static": True}
+    return dataclasses.field(metadata=metadata, **options)
+
+
+def _check_fields(cls: Any, named: set[str], dropped: set[str]) -> None:
+    wanted = {f.name for f in dataclasses.fields(cls) if f.init} - dropped
+    if named == wanted:
+        return
+    missing, unexpected = sorted(wanted - named), sorted(named - wanted)
+    wrong = [f"Missing fields: {missing}." if missing else ""]
+    wrong += [f"Unexpected fields: {unexpected}." if unexpected else ""]
+    raise ValueError(
+        three_lines(
+            f"register_dataclass({cls.__name__}, ...)",
+            "data_fields and meta_fields must include all fields of the constructor and only them. "
+            + " ".join(filter(None, wrong)),
+            "add each field to one of the two, or to drop_fields",
+        )
+    )
+
+
+def register_static(cls: C) -> C:
+    """Decorate a class whose instances are metadata: no leaves, compared by `==`."""
+    _register(cls, NodeKind(lambda x: ((), x), lambda data, kids: data))
+    return cls
+
+
+class Partial(functools.partial, Generic[T]):  # type: ignore[type-arg]
+    """`functools.partial` as a pytree: the function is metadata, bound arguments are children."""
+
+    def __new__(cls, func: Callable[..., T], /, *args: Any, **kwargs: Any) -> Partial[T]:
+        """Bind arguments to a function."""
+        # functools.partial would merge the arguments of an inner partial into ours, and so make
+        # leaves of what was part of the function.
+        if isinstance(func, functools.partial):
+            func = _Opaque(func)
+        return super().__new__(cls, func, *args, **kwargs)
+
+
+class _Opaque:
+    """A callable that does not look like a partial."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self.func = func
+        functools.update_wrapper(self, func)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.func(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Opaque) and bool(self.func == other.func)
+
+    def __hash__(self) -> int:
+        return hash(self.func)
+
+    def __repr__(self) -> str:
+        return repr(self.func)
+
+
+register_pytree_with_keys(
+    Partial,
+    lambda p: (((GetAttrKey("args"), p.args), (GetAttrKey("keywords"), p.keywords)), p.func),
+    lambda func, children: Partial(func, *children[0], **children[1]),
+    lambda p: ((p.args, p.keywords), p.func),
+)

@@ -1,0 +1,1 @@
+"""Primitives that hold programs: call, cond, while, scan, custom derivatives, checkpoint."""

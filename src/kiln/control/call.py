@@ -1,0 +1,94 @@
+"""The primitive behind `jit`: a call of a jaxpr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base.config import options
+from kiln.control.region import (
+    Region,
+    avals_of,
+    fill_zeros,
+    live_region,
+    merge,
+    memoized,
+    pull_back,
+    select_by,
+    split,
+)
+from kiln.core.absent import is_linear, is_zero
+from kiln.core.compilation import compile_jaxpr
+from kiln.core.meaning import meaning
+from kiln.core.staging import eval_jaxpr
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.types import ShapedArray
+from kiln.transforms.batching import MappedAxis, batch_jaxpr
+from kiln.transforms.jvp import jvp_jaxpr
+
+
+class Call(Region):
+    """Run `jaxpr` as a program of its own, called `name`."""
+
+    name = "jit"
+
+    def infer(self, *xs: Any, jaxpr: Jaxpr, name: str) -> list[ShapedArray]:
+        return jaxpr.out_avals
+
+    def numpy(self, *xs: Any, jaxpr: Jaxpr, name: str) -> Any:
+        return meaning(jaxpr, xs)
+
+    def evaluate(self, *xs: Any, jaxpr: Jaxpr, name: str) -> Any:
+        if not options().jit:
+            return eval_jaxpr(jaxpr, (), *xs)
+        compiled = memoized(
+            jaxpr, ("compiled", options().key()), lambda: compile_jaxpr(jaxpr, name)
+        )
+        return compiled(xs)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> Any:
+        moving = [not is_zero(t) for t in tangents]
+        both, out_moving = jvp_jaxpr(jaxpr, moving)
+        outs = self.bind(*primals, *select_by(moving, tangents), jaxpr=both, name=name)
+        n = len(jaxpr.outvars)
+        zeros = [a.tangent() for a in jaxpr.out_avals]
+        return outs[:n], fill_zeros(out_moving, outs[n:], zeros)
+
+    def batch_over(
+        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], *, jaxpr: Jaxpr, name: str
+    ) -> Any:
+        stacked, at = batch_jaxpr(jaxpr, axis, axes)
+        return self.bind(*xs, jaxpr=stacked, name=name), [0 if s else None for s in at]
+
+    def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
+        unknown = [trace.unknown(x) for x in xs]
+        parts = split(params["jaxpr"], unknown)
+        outs = trace.known_bind(
+            self, select_by(unknown, xs, False), {**params, "jaxpr": parts.known}
+        )
+        known = outs[: len(outs) - parts.residuals]
+        residuals = outs[len(outs) - parts.residuals :]
+        operands = [*residuals, *select_by(unknown, xs)]
+        staged = trace.record(
+            self,
+            [trace.atom(x) for x in operands],
+            parts.staged.out_avals,
+            {**params, "jaxpr": parts.staged},
+        )
+        return merge(parts.unknown_out, staged, known)
+
+    def transpose(self, cts: Sequence[Any], *xs: Any, jaxpr: Jaxpr, name: str) -> Any:
+        linear = [is_linear(x) for x in xs]
+        moving = [not is_zero(ct) for ct in cts]
+        back, there = pull_back(jaxpr, linear, moving)
+        outs = self.bind(
+            *select_by(linear, xs, False), *select_by(moving, cts), jaxpr=back, name=name
+        )
+        pulled = fill_zeros(there, outs, avals_of(select_by(linear, xs)))
+        return merge(linear, pulled, [None] * linear.count(False))
+
+    live = staticmethod(live_region)
+
+
+jit_p = Call()
+

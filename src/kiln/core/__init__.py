@@ -1,0 +1,1 @@
+"""How operations become programs: primitives, traces, staging, eager execution, arrays."""

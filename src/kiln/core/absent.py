@@ -1,0 +1,54 @@
+"""Values that stand for nothing: a tangent known to be zero, an operand to transpose with respect to."""
+
+from __future__ import annotations
+
+from kiln.ir.types import ShapedArray
+
+
+class Zero:
+    """A tangent or cotangent known to be zero; `aval` is its type."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Zero({self.aval})"
+
+
+class Linear:
+    """An operand a transpose rule is asked to pull back to; its value is unknown."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """The operand's shape."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> object:
+        """The operand's dtype."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The operand's number of axes."""
+        return len(self.aval.shape)
+
+    def __repr__(self) -> str:
+        return f"Linear({self.aval})"
+
+
+def is_zero(x: object) -> bool:
+    """Tell whether a tangent is known to be zero."""
+    return type(x) is Zero
+
+
+def is_linear(x: object) -> bool:
+    """Tell whether a transpose rule must pull back to this operand."""
+    return type(x) is Linear

@@ -1,0 +1,98 @@
+"""The error of asking a traced value for its concrete value: what was asked, why, what to type."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from kiln.base.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    three_lines,
+)
+from kiln.base.source import Source, current_source, is_internal
+
+_CLASSES: dict[str, type[Exception]] = {
+    "bool": TracerBoolConversionError,
+    "__index__": TracerIntegerConversionError,
+    "__array__": TracerArrayConversionError,
+}
+
+
+def refuse(tracer: Any, conversion: str, remedy: str | None = None) -> NoReturn:
+    """Raise the error of converting a traced value by the function `conversion`."""
+    tracer = tracer.abstract()
+    source = current_source()
+    arguments = tracer.owner.responsible(tracer)
+    error = _CLASSES.get(conversion, ConcretizationTypeError)
+    raise error(
+        three_lines(
+            f"Abstract tracer value encountered where concrete value is expected: "
+            f"{tracer!r}. The problem arose with the `{conversion}` function at {source}, "
+            f"{tracer.owner.describe()}.{_because(arguments)}",
+            "a traced value has a shape and a dtype but no value: the program is being recorded "
+            "for all values at once",
+            remedy or _remedy(conversion, arguments, source),
+        )
+    )
+
+
+def _because(arguments: Sequence[tuple[str, Any]]) -> str:
+    if not arguments:
+        return " The value does not depend on the arguments of the function being traced."
+    names = [name for name, _ in arguments]
+    listed = (
+        f"argument {names[0]}"
+        if len(names) == 1
+        else f"arguments {', '.join(names[:-1])} and {names[-1]}"
+    )
+    return (
+        f" This concrete value was not available because it depends on the value of the {listed}."
+    )
+
+
+def _remedy(conversion: str, arguments: Sequence[tuple[str, Any]], source: Source | None) -> str:
+    text = linecache.getline(source.file, source.line).strip() if source else ""
+    return f"{_rewrite(conversion, text)}{_static(arguments)}"
+
+
+def _rewrite(conversion: str, text: str) -> str:
+    if conversion == "bool":
+        if text.startswith("while "):
+            return "use kiln.lax.while_loop or kiln.lax.fori_loop for a loop on traced values"
+        if text.startswith(("if ", "elif ")) or " if " in text:
+            return "use kiln.lax.cond, or kiln.numpy.where to choose between two values"
+        if re.search(r"\b(and|or|not)\b", text):
+            return "use kiln.numpy.logical_and, logical_or or logical_not instead of and, or, not"
+        if re.search(r"\b(max|min|sorted)\(", text):
+            return "use kiln.numpy.maximum, minimum or sort"
+        return "use kiln.numpy.where, kiln.lax.cond or kiln.numpy.logical_and/or/not"
+    if conversion == "__index__":
+        if "range(" in text:
+            return "use kiln.lax.fori_loop for a loop with a traced bound"
+        return "index a kiln.numpy array, or use kiln.lax.dynamic_slice / dynamic_index_in_dim"
+    if conversion == "__array__":
+        name = _numpy_name(text)
+        return f"use {name} instead of NumPy's function" if name else "use kiln.numpy functions"
+    return "keep the value as an array, or compute it outside the traced function"
+
+
+def _numpy_name(text: str) -> str | None:
+    frame = sys._getframe(1)
+    module = "np|numpy|onp"
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    found = re.search(rf"\b(?:{module})\.([a-z_0-9.]+)\(", text)
+    return f"kiln.numpy.{found.group(1)}" if found else None
+
+
+def _static(arguments: Sequence[tuple[str, Any]]) -> str:
+    scalars = [name for name, aval in arguments if not aval.shape and name.isidentifier()]
+    if not scalars or len(scalars) != len(arguments):
+        return ""
+    return f"; or mark the argument static: jit(..., static_argnames={scalars!r})"

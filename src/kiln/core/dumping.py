@@ -1,0 +1,37 @@
+"""KILN_DUMP: write any stage of a program as text, to stderr or into KILN_DUMP_DIR.
+
+`KILN_DUMP=jaxpr,stablehlo` names the stages, `KILN_DUMP_ONLY=train_step` one function.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import pathlib
+import re
+import sys
+from collections.abc import Callable
+
+from kiln.base.config import options
+
+logger = logging.getLogger("kiln")
+_counter = itertools.count()
+
+
+def stages() -> list[str]:
+    """Return the stages KILN_DUMP asks for."""
+    return [stage.strip() for stage in options().dump.split(",") if stage.strip()]
+
+
+def dump(name: str, stage: str, text: Callable[[], str]) -> None:
+    """Write one stage of the program `name` if it is asked for."""
+    opts = options()
+    if stage not in stages() or (opts.dump_only and opts.dump_only != name):
+        return
+    if not opts.dump_dir:
+        sys.stderr.write(f"--- {name}: {stage}\n{text()}\n")
+        return
+    folder = pathlib.Path(opts.dump_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    safe = re.sub(r"\W+", "_", name)
+    (folder / f"{next(_counter):04d}_{safe}.{stage}.txt").write_text(text() + "\n")

@@ -1,0 +1,116 @@
+"""The seam between programs and whatever runs them.
+
+An engine turns a `Program` into an `Executable`. Engines live beside the stack in `kiln.engines`,
+import only what lies below them, and are loaded by name on first use: `ENGINES` is one of the two
+declared late-binding tables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from kiln.ir.jaxpr import Jaxpr
+
+Buffer = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A jaxpr without constants, ready to compile."""
+
+    jaxpr: Jaxpr
+    name: str
+    compiler_options: tuple[tuple[str, Any], ...] = ()
+
+
+class Device(Protocol):
+    """One place where programs run."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def platform(self) -> str: ...
+
+
+class Executable(Protocol):
+    """A compiled program: buffers in, buffers out, both of its engine's own kind."""
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]: ...
+
+    def as_text(self, stage: str) -> str: ...
+
+
+class Engine(Protocol):
+    """Runs programs on the devices of one platform."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def host_memory(self) -> bool:
+        """Whether the engine's buffers are NumPy arrays."""
+        ...
+
+    def devices(self) -> Sequence[Device]: ...
+
+    def put(self, value: np.ndarray) -> Buffer:
+        """Copy host data into a new buffer."""
+        ...
+
+    def adopt(self, value: np.ndarray) -> Buffer:
+        """Wrap host memory nobody will write again, without a copy where alignment allows."""
+        ...
+
+    def get(self, buffer: Buffer) -> np.ndarray:
+        """Wait for a buffer and return a read-only view of its data."""
+        ...
+
+    def wait(self, buffer: Buffer) -> None:
+        """Block until the buffer's data is there; raise what went wrong while it was computed."""
+        ...
+
+    def is_ready(self, buffer: Buffer) -> bool: ...
+
+    def delete(self, buffer: Buffer) -> None: ...
+
+    def lower(self, program: Program) -> str:
+        """Return the program in the engine's input language."""
+        ...
+
+    def compile(self, program: Program) -> Executable: ...
+
+
+ENGINES: dict[str, str] = {
+    "reference": "kiln.engines.reference.engine",
+    "xla": "kiln.engines.xla.engine",
+}
+
+_loaded: dict[str, Engine] = {}
+_lock = threading.Lock()
+
+
+def engine(name: str) -> Engine:
+    """Return the engine called `name`, loading it on first use.
+
+    Raises: ValueError for an unknown name.
+    """
+    found = _loaded.get(name)
+    if found is not None:
+        return found
+    if name not in ENGINES:
+        raise ValueError(
+            f"engine {name!r} was asked for\nthere is no such engine\n"
+            f"set KILN_ENGINE to one of: {', '.join(ENGINES)}"
+        )
+    module = importlib.import_module(ENGINES[name])
+    make: Callable[[], Engine] = module.make_engine
+    with _lock:
+        if name not in _loaded:
+            _loaded[name] = make()
+        return _loaded[name]

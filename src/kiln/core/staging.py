@@ -1,0 +1,242 @@
+"""Staging: the trace that records a jaxpr.
+
+Values the function closes over become operands: `stage` returns them beside the jaxpr. Python and
+NumPy scalars become literals. `eval_jaxpr` is the way back: apply a jaxpr's equations under the
+trace in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array import from_host, host_value
+from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
+from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from kiln.ir.types import ShapedArray
+
+if TYPE_CHECKING:
+    from kiln.core.primitive import Primitive
+
+
+class StagingTracer(Tracer):
+    """A value of a program being recorded."""
+
+    __slots__ = ("var",)
+
+    def __init__(self, owner: Trace, var: Var) -> None:
+        self.owner = owner
+        self.var = var
+        self.aval = var.aval
+
+
+class StagingTrace(Trace):
+    """Records every operation as an equation."""
+
+    __slots__ = ("arg_names", "consts", "definition", "eqns", "invars", "purpose")
+
+    def __init__(
+        self,
+        parent: Trace | None,
+        *,
+        definition: str = "",
+        purpose: str = "jit",
+        arg_names: Sequence[str] = (),
+    ) -> None:
+        super().__init__(parent)
+        self.eqns: list[Eqn] = []
+        self.invars: list[Var] = []
+        self.consts: dict[int, tuple[Var, Any]] = {}
+        self.definition = definition
+        self.purpose = purpose
+        self.arg_names = arg_names
+
+    def argument(self, aval: ShapedArray) -> StagingTracer:
+        """Add an input and return its tracer."""
+        var = Var(aval)
+        self.invars.append(var)
+        return StagingTracer(self, var)
+
+    def atom(self, x: Any) -> Atom:
+        """Return what stands for a value in the program: a variable, a literal, or a constant."""
+        if type(x) is StagingTracer and x.owner is self:
+            return x.var
+        if isinstance(x, Tracer):
+            check_live(x)
+        elif isinstance(x, (bool, int, float, complex, np.generic)):
+            return _literal(x)
+        elif isinstance(x, np.ndarray):
+            x = from_host(np.array(x, dtype=aval_of(x).dtype))
+        known = self.consts.get(id(x))
+        if known is None:
+            known = self.consts[id(x)] = (Var(aval_of(x)), x)
+        return known[0]
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Record an equation."""
+        if primitive.stage is not None:
+            return primitive.stage(self, args, params)
+        atoms: list[Atom] = []
+        for x in args:
+            if type(x) is StagingTracer and x.owner is self:
+                atoms.append(x.var)
+            else:
+                atoms.append(self.atom(x))
+        inferred = primitive.infer(*[atom.aval for atom in atoms], **params)
+        return self.record(primitive, atoms, inferred, params)
+
+    def record(
+        self, primitive: Primitive, atoms: Sequence[Atom], inferred: Any, params: dict[str, Any]
+    ) -> Any:
+        """Append an equation with results of the given types and return their tracers."""
+        if primitive.multiple:
+            outs = [StagingTracer(self, Var(aval)) for aval in inferred]
+            outvars = [out.var for out in outs]
+            result: Any = outs
+        else:
+            out = StagingTracer(self, Var(inferred))
+            outvars = [out.var]
+            result = out
+        source = state.source or current_source()
+        self.eqns.append(Eqn(primitive, atoms, outvars, params, primitive.effects(params), source))
+        return result
+
+    def describe(self) -> str:
+        """Say what is being traced, for messages."""
+        what = f"the function {self.definition}" if self.definition else "a function"
+        return f"while tracing {what} for {self.purpose}"
+
+    def responsible(self, tracer: Tracer) -> list[tuple[str, ShapedArray]]:
+        """Return names and types of the user's arguments that a tracer depends on."""
+        assert isinstance(tracer, StagingTracer)
+        made_by = {id(v): eqn for eqn in self.eqns for v in eqn.outvars}
+        seen: set[int] = set()
+        todo: list[Any] = [tracer.var]
+        while todo:
+            atom = todo.pop()
+            if atom.is_literal or id(atom) in seen:
+                continue
+            seen.add(id(atom))
+            if id(atom) in made_by:
+                todo.extend(made_by[id(atom)].invars)
+        return [
+            (name, var.aval)
+            for name, var in zip(self.arg_names, self.invars, strict=False)
+            if id(var) in seen
+        ]
+
+
+def _literal(x: Any) -> Literal:
+    aval = aval_of(x)
+    if aval.weak_type:
+        return Literal(x, aval)
+    return Literal(aval.dtype.type(x), aval)
+
+
+def stage(
+    fun: Callable[..., Sequence[Any]],
+    avals: Sequence[ShapedArray],
+    *,
+    name: str = "",
+    definition: str = "",
+    purpose: str = "jit",
+    arg_names: Sequence[str] = (),
+) -> tuple[Jaxpr, list[Any]]:
+    """Record `fun(*tracers) -> outputs` as a jaxpr; also return the values it closes over."""
+    previous = state.trace
+    source = state.source
+    trace = StagingTrace(previous, definition=definition, purpose=purpose, arg_names=arg_names)
+    tracers = [trace.argument(aval) for aval in avals]
+    state.trace = trace
+    state.source = None
+    try:
+        outvars = [trace.atom(x) for x in fun(*tracers)]
+    finally:
+        state.trace = previous
+        state.source = source
+        trace.live = False
+    captured = list(trace.consts.values())
+    jaxpr = Jaxpr(
+        [var for var, _ in captured],
+        trace.invars,
+        trace.eqns,
+        outvars,
+        name=name,
+        arg_names=arg_names,
+    )
+    return jaxpr, [value for _, value in captured]
+
+
+def stage_region(
+    fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], **info: Any
+) -> tuple[Jaxpr, list[Any]]:
+    """Like `stage`, with the closed-over values as leading inputs of a jaxpr without constants."""
+    jaxpr, consts = stage(fun, avals, **info)
+    return hoist_constants(jaxpr), consts
+
+
+def hoist_constants(jaxpr: Jaxpr) -> Jaxpr:
+    """Turn a jaxpr's constants into leading inputs."""
+    if not jaxpr.constvars:
+        return jaxpr
+    names = [""] * len(jaxpr.constvars)
+    return jaxpr.with_(
+        constvars=[],
+        invars=[*jaxpr.constvars, *jaxpr.invars],
+        arg_names=[*names, *jaxpr.arg_names],
+    )
+
+
+def stage_pure(
+    fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], **info: Any
+) -> Jaxpr:
+    """Like `stage`, for programs derived from others: concrete values become literals.
+
+    Raises: TypeError if the function closes over a tracer.
+    """
+    jaxpr, consts = stage(fun, avals, **info)
+    if not consts:
+        return jaxpr
+    literals: dict[int, Literal] = {}
+    for var, value in zip(jaxpr.constvars, consts, strict=True):
+        if isinstance(value, Tracer):
+            raise TypeError(
+                three_lines(
+                    f"{info.get('purpose', 'staging')} of {info.get('name') or 'a function'}",
+                    f"a rule closes over a traced value of type {value.aval}",
+                    "pass the value to the function as an argument",
+                )
+            )
+        literals[id(var)] = Literal(host_value(value), var.aval)
+
+    def atom(v: Atom) -> Atom:
+        return literals.get(id(v), v)
+
+    return jaxpr.with_(
+        constvars=[],
+        eqns=[eqn.with_(invars=[atom(v) for v in eqn.invars]) for eqn in jaxpr.eqns],
+        outvars=[atom(v) for v in jaxpr.outvars],
+    )
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+    """Apply a jaxpr's equations to values, under the trace in force."""
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    previous = state.source
+    try:
+        for eqn in jaxpr.eqns:
+            state.source = eqn.source
+            values = [v.val if v.is_literal else env[v] for v in eqn.invars]  # type: ignore[union-attr, index]
+            result = eqn.primitive.bind(*values, **eqn.params)
+            if eqn.primitive.multiple:
+                env.update(zip(eqn.outvars, result, strict=True))
+            else:
+                env[eqn.outvars[0]] = result
+    finally:
+        state.source = previous
+    return [v.val if v.is_literal else env[v] for v in jaxpr.outvars]  # type: ignore[union-attr, index]

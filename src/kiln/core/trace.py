@@ -1,0 +1,232 @@
+"""Traces: who is listening when an operation is applied.
+
+A `Trace` is one method, `process`. Transformations put their own trace in force while the user's
+function runs, and process each operation by applying others under their parent. A `Tracer` is the
+value a trace hands to the user's function.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import UnexpectedTracerError, three_lines
+from kiln.base.source import Source, current_source
+from kiln.core.array import Array, ArrayOperators
+from kiln.core.concretization import refuse
+from kiln.ir.types import ShapedArray
+
+if TYPE_CHECKING:
+    from kiln.core.primitive import Primitive
+
+
+class Trace:
+    """Decides what applying a primitive means. `live` ends with the transformation."""
+
+    __slots__ = ("live", "parent")
+
+    def __init__(self, parent: Trace | None) -> None:
+        self.parent = parent
+        self.live = True
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Apply a primitive; return its result, or a list if it is `multiple`."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Say what is being traced, for messages."""
+        return f"under {type(self).__name__}"
+
+    def responsible(self, tracer: Tracer) -> list[tuple[str, ShapedArray]]:
+        """Return names and types of the user's arguments that a tracer depends on."""
+        return []
+
+
+class Tracer(ArrayOperators):
+    """An array under a trace: its type is known, its value perhaps not."""
+
+    __slots__ = ("__weakref__", "aval", "owner")
+    __hash__ = None  # type: ignore[assignment]
+
+    owner: Trace
+    aval: ShapedArray
+
+    def concrete(self) -> Any:
+        """Return the underlying concrete array, or None."""
+        return None
+
+    def abstract(self) -> Tracer:
+        """Return the innermost tracer that has no value."""
+        return self
+
+    def _value(self, conversion: str) -> Any:
+        value = self.concrete()
+        if value is None:
+            refuse(self, conversion)
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(self._value("bool"))
+
+    def __int__(self) -> int:
+        return int(self._value("int"))
+
+    def __float__(self) -> float:
+        return float(self._value("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._value("complex"))
+
+    def __index__(self) -> int:
+        return self._value("__index__").__index__()  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        refuse(self, "__array__")
+
+    def item(self, *args: Any) -> Any:
+        """Return the value as a Python scalar, if it is known."""
+        return self._value("item").item(*args)
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists, if they are known."""
+        return self._value("tolist").tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """Return the raw bytes, if they are known."""
+        return self._value("tobytes").tobytes(order)  # type: ignore[no-any-return]
+
+    def block_until_ready(self) -> Tracer:
+        """Return the tracer: nothing is computed yet."""
+        return self
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise TypeError(
+            three_lines(
+                f"assignment to an item of {self!r} at {current_source()}",
+                "kiln arrays are immutable and do not support item assignment",
+                "write x = x.at[idx].set(y) instead of x[idx] = y",
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval!r}>with<{type(self.owner).__name__}>"
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        refuse(self, "pickle")
+
+
+Array.register(Tracer)
+
+
+class _State(threading.local):
+    """Per thread: the trace in force, the mapped axes in scope, the equation being replayed."""
+
+    trace: Trace
+    axes: tuple[tuple[Any, Any], ...]
+    source: Source | None
+
+    def __init__(self) -> None:
+        self.trace = ROOT
+        self.axes = ()
+        self.source = None
+
+
+class _Unset(Trace):
+    """The root before `core/eager.py` has installed the evaluating trace."""
+
+    __slots__ = ()
+
+
+ROOT: Trace = _Unset(None)
+state = _State()
+
+
+def install_root(trace: Trace) -> None:
+    """Set the trace in force where no transformation is."""
+    global ROOT
+    ROOT = trace
+    state.trace = trace
+
+
+@contextmanager
+def in_force(trace: Trace) -> Iterator[Trace]:
+    """Put a trace in force."""
+    previous = state.trace
+    state.trace = trace
+    try:
+        yield trace
+    finally:
+        state.trace = previous
+
+
+@contextmanager
+def axis_bound(name: Any, size: Any) -> Iterator[None]:
+    """Make a mapped axis known by name while a function is traced."""
+    previous = state.axes
+    state.axes = (*previous, (name, size))
+    try:
+        yield
+    finally:
+        state.axes = previous
+
+
+def axis_size_of(name: Any) -> Any:
+    """Return the size of the mapped axis called `name`.
+
+    Raises: NameError if no such axis is bound.
+    """
+    for bound, size in reversed(state.axes):
+        if bound == name:
+            return size
+    raise NameError(
+        three_lines(
+            f"unbound axis name: {name!r} at {current_source()}",
+            f"the mapped axes here are {[n for n, _ in state.axes]}",
+            f"call inside vmap(..., axis_name={name!r})",
+        )
+    )
+
+
+def leaked(tracer: Tracer) -> UnexpectedTracerError:
+    """Build the error of using a tracer after its transformation has ended."""
+    return UnexpectedTracerError(
+        three_lines(
+            f"use of a leaked tracer, a traced value of type {tracer.aval} kept after its "
+            f"transformation ended ({tracer.owner.describe()}), at {current_source()}",
+            "the function stored a traced value outside itself: a leak through a global, an "
+            "attribute, or a list",
+            "return the value from the function instead of storing it",
+        )
+    )
+
+
+def check_live(tracer: Tracer) -> None:
+    """Raise UnexpectedTracerError if the tracer's transformation has ended."""
+    if not tracer.owner.live:
+        raise leaked(tracer)
+
+
+def aval_of(x: Any) -> ShapedArray:
+    """Return the type of an array, a tracer, or a scalar. Python scalars are weakly typed."""
+    try:
+        return x.aval  # type: ignore[no-any-return]
+    except AttributeError:
+        pass
+    if isinstance(x, (np.ndarray, np.generic)):
+        return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+    dtype, weak = dtypes.scalar_dtype(x)
+    return ShapedArray((), dtype, weak)

@@ -1,0 +1,1 @@
+"""What runs programs. Nobody imports an engine: `core/engine.py` loads it by name."""

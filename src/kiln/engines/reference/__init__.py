@@ -1,0 +1,1 @@
+"""The smallest engine: evaluates every primitive's meaning in NumPy."""

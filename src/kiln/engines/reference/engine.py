@@ -1,0 +1,85 @@
+"""The reference engine: runs each primitive's NumPy meaning.
+
+The smallest engine: the oracle of the tests, the runner of cheap eager operations, and the example
+to copy. Buffers are read-only NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from kiln.core.engine import Program
+from kiln.core.meaning import meaning
+
+
+@dataclasses.dataclass(frozen=True)
+class HostDevice:
+    """The host processor."""
+
+    id: int = 0
+    platform: str = "cpu"
+
+
+class ReferenceExecutable:
+    """A program run equation by equation."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.jaxpr = program.jaxpr
+
+    def __call__(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with np.errstate(all="ignore"):
+            return meaning(self.jaxpr, buffers)
+
+    def as_text(self, stage: str) -> str:
+        """Return the jaxpr: there is nothing below it."""
+        return str(self.jaxpr)
+
+
+class ReferenceEngine:
+    """Runs programs by meaning."""
+
+    name = "reference"
+    host_memory = True
+
+    def devices(self) -> list[HostDevice]:
+        """Return the host."""
+        return [HostDevice()]
+
+    def put(self, value: np.ndarray) -> np.ndarray:
+        """Copy host data."""
+        return value.copy()
+
+    def adopt(self, value: np.ndarray) -> np.ndarray:
+        """Return the data as it is."""
+        return value
+
+    def get(self, buffer: np.ndarray) -> np.ndarray:
+        """Return the data as it is."""
+        return buffer
+
+    def wait(self, buffer: np.ndarray) -> None:
+        """Return at once: programs run on the calling thread."""
+
+    def is_ready(self, buffer: np.ndarray) -> bool:
+        """Return True: programs run on the calling thread."""
+        return True
+
+    def delete(self, buffer: np.ndarray) -> None:
+        """Leave the memory to the garbage collector."""
+
+    def lower(self, program: Program) -> str:
+        """Return the jaxpr's text."""
+        return str(program.jaxpr)
+
+    def compile(self, program: Program) -> ReferenceExecutable:
+        """Return a runner of the program."""
+        return ReferenceExecutable(program)
+
+
+def make_engine() -> ReferenceEngine:
+    """Return the engine."""
+    return ReferenceEngine()

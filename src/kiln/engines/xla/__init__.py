@@ -1,0 +1,1 @@
+"""Compiles programs with XLA, through jaxlib and without jax."""

@@ -1,0 +1,397 @@
+"""The only file that touches jaxlib's runtime: devices, buffers, compilation, execution.
+
+A buffer is jaxlib's `ArrayImpl`; kiln's arrays hold one and never subclass it. jaxlib's C++ imports
+`jax` on a few paths when it finds it; those calls run under a veto, so kiln never loads jax.
+Everything is checked in Python first: several wrong calls abort the process instead of raising.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+# Read once, when jaxlib's shared library loads: 3 hides what is raised as exceptions anyway.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from jaxlib import _jax, xla_client  # noqa: E402
+
+from kiln.base.config import options  # noqa: E402
+from kiln.base.errors import JaxRuntimeError, three_lines  # noqa: E402
+from kiln.engines.xla.callbacks import failure_in  # noqa: E402
+from kiln.engines.xla.text import host_dtype  # noqa: E402
+from kiln.ir.types import ShapedArray  # noqa: E402
+
+Buffer = Any
+XlaError = xla_client.XlaRuntimeError
+
+_REQUIRED: Mapping[Any, tuple[str, ...]] = {
+    xla_client: (
+        "make_cpu_client",
+        "CompileOptions",
+        "DeviceAssignment",
+        "HloSharding",
+        "HostBufferSemantics",
+        "XlaRuntimeError",
+        "batched_device_put",
+        "register_custom_call_target",
+    ),
+    _jax: ("ArrayImpl", "DeviceList", "Sharding", "array_result_handler"),
+    _jax.ArrayImpl: (
+        "_single_device_array_to_np_array_did_copy",
+        "block_until_ready",
+        "delete",
+        "is_deleted",
+        "is_ready",
+        "unsafe_buffer_pointer",
+    ),
+    _jax.LoadedExecutable: ("execute_sharded", "get_hlo_text", "cost_analysis"),
+    _jax.ExecuteResults: ("consume_with_handlers", "consume_token"),
+}
+
+
+def _check_version() -> None:
+    missing = [
+        f"{getattr(owner, '__name__', owner)}.{name}"
+        for owner, names in _REQUIRED.items()
+        for name in names
+        if not hasattr(owner, name)
+    ]
+    if missing:
+        raise ImportError(
+            three_lines(
+                f"kiln's xla engine was loaded with jaxlib at {_jax.__file__}",
+                f"this version of jaxlib lacks {', '.join(missing)}",
+                "install jaxlib>=0.10.0,<0.11",
+            )
+        )
+
+
+_check_version()
+
+
+class _Veto(threading.local):
+    active = False
+
+
+_veto = _Veto()
+
+
+class _NoJax:
+    """Refuses `import jax` on threads that are inside jaxlib calls which would load it."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if _veto.active and name.partition(".")[0] == "jax":
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, _NoJax())  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def _without_jax() -> Iterator[None]:
+    previous = _veto.active
+    _veto.active = True
+    try:
+        yield
+    finally:
+        _veto.active = previous
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Device:
+    """One place where programs run; compared by value, so each exists once."""
+
+    id: int
+    platform: str
+    device_kind: str
+    process_index: int
+
+    def __repr__(self) -> str:
+        return f"{self.platform.capitalize()}Device(id={self.id})"
+
+
+class _Type:
+    """What jaxlib reads of an array's type."""
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(self, shape: Sequence[int], dtype: np.dtype) -> None:
+        self.shape = tuple(shape)
+        self.dtype = dtype
+        self.weak_type = False
+
+
+class _Placement(_jax.Sharding):
+    """Where an array lives, in the words jaxlib asks for.
+
+    These are slots because jax, when some test loads it beside kiln, adds descriptors of the same
+    names to the base class, which would win over attributes in an instance's dictionary.
+    """
+
+    __slots__ = ("_hlo", "_internal_device_list", "devices")
+    memory_kind = None
+
+    def __init__(self, devices: Sequence[Any]) -> None:
+        super().__init__()
+        self.devices = tuple(devices)
+        self._internal_device_list = _jax.DeviceList(self.devices)
+        self._hlo = xla_client.HloSharding.replicate()
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+        return self._hlo
+
+
+_COPY = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+_SHARE = xla_client.HostBufferSemantics.ZERO_COPY
+
+
+def failed(error: BaseException, doing: str) -> NoReturn:
+    """Raise jaxlib's error as kiln's; what a host callback raised becomes its cause."""
+    text = str(error)
+    cause = failure_in(text)
+    if cause is None:
+        raise JaxRuntimeError(f"{doing}\n{text}") from None
+    raise JaxRuntimeError(f"{doing}: a host callback failed\n{cause.text}") from cause.error
+
+
+class Loaded:
+    """A compiled program on one device. Calling it is the hot path: keep it two calls long."""
+
+    __slots__ = ("_execute", "_handlers", "name", "raw")
+
+    def __init__(self, raw: Any, handlers: Sequence[Any], name: str) -> None:
+        self.raw = raw
+        self.name = name
+        self._execute = raw.execute_sharded
+        self._handlers = list(handlers)
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        try:
+            return self._execute(buffers).consume_with_handlers(self._handlers)  # type: ignore[no-any-return]
+        except (XlaError, ValueError) as error:
+            failed(error, f"running {self.name}")
+
+
+class Client:
+    """The connection to one platform's devices."""
+
+    def __init__(self, num_devices: int) -> None:
+        self._raw = xla_client.make_cpu_client(num_devices=num_devices, asynchronous=True)
+        self._raw_devices = list(self._raw.devices())
+        self.devices = tuple(
+            Device(d.id, d.platform, d.device_kind, d.process_index) for d in self._raw_devices
+        )
+        self._placements = [_Placement([d]) for d in self._raw_devices]
+        self._lists = [[d] for d in self._raw_devices]
+
+    def put(self, value: np.ndarray, index: int = 0, *, share: bool = False) -> Buffer:
+        """Bring host data to a device; with `share`, without a copy where alignment allows."""
+        if value.dtype.kind == "V" and not value.dtype.itemsize:
+            value = np.zeros(value.shape, np.bool_)
+        return xla_client.batched_device_put(
+            _Type(value.shape, value.dtype),
+            self._placements[index],
+            [value],
+            self._lists[index],
+            enable_x64=True,
+            host_buffer_semantics=_SHARE if share else _COPY,
+        )
+
+    def handler(self, aval: ShapedArray, index: int = 0) -> Any:
+        """Return what makes a buffer of one result; build it once per program."""
+        shape, dtype = host_dtype(aval)
+        return _jax.array_result_handler(_Type(shape, dtype), self._placements[index], True, True)
+
+    def token_handler(self, index: int = 0) -> Any:
+        """Return the handler of a token result, which travels as an empty bool array."""
+        return _jax.array_result_handler(
+            _Type((0,), np.dtype(np.bool_)), self._placements[index], True, True
+        )
+
+    def compile(
+        self,
+        text: str,
+        *,
+        name: str,
+        settings: Sequence[tuple[str, Any]] = (),
+        callbacks: Sequence[Callable[..., Any]] = (),
+        index: int = 0,
+    ) -> Any:
+        """Compile StableHLO text for one device and return jaxlib's executable.
+
+        Raises: JaxRuntimeError, also for an unknown setting.
+        """
+        if "lapack_" in text:
+            register_lapack()
+        choices = self._options(settings, index)
+        try:
+            placed = _jax.DeviceList((self._raw_devices[index],))
+            if callbacks:
+                module = parse(text)
+                return self._raw.compile_and_load(module, placed, choices, list(callbacks))
+            return self._raw.compile_and_load(text, placed, choices)
+        except XlaError as error:
+            if "No such compile option" in str(error):
+                raise JaxRuntimeError(
+                    three_lines(
+                        f"compiling {name} with compiler_options={dict(settings)}",
+                        f"XLA refuses: {error}",
+                        "use names of XLA's DebugOptions, such as xla_backend_optimization_level",
+                    )
+                ) from None
+            failed(error, f"compiling {name}")
+
+    def serialize(self, raw: Any) -> bytes:
+        """Return an executable as bytes: native code, for this jaxlib and kind of processor."""
+        return bytes(self._raw.serialize_executable(raw))
+
+    def deserialize(
+        self, blob: bytes, *, uses_lapack: bool, settings: Sequence[tuple[str, Any]] = ()
+    ) -> Any:
+        """Load what `serialize` returned. Trusted input only: it is native code."""
+        if uses_lapack:
+            register_lapack()
+        placed = _jax.DeviceList((self._raw_devices[0],))
+        try:
+            return self._raw.deserialize_executable(blob, placed, self._options(settings, 0))
+        except XlaError as error:
+            failed(error, "loading a compiled program")
+
+    def _options(self, settings: Sequence[tuple[str, Any]], index: int) -> Any:
+        choices = xla_client.CompileOptions()
+        if index:
+            # Without an assignment the program binds to device 0 and aborts on a foreign buffer.
+            order = np.array([[self._raw_devices[index].id]])
+            assignment = xla_client.DeviceAssignment.create(order)
+            choices.device_assignment = assignment
+            choices.executable_build_options.device_assignment = assignment
+        for name, value in settings:
+            if not isinstance(value, (str, bool, int, float)):
+                raise JaxRuntimeError(
+                    three_lines(
+                        f"compiler_options[{name!r}] = {value!r}",
+                        f"a value of type {type(value).__name__} is not an option of XLA",
+                        "use a str, bool, int or float",
+                    )
+                )
+        choices.env_option_overrides = list(settings)
+        return choices
+
+
+_client: Client | None = None
+_lock = threading.RLock()
+_lapack_registered = False
+
+
+def client() -> Client:
+    """Return the process's client, made on first use."""
+    global _client
+    if _client is None:
+        with _lock:
+            if _client is None:
+                _client = Client(max(1, options().num_cpu_devices))
+    return _client
+
+
+def register_lapack() -> None:
+    """Make LAPACK's routines known to XLA; this imports scipy.linalg, so only when needed."""
+    global _lapack_registered
+    with _lock:
+        if _lapack_registered:
+            return
+        lapack = importlib.import_module("jaxlib.lapack")
+        client()
+        for platform, targets in lapack.registrations().items():
+            for name, capsule, api_version in targets:
+                xla_client.register_custom_call_target(
+                    name, capsule, platform=platform, api_version=api_version
+                )
+        # Without this the first call of a routine is a call through a null pointer.
+        lapack._lapack.initialize()
+        _lapack_registered = True
+
+
+_context: Any = None
+
+
+def parse(text: str) -> Any:
+    """Parse StableHLO text into jaxlib's module object, loading the MLIR bindings on first use."""
+    global _context
+    ir = importlib.import_module("jaxlib.mlir.ir")
+    with _lock:
+        if _context is None:
+            dialect = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
+            chlo = importlib.import_module("jaxlib.mlir.dialects.chlo")
+            extension = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
+            registry = ir.DialectRegistry()
+            extension.register_dialects(registry)
+            context = ir.Context()
+            context.append_dialect_registry(registry)
+            context.load_all_available_dialects()
+            dialect.register_dialect(context)
+            chlo.register_dialect(context)
+            _context = context
+        with _context:
+            return ir.Module.parse(text)
+
+
+def bytecode(text: str) -> bytes:
+    """Return a module's deterministic binary form."""
+    out = io.BytesIO()
+    parse(text).operation.write_bytecode(out)
+    return out.getvalue()
+
+
+def get(buffer: Buffer) -> np.ndarray:
+    """Wait for a buffer and return a read-only view of its data."""
+    try:
+        dtype = buffer.aval.dtype
+        if dtype.isbuiltin == 1:
+            return np.asarray(memoryview(buffer))
+        with _without_jax():
+            value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
+    except (XlaError, BufferError, ValueError) as error:
+        failed(error, "reading an array")
+    value.flags.writeable = False
+    return value
+
+
+def wait(buffer: Buffer) -> None:
+    """Block until a buffer's data is there."""
+    try:
+        buffer.block_until_ready()
+    except XlaError as error:
+        failed(error, "waiting for an array")
+
+
+def is_deleted(buffer: Buffer) -> bool:
+    """Tell whether a buffer was freed or donated."""
+    return bool(buffer.is_deleted())
+
+
+def is_ready(buffer: Buffer) -> bool:
+    """Tell whether a buffer's data is there. False for a deleted one, where jaxlib would crash."""
+    return not buffer.is_deleted() and bool(buffer.is_ready())
+
+
+def delete(buffer: Buffer) -> None:
+    """Free a buffer now; views of it keep the memory."""
+    buffer.delete()
+
+
+def pointer(buffer: Buffer) -> int:
+    """Return the address of a buffer's first element."""
+    try:
+        with _without_jax():
+            return int(buffer.unsafe_buffer_pointer())
+    except XlaError as error:
+        failed(error, "asking for the address of an array")

@@ -1,0 +1,17 @@
+"""What each primitive becomes in StableHLO: one file per family, merged here.
+
+An entry is `lower(b, out, *operands, **params)`; see the README one folder up.
+"""
+
+from __future__ import annotations
+
+from kiln.core.primitive import Primitive
+from kiln.engines.xla.builder import Lowering
+from kiln.engines.xla.lowerings import call, conversion, elementwise, shape
+
+LOWERINGS: dict[Primitive, Lowering] = {
+    **shape.LOWERINGS,
+    **conversion.LOWERINGS,
+    **elementwise.LOWERINGS,
+    **call.LOWERINGS,
+}

@@ -1,0 +1,159 @@
+"""From a program to a StableHLO module as text.
+
+`lower` writes one module: `@main`, and one private function for each jaxpr that is called. What
+equations become is in `lowerings/`; how operations are written is in `builder.py`. The text holds
+no source locations unless asked for, so equal programs give equal texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kiln.core.primitive import Primitive
+from kiln.engines.xla import text
+from kiln.engines.xla.builder import (
+    TOKEN,
+    Builder,
+    Lowering,
+    Staged,
+    Value,
+    is_ordered,
+    numbers,
+    record,
+    type_of,
+)
+from kiln.ir.effects import must_keep
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.types import ShapedArray
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowered:
+    """A module's text with what its executable needs to know.
+
+    With `effects`, the first result of main is a token; with `ordered`, so is its first argument.
+    """
+
+    text: str
+    callbacks: Sequence[Callable[..., Any]]
+    ordered: bool
+    effects: bool
+
+
+class Module:
+    """A module under construction."""
+
+    def __init__(self, lowerings: Mapping[Primitive, Lowering], *, locations: bool = False) -> None:
+        self.lowerings = lowerings
+        self.locations = locations
+        self.callbacks: list[Callable[..., Any]] = []
+        self._bodies: list[str] = []
+        # Jaxprs are kept beside their names: an id is only good while its object lives.
+        self._functions: dict[int, tuple[str, Jaxpr]] = {}
+        self._symbols: set[str] = {"main"}
+        self._staged: dict[Any, Staged] = {}
+
+    def main(self, jaxpr: Jaxpr, aliases: Mapping[int, int]) -> None:
+        """Write the entry function; `aliases` maps donated inputs to the outputs they become."""
+        self._write("public", "main", jaxpr, aliases, with_token=has_effects(jaxpr))
+
+    def function(self, jaxpr: Jaxpr, name: str) -> str:
+        """Return the symbol of the function for a jaxpr, writing it on first use."""
+        known = self._functions.get(id(jaxpr))
+        if known is not None:
+            return known[0]
+        wanted = symbol = text.symbol(name)
+        count = 0
+        while symbol in self._symbols:
+            count += 1
+            symbol = f"{wanted}_{count}"
+        self._symbols.add(symbol)
+        self._functions[id(jaxpr)] = (symbol, jaxpr)
+        self._write("private", symbol, jaxpr, {}, with_token=is_ordered(jaxpr))
+        return symbol
+
+    def _write(
+        self,
+        visibility: str,
+        symbol: str,
+        jaxpr: Jaxpr,
+        aliases: Mapping[int, int],
+        *,
+        with_token: bool,
+    ) -> None:
+        builder = Builder(self, numbers())
+        ordered = is_ordered(jaxpr)
+        if ordered:
+            builder.token = Value("%token", TOKEN)
+        inputs = [*jaxpr.constvars, *jaxpr.invars]
+        args = [Value(f"%arg{i}", v.aval) for i, v in enumerate(inputs)]
+        place = len(self._bodies)
+        self._bodies.append("")
+        outs = builder.inline(jaxpr, args)
+        if with_token:
+            outs = [builder.token or builder.new_token(), *outs]
+        heads = [f"%token: {type_of(TOKEN)}"] if ordered else []
+        for i, arg in enumerate(args):
+            alias = aliases.get(i)
+            note = "" if alias is None else f" {{tf.aliasing_output = {alias + with_token} : i32}}"
+            heads.append(f"{arg}: {type_of(arg.aval)}{note}")
+        types = ", ".join(type_of(v.aval) for v in outs)
+        end = f" {', '.join(map(str, outs))} : {types}" if outs else ""
+        self._bodies[place] = "\n".join(
+            [
+                f"  func.func {visibility} @{symbol}({', '.join(heads)}) -> ({types}) {{",
+                *builder.lines,
+                f"    return{end}",
+                "  }",
+            ]
+        )
+
+    def add_callback(self, callback: Callable[..., Any]) -> int:
+        """Number a host function."""
+        self.callbacks.append(callback)
+        return len(self.callbacks) - 1
+
+    def staged(
+        self, fun: Callable[..., Any], avals: Sequence[ShapedArray], params: dict[str, Any]
+    ) -> Staged:
+        """Record a function of kiln's operations, once for equal types and parameters."""
+        try:
+            key = (fun, tuple(avals), tuple(params.items()))
+            found = self._staged.get(key)
+        except TypeError:
+            return record(fun, avals, params)
+        if found is None:
+            found = self._staged[key] = record(fun, avals, params)
+        return found
+
+    def text(self, name: str) -> str:
+        """Return the module's text."""
+        head = (
+            f"module @{text.symbol('jit_' + name)} attributes "
+            "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {"
+        )
+        return "\n".join([head, *self._bodies, "}", ""])
+
+
+def lower(
+    jaxpr: Jaxpr,
+    name: str,
+    lowerings: Mapping[Primitive, Lowering],
+    *,
+    aliases: Mapping[int, int] | None = None,
+    locations: bool = False,
+) -> Lowered:
+    """Write a jaxpr without constants as a module.
+
+    Raises: UnsupportedPrimitive, naming the primitive and the user's line.
+    """
+    module = Module(lowerings, locations=locations)
+    module.main(jaxpr, aliases or {})
+    return Lowered(module.text(name), module.callbacks, is_ordered(jaxpr), has_effects(jaxpr))
+
+
+def has_effects(jaxpr: Jaxpr) -> bool:
+    """Tell whether a jaxpr does something besides computing."""
+    return must_keep(jaxpr.effects) or is_ordered(jaxpr)

@@ -1,0 +1,53 @@
+"""What an equation does besides computing its results.
+
+Dead-code elimination keeps equations with effects. `ORDERED` ones run in program order;
+a `NamedAxis` effect only says that the equation talks to the other members of a mapped axis.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """An effect, compared by value. `ordered` ones keep their order; `keep` ones survive when unused."""
+
+    name: str
+    ordered: bool = False
+    keep: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedAxis(Effect):
+    """The equation communicates over a mapped axis; it may be dropped when nothing uses it."""
+
+    keep: bool = False
+
+
+Effects = frozenset[Effect]
+NO_EFFECTS: Effects = frozenset()
+DEBUG = Effect("debug")
+DEBUG_ORDERED = Effect("debug_ordered", ordered=True)
+IO = Effect("io")
+IO_ORDERED = Effect("io_ordered", ordered=True)
+
+
+def named_axis(name: object) -> NamedAxis:
+    """Return the effect of communicating over the mapped axis `name`."""
+    return NamedAxis(f"axis:{name!r}")
+
+
+def union(groups: Iterable[Effects]) -> Effects:
+    """Join sets of effects."""
+    out = NO_EFFECTS
+    for group in groups:
+        if group:
+            out = out | group
+    return out
+
+
+def must_keep(effects: Effects) -> bool:
+    """Tell whether an equation with these effects survives when its results are unused."""
+    return any(effect.keep for effect in effects)

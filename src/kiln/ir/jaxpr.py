@@ -1,0 +1,175 @@
+"""A program as data: variables, literals, equations, jaxprs.
+
+Nothing here runs or traces. A jaxpr is never changed once built; `memo` holds programs derived from
+it (its jvp, its batched form), which therefore live exactly as long as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kiln.base.source import Source
+from kiln.ir.effects import NO_EFFECTS, Effects, union
+from kiln.ir.printer import to_text
+from kiln.ir.types import ShapedArray
+
+if TYPE_CHECKING:
+    from kiln.core.primitive import Primitive
+
+
+class Var:
+    """A value named once; compared by identity."""
+
+    __slots__ = ("aval",)
+    is_literal = False
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var:{self.aval.str_short()}"
+
+
+class Literal:
+    """A constant written into the program.
+
+    `val` is a Python scalar if the type is weak, else a NumPy scalar or, in programs derived by
+    transformations, a read-only NumPy array.
+    """
+
+    __slots__ = ("aval", "val")
+    is_literal = True
+
+    def __init__(self, val: Any, aval: ShapedArray) -> None:
+        self.val = val
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"{self.val}:{self.aval.str_short()}"
+
+
+Atom = Var | Literal
+
+
+class Eqn:
+    """One application of a primitive."""
+
+    __slots__ = ("effects", "invars", "outvars", "params", "primitive", "source")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        invars: Sequence[Atom],
+        outvars: Sequence[Var],
+        params: dict[str, Any],
+        effects: Effects = NO_EFFECTS,
+        source: Source | None = None,
+    ) -> None:
+        self.primitive = primitive
+        self.invars = invars
+        self.outvars = outvars
+        self.params = params
+        self.effects = effects
+        self.source = source
+
+    def with_(self, **changes: Any) -> Eqn:
+        """Return the equation with some parts replaced."""
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        return Eqn(**{**parts, **changes})
+
+
+class Jaxpr:
+    """A function of arrays: constants and inputs in, equations, outputs.
+
+    `arg_names` are the user's names of the inputs (`x`, `d['a'][0]`), for messages only.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "arg_names",
+        "constvars",
+        "effects",
+        "eqns",
+        "invars",
+        "memo",
+        "name",
+        "outvars",
+    )
+
+    def __init__(
+        self,
+        constvars: Sequence[Var],
+        invars: Sequence[Var],
+        eqns: Sequence[Eqn],
+        outvars: Sequence[Atom],
+        *,
+        name: str = "",
+        arg_names: Sequence[str] = (),
+    ) -> None:
+        self.constvars = list(constvars)
+        self.invars = list(invars)
+        self.eqns = list(eqns)
+        self.outvars = list(outvars)
+        self.effects = union(eqn.effects for eqn in eqns)
+        self.name = name
+        self.arg_names = tuple(arg_names)
+        self.memo: dict[Any, Any] = {}
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        """The types of the inputs."""
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        """The types of the outputs."""
+        return [v.aval for v in self.outvars]
+
+    def with_(self, **changes: Any) -> Jaxpr:
+        """Return the jaxpr with some parts replaced."""
+        parts: dict[str, Any] = {
+            "constvars": self.constvars,
+            "invars": self.invars,
+            "eqns": self.eqns,
+            "outvars": self.outvars,
+            "name": self.name,
+            "arg_names": self.arg_names,
+        }
+        return Jaxpr(**{**parts, **changes})
+
+    def __repr__(self) -> str:
+        return to_text(self)
+
+
+class ClosedJaxpr:
+    """A jaxpr together with the values of its constants."""
+
+    __slots__ = ("__weakref__", "consts", "jaxpr")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
+        self.jaxpr = jaxpr
+        self.consts = list(consts)
+
+    @property
+    def eqns(self) -> list[Eqn]:
+        """The equations."""
+        return self.jaxpr.eqns
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        """The types of the inputs."""
+        return self.jaxpr.in_avals
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        """The types of the outputs."""
+        return self.jaxpr.out_avals
+
+    @property
+    def effects(self) -> Effects:
+        """What the program does besides computing."""
+        return self.jaxpr.effects
+
+    def __repr__(self) -> str:
+        return to_text(self.jaxpr)

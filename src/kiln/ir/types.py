@@ -1,0 +1,96 @@
+"""The types of values in a program.
+
+A `ShapedArray` is a shape, a dtype and a weak-type flag. Dimensions are ints, or `Size` expressions
+over named axes (`ir/sizes.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.ir.sizes import Dim, product
+
+Shape = tuple[Dim, ...]
+
+
+class ShapedArray:
+    """The type of an array: shape, dtype, weak type. Immutable; equal types are interchangeable."""
+
+    __slots__ = ("__weakref__", "_hash", "dtype", "shape", "weak_type")
+
+    shape: Shape
+    dtype: Any
+    weak_type: bool
+
+    def __init__(self, shape: Sequence[Dim], dtype: Any, weak_type: bool = False) -> None:
+        self.shape = tuple(shape)
+        self.dtype = dtype
+        self.weak_type = weak_type
+        self._hash = hash((self.shape, dtype, weak_type))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            type(other) is ShapedArray
+            and self._hash == other._hash
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.weak_type == other.weak_type
+        )
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return product(self.shape)
+
+    def with_(
+        self,
+        *,
+        shape: Sequence[Dim] | None = None,
+        dtype: Any = None,
+        weak_type: bool | None = None,
+    ) -> ShapedArray:
+        """Return the type with some parts replaced."""
+        return ShapedArray(
+            self.shape if shape is None else shape,
+            self.dtype if dtype is None else dtype,
+            self.weak_type if weak_type is None else weak_type,
+        )
+
+    def tangent(self) -> ShapedArray:
+        """Return the type of a tangent: the same for inexact dtypes, float0 for others."""
+        if dtypes.issubdtype(self.dtype, np.inexact):
+            return self
+        return ShapedArray(self.shape, dtypes.float0)
+
+    def same_type(self, other: ShapedArray) -> bool:
+        """Tell whether two types agree but for weakness."""
+        return self.shape == other.shape and self.dtype == other.dtype
+
+    def str_short(self, *, short_dtypes: bool = True) -> str:
+        """Return `f32[3,4]`, or `float32[3,4]`."""
+        name = dtypes.short_name(self.dtype) if short_dtypes else dtypes.long_name(self.dtype)
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.str_short(short_dtypes=False)}{weak})"
+
+    def __str__(self) -> str:
+        return self.str_short(short_dtypes=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShapedArray, (self.shape, self.dtype, self.weak_type)

@@ -1,0 +1,217 @@
+"""The jitted callable. Its call is the hot path: flatten, key, run, unflatten.
+
+Nothing else happens on a hit. Everything a miss needs is in `tracing.py`; `wrap` in `api/jit.py`
+reads the user's options.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln.base.config import options
+from kiln.base.source import api_boundary, definition_of, name_of
+from kiln.base.tree import tree_flatten, tree_unflatten
+from kiln.control.call import jit_p
+from kiln.core.array import ConcreteArray
+from kiln.core.compilation import compile_jaxpr
+from kiln.core.eager import EVAL, check_finite
+from kiln.core.staging import eval_jaxpr
+from kiln.core.trace import Tracer, state
+from kiln.jit.cache import Entries, Entry, entries_of, forget, register
+from kiln.jit.explain import explain
+from kiln.jit.signature import Chosen, static_keys
+from kiln.jit.stages import Lowered, Traced
+from kiln.jit.tracing import argument_names, check_leaves, trace
+
+
+class JitFunction:
+    """A function that is traced once per call signature and then run as a compiled program."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        static: Chosen,
+        *,
+        keep_unused: bool = False,
+        inline: bool = False,
+        static_result: bool = False,
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self.__wrapped__ = fun
+        self._fun = fun
+        self._static = static
+        self._keep_unused = keep_unused
+        self._inline = inline
+        self._static_result = static_result
+        self._shared: Entries = entries_of(fun, (static, keep_unused, inline, static_result))
+        self._entries: Entries = {}
+        register(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        opts = options()
+        if not opts.jit:
+            return self._fun(*args, **kwargs)
+        if self._static:
+            dynamic, named, statics = self._split(args, kwargs)
+        else:
+            dynamic, named, statics = args, kwargs, ()
+        leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
+        try:
+            avals = tuple([x.aval for x in leaves])
+        except AttributeError:
+            avals = self._types(leaves, args, kwargs)
+        key = (tree, avals, statics, opts.key(), state.axes)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._miss(key, leaves, args, kwargs)
+        if state.trace is EVAL:
+            for x in leaves:
+                if type(x) is not ConcreteArray and isinstance(x, Tracer):
+                    return self._bind(entry, leaves)
+            compiled = entry.compiled
+            if compiled is None:
+                return self._first(entry, leaves)
+            outs = compiled(entry.consts + leaves if entry.consts else leaves)
+            if opts.debug_nans:
+                check_finite(entry.name, outs)
+        else:
+            outs = self._apply(entry, leaves)
+        result = tree_unflatten(entry.out_tree, outs)
+        return (result, entry.static) if self._static_result else result
+
+    def _types(
+        self, leaves: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        return tuple(check_leaves(self._fun, leaves, lambda: self._names(args, kwargs), "jit"))
+
+    def _names(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
+        chosen = self._static.argnums
+        places = [i for i in range(len(args)) if i not in chosen]
+        dynamic = [args[i] for i in places]
+        named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
+        return argument_names(self._fun, dynamic, named, places)
+
+    def _split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+        nums, names = self._static.argnums, self._static.argnames
+        given: list[tuple[int | str, Any]] = [(i, args[i]) for i in nums if i < len(args)]
+        given += [(name, kwargs[name]) for name in names if name in kwargs]
+        dynamic = tuple([x for i, x in enumerate(args) if i not in nums])
+        named = {k: v for k, v in kwargs.items() if k not in names} if kwargs else kwargs
+        return dynamic, named, (len(args), static_keys(self._fun, given))
+
+    @api_boundary
+    def _miss(
+        self, key: Any, leaves: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Entry:
+        shared = self._shared.get(key)
+        if shared is not None:
+            self._entries[key] = shared
+            return shared
+        self._types(leaves, args, kwargs)
+        return self._trace(key, args, kwargs)
+
+    def _trace(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
+        tree, avals = key[0], key[1]
+        names = self._names(args, kwargs)
+        nums = self._static.argnums
+        constant_args = {i: args[i] for i in nums if i < len(args)}
+        constant_kwargs = {k: kwargs[k] for k in self._static.argnames if k in kwargs}
+        has_names = len(kwargs) > len(constant_kwargs)
+        fun, count = self._fun, len(args)
+
+        def call(leaves: Sequence[Any]) -> Any:
+            rebuilt = tree_unflatten(tree, leaves)
+            dynamic, named = rebuilt if has_names else (rebuilt, {})
+            given = iter(dynamic)
+            full = [constant_args[i] if i in constant_args else next(given) for i in range(count)]
+            return fun(*full, **named, **constant_kwargs)
+
+        if options().explain:
+            explain(self._fun, self._entries, key, names)
+        entry = trace(fun, call, avals, tree, names, static=self._static_result)
+        if any(isinstance(x, Tracer) for x in entry.consts):
+            return entry
+        entry = self._shared.setdefault(key, entry)
+        self._entries[key] = entry
+        return entry
+
+    @api_boundary
+    def _first(self, entry: Entry, leaves: Sequence[Any]) -> Any:
+        if any(isinstance(x, Tracer) for x in entry.consts):
+            return self._bind(entry, leaves)
+        entry.compiled = compile_jaxpr(entry.jaxpr, entry.name, keep_unused=self._keep_unused)
+        outs = entry.compiled([*entry.consts, *leaves])
+        if options().debug_nans:
+            check_finite(entry.name, outs)
+        result = tree_unflatten(entry.out_tree, outs)
+        return (result, entry.static) if self._static_result else result
+
+    @api_boundary
+    def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
+        result = tree_unflatten(entry.out_tree, self._apply(entry, leaves))
+        return (result, entry.static) if self._static_result else result
+
+    def _apply(self, entry: Entry, leaves: Sequence[Any]) -> list[Any]:
+        if self._inline:
+            return eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
+        outs: list[Any] = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
+        return outs
+
+    def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
+        """Return the program of a call, tracing it if needed; arguments may be mere types."""
+        dynamic, named, statics = (
+            self._split(args, kwargs) if self._static else (tuple(args), kwargs, ())
+        )
+        leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
+        avals = tuple(
+            x.aval
+            if hasattr(x, "aval")
+            else check_leaves(self._fun, [x], lambda i=i: [self._names(args, kwargs)[i]], "jit")[0]
+            for i, x in enumerate(leaves)
+        )
+        key = (tree, avals, statics, options().key(), state.axes)
+        entry = self._entries.get(key) or self._shared.get(key)
+        if entry is None:
+            return self._trace(key, args, kwargs)
+        self._entries[key] = entry
+        return entry
+
+    @api_boundary
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
+        return Traced(self.entry_for(args, kwargs), self._keep_unused)
+
+    @api_boundary
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace and translate for the engine, without compiling or running."""
+        return Lowered(self.entry_for(args, kwargs), self._keep_unused)
+
+    @api_boundary
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the types of the results without computing them."""
+        return Traced(self.entry_for(args, kwargs), self._keep_unused).out_info
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jitted function {definition_of(self._fun)}>"
+
+    def forget_entries(self) -> None:
+        """Forget this wrapper's programs."""
+        self._entries.clear()
+
+    def clear_cache(self) -> None:
+        """Forget the programs of this function."""
+        self._entries.clear()
+        forget(self._fun)
+
+    def _cache_size(self) -> int:
+        return len(self._entries)
+
+    def __reduce__(self) -> str:
+        return getattr(self._fun, "__qualname__", name_of(self._fun))
+
+

@@ -1,0 +1,238 @@
+"""From a call's arguments to the key its program is kept under.
+
+A `Statics` says which parameters of a function are compile-time constants, however they are passed.
+`static_key` makes a value comparable by hash, equality and exact type.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base.errors import three_lines
+from kiln.base.source import name_of
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
+    """Return a callable's signature, or None if it has none (some builtins)."""
+    try:
+        return inspect.signature(fun)
+    except (ValueError, TypeError):
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Chosen:
+    """Parameters chosen by number and by name."""
+
+    argnums: tuple[int, ...] = ()
+    argnames: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.argnums or self.argnames)
+
+
+def choose(
+    fun: Callable[..., Any],
+    signature: inspect.Signature | None,
+    argnums: Any,
+    argnames: Any,
+    option: str,
+) -> Chosen:
+    """Validate `static_argnums` / `static_argnames` (or the donated ones) of a function.
+
+    Given one of the two, the other follows from the signature; given both, nothing is inferred.
+
+    Raises: TypeError for other types; ValueError for numbers and names the function does not have.
+    """
+    if argnums is None and argnames is None:
+        return Chosen()
+    nums = _numbers(argnums, f"{option}_argnums")
+    names = _names(argnames, f"{option}_argnames")
+    if signature is None:
+        return Chosen(nums, names)
+    nums = _check_numbers(fun, signature, nums, f"{option}_argnums")
+    _check_names(fun, signature, names, f"{option}_argnames")
+    parameters = list(signature.parameters.values())
+    positional = [p for p in parameters if p.kind in POSITIONAL]
+    if argnames is None:
+        names = tuple(
+            positional[i].name
+            for i in nums
+            if i < len(positional) and positional[i].kind in NAMED
+        )
+    elif argnums is None:
+        nums = tuple(i for i, p in enumerate(positional) if p.name in names)
+    return Chosen(tuple(sorted(set(nums))), tuple(dict.fromkeys(names)))
+
+
+def _numbers(argnums: Any, option: str) -> tuple[int, ...]:
+    if argnums is None:
+        return ()
+    if isinstance(argnums, str) or not isinstance(argnums, (int, np.integer, Iterable)):
+        raise TypeError(f"{option} must be an int or a sequence of ints, got {argnums!r}")
+    items = [argnums] if isinstance(argnums, (int, np.integer)) else list(argnums)
+    try:
+        return tuple(operator.index(i) for i in items)
+    except TypeError:
+        raise TypeError(
+            f"{option} must be an int or a sequence of ints, got {argnums!r}"
+        ) from None
+
+
+def _names(argnames: Any, option: str) -> tuple[str, ...]:
+    if argnames is None:
+        return ()
+    items = [argnames] if isinstance(argnames, str) else argnames
+    if not isinstance(items, Iterable):
+        raise TypeError(f"{option} must be a str or an iterable of str, got {argnames!r}")
+    found = tuple(items)
+    for name in found:
+        if not isinstance(name, str):
+            raise TypeError(f"{option} must be a str or an iterable of str, got {name!r} in it")
+    return found
+
+
+def _check_numbers(
+    fun: Callable[..., Any], signature: inspect.Signature, nums: Sequence[int], option: str
+) -> tuple[int, ...]:
+    kinds = [p.kind for p in signature.parameters.values()]
+    count = sum(kind in POSITIONAL for kind in kinds)
+    variadic = inspect.Parameter.VAR_POSITIONAL in kinds
+    for i in nums:
+        if not -count <= i < count and not (variadic and i >= 0):
+            raise ValueError(
+                three_lines(
+                    f"jit of {name_of(fun)}{signature} with {option}={tuple(nums)}",
+                    f"the function has {option}={tuple(nums)}, but only accepts {count} "
+                    "positional arguments",
+                    f"use numbers from 0 to {count - 1}, or {option[:-4]}names",
+                )
+            )
+    return tuple(i + count if i < 0 else i for i in nums)
+
+
+def _check_names(
+    fun: Callable[..., Any], signature: inspect.Signature, names: Sequence[str], option: str
+) -> None:
+    parameters = signature.parameters
+    variadic = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    for name in names:
+        parameter = parameters.get(name)
+        if parameter is not None and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise ValueError(
+                three_lines(
+                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}",
+                    f"{name!r} names a positional-only parameter, so {option} cannot reach it",
+                    f"use {option[:-5]}nums instead",
+                )
+            )
+        if (parameter is None or parameter.kind not in NAMED) and not variadic:
+            valid = [p.name for p in parameters.values() if p.kind in NAMED]
+            raise ValueError(
+                three_lines(
+                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}",
+                    f"{option} names {name!r}, which is not a keyword parameter of the function",
+                    f"use names among {valid}",
+                )
+            )
+
+
+class _ByEquality:
+    """A static value compared by type, hash and equality."""
+
+    __slots__ = ("hash", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.hash = hash(value)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _ByEquality) or type(self.value) is not type(other.value):
+            return False
+        return self.value is other.value or bool(self.value == other.value)
+
+
+def static_key(value: Any) -> Hashable:
+    """Return a key equal for equal values of one type, inside containers too.
+
+    1, 1.0 and True differ, as do 0.0 and -0.0; nan equals itself.
+
+    Raises: TypeError if the value is not hashable.
+    """
+    kind = type(value)
+    if value is None or kind in (int, str, bool, bytes):
+        return (kind, value)
+    if kind is float:
+        return (kind, "nan" if value != value else value.hex())
+    if kind is complex:
+        return (kind, static_key(value.real), static_key(value.imag))
+    if isinstance(value, tuple):
+        return (kind, tuple(map(static_key, value)))
+    if kind is frozenset:
+        return (kind, frozenset(map(static_key, value)))
+    if isinstance(value, functools.partial):
+        keywords = tuple(sorted((k, static_key(v)) for k, v in value.keywords.items()))
+        return (kind, static_key(value.func), tuple(map(static_key, value.args)), keywords)
+    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen and _plain(kind):  # type: ignore[attr-defined]
+        fields = [f for f in dataclasses.fields(kind) if f.compare]
+        return (kind, tuple(static_key(getattr(value, f.name)) for f in fields))
+    if isinstance(value, np.generic):
+        return (kind, value.tobytes())
+    return _ByEquality(value)
+
+
+def _plain(kind: type) -> bool:
+    return kind.__dataclass_params__.eq and "__eq__" in kind.__dict__  # type: ignore[attr-defined, no-any-return]
+
+
+def static_keys(
+    fun: Callable[..., Any], values: Iterable[tuple[int | str, Any]]
+) -> tuple[tuple[int | str, Hashable], ...]:
+    """Return the keys of static arguments, given with their numbers or names.
+
+    Raises: ValueError naming an argument that is not hashable.
+    """
+    keys = []
+    for place, value in values:
+        try:
+            keys.append((place, static_key(value)))
+        except TypeError:
+            raise ValueError(
+                three_lines(
+                    f"call of {name_of(fun)} with the static argument "
+                    f"{parameter_name(fun, place)!r} of type {type(value)}",
+                    "Non-hashable static arguments are used as keys of compiled programs: "
+                    f"a value of type {type(value)} has no hash",
+                    "pass a tuple instead of a list, an array as a non-static argument, or an "
+                    "object that defines __hash__ and __eq__",
+                )
+            ) from None
+    return tuple(keys)
+
+
+def parameter_name(fun: Callable[..., Any], place: int | str) -> str:
+    """Return the name of the parameter a positional argument goes to."""
+    if isinstance(place, str):
+        return place
+    signature = signature_of(fun)
+    if signature is not None:
+        positional = [p for p in signature.parameters.values() if p.kind in POSITIONAL]
+        if place < len(positional):
+            return positional[place].name
+        for p in signature.parameters.values():
+            if p.kind is inspect.Parameter.VAR_POSITIONAL:
+                return f"{p.name}[{place - len(positional)}]"
+    return f"args[{place}]"

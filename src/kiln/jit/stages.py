@@ -1,0 +1,193 @@
+"""Ahead of time: trace, look, lower, look, compile, call."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary
+from kiln.base.tree import tree_flatten, tree_unflatten
+from kiln.core import compilation
+from kiln.core.compilation import compile_jaxpr, prepare
+from kiln.core.engine import Program, engine
+from kiln.core.trace import Tracer, aval_of
+from kiln.base.config import options
+from kiln.ir.jaxpr import ClosedJaxpr
+from kiln.ir.types import ShapedArray
+from kiln.jit.cache import Entry
+
+
+class ShapeDtypeStruct:
+    """The shape and dtype of an array that need not exist."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified, got None")
+        self.aval = ShapedArray(shape, dtypes.canonicalize_dtype(dtype), weak_type)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The shape."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.aval.dtype
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype is weak."""
+        return self.aval.weak_type
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return self.aval.size
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return int(self.shape[0])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self.aval == other.aval
+
+    def __hash__(self) -> int:
+        return hash(self.aval)
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={dtypes.long_name(self.dtype)}{weak})"
+
+
+def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
+    """Return a type as a ShapeDtypeStruct."""
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """A function traced for given types of arguments."""
+
+    entry: Entry
+    keep_unused: bool
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The program."""
+        jaxpr, n = self.entry.jaxpr, len(self.entry.consts)
+        return ClosedJaxpr(
+            jaxpr.with_(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:], arg_names=()),
+            self.entry.consts,
+        )
+
+    @property
+    def fun_name(self) -> str:
+        """The function's name."""
+        return self.entry.name
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, in the results' structure."""
+        structs = [struct_of(a) for a in self.entry.jaxpr.out_avals]
+        return tree_unflatten(self.entry.out_tree, structs)
+
+    def lower(self) -> Lowered:
+        """Translate the program for the engine."""
+        return Lowered(self.entry, self.keep_unused)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowered:
+    """A program in its engine's language."""
+
+    entry: Entry
+    keep_unused: bool
+
+    def as_text(self, dialect: str | None = None) -> str:
+        """Return the program's text.
+
+        Raises: ValueError for an unknown dialect.
+        """
+        if dialect == "jaxpr":
+            return str(self.entry.jaxpr)
+        if dialect not in (None, "stablehlo"):
+            raise ValueError(
+                three_lines(
+                    f"as_text({dialect!r})", "there is no such dialect", "use 'stablehlo', 'jaxpr'"
+                )
+            )
+        home = engine(options().engine or "xla")
+        jaxpr, _ = prepare(self.entry.jaxpr, self.keep_unused)
+        return home.lower(Program(jaxpr, self.entry.name))
+
+    @api_boundary
+    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
+        """Compile the program."""
+        chosen = tuple(sorted((compiler_options or {}).items()))
+        compiled = compile_jaxpr(
+            self.entry.jaxpr,
+            self.entry.name,
+            keep_unused=self.keep_unused,
+            compiler_options=chosen,
+        )
+        return Compiled(self.entry, compiled)
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """An executable program for fixed types of arguments."""
+
+    entry: Entry
+    compiled: compilation.Compiled
+
+    def as_text(self) -> str:
+        """Return the optimised program's text."""
+        return self.compiled.executable.as_text("hlo")
+
+    @api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_flatten((args, kwargs) if kwargs else args)
+        if tree != self.entry.in_tree:
+            raise TypeError(
+                three_lines(
+                    f"call of the compiled function {self.entry.name}",
+                    f"Function compiled with input pytree {self.entry.in_tree} "
+                    f"and called with {tree}",
+                    "pass arguments of the same structure, without the static ones",
+                )
+            )
+        expected = self.entry.jaxpr.in_avals[len(self.entry.consts) :]
+        names = self.entry.jaxpr.arg_names[len(self.entry.consts) :]
+        for x, want, name in zip(leaves, expected, names, strict=True):
+            if isinstance(x, Tracer):
+                raise TypeError(
+                    three_lines(
+                        f"call of the compiled function {self.entry.name} with tracer {name}",
+                        "Cannot apply a transform to a function that was compiled ahead of time",
+                        "transform the function before compiling it",
+                    )
+                )
+            if not aval_of(x).same_type(want):
+                raise TypeError(
+                    three_lines(
+                        f"call of the compiled function {self.entry.name}",
+                        f"argument {name} compiled with {want} and called with {aval_of(x)}",
+                        "convert the argument, or compile again for its type",
+                    )
+                )
+        outs = self.compiled([*self.entry.consts, *leaves])
+        return tree_unflatten(self.entry.out_tree, outs)
+
+

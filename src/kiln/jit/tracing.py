@@ -1,0 +1,168 @@
+"""The miss path: check the arguments, trace the function, keep the program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.config import options
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source, definition_of, name_of
+from kiln.base.tree import keystr, tree_flatten_with_path, tree_unflatten
+from kiln.core import dumping
+from kiln.core.array import ConcreteArray
+from kiln.core.staging import hoist_constants, stage
+from kiln.core.trace import Tracer, aval_of, check_live
+from kiln.ir.checker import check
+from kiln.ir.types import ShapedArray
+from kiln.jit.cache import Entry
+from kiln.jit.signature import parameter_name
+
+SCALARS = (bool, int, float, complex, np.generic)
+
+
+def leaf_type(x: Any) -> ShapedArray | None:
+    """Return the type of an argument's leaf, or None if it is no array.
+
+    Raises: OverflowError for a Python int that does not fit.
+    """
+    if isinstance(x, (ConcreteArray, Tracer)):
+        return x.aval
+    if isinstance(x, np.ndarray):
+        return aval_of(x) if dtypes.is_numeric(x.dtype) else None
+    if isinstance(x, SCALARS):
+        return aval_of(x)
+    if hasattr(x, "__jax_array__"):
+        return aval_of(x.__jax_array__())
+    return None
+
+
+def argument_names(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], places: Sequence[int]
+) -> list[str]:
+    """Return the user's names of the leaves of dynamic arguments: `x`, `d['a'][0]`."""
+    names = []
+    for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]:
+        if path[0].idx == 0:
+            root = parameter_name(fun, places[path[1].idx])
+        else:
+            root = str(path[1].key)
+        names.append(root + keystr(path[2:]))
+    return names
+
+
+def check_leaves(
+    fun: Callable[..., Any], leaves: Sequence[Any], names: Callable[[], Sequence[str]], what: str
+) -> list[ShapedArray]:
+    """Return the types of the leaves.
+
+    Raises: TypeError naming the first leaf that is no array, OverflowError naming a too large int.
+    """
+    avals = []
+    for i, x in enumerate(leaves):
+        try:
+            aval = leaf_type(x)
+        except OverflowError as error:
+            raise OverflowError(
+                three_lines(
+                    f"{what} of {name_of(fun)} with {names()[i]} = {x} at {current_source()}",
+                    f"{error}: the argument {names()[i]} overflows when converted to int32",
+                    "use a float, or kiln.config.update('jax_enable_x64', True)",
+                )
+            ) from None
+        if aval is None:
+            raise TypeError(_not_an_array(fun, x, names()[i], what))
+        if isinstance(x, Tracer):
+            check_live(x)
+        avals.append(aval)
+    return avals
+
+
+def _not_an_array(fun: Callable[..., Any], x: Any, name: str, what: str) -> str:
+    root = name.split("[")[0].split(".")[0]
+    remedy = (
+        f"pass an array or a number, or mark the argument static: "
+        f"{what}({name_of(fun)}, static_argnames={root!r}) (or static_argnums)"
+    )
+    return three_lines(
+        f"call of {name_of(fun)} with argument {name} = {_short(x)} at {current_source()}",
+        f"Error interpreting argument to {definition_of(fun)} as an abstract array: the value of "
+        f"type {type(x)} at path {name} is not a valid JAX type",
+        remedy,
+    )
+
+
+def _short(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def flat_result(fun: Callable[..., Any], result: Any, static: bool) -> tuple[list[Any], Any, Any]:
+    """Flatten what a function returned and check that it holds arrays only.
+
+    With `static` the function returned a pair of arrays and Python values.
+
+    Raises: TypeError naming the function, the type and the path of another leaf.
+    """
+    extra = None
+    if static:
+        result, extra = result
+    pairs, tree = tree_flatten_with_path(result)
+    leaves = []
+    for path, x in pairs:
+        if leaf_type(x) is None:
+            raise TypeError(
+                three_lines(
+                    f"return value of {definition_of(fun)}",
+                    f"the value of type {type(x)} at output path {keystr(path) or 'the result'} "
+                    "is not a valid JAX type",
+                    "return arrays and numbers, in tuples, lists, dicts or registered classes",
+                )
+            )
+        leaves.append(x.__jax_array__() if hasattr(x, "__jax_array__") else x)
+    return leaves, tree, extra
+
+
+def trace(
+    fun: Callable[..., Any],
+    call: Callable[[Sequence[Any]], Any],
+    avals: Sequence[ShapedArray],
+    in_tree: Any,
+    names: Sequence[str],
+    *,
+    purpose: str = "jit",
+    static: bool = False,
+) -> Entry:
+    """Record the program of `call(leaves)`, which runs the user's function `fun`."""
+    box: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        outs, tree, extra = flat_result(fun, call(leaves), static)
+        box[:] = [tree, extra]
+        return outs
+
+    start = time.perf_counter()
+    jaxpr, consts = stage(
+        flat,
+        avals,
+        name=name_of(fun),
+        definition=definition_of(fun),
+        purpose=purpose,
+        arg_names=names,
+    )
+    opts = options()
+    if opts.log_compiles:
+        seconds = time.perf_counter() - start
+        dumping.logger.warning("Finished tracing %s in %.6f s", name_of(fun), seconds)
+    if opts.check:
+        check(jaxpr, "tracing")
+    return Entry(hoist_constants(jaxpr), consts, in_tree, box[0], name_of(fun), box[1])
+
+
+def unflatten(tree: Any, leaves: Sequence[Any]) -> Any:
+    """Rebuild a result."""
+    return tree_unflatten(tree, leaves)

@@ -1,0 +1,386 @@
+"""Arithmetic, element by element: sums, products, quotients, remainders, powers, signs, rounding.
+
+Quotients of integers are floats; `//` and `%` follow the sign of the divisor, as in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.numpy.promotion import (
+    binary,
+    binary_inexact,
+    converted,
+    dtype_of,
+    inexact,
+    lifted,
+    operands,
+    promote,
+    promote_inexact,
+    promote_numeric,
+    shapes,
+)
+from kiln.ops import conversion, elementwise
+from kiln.ops.elementwise import constant, full_like, integer_pow, select
+
+_BOOL = np.dtype(np.bool_)
+
+
+def add(x: Any, y: Any, /) -> Any:
+    """Add; of bools, the logical or."""
+    x, y = binary("add", x, y)
+    if dtype_of(x, y) == _BOOL:
+        return elementwise.or_p.bind(x, y)
+    return elementwise.add_p.bind(x, y)
+
+
+def subtract(x: Any, y: Any, /) -> Any:
+    """Subtract y from x."""
+    x, y = binary("subtract", x, y)
+    return elementwise.sub_p.bind(x, y)
+
+
+def multiply(x: Any, y: Any, /) -> Any:
+    """Multiply; of bools, the logical and."""
+    x, y = binary("multiply", x, y)
+    if dtype_of(x, y) == _BOOL:
+        return elementwise.and_p.bind(x, y)
+    return elementwise.mul_p.bind(x, y)
+
+
+def divide(x: Any, y: Any, /) -> Any:
+    """Divide x by y; quotients of integers are floats."""
+    x, y = binary_inexact("divide", x, y)
+    return elementwise.div_p.bind(x, y)
+
+
+true_divide = divide
+
+
+def floor_divide(x: Any, y: Any, /) -> Any:
+    """Divide x by y and round towards minus infinity."""
+    x, y = promote_numeric("floor_divide", x, y)
+    dtype = dtype_of(x, y)
+    if dtypes.issubdtype(dtype, np.unsignedinteger):
+        return elementwise.div_p.bind(x, y)
+    if dtypes.issubdtype(dtype, np.integer):
+        quotient = elementwise.div_p.bind(x, y)
+        signs = elementwise.ne(elementwise.sign(x), elementwise.sign(y))
+        remainder = elementwise.rem_p.bind(x, y)
+        inexact_ = elementwise.ne(remainder, constant(0, remainder))
+        lower = elementwise.sub(quotient, constant(1, quotient))
+        return select(elementwise.bitwise_and(signs, inexact_), lower, quotient)
+    _check_real("floor_divide", dtype)
+    return _float_divmod(x, y)[0]
+
+
+def _check_real(name: str, dtype: Any) -> None:
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        raise TypeError(
+            three_lines(
+                f"{name}: operands of dtype {dtype} at {current_source()}",
+                f"{name} does not support complex-valued inputs",
+                "apply it to real and imag parts",
+            )
+        )
+
+
+def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    mod = elementwise.rem_p.bind(x, y)
+    by_zero = elementwise.eq(y, constant(0, y))
+    div = elementwise.div(select(by_zero, lifted(x), elementwise.sub(x, mod)), y)
+    other_sign = elementwise.bitwise_and(
+        elementwise.ne(mod, constant(0, mod)),
+        elementwise.ne(elementwise.sign(y), elementwise.sign(mod)),
+    )
+    mod = select(other_sign, elementwise.add(mod, y), mod)
+    div = select(other_sign, elementwise.sub(div, constant(1, div)), div)
+    return elementwise.round(div, elementwise.RoundingMethod.AWAY_FROM_ZERO), mod
+
+
+def remainder(x: Any, y: Any, /) -> Any:
+    """Return the remainder of x / y, which has the sign of y."""
+    x, y = promote_numeric("remainder", x, y)
+    dtype = dtype_of(x, y)
+    _check_real("remainder", dtype)
+    if dtypes.issubdtype(dtype, np.integer):
+        # The remainder of an integer by zero is zero.
+        y = select(elementwise.eq(y, constant(0, y)), full_like(y, 1), lifted(y))
+    found = elementwise.rem_p.bind(x, y)
+    other_sign = elementwise.bitwise_and(
+        elementwise.ne(
+            elementwise.lt(found, constant(0, found)), elementwise.lt(y, constant(0, y))
+        ),
+        elementwise.ne(found, constant(0, found)),
+    )
+    return select(other_sign, elementwise.add(found, y), found)
+
+
+mod = remainder
+
+
+def fmod(x: Any, y: Any, /) -> Any:
+    """Return the remainder of x / y, which has the sign of x."""
+    x, y = promote_numeric("fmod", x, y)
+    _check_real("fmod", dtype_of(x, y))
+    if dtypes.issubdtype(dtype_of(x, y), np.integer):
+        y = select(elementwise.eq(y, constant(0, y)), full_like(y, 1), lifted(y))
+    return elementwise.rem_p.bind(x, y)
+
+
+def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
+    """Return (x // y, x % y)."""
+    x, y = promote_numeric("divmod", x, y)
+    dtype = dtype_of(x, y)
+    if dtypes.issubdtype(dtype, np.integer):
+        return floor_divide(x, y), remainder(x, y)
+    _check_real("divmod", dtype)
+    return _float_divmod(x, y)
+
+
+def power(x: Any, y: Any, /) -> Any:
+    """Raise x to the power y.
+
+    Raises: TypeError for an integer to a negative Python int.
+    """
+    x, y = operands("power", x, y)
+    if (type(y) is int or isinstance(y, np.integer)) and not isinstance(x, np.ndarray):
+        return _static_power(x, int(y))
+    dtype, weak = dtypes.lattice_result_type(x, y)
+    if dtypes.issubdtype(dtype, np.integer) or dtype == _BOOL:
+        x, y = promote_numeric("power", x, y)
+        return elementwise.pow_p.bind(x, y)
+    base = converted(x, dtype, weak)
+    if not dtypes.issubdtype(aval_of(y).dtype, np.integer):
+        y = converted(y, dtype, weak)
+    base, y = shapes("power", base, y)
+    return elementwise.pow_p.bind(base, y)
+
+
+pow = power
+
+
+def _static_power(x: Any, y: int) -> Any:
+    aval = aval_of(x)
+    if aval.dtype == _BOOL:
+        x = converted(x, dtypes.default_int_dtype(), False)
+    if y < 0 and not dtypes.issubdtype(aval.dtype, np.inexact):
+        raise TypeError(
+            three_lines(
+                f"power: {aval} to the power {y} at {current_source()}",
+                f"Integers cannot be raised to negative powers, got integer_pow({aval}, {y})",
+                "convert the base to a float first, or use float_power",
+            )
+        )
+    return lifted(integer_pow(x, y))
+
+
+def float_power(x: Any, y: Any, /) -> Any:
+    """Raise x to the power y in floating point."""
+    x, y = promote_inexact("float_power", x, y)
+    return elementwise.pow_p.bind(x, y)
+
+
+def negative(x: Any, /) -> Any:
+    """Return -x."""
+    if not hasattr(x, "aval"):
+        (x,) = promote("negative", x)
+    return elementwise.neg_p.bind(x)
+
+
+def positive(x: Any, /) -> Any:
+    """Return x."""
+    return lifted(*operands("positive", x))
+
+
+def absolute(x: Any, /) -> Any:
+    """Return the absolute value; of a complex number, its modulus."""
+    (x,) = operands("absolute", x)
+    dtype = aval_of(x).dtype
+    if dtype == _BOOL or dtypes.issubdtype(dtype, np.unsignedinteger):
+        return lifted(x)
+    return elementwise.abs_p.bind(x)
+
+
+abs = absolute
+
+
+def fabs(x: Any, /) -> Any:
+    """Return the absolute value of a real number, as a float."""
+    x = inexact("fabs", x)
+    _check_real("fabs", aval_of(x).dtype)
+    return elementwise.abs_p.bind(x)
+
+
+def sign(x: Any, /) -> Any:
+    """Return -1, 0 or 1; of a complex number, the number of modulus 1 in its direction."""
+    (x,) = operands("sign", x)
+    return elementwise.sign_p.bind(x)
+
+
+def square(x: Any, /) -> Any:
+    """Return x times x."""
+    (x,) = operands("square", x)
+    if aval_of(x).dtype == _BOOL:
+        return lifted(x)
+    return elementwise.square_p.bind(x)
+
+
+def reciprocal(x: Any, /) -> Any:
+    """Return 1 / x."""
+    return integer_pow(inexact("reciprocal", x), -1)
+
+
+def maximum(x: Any, y: Any, /) -> Any:
+    """Return the larger operand, or nan if one is."""
+    x, y = binary("maximum", x, y)
+    return elementwise.max_p.bind(x, y)
+
+
+def minimum(x: Any, y: Any, /) -> Any:
+    """Return the smaller operand, or nan if one is."""
+    x, y = binary("minimum", x, y)
+    return elementwise.min_p.bind(x, y)
+
+
+def fmax(x: Any, y: Any, /) -> Any:
+    """Return the larger operand, ignoring nan."""
+    x, y = promote("fmax", x, y)
+    larger = elementwise.bitwise_or(elementwise.gt(x, y), elementwise.ne(y, y))
+    return select(larger, *_arrays(x, y))
+
+
+def fmin(x: Any, y: Any, /) -> Any:
+    """Return the smaller operand, ignoring nan."""
+    x, y = promote("fmin", x, y)
+    smaller = elementwise.bitwise_or(elementwise.lt(x, y), elementwise.ne(y, y))
+    return select(smaller, *_arrays(x, y))
+
+
+def _arrays(*xs: Any) -> list[Any]:
+    return [lifted(x) for x in xs]
+
+
+def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
+    """Hold the elements between `min` and `max`; either may be missing."""
+    given = [x for x in (arr, min, max) if x is not None]
+    for x in operands("clip", *given):
+        if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+            raise ValueError(
+                three_lines(
+                    f"clip: operand {aval_of(x)} at {current_source()}",
+                    "Clip received a complex value either through the input or the min/max "
+                    "keywords. Complex values have no ordering and cannot be clipped.",
+                    "clip real and imag parts",
+                )
+            )
+    if min is not None:
+        arr = maximum(min, arr)
+    if max is not None:
+        arr = minimum(max, arr)
+    return lifted(arr)
+
+
+def rint(x: Any, /) -> Any:
+    """Round to the nearest integer, half to even."""
+    (x,) = operands("rint", x)
+    dtype = aval_of(x).dtype
+    if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
+        return conversion.convert_element_type(x, dtypes.default_float_dtype())
+    return round(x)
+
+
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+    """Round to a number of decimals, half to even."""
+    refuse_out("round", out)
+    (a,) = operands("round", a)
+    dtype = aval_of(a).dtype
+    if dtypes.issubdtype(dtype, np.integer):
+        if decimals < 0:
+            raise NotImplementedError(
+                three_lines(
+                    f"round: {aval_of(a)} to {decimals} decimals at {current_source()}",
+                    "integer np.round not implemented for decimals < 0",
+                    "divide, round and multiply in floating point",
+                )
+            )
+        return lifted(a)
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return conversion.complex(
+            round(conversion.real(a), decimals), round(conversion.imag(a), decimals)
+        )
+    return _round_float(a, decimals)
+
+
+around = round
+
+
+def _round_float(x: Any, decimals: int) -> Any:
+    nearest = elementwise.RoundingMethod.TO_NEAREST_EVEN
+    if decimals == 0:
+        return elementwise.round(x, nearest)
+    aval = aval_of(x)
+    # Multiplying a float16 by 10^decimals overflows early.
+    wide = np.dtype(np.float32) if aval.dtype == np.float16 else aval.dtype
+    x = converted(x, wide, aval.weak_type)
+    factor = constant(10.0**decimals, x)
+    rounded = elementwise.div(elementwise.round(elementwise.mul(x, factor), nearest), factor)
+    return converted(rounded, aval.dtype, aval.weak_type)
+
+
+def floor(x: Any, /) -> Any:
+    """Round towards minus infinity; integers stay as they are."""
+    return _rounded("floor", x, elementwise.floor_p)
+
+
+def ceil(x: Any, /) -> Any:
+    """Round towards plus infinity; integers stay as they are."""
+    return _rounded("ceil", x, elementwise.ceil_p)
+
+
+def _rounded(name: str, x: Any, primitive: Any) -> Any:
+    (x,) = operands(name, x)
+    dtype = aval_of(x).dtype
+    if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
+        return lifted(x)
+    return primitive.bind(x)
+
+
+def trunc(x: Any, /) -> Any:
+    """Round towards zero; integers stay as they are."""
+    (x,) = operands("trunc", x)
+    dtype = aval_of(x).dtype
+    if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
+        return lifted(x)
+    negative_ = elementwise.lt(x, constant(0, x))
+    return select(negative_, elementwise.ceil(x), elementwise.floor(x))
+
+
+fix = trunc
+
+
+def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
+    """Return the fractional and the integral part."""
+    refuse_out("modf", out)
+    x = inexact("modf", x)
+    upward = elementwise.ge(x, constant(0, x))
+    whole = select(upward, elementwise.floor(x), elementwise.ceil(x))
+    return elementwise.sub(x, whole), whole
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Raise NotImplementedError if an output array is given."""
+    if out is not None:
+        raise NotImplementedError(
+            three_lines(
+                f"{name}(..., out=...) at {current_source()}",
+                f"The 'out' argument to kiln.numpy.{name} is not supported: arrays are immutable",
+                "use the function's result",
+            )
+        )

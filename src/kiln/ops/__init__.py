@@ -1,0 +1,1 @@
+"""The first-order primitives, one family to a file, each with its rules."""

@@ -1,0 +1,249 @@
+"""The element-wise family: one element of each operand in, one element out.
+
+Operands have one shape and one dtype; scalars stand beside arrays without being broadcast
+(`add a 1.0` on f32[3] is one equation). `partials` are the products of a tangent with the
+derivative by each operand: `partial(tangent, out, *primals)`. `add` and `neg` are here because rules
+of every file need them; the other members are in the files that import this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.absent import Zero, is_linear
+from kiln.core.primitive import Primitive
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import (
+    broadcast_in_dim,
+    full,
+    mapped_at,
+    reduce_sum,
+    scalar,
+    to_front,
+)
+
+Partial = Callable[..., Any]
+BOOL: tuple[type, ...] = (np.bool_,)
+INTEGER: tuple[type, ...] = (np.integer,)
+FLOAT: tuple[type, ...] = (np.floating,)
+INEXACT: tuple[type, ...] = (np.inexact,)
+NUMBER: tuple[type, ...] = (np.number,)
+BITS: tuple[type, ...] = (np.integer, np.bool_)
+ANY: tuple[type, ...] = (np.number, np.bool_)
+EVERYTHING: tuple[type, ...] = (np.generic, dtypes.extended)
+
+
+class Elementwise(Primitive):
+    """One element of each operand in, one element out."""
+
+    on_host = True
+
+    def __init__(
+        self,
+        name: str,
+        meaning: Callable[..., Any],
+        accepts: tuple[type, ...],
+        *partials: Partial | None,
+        linear: Callable[..., Any] | None = None,
+        result: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.meaning = meaning
+        self.accepts = accepts
+        self.partials = partials
+        self.linear = linear
+        self.result = result
+
+    def infer(self, *xs: Any, **params: Any) -> ShapedArray:
+        dtype = self.result_dtype(*xs, **params)
+        shape = self.common_shape(xs)
+        weak = all(x.weak_type for x in xs) and self.result is None
+        return ShapedArray(shape, dtype, weak)
+
+    def result_dtype(self, *xs: Any, **params: Any) -> Any:
+        first = xs[0].dtype
+        for x in xs:
+            if x.dtype != first:
+                raise TypeError(
+                    three_lines(
+                        f"{self.name}: operands {', '.join(map(str, xs))} at {current_source()}",
+                        f"{self.name} requires arguments to have equal dtypes, got "
+                        f"{', '.join(dtypes.long_name(x.dtype) for x in xs)}",
+                        "convert one: x.astype(y.dtype), or use kiln.numpy, which promotes",
+                    )
+                )
+        self.check_dtype(first)
+        return self.result(first) if self.result is not None else first
+
+    def check_dtype(self, dtype: Any) -> None:
+        """Raise TypeError unless the operation is defined on the dtype."""
+        if not any(dtypes.issubdtype(dtype, kind) for kind in self.accepts):
+            raise TypeError(
+                three_lines(
+                    f"{self.name}: operand of dtype {dtypes.long_name(dtype)} "
+                    f"at {current_source()}",
+                    f"{self.name} does not accept dtype {dtypes.long_name(dtype)}",
+                    "convert the operand first: x.astype(...)",
+                )
+            )
+
+    def common_shape(self, xs: Sequence[Any]) -> tuple[Dim, ...]:
+        shape: tuple[Dim, ...] = ()
+        for x in xs:
+            if x.shape:
+                if shape and x.shape != shape:
+                    raise incompatible_shapes(self.name, xs)
+                shape = x.shape
+        return shape
+
+    def numpy(self, *xs: Any, **params: Any) -> Any:
+        return self.meaning(*xs, **params)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        out = self.bind(*primals, **params)
+        aval = aval_of(out)
+        total = None
+        if not self.partials:
+            raise self._missing("jvp", "it is not differentiable")
+        for partial, t in zip(self.partials, tangents, strict=True):
+            if type(t) is Zero or partial is None:
+                continue
+            term = partial(t, out, *primals, **params)
+            if type(term) is Zero:
+                continue
+            if aval_of(term).shape != aval.shape:
+                term = broadcast_in_dim(term, aval.shape, ())
+            total = term if total is None else add(total, term)
+        return out, Zero(aval.tangent()) if total is None else total
+
+    def transpose(self, ct: Any, *xs: Any, **params: Any) -> Any:
+        if self.linear is None:
+            return super().transpose(ct, *xs, **params)
+        cts = self.linear(ct, *xs, **params)
+        return [
+            unbroadcast(c, x.aval) if c is not None and is_linear(x) else None
+            for c, x in zip(cts, xs, strict=True)
+        ]
+
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
+        avals = [aval_of(x) for x in xs]
+        ranks = [a.ndim - (at is not None) for a, at in zip(avals, axes, strict=True)]
+        rank = max(ranks)
+        places = {at for at in axes if at is not None}
+        aligned = all(
+            r == (rank if at is not None else 0) for r, at in zip(ranks, axes, strict=True)
+        )
+        if len(places) == 1 and aligned:
+            return self.bind(*xs, **params), places.pop()
+        shape = next(
+            (*a.shape[:at], *a.shape[at + 1 :]) if at is not None else a.shape
+            for a, at, r in zip(avals, axes, ranks, strict=True)
+            if r == rank
+        )
+        moved = []
+        for x, at, r in zip(xs, axes, ranks, strict=True):
+            if r == rank:
+                moved.append(mapped_at(x, size, at, 0))
+            elif at is None:
+                moved.append(x)
+            else:
+                moved.append(broadcast_in_dim(to_front(x, at), (size, *shape), (0,)))
+        return self.bind(*moved, **params), 0
+
+
+def incompatible_shapes(name: str, xs: Sequence[Any]) -> TypeError:
+    """Build the error of operands whose shapes do not go together."""
+    return TypeError(
+        three_lines(
+            f"{name}: operands {', '.join(map(str, xs))} at {current_source()}",
+            f"{name} got incompatible shapes for broadcasting: "
+            f"{', '.join(str(tuple(x.shape)) for x in xs)}",
+            "reshape or broadcast one operand so that the shapes are equal",
+        )
+    )
+
+
+def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
+    """Sum the cotangent of a scalar that stood beside an array."""
+    shape = aval_of(ct).shape
+    if shape == aval.shape:
+        return ct
+    return reduce_sum(ct, range(len(shape)))
+
+
+def to_bool(dtype: Any) -> Any:
+    """Return the result dtype of comparisons."""
+    return np.dtype(np.bool_)
+
+
+def matched(*xs: Any) -> Sequence[Any]:
+    """Turn Python scalars among the operands into scalars of the arrays' dtype."""
+    like = None
+    for x in xs:
+        kind = type(x)
+        if kind is not float and kind is not int and kind is not bool and kind is not complex:
+            like = aval_of(x)
+            break
+    if like is None:
+        dtype, weak = dtypes.lattice_result_type(*xs)
+        like = ShapedArray((), dtype, weak)
+    return [scalar(x, like) if type(x) in (int, float, bool, complex) else x for x in xs]
+
+
+def unary(primitive: Elementwise) -> Callable[[Any], Any]:
+    """Return the function that applies a primitive to one operand."""
+
+    def fun(x: Any) -> Any:
+        return primitive.bind(x)
+
+    return _named(fun, primitive, "x")
+
+
+def binary(primitive: Elementwise) -> Callable[[Any, Any], Any]:
+    """Return the function that applies a primitive to two operands; Python scalars fit in."""
+
+    def fun(x: Any, y: Any) -> Any:
+        if hasattr(x, "aval") and hasattr(y, "aval"):
+            return primitive.bind(x, y)
+        return primitive.bind(*matched(x, y))
+
+    return _named(fun, primitive, "x, y")
+
+
+def _named(fun: Any, primitive: Elementwise, args: str) -> Any:
+    fun.__name__ = fun.__qualname__ = primitive.name
+    fun.__doc__ = f"Apply `{primitive.name}` element by element to {args} of one dtype."
+    return fun
+
+
+def full_like(x: Any, value: Any) -> Any:
+    """Return an array of the type of `x` filled with a number."""
+    aval = aval_of(x)
+    return full(aval.shape, value, aval.dtype)
+
+
+def constant(value: Any, like: Any) -> Any:
+    """Return a number as a scalar of the dtype of `like`, to stand beside it."""
+    return scalar(value, aval_of(like))
+
+
+def _linear_add(ct: Any, x: Any, y: Any) -> Any:
+    return [ct if is_linear(x) else None, ct if is_linear(y) else None]
+
+
+add_p = Elementwise(
+    "add", np.add, NUMBER, lambda t, o, x, y: t, lambda t, o, x, y: t, linear=_linear_add
+)
+add = binary(add_p)
+neg_p = Elementwise(
+    "neg", np.negative, NUMBER, lambda t, o, x: neg(t), linear=lambda ct, x: [neg(ct)]
+)
+neg = unary(neg_p)

@@ -1,0 +1,402 @@
+"""Shape operations, each beside its transpose: broadcast and sum, reshape, transpose, rev, iota.
+
+Also the two moves every batching rule makes: bring a mapped axis to the front, give an unmapped
+operand one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.core.absent import Zero
+from kiln.core.primitive import Primitive
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim, product
+from kiln.ir.types import ShapedArray
+
+
+class LinearOp(Primitive):
+    """A linear operation on one array; its tangent is itself."""
+
+    on_host = True
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        return self.bind(*primals, **params), self.bind(*tangents, **params)
+
+
+class BroadcastInDim(LinearOp):
+    """Place the operand's axes at `broadcast_dimensions` of `shape`; axes of size 1 stretch."""
+
+    name = "broadcast_in_dim"
+
+    def infer(self, x: Any, *, shape: Any, broadcast_dimensions: Any) -> ShapedArray:
+        fits = len(broadcast_dimensions) == x.ndim and all(
+            x.shape[i] == shape[d] or x.shape[i] == 1 for i, d in enumerate(broadcast_dimensions)
+        )
+        if not fits:
+            raise TypeError(
+                three_lines(
+                    f"broadcast_in_dim: operand {x}, shape {shape}, "
+                    f"broadcast_dimensions {broadcast_dimensions}",
+                    "each axis of the operand must have size 1 or the size of the axis it goes to",
+                    "reshape the operand first, or name other broadcast_dimensions",
+                )
+            )
+        return ShapedArray(shape, x.dtype, x.weak_type)
+
+    def numpy(self, x: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
+        full = [1] * len(shape)
+        for i, d in enumerate(broadcast_dimensions):
+            full[d] = x.shape[i]
+        return np.broadcast_to(x.reshape(full), shape)
+
+    def transpose(self, ct: Any, x: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
+        stretched = [
+            d for i, d in enumerate(broadcast_dimensions) if x.shape[i] == 1 and shape[d] != 1
+        ]
+        new = [d for d in range(len(shape)) if d not in broadcast_dimensions]
+        out = reduce_sum(ct, (*new, *stretched))
+        if stretched:
+            out = reshape(out, x.shape)
+        return [out]
+
+    def batch(self, size: Any, xs: Any, axes: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
+        dims = (0, *(d + 1 for d in broadcast_dimensions))
+        x = to_front(xs[0], axes[0])
+        return broadcast_in_dim(x, (size, *shape), dims), 0
+
+
+class ReduceSum(LinearOp):
+    """Sum over `axes`."""
+
+    name = "reduce_sum"
+
+    def infer(self, x: Any, *, axes: Any) -> ShapedArray:
+        if not dtypes.issubdtype(x.dtype, np.number):
+            raise TypeError(
+                three_lines(
+                    f"reduce_sum: operand {x}",
+                    f"reduce_sum does not accept dtype {x.dtype}",
+                    "convert to a number first: x.astype('int32')",
+                )
+            )
+        return ShapedArray(without(x.shape, axes), x.dtype, x.weak_type)
+
+    def numpy(self, x: Any, *, axes: Any) -> Any:
+        if x.dtype.kind in "iub":
+            return np.sum(x, axis=axes, dtype=x.dtype)
+        # Sums of 16-bit floats accumulate in 32 bits, as the compiled ones do.
+        wide = np.float32 if x.dtype.itemsize < 4 else x.dtype
+        return np.sum(x.astype(wide, copy=False), axis=axes, dtype=wide).astype(x.dtype)
+
+    def transpose(self, ct: Any, x: Any, *, axes: Any) -> Any:
+        return [broadcast_in_dim(ct, x.shape, kept_axes(x.ndim, axes))]
+
+    def batch(self, size: Any, xs: Any, at: Any, *, axes: Any) -> Any:
+        x = to_front(xs[0], at[0])
+        return reduce_sum(x, tuple(a + 1 for a in axes)), 0
+
+
+class Reshape(LinearOp):
+    """Keep the elements in row-major order, change the shape."""
+
+    name = "reshape"
+
+    def infer(self, x: Any, *, new_sizes: Any, dimensions: Any = None) -> ShapedArray:
+        if product(x.shape) != product(new_sizes):
+            raise TypeError(
+                three_lines(
+                    f"reshape: operand {x} to shape {tuple(new_sizes)}",
+                    f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} "
+                    f"for shape {tuple(x.shape)}",
+                    f"use a shape with {product(x.shape)} elements",
+                )
+            )
+        return ShapedArray(new_sizes, x.dtype, x.weak_type)
+
+    def numpy(self, x: Any, *, new_sizes: Any, dimensions: Any = None) -> Any:
+        return x.reshape(new_sizes)
+
+    def transpose(self, ct: Any, x: Any, **_: Any) -> Any:
+        return [reshape(ct, x.shape)]
+
+    def batch(
+        self, size: Any, xs: Any, axes: Any, *, new_sizes: Any, dimensions: Any = None
+    ) -> Any:
+        return reshape(to_front(xs[0], axes[0]), (size, *new_sizes)), 0
+
+
+class Transpose(LinearOp):
+    """Axis i of the result is axis permutation[i] of the operand."""
+
+    name = "transpose"
+
+    def infer(self, x: Any, *, permutation: Any) -> ShapedArray:
+        if sorted(permutation) != list(range(x.ndim)):
+            raise TypeError(
+                three_lines(
+                    f"transpose: operand {x}, permutation {permutation}",
+                    "transpose permutation isn't a permutation of the operand's axes",
+                    f"name each of the axes 0 to {x.ndim - 1} once",
+                )
+            )
+        return ShapedArray([x.shape[i] for i in permutation], x.dtype, x.weak_type)
+
+    def numpy(self, x: Any, *, permutation: Any) -> Any:
+        return np.transpose(x, permutation)
+
+    def transpose(self, ct: Any, x: Any, *, permutation: Any) -> Any:
+        return [transpose(ct, np.argsort(permutation))]
+
+    def batch(self, size: Any, xs: Any, axes: Any, *, permutation: Any) -> Any:
+        (x,), (at,) = xs, axes
+        inner = [i for i in range(len(aval_of(x).shape)) if i != at]
+        return transpose(x, (at, *(inner[p] for p in permutation))), 0
+
+
+class Reverse(LinearOp):
+    """Flip `dimensions`."""
+
+    name = "rev"
+
+    def infer(self, x: Any, *, dimensions: Any) -> ShapedArray:
+        check_axes("rev", x, dimensions)
+        return ShapedArray(x.shape, x.dtype, x.weak_type)
+
+    def numpy(self, x: Any, *, dimensions: Any) -> Any:
+        return np.flip(x, dimensions)
+
+    def transpose(self, ct: Any, x: Any, *, dimensions: Any) -> Any:
+        return [rev(ct, dimensions)]
+
+    def batch(self, size: Any, xs: Any, axes: Any, *, dimensions: Any) -> Any:
+        return rev(to_front(xs[0], axes[0]), tuple(d + 1 for d in dimensions)), 0
+
+
+class Squeeze(LinearOp):
+    """Drop axes of size 1."""
+
+    name = "squeeze"
+
+    def infer(self, x: Any, *, dimensions: Any) -> ShapedArray:
+        check_axes("squeeze", x, dimensions)
+        if any(x.shape[d] != 1 for d in dimensions):
+            raise ValueError(
+                three_lines(
+                    f"squeeze: operand {x}, dimensions {tuple(dimensions)}",
+                    "cannot select an axis to squeeze out which has size not equal to one",
+                    "name axes of size 1 only",
+                )
+            )
+        return ShapedArray(without(x.shape, dimensions), x.dtype, x.weak_type)
+
+    def numpy(self, x: Any, *, dimensions: Any) -> Any:
+        return np.squeeze(x, tuple(dimensions))
+
+    def transpose(self, ct: Any, x: Any, *, dimensions: Any) -> Any:
+        return [reshape(ct, x.shape)]
+
+    def batch(self, size: Any, xs: Any, axes: Any, *, dimensions: Any) -> Any:
+        return squeeze(to_front(xs[0], axes[0]), tuple(d + 1 for d in dimensions)), 0
+
+
+class Iota(Primitive):
+    """Count along `dimension`: an array of `shape` whose elements are their index there."""
+
+    name = "iota"
+    on_host = True
+
+    def infer(self, *, dtype: Any, shape: Any, dimension: Any) -> ShapedArray:
+        return ShapedArray(shape, dtype)
+
+    def numpy(self, *, dtype: Any, shape: Any, dimension: Any) -> Any:
+        view = [1] * len(shape)
+        view[dimension] = shape[dimension]
+        count = np.arange(shape[dimension]).astype(dtype)
+        return np.broadcast_to(count.reshape(view), shape)
+
+
+broadcast_in_dim_p = BroadcastInDim()
+reduce_sum_p = ReduceSum()
+reshape_p = Reshape()
+transpose_p = Transpose()
+rev_p = Reverse()
+squeeze_p = Squeeze()
+iota_p = Iota()
+
+
+def broadcast_in_dim(x: Any, shape: Sequence[Dim], broadcast_dimensions: Sequence[int]) -> Any:
+    """Place the axes of `x` at `broadcast_dimensions` of `shape`, stretching those of size 1."""
+    shape, dims = tuple(shape), tuple(broadcast_dimensions)
+    aval = aval_of(x)
+    if aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(x, "aval"):
+        return x
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
+
+
+def broadcast(x: Any, sizes: Sequence[Dim]) -> Any:
+    """Add leading axes of the given sizes."""
+    shape = aval_of(x).shape
+    n = len(sizes)
+    return broadcast_in_dim(x, (*sizes, *shape), range(n, n + len(shape)))
+
+
+def broadcast_scalar(x: Any, shape: Sequence[Dim]) -> Any:
+    """Fill an array of `shape` with a scalar."""
+    return broadcast_in_dim(x, shape, ())
+
+
+def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
+    """Sum over axes; the result's dtype is the operand's."""
+    axes = tuple(sorted(axes))
+    return reduce_sum_p.bind(x, axes=axes) if axes else x
+
+
+def reshape(x: Any, new_sizes: Sequence[Dim], dimensions: Sequence[int] | None = None) -> Any:
+    """Reshape in row-major order, after transposing by `dimensions` if given."""
+    if dimensions is not None:
+        x = transpose(x, dimensions)
+    new_sizes = tuple(new_sizes)
+    if aval_of(x).shape == new_sizes and hasattr(x, "aval"):
+        return x
+    return reshape_p.bind(x, new_sizes=new_sizes, dimensions=None)
+
+
+def transpose(x: Any, permutation: Sequence[int]) -> Any:
+    """Permute axes: axis i of the result is axis permutation[i] of `x`."""
+    perm = tuple(int(i) for i in permutation)
+    if perm == tuple(range(len(perm))) and hasattr(x, "aval"):
+        return x
+    return transpose_p.bind(x, permutation=perm)
+
+
+def rev(x: Any, dimensions: Sequence[int]) -> Any:
+    """Reverse the order of elements along `dimensions`."""
+    return rev_p.bind(x, dimensions=tuple(dimensions)) if len(dimensions) else x
+
+
+def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
+    """Drop axes of size 1."""
+    ndim = len(aval_of(x).shape)
+    dims = tuple(sorted(canonical_axis("squeeze", d, ndim) for d in dimensions))
+    return squeeze_p.bind(x, dimensions=dims) if dims else x
+
+
+def expand_dims(x: Any, dimensions: Sequence[int]) -> Any:
+    """Insert axes of size 1 so that they stand at `dimensions` of the result."""
+    shape = list(aval_of(x).shape)
+    ndim = len(shape) + len(dimensions)
+    dims = sorted(canonical_axis("expand_dims", d, ndim) for d in dimensions)
+    for d in dims:
+        shape.insert(d, 1)
+    kept = [d for d in range(ndim) if d not in dims]
+    return broadcast_in_dim(x, shape, kept)
+
+
+def broadcasted_iota(dtype: Any, shape: Sequence[Dim], dimension: int) -> Any:
+    """Return an array of `shape` whose elements count along `dimension`."""
+    dtype = dtypes.canonicalize_dtype(dtype)
+    dimension = canonical_axis("iota", dimension, len(shape))
+    return iota_p.bind(dtype=dtype, shape=tuple(shape), dimension=dimension)
+
+
+def iota(dtype: Any, size: Dim) -> Any:
+    """Return 0, 1, ..., size-1."""
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def full(shape: Sequence[Dim], value: Any, dtype: Any) -> Any:
+    """Return an array of `shape` filled with a Python or NumPy scalar."""
+    filling = scalar(value, ShapedArray((), dtype))
+    return broadcast_scalar(filling, shape) if len(shape) else filling
+
+
+def zeros_of(aval: ShapedArray) -> Any:
+    """Return zeros of a type."""
+    return full(aval.shape, 0, aval.dtype)
+
+
+def filled(t: Any) -> Any:
+    """Return a tangent as an array: zeros for Zero."""
+    return zeros_of(t.aval) if type(t) is Zero else t
+
+
+def scalar(value: Any, like: ShapedArray) -> Any:
+    """Return a Python number as a constant of a type's dtype and weakness."""
+    if like.weak_type:
+        return dtypes.python_scalar(value, like.dtype)
+    return np.asarray(value, like.dtype)[()]
+
+
+def to_front(x: Any, axis: int) -> Any:
+    """Move an axis to the front."""
+    return move_axis(x, axis, 0)
+
+
+def move_axis(x: Any, source: int, target: int) -> Any:
+    """Move one axis."""
+    if source == target:
+        return x
+    perm = [i for i in range(len(aval_of(x).shape)) if i != source]
+    perm.insert(target, source)
+    return transpose(x, perm)
+
+
+def mapped_at(x: Any, size: Dim, axis: int | None, target: int) -> Any:
+    """Give an operand its mapped axis at `target`, stretching it along a new one if unmapped."""
+    if axis is not None:
+        return move_axis(x, axis, target)
+    shape = list(aval_of(x).shape)
+    kept = [d for d in range(len(shape) + 1) if d != target]
+    shape.insert(target, size)
+    return broadcast_in_dim(x, shape, kept)
+
+
+def without(shape: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, ...]:
+    """Return the shape without some axes."""
+    return tuple(s for i, s in enumerate(shape) if i not in axes)
+
+
+def kept_axes(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the axes not among `axes`."""
+    return tuple(i for i in range(ndim) if i not in axes)
+
+
+def canonical_axis(name: str, axis: Any, ndim: int) -> int:
+    """Return a non-negative axis.
+
+    Raises: ValueError if out of bounds.
+    """
+    found = int(axis)
+    if not -ndim <= found < ndim:
+        raise ValueError(
+            three_lines(
+                f"{name}: axis {found} of an array with {ndim} dimensions",
+                f"axis {found} is out of bounds for array of dimension {ndim}",
+                f"use an axis from {-ndim} to {ndim - 1}" if ndim else "a scalar has no axes",
+            )
+        )
+    return found + ndim if found < 0 else found
+
+
+def check_axes(name: str, x: ShapedArray, axes: Sequence[int]) -> None:
+    """Raise unless `axes` are distinct axes of `x`."""
+    if len(set(axes)) != len(axes) or not all(0 <= a < x.ndim for a in axes):
+        raise ValueError(
+            three_lines(
+                f"{name}: operand {x}, axes {tuple(axes)}",
+                f"the axes must be distinct and from 0 to {x.ndim - 1}",
+                "name each axis once",
+            )
+        )
+
+
+def elements(shape: Sequence[int]) -> int:
+    """Return the number of elements of a shape of ints."""
+    return math.prod(shape)

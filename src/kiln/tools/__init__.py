@@ -1,0 +1,1 @@
+"""What looks at programs from outside. May import everything; nobody imports it."""

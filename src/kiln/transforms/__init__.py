@@ -1,0 +1,1 @@
+"""Program to program: derivatives, batching, partial evaluation, simplification."""

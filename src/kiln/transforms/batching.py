@@ -1,0 +1,164 @@
+"""Batching: the same program on a stack of operands, one operation at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kiln.core.staging import eval_jaxpr, stage_pure
+from kiln.core.trace import Trace, Tracer, aval_of, axis_bound, check_live, state
+from kiln.ir.effects import named_axis
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sizes import Dim
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import mapped_at
+
+if TYPE_CHECKING:
+    from kiln.core.primitive import Primitive
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedAxis:
+    """The axis being mapped: its size, and its name if the user gave one."""
+
+    size: Dim
+    name: Any = None
+
+
+class BatchTracer(Tracer):
+    """A stack of values: `value` with the mapped axis at `axis`."""
+
+    __slots__ = ("axis", "value")
+
+    def __init__(self, owner: Trace, value: Any, axis: int) -> None:
+        aval = aval_of(value)
+        self.owner = owner
+        self.value = value
+        self.axis = axis
+        self.aval = ShapedArray(
+            aval.shape[:axis] + aval.shape[axis + 1 :], aval.dtype, aval.weak_type
+        )
+
+    def abstract(self) -> Tracer:
+        """Return the innermost tracer that has no value."""
+        return self.value.abstract() if isinstance(self.value, Tracer) else self
+
+
+class BatchTrace(Trace):
+    """Applies the batch rule of each operation."""
+
+    __slots__ = ("axis", "effect")
+
+    def __init__(self, parent: Trace, axis: MappedAxis) -> None:
+        super().__init__(parent)
+        self.axis = axis
+        self.effect = None if axis.name is None else named_axis(axis.name)
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Apply an operation to stacks."""
+        values: list[Any] = []
+        axes: list[int | None] = []
+        mapped = False
+        for x in args:
+            if type(x) is BatchTracer and x.owner is self:
+                values.append(x.value)
+                axes.append(x.axis)
+                mapped = True
+            else:
+                values.append(x)
+                axes.append(None)
+        if not mapped and self.effect is not None:
+            mapped = self.effect in primitive.effects(params)
+        assert self.parent is not None
+        state.trace = self.parent
+        try:
+            if not mapped:
+                return primitive.bind(*values, **params)
+            out, at = primitive.batch_over(self.axis, values, axes, **params)
+        finally:
+            state.trace = self
+        if primitive.multiple:
+            return [self.wrap(x, a) for x, a in zip(out, at, strict=True)]
+        return self.wrap(out, at)
+
+    def wrap(self, value: Any, axis: int | None) -> Any:
+        """Return a stack as a tracer; an unmapped value as it is."""
+        return value if axis is None else BatchTracer(self, value, axis)
+
+    def split(self, x: Any) -> tuple[Any, int | None]:
+        """Return a value and where its mapped axis is."""
+        if type(x) is BatchTracer and x.owner is self:
+            return x.value, x.axis
+        if isinstance(x, Tracer):
+            check_live(x)
+        return x, None
+
+    def describe(self) -> str:
+        """Say what is being traced, for messages."""
+        return "under vmap"
+
+
+def batch(
+    fun: Callable[..., Sequence[Any]],
+    axis: MappedAxis,
+    args: Sequence[Any],
+    in_axes: Sequence[int | None],
+) -> tuple[list[Any], list[int | None]]:
+    """Return outputs of `fun(*args) -> list` over stacks, and where their mapped axes are."""
+    parent = state.trace
+    trace = BatchTrace(parent, axis)
+    state.trace = trace
+    try:
+        tracers = [trace.wrap(x, a) for x, a in zip(args, in_axes, strict=True)]
+        if axis.name is None:
+            outs = fun(*tracers)
+        else:
+            with axis_bound(axis.name, axis.size):
+                outs = fun(*tracers)
+        pairs = [trace.split(x) for x in outs]
+    finally:
+        state.trace = parent
+        trace.live = False
+    return [x for x, _ in pairs], [a for _, a in pairs]
+
+
+def batch_jaxpr(
+    jaxpr: Jaxpr,
+    axis: MappedAxis,
+    in_axes: Sequence[int | None],
+    force: Sequence[bool] | bool = False,
+) -> tuple[Jaxpr, list[bool]]:
+    """Return the jaxpr over stacks, and which outputs are stacks (mapped axis in front).
+
+    `in_axes` says where the mapped axis of each input is; `force` makes outputs stacks.
+    """
+    forced = [force] * len(jaxpr.outvars) if isinstance(force, bool) else list(force)
+    key = ("batch", axis, tuple(in_axes), tuple(forced))
+    found = jaxpr.memo.get(key)
+    if found is None:
+        found = jaxpr.memo[key] = _batch_jaxpr(jaxpr, axis, in_axes, forced)
+    return found  # type: ignore[no-any-return]
+
+
+def _batch_jaxpr(
+    jaxpr: Jaxpr, axis: MappedAxis, in_axes: Sequence[int | None], forced: Sequence[bool]
+) -> tuple[Jaxpr, list[bool]]:
+    stacked: list[bool] = []
+
+    def over(*args: Any) -> list[Any]:
+        outs, at = batch(lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, args, in_axes)
+        stacked[:] = [f or a is not None for f, a in zip(forced, at, strict=True)]
+        return [
+            mapped_at(x, axis.size, a, 0) if s else x
+            for x, a, s in zip(outs, at, stacked, strict=True)
+        ]
+
+    avals = [
+        v.aval
+        if a is None
+        else v.aval.with_(shape=(*v.aval.shape[:a], axis.size, *v.aval.shape[a:]))
+        for v, a in zip(jaxpr.invars, in_axes, strict=True)
+    ]
+    result = stage_pure(over, avals, name=jaxpr.name, purpose="vmap")
+    return result, list(stacked)

@@ -1,0 +1,152 @@
+"""Reverse mode: linearize (jvp, partially evaluated) and run the linear program backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln.base import dtypes
+from kiln.core.absent import Linear, Zero
+from kiln.core.staging import eval_jaxpr
+from kiln.core.trace import aval_of, state
+from kiln.ir.jaxpr import Jaxpr, Var
+from kiln.ir.types import ShapedArray
+from kiln.ops.families import add
+from kiln.ops.shape import filled
+from kiln.transforms.jvp import jvp
+from kiln.transforms.partial_eval import PartialEvalTrace
+
+
+class LinearProgram:
+    """The derivative of a function at a point, as a jaxpr of tangents.
+
+    `moving_in` and `moving_out` say which inputs and outputs have tangents at all.
+    """
+
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        residuals: list[Any],
+        in_avals: list[ShapedArray],
+        out_avals: list[ShapedArray],
+        moving_in: list[bool],
+        moving_out: list[bool],
+    ) -> None:
+        self.jaxpr = jaxpr
+        self.residuals = residuals
+        self.in_avals = in_avals
+        self.out_avals = out_avals
+        self.moving_in = moving_in
+        self.moving_out = moving_out
+
+    def push(self, tangents: Sequence[Any]) -> list[Any]:
+        """Return output tangents, Zero where nothing moves."""
+        given = [filled(t) for t, m in zip(tangents, self.moving_in, strict=True) if m]
+        outs = iter(eval_jaxpr(self.jaxpr, self.residuals, *given))
+        return [
+            next(outs) if m else Zero(a.tangent())
+            for m, a in zip(self.moving_out, self.out_avals, strict=True)
+        ]
+
+    def pull(self, cotangents: Sequence[Any]) -> list[Any]:
+        """Return input cotangents, Zero where nothing moves."""
+        given = [c for c, m in zip(cotangents, self.moving_out, strict=True) if m]
+        args = [Linear(v.aval) for v in self.jaxpr.invars]
+        cts = iter(backward(self.jaxpr, self.residuals, args, given))
+        return [
+            next(cts) if m else Zero(a.tangent())
+            for m, a in zip(self.moving_in, self.in_avals, strict=True)
+        ]
+
+
+def linearize(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any]
+) -> tuple[list[Any], LinearProgram]:
+    """Return the outputs of `fun(*primals) -> list` and its derivative there."""
+    avals = [aval_of(p) for p in primals]
+    moving_in = [a.tangent().dtype != dtypes.float0 for a in avals]
+    trace = PartialEvalTrace(state.trace, purpose="linearize")
+    parent = state.trace
+    state.trace = trace
+    try:
+        tangents = [
+            trace.argument(a.with_(weak_type=False)) if m else Zero(a.tangent())
+            for a, m in zip(avals, moving_in, strict=True)
+        ]
+        outs, out_tangents = jvp(fun, primals, tangents)
+        moving_out = [type(t) is not Zero for t in out_tangents]
+        jaxpr, residuals = trace.finish(
+            [t for t, m in zip(out_tangents, moving_out, strict=True) if m]
+        )
+    finally:
+        state.trace = parent
+        trace.live = False
+    out_avals = [aval_of(x) for x in outs]
+    return outs, LinearProgram(jaxpr, residuals, avals, out_avals, moving_in, moving_out)
+
+
+def backward(
+    jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Return the cotangents of the `Linear` arguments of a jaxpr linear in them (Zero if none).
+
+    Equations that depend on no Linear argument are run forwards first.
+    """
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    linear: set[Any] = set()
+    for v, x in zip(jaxpr.invars, args, strict=True):
+        if type(x) is Linear:
+            linear.add(v)
+        else:
+            env[v] = x
+    previous = state.source
+    try:
+        pending = []
+        for eqn in jaxpr.eqns:
+            if any(v in linear for v in eqn.invars):
+                linear.update(eqn.outvars)
+                pending.append(eqn)
+                continue
+            state.source = eqn.source
+            values = [v.val if v.is_literal else env[v] for v in eqn.invars]  # type: ignore[union-attr]
+            result = eqn.primitive.bind(*values, **eqn.params)
+            env.update(zip(eqn.outvars, result if eqn.primitive.multiple else [result], strict=True))
+        cts: dict[Any, Any] = {}
+
+        def accumulate(v: Any, ct: Any) -> None:
+            if ct is None or type(ct) is Zero or not isinstance(v, Var) or v not in linear:
+                return
+            cts[v] = add(cts[v], ct) if v in cts else ct
+
+        for v, ct in zip(jaxpr.outvars, cotangents, strict=True):
+            accumulate(v, ct)
+        for eqn in reversed(pending):
+            outs = [cts.pop(v, None) for v in eqn.outvars]
+            if all(ct is None for ct in outs):
+                continue
+            operands = [
+                v.val  # type: ignore[union-attr]
+                if v.is_literal
+                else Linear(v.aval)
+                if v in linear
+                else env[v]
+                for v in eqn.invars
+            ]
+            state.source = eqn.source
+            if eqn.primitive.multiple:
+                ct: Any = [
+                    Zero(v.aval) if c is None else c for v, c in zip(eqn.outvars, outs, strict=True)
+                ]
+            else:
+                ct = outs[0]
+            for v, c in zip(
+                eqn.invars, eqn.primitive.transpose(ct, *operands, **eqn.params), strict=True
+            ):
+                accumulate(v, c)
+    finally:
+        state.source = previous
+    return [
+        cts.get(v, Zero(v.aval))
+        for v, x in zip(jaxpr.invars, args, strict=True)
+        if type(x) is Linear
+    ]

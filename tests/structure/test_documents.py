@@ -1,0 +1,68 @@
+"""The documents tell the truth: links lead somewhere, the map is complete, the example runs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.structure.source_tree import KILN, REPOSITORY
+
+DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+
+
+def broken_links(document: Path) -> list[str]:
+    """Return the links of a document to files that are not there."""
+    text = document.read_text(encoding="utf-8")
+    return [link for link in LINK.findall(text) if not (document.parent / link).exists()]
+
+
+def missing_folders(text: str, root: Path) -> list[str]:
+    """Return the folders directly below `root` that a text does not name."""
+    folders = [path.name for path in root.iterdir() if (path / "__init__.py").exists()]
+    return [name for name in sorted(folders) if f"`{name}/" not in text]
+
+
+def missing_files(text: str, root: Path) -> list[str]:
+    """Return the paths that a text names and `root` has not; `FAMILY.py` is a blank to fill."""
+    folders = {path.name for path in root.iterdir() if path.is_dir()}
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)
+    return [path for path in named if path.split("/")[0] in folders and not (root / path).exists()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    assert broken_links(document) == []
+
+
+def test_the_map_names_every_folder_and_only_files_that_exist() -> None:
+    text = (REPOSITORY / "docs" / "README.md").read_text(encoding="utf-8")
+    assert missing_folders(text, KILN) == []
+    assert missing_files(text, KILN) == []
+
+
+def test_the_example_of_the_readme_prints_what_it_says() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    blocks = dict(BLOCK.findall(text))
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(blocks["python"], "README.md", "exec"), {})
+    assert printed.getvalue() == blocks["text"]
+
+
+def test_bad_documents_are_found(tmp_path: Path) -> None:
+    document = tmp_path / "a.md"
+    document.write_text("[a](there.md) [b](not/there.md) [c](https://example.org)")
+    (tmp_path / "there.md").touch()
+    assert broken_links(document) == ["not/there.md"]
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "__init__.py").touch()
+    assert missing_folders("the map names `ir/`", tmp_path) == ["ops"]
+    assert missing_files(
+        "start with `ops/shape.py` or `ops/FAMILY.py` or `other/x.py`", tmp_path
+    ) == ["ops/shape.py"]

@@ -1,0 +1,46 @@
+"""`import kiln` loads nothing heavy, and running kiln never loads jax.
+
+jaxlib's own C++ looks for the package `jax` in some calls, so the second half is worth running.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("jaxlib", "scipy", "jax", "flax", "opt_einsum", "matplotlib")
+
+LOADED = "import sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+
+
+def packages_after(program: str) -> set[str]:
+    """Return the top-level packages that a fresh interpreter has loaded after a program."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\n{LOADED}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_import_is_light() -> None:
+    assert packages_after("import kiln") & set(HEAVY) == set()
+
+
+def test_running_a_program_does_not_load_jax() -> None:
+    program = (
+        "import kiln, kiln.numpy as jnp\n"
+        "x = kiln.jit(lambda x: jnp.sin(x) @ x + 1)(jnp.arange(4.0))\n"
+        "assert x.block_until_ready().shape == ()\n"
+        "kiln.grad(lambda x: jnp.sum(x * x))(jnp.arange(4.0)).block_until_ready()"
+    )
+    loaded = packages_after(program)
+    assert "jaxlib" in loaded
+    assert {"jax", "flax"} & loaded == set()
+
+
+def test_a_heavy_import_would_be_noticed() -> None:
+    assert "opt_einsum" in packages_after("import opt_einsum")

@@ -1,0 +1,119 @@
+"""Files are named after what they hold, say what they do, and stay about one thing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.structure.source_tree import KILN, modules, public_definitions, write_tree
+
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "misc", "common", "impl", "stuff"}
+# `scan2.py` is a replacement that did not delete its predecessor; `fold.py` is an honest name.
+DATED_NAME = re.compile(r"2$|(^|_)(new|old)$")
+# Names that users of such libraries already type.
+GIVEN_NAMES = {"tree_util.py"}
+MOST_LINES = 500
+# A file over the limit, and why it is nevertheless about one thing.
+LONG_FILES: dict[str, str] = {}
+
+
+def badly_named(root: Path) -> list[str]:
+    """Return files and folders whose name says nothing, or says that it is a second version."""
+    found = []
+    for path in sorted(root.rglob("*")):
+        stem = path.stem.strip("_")
+        if "__pycache__" in path.parts or not (path.is_dir() or path.suffix == ".py"):
+            continue
+        if path.relative_to(root).as_posix() in GIVEN_NAMES:
+            continue
+        if EMPTY_NAMES & set(stem.split("_")) or DATED_NAME.search(stem):
+            found.append(path.relative_to(root).as_posix())
+    return found
+
+
+def undocumented(root: Path) -> list[str]:
+    """Return modules, public functions and public classes without a docstring."""
+    found = []
+    for module in modules(root).values():
+        if module.tree.body and ast.get_docstring(module.tree) is None:
+            found.append(f"{module.relative}: the module")
+        for name, node in public_definitions(module):
+            if not ast.get_docstring(node) and not _is_overload(node):
+                found.append(f"{module.relative}:{node.lineno} {name}")
+    return found
+
+
+def _is_overload(node: ast.AST) -> bool:
+    return any(
+        isinstance(decorator, ast.Name) and decorator.id == "overload"
+        for decorator in getattr(node, "decorator_list", [])
+    )
+
+
+def too_long(root: Path, allowed: dict[str, str]) -> list[str]:
+    """Return files over the limit without a reason, and reasons nobody needs any more."""
+    lengths = {
+        module.relative: len(module.path.read_text(encoding="utf-8").splitlines())
+        for module in modules(root).values()
+    }
+    found = [
+        f"{path} has {count} lines"
+        for path, count in lengths.items()
+        if count > MOST_LINES and path not in allowed
+    ]
+    return found + [
+        f"{path} needs no exception" for path in allowed if lengths.get(path, 0) <= MOST_LINES
+    ]
+
+
+def test_names_say_something() -> None:
+    assert badly_named(KILN) == []
+
+
+def test_public_names_have_docstrings() -> None:
+    assert undocumented(KILN) == []
+
+
+def test_files_stay_short() -> None:
+    assert too_long(KILN, LONG_FILES) == []
+
+
+def test_the_package_is_typed() -> None:
+    assert (KILN / "py.typed").exists()
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["ops/utils.py", "ops/shape_helpers.py", "misc/a.py", "jit/scan2.py", "jit/call_new.py"],
+)
+def test_a_bad_name_is_found(tmp_path: Path, file: str) -> None:
+    root = write_tree(tmp_path, {file: "", "ops/fold.py": "", "ops/renew.py": ""})
+    assert len(badly_named(root)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 1",
+        '"""Doc."""\ndef f():\n    return 1',
+        '"""Doc."""\nclass A:\n    x = 1',
+        '"""Doc."""\nasync def f():\n    return 1',
+    ],
+)
+def test_a_missing_docstring_is_found(tmp_path: Path, text: str) -> None:
+    assert len(undocumented(write_tree(tmp_path, {"ops/shape.py": text}))) == 1
+
+
+def test_a_private_name_needs_no_docstring(tmp_path: Path) -> None:
+    text = '"""Doc."""\ndef _f():\n    return 1'
+    assert undocumented(write_tree(tmp_path, {"ops/shape.py": text})) == []
+
+
+def test_a_long_file_is_found(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {"ops/long.py": "x = 1\n" * (MOST_LINES + 1), "ops/a.py": "x = 1"})
+    assert too_long(root, {}) == [f"ops/long.py has {MOST_LINES + 1} lines"]
+    assert too_long(root, {"ops/long.py": "a table"}) == []
+    assert too_long(root, {"ops/long.py": "a table", "ops/a.py": "?"}) != []
