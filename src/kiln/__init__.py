@@ -1,6 +1,6 @@
 """kiln: a just-in-time compiler for NumPy-style Python."""
 
-from kiln import core, dtypes, errors, stages, tree_util
+from kiln import core, dtypes, errors, stages, tree, tree_util
 from kiln import numpy as numpy
 from kiln.api.arrays import (
     block_until_ready,
@@ -14,18 +14,6 @@ from kiln.api.arrays import (
     process_count,
     process_index,
 )
-from kiln.api.autodiff import (
-    grad,
-    hessian,
-    jacfwd,
-    jacobian,
-    jacrev,
-    jvp,
-    linear_transpose,
-    linearize,
-    value_and_grad,
-    vjp,
-)
 from kiln.api.contexts import (
     debug_infs,
     debug_nans,
@@ -36,7 +24,10 @@ from kiln.api.contexts import (
     numpy_rank_promotion,
     threefry_partitionable,
 )
+from kiln.api.grad import grad, value_and_grad
+from kiln.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from kiln.api.jit import disable_jit, jit
+from kiln.api.linear import jvp, linear_transpose, linearize, vjp
 from kiln.api.make_jaxpr import eval_shape, make_jaxpr
 from kiln.api.vmap import vmap
 from kiln.base.config import config

@@ -17,9 +17,7 @@ from kiln.core.trace import Tracer
 
 def block_until_ready(tree: Any) -> Any:
     """Wait for all arrays of a pytree; other leaves pass through."""
-    return tree_map(
-        lambda x: x.block_until_ready() if hasattr(x, "block_until_ready") else x, tree
-    )
+    return tree_map(lambda x: x.block_until_ready() if hasattr(x, "block_until_ready") else x, tree)
 
 
 def device_put(x: Any, device: Any = None) -> Any:

@@ -44,3 +44,8 @@ def log_compiles(new_val: bool = True) -> Iterator[None]:
     """Log each compilation, with the function's name, until the context ends."""
     with override(log_compiles=bool(new_val)):
         yield
+
+
+def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:
+    """Raise FloatingPointError at the first infinity until the context ends."""
+    return override(debug_infs=bool(new_val))

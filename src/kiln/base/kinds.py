@@ -70,12 +70,14 @@ class KeyDtype(ExtendedDtype):
     __slots__ = ("tag",)
     type = prng_key
 
-    def __init__(self, tag: str, words: int = 2) -> None:
-        super().__init__(f"key<{tag}>", (words,), np.dtype(np.uint32))
+    def __init__(self, tag: str) -> None:
+        # The two uint32 words of a key are one element, so that operations which only move
+        # elements treat arrays of keys like any others.
+        super().__init__(f"key<{tag}>", (), np.dtype(np.uint64))
         self.tag = tag
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KeyDtype, (self.tag, *self.physical_shape)
+        return KeyDtype, (self.tag,)
 
 
 _SHORT = {

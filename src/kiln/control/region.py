@@ -18,6 +18,7 @@ from kiln.ir.effects import Effects, union
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
+from kiln.ops.shape import filled
 from kiln.transforms.partial_eval import partial_eval
 from kiln.transforms.reverse import backward
 
@@ -88,23 +89,39 @@ def _split(jaxpr: Jaxpr, unknown: Sequence[bool], force: Sequence[bool] | None) 
     staged = Jaxpr(
         [], [*staged.constvars, *staged.invars], staged.eqns, staged.outvars, name=jaxpr.name
     )
+    mark_pure(staged, [False] * count + [True] * (len(staged.invars) - count))
     return Split(known, staged, tuple(unknown_out), count)
 
 
+def mark_pure(jaxpr: Jaxpr, unknown: Sequence[bool]) -> None:
+    """Note that every equation of a jaxpr depends on the `unknown` inputs, inner ones as well."""
+    jaxpr.memo["pure"] = tuple(unknown)
+
+
+def is_pure(jaxpr: Jaxpr, unknown: Sequence[bool]) -> bool:
+    """Tell whether it was noted that every equation depends on the `unknown` inputs."""
+    return bool(jaxpr.memo.get("pure") == tuple(unknown))
+
+
 def pull_back(
-    jaxpr: Jaxpr, linear: Sequence[bool], moving: Sequence[bool]
+    jaxpr: Jaxpr,
+    linear: Sequence[bool],
+    moving: Sequence[bool],
+    force: Sequence[bool] | None = None,
 ) -> tuple[Jaxpr, list[bool]]:
     """Return the transposed jaxpr.
 
     Inputs: the non-linear inputs, then cotangents of the `moving` outputs. Outputs: cotangents of
-    the linear inputs, without those known to be zero; the second result says which are there.
+    the linear inputs, without those known to be zero unless `force` asks for them; the second
+    result says which are there.
     """
-    key = ("pull_back", tuple(linear), tuple(moving))
-    return memoized(jaxpr, key, lambda: _pull_back(jaxpr, linear, moving))  # type: ignore[no-any-return]
+    forced = tuple(force) if force is not None else (False,) * list(linear).count(True)
+    key = ("pull_back", tuple(linear), tuple(moving), forced)
+    return memoized(jaxpr, key, lambda: _pull_back(jaxpr, linear, moving, forced))  # type: ignore[no-any-return]
 
 
 def _pull_back(
-    jaxpr: Jaxpr, linear: Sequence[bool], moving: Sequence[bool]
+    jaxpr: Jaxpr, linear: Sequence[bool], moving: Sequence[bool], force: Sequence[bool]
 ) -> tuple[Jaxpr, list[bool]]:
     fixed = list(linear).count(False)
     there: list[bool] = []
@@ -118,13 +135,26 @@ def _pull_back(
         cts = [
             next(given) if m else Zero(v.aval) for v, m in zip(jaxpr.outvars, moving, strict=True)
         ]
-        outs = backward(jaxpr, (), operands, cts)
-        there[:] = [type(ct) is not Zero for ct in outs]
-        return [ct for ct in outs if type(ct) is not Zero]
+        outs = _backward(jaxpr, linear, operands, cts)
+        there[:] = [f or type(ct) is not Zero for f, ct in zip(force, outs, strict=True)]
+        return [filled(ct) for ct in select_by(there, outs)]
 
     avals = [v.aval for v, lin in zip(jaxpr.invars, linear, strict=True) if not lin]
     avals += [v.aval for v, m in zip(jaxpr.outvars, moving, strict=True) if m]
     return stage_pure(back, avals, name=jaxpr.name, purpose="transposition"), list(there)
+
+
+def _backward(
+    jaxpr: Jaxpr, linear: Sequence[bool], operands: Sequence[Any], cts: Sequence[Any]
+) -> list[Any]:
+    if not any(eqn.primitive.region for eqn in jaxpr.eqns) or is_pure(jaxpr, linear):
+        return backward(jaxpr, (), operands, cts)
+    # An inner program may mix results that depend on the linear inputs with others: cut it first.
+    parts = split(jaxpr, linear)
+    outs = eval_jaxpr(parts.known, (), *select_by(linear, operands, False))
+    residuals = outs[len(outs) - parts.residuals :]
+    pending = [*residuals, *select_by(linear, operands)]
+    return backward(parts.staged, (), pending, select_by(parts.unknown_out, cts))
 
 
 def live_region(eqn: Eqn, used: Sequence[bool]) -> Eqn:

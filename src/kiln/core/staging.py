@@ -187,7 +187,7 @@ def hoist_constants(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr.with_(
         constvars=[],
         invars=[*jaxpr.constvars, *jaxpr.invars],
-        arg_names=[*names, *jaxpr.arg_names],
+        arg_names=[*names, *jaxpr.arg_names] if jaxpr.arg_names else (),
     )
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
 from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.ir.size_text import atom_text, terms_text
 
 Atom = tuple[Any, ...]
 """A kind and its parts: "name", str; or "floordiv", Size, int; or "max", tuple of dims."""
@@ -37,7 +38,7 @@ class Size:
         set_ = object.__setattr__
         set_(self, "terms", terms)
         set_(self, "_hash", hash(terms))
-        set_(self, "_text", _terms_text(terms))
+        set_(self, "_text", terms_text(terms))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a Size is immutable")
@@ -282,7 +283,7 @@ def _from_poly(poly: Poly) -> Dim:
         return 0
     if len(kept) == 1 and not kept[0][0]:
         return int(kept[0][1])
-    kept.sort(key=lambda term: (-len(term[0]), [_atom_text(atom) for atom in term[0]]))
+    kept.sort(key=lambda term: (-len(term[0]), [atom_text(atom) for atom in term[0]]))
     return Size(tuple(kept))
 
 
@@ -291,7 +292,7 @@ def _times(a: Poly, b: Poly) -> Poly:
     for left, left_factor in a.items():
         for right, right_factor in b.items():
             monomial = (
-                tuple(sorted(left + right, key=_atom_text)) if left and right else left + right
+                tuple(sorted(left + right, key=atom_text)) if left and right else left + right
             )
             out[monomial] = out.get(monomial, 0) + left_factor * right_factor
     return out
@@ -496,45 +497,3 @@ def _inconclusive(a: Dim, relation: str, b: Dim) -> InconclusiveSizeError:
             "or leave the axis out of abstracted_axes",
         )
     )
-
-
-def _terms_text(terms: Terms) -> str:
-    out = ""
-    for monomial, factor in terms:
-        text = _term_text(monomial, factor)
-        out += text if not out or text.startswith("-") else "+" + text
-    return out
-
-
-def _term_text(monomial: Monomial, factor: int) -> str:
-    if not monomial:
-        return str(factor)
-    if factor < 0 and len(monomial) == 1 and monomial[0][0] == "max":
-        dims = monomial[0][1]
-        if any(type(dim) is Size and dim.terms[0][1] < 0 for dim in dims):
-            minimum_text = "min(" + ", ".join(str(-dim) for dim in dims) + ")"
-            return minimum_text if factor == -1 else f"{-factor}*{minimum_text}"
-    texts = [_atom_text(atom) for atom in monomial]
-    if factor == 1 and len(monomial) == 1:
-        return texts[0]
-    texts = [
-        f"({text})" if atom[0] == "floordiv" else text
-        for atom, text in zip(monomial, texts, strict=True)
-    ]
-    return {1: "", -1: "-"}.get(factor, f"{factor}*") + "*".join(texts)
-
-
-def _atom_text(atom: Atom) -> str:
-    kind = atom[0]
-    if kind == "name":
-        return str(atom[1])
-    if kind == "max":
-        return "max(" + ", ".join(map(str, atom[1])) + ")"
-    inner, divisor = atom[1], atom[2]
-    text = str(inner)
-    return f"{text if _single_atom(inner) else f'({text})'}//{divisor}"
-
-
-def shape_text(shape: Sequence[Dim]) -> str:
-    """Return `(n, 3)`, as tuples of ints print."""
-    return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"

@@ -213,5 +213,3 @@ class JitFunction:
 
     def __reduce__(self) -> str:
         return getattr(self._fun, "__qualname__", name_of(self._fun))
-
-

@@ -66,9 +66,7 @@ def choose(
     positional = [p for p in parameters if p.kind in POSITIONAL]
     if argnames is None:
         names = tuple(
-            positional[i].name
-            for i in nums
-            if i < len(positional) and positional[i].kind in NAMED
+            positional[i].name for i in nums if i < len(positional) and positional[i].kind in NAMED
         )
     elif argnums is None:
         nums = tuple(i for i, p in enumerate(positional) if p.name in names)
@@ -84,9 +82,7 @@ def _numbers(argnums: Any, option: str) -> tuple[int, ...]:
     try:
         return tuple(operator.index(i) for i in items)
     except TypeError:
-        raise TypeError(
-            f"{option} must be an int or a sequence of ints, got {argnums!r}"
-        ) from None
+        raise TypeError(f"{option} must be an int or a sequence of ints, got {argnums!r}") from None
 
 
 def _names(argnames: Any, option: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary
 from kiln.base.tree import tree_flatten, tree_unflatten
@@ -14,7 +15,6 @@ from kiln.core import compilation
 from kiln.core.compilation import compile_jaxpr, prepare
 from kiln.core.engine import Program, engine
 from kiln.core.trace import Tracer, aval_of
-from kiln.base.config import options
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entry
@@ -189,5 +189,3 @@ class Compiled:
                 )
         outs = self.compiled([*self.entry.consts, *leaves])
         return tree_unflatten(self.entry.out_tree, outs)
-
-

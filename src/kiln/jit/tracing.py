@@ -33,7 +33,7 @@ def leaf_type(x: Any) -> ShapedArray | None:
     if isinstance(x, (ConcreteArray, Tracer)):
         return x.aval
     if isinstance(x, np.ndarray):
-        return aval_of(x) if dtypes.is_numeric(x.dtype) else None
+        return aval_of(x) if dtypes.is_supported(x.dtype) else None
     if isinstance(x, SCALARS):
         return aval_of(x)
     if hasattr(x, "__jax_array__"):

@@ -12,8 +12,9 @@ from kiln.base.errors import three_lines
 from kiln.core.absent import Zero
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
+from kiln.ops import edge_semantics
+from kiln.ops.families import ANY, NUMBER, Binary, Elementwise, Unary, binary, full_like, neg, unary
 from kiln.ops.shape import to_front
-from kiln.ops.families import ANY, FLOAT, NUMBER, Elementwise, binary, full_like, neg, unary
 
 
 class ConvertElementType(Elementwise):
@@ -31,7 +32,7 @@ class ConvertElementType(Elementwise):
         return ShapedArray(x.shape, new_dtype, weak_type)
 
     def numpy(self, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
-        return convert(x, new_dtype)
+        return edge_semantics.convert(x, new_dtype)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = self.bind(*primals, **params)
@@ -43,27 +44,6 @@ class ConvertElementType(Elementwise):
 
     def transpose(self, ct: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
         return [convert_element_type(ct, x.aval.dtype)]
-
-
-def convert(x: np.ndarray, dtype: Any) -> Any:
-    """Convert host data as compiled code does."""
-    if x.dtype == dtype:
-        return x
-    floating = dtypes.issubdtype(x.dtype, np.floating)
-    if dtypes.issubdtype(x.dtype, np.complexfloating) and dtype != np.bool_:
-        if dtypes.issubdtype(dtype, np.complexfloating):
-            return x.astype(dtype)
-        x, floating = x.real, True
-    if dtype == np.bool_:
-        return x != 0
-    if floating and dtypes.issubdtype(dtype, np.integer):
-        info = dtypes.iinfo(dtype)
-        wide = x.astype(np.float64)
-        inside = np.clip(np.nan_to_num(np.trunc(wide), nan=0.0), float(info.min), float(info.max))
-        # The largest int64 has no float64; compare before converting.
-        out = np.where(inside >= float(info.max), 0, inside).astype(dtype)
-        return np.where(inside >= float(info.max), np.asarray(info.max, dtype), out)
-    return x.astype(dtype)
 
 
 class BitcastConvertType(Elementwise):
@@ -107,59 +87,51 @@ def _bits(dtype: Any) -> int:
     return dtypes.bit_width(dtype)
 
 
-class _Float(Elementwise):
-    """A part of a complex number."""
-
-    def infer(self, *xs: Any) -> ShapedArray:
-        inner = super().infer(*xs)
-        return ShapedArray(inner.shape, _real_dtype(inner.dtype), inner.weak_type)
-
-
 def _real_dtype(dtype: Any) -> Any:
-    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+    return np.dtype(f"f{dtype.itemsize // 2}")
 
 
 def _complex_dtype(dtype: Any) -> Any:
-    return np.dtype(np.complex128 if dtype == np.float64 else np.complex64)
-
-
-class _Complex(Elementwise):
-    def infer(self, *xs: Any) -> ShapedArray:
-        inner = super().infer(*xs)
-        return ShapedArray(inner.shape, _complex_dtype(inner.dtype), inner.weak_type)
+    return np.dtype(f"c{dtype.itemsize * 2}")
 
 
 COMPLEX = (np.complexfloating,)
+PARTS = (np.float32, np.float64)
 
-convert_element_type_p = ConvertElementType("convert_element_type", convert, ANY)
+convert_element_type_p = ConvertElementType("convert_element_type", edge_semantics.convert, ANY)
 bitcast_convert_type_p = BitcastConvertType("bitcast_convert_type", np.copy, ANY)
-real_p = _Float(
+real_p = Elementwise(
     "real",
     np.real,
     COMPLEX,
     lambda t, o, x: real(t),
     linear=lambda ct, x: [complex(ct, full_like(ct, 0))],
+    result=_real_dtype,
 )
-imag_p = _Float(
+imag_p = Elementwise(
     "imag",
     np.imag,
     COMPLEX,
     lambda t, o, x: imag(t),
     linear=lambda ct, x: [complex(full_like(ct, 0), neg(ct))],
+    result=_real_dtype,
 )
-complex_p = _Complex(
+complex_p = Elementwise(
     "complex",
-    lambda x, y: (x + 1j * y).astype(_complex_dtype(x.dtype)),
-    FLOAT,
+    edge_semantics.join_complex,
+    PARTS,
     lambda t, o, x, y: complex(t, full_like(t, 0)),
     lambda t, o, x, y: complex(full_like(t, 0), t),
     linear=lambda ct, x, y: [real(ct), imag(neg(ct))],
+    result=_complex_dtype,
 )
 conj_p = Elementwise(
     "conj", np.conj, NUMBER, lambda t, o, x: conj(t), linear=lambda ct, x: [conj(ct)]
 )
-real, imag, conj = map(unary, (real_p, imag_p, conj_p))
-complex = binary(complex_p)
+real: Unary = unary(real_p)
+imag: Unary = unary(imag_p)
+conj: Unary = unary(conj_p)
+complex: Binary = binary(complex_p)
 
 
 def convert_element_type(x: Any, new_dtype: Any, weak_type: bool = False) -> Any:

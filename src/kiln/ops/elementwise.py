@@ -6,6 +6,7 @@ width, nan in max and min.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
+from kiln.ops import edge_semantics
 from kiln.ops.conversion import conj, convert_element_type, real
 from kiln.ops.families import (
     ANY,
@@ -26,7 +29,9 @@ from kiln.ops.families import (
     INEXACT,
     INTEGER,
     NUMBER,
+    Binary,
     Elementwise,
+    Unary,
     add,
     add_p,
     binary,
@@ -45,75 +50,27 @@ from kiln.ops.shape import filled, zeros_of
 __all__ = ["add", "add_p", "neg", "neg_p"]
 
 
-def _integer(x: np.ndarray) -> bool:
-    return dtypes.issubdtype(x.dtype, np.integer)
+class RoundingMethod(enum.IntEnum):
+    """Where numbers halfway between two integers go."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
 
 
-def _divide(x: np.ndarray, y: np.ndarray) -> Any:
-    if not _integer(x):
-        return np.divide(x, y)
-    low, high = dtypes.iinfo(x.dtype).min, dtypes.iinfo(x.dtype).max
-    zero = y == 0
-    safe = np.where(zero, 1, y).astype(x.dtype)
-    if low < 0:
-        # The one overflow, low / -1, gives low again.
-        safe = np.where((x == low) & (safe == -1), 1, safe).astype(x.dtype)
-    quotient = np.floor_divide(x, safe)
-    remainder = x - quotient * safe
-    quotient = quotient + ((remainder != 0) & ((x < 0) != (safe < 0)))
-    return np.where(zero, -1 if low < 0 else high, quotient).astype(x.dtype)
+class Round(Elementwise):
+    """Round to the nearest integer."""
 
+    def infer(self, x: Any, *, rounding_method: Any) -> ShapedArray:
+        return super().infer(x)
 
-def _remainder(x: np.ndarray, y: np.ndarray) -> Any:
-    if not _integer(x):
-        return np.fmod(x, y)
-    safe = np.where(y == 0, 1, y).astype(x.dtype)
-    if dtypes.iinfo(x.dtype).min < 0:
-        safe = np.where(safe == -1, 1, safe).astype(x.dtype)
-    return np.where(y == 0, x, np.fmod(x, safe)).astype(x.dtype)
+    def numpy(self, x: Any, *, rounding_method: Any) -> Any:
+        if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
+            return np.rint(x)
+        return edge_semantics.round_half_away(x)
 
-
-def _power(x: np.ndarray, y: np.ndarray) -> Any:
-    if not _integer(x):
-        return np.power(x, y.astype(x.dtype))
-    return _integer_power(x, y)
-
-
-def _integer_power(x: np.ndarray, y: np.ndarray) -> Any:
-    negative = y < 0
-    out = np.ones(np.broadcast_shapes(x.shape, y.shape), x.dtype)
-    base, exponent = x, np.where(negative, 0, y)
-    while exponent.any():
-        out = np.where(exponent & 1, out * base, out).astype(x.dtype)
-        base, exponent = base * base, exponent >> 1
-    inverse = np.where(x == 1, 1, np.where(x == -1, np.where(y & 1, -1, 1), 0))
-    return np.where(negative, inverse, out).astype(x.dtype)
-
-
-def _shift(left: bool, arithmetic: bool) -> Any:
-    def meaning(x: np.ndarray, n: np.ndarray) -> Any:
-        bits = dtypes.iinfo(x.dtype).bits
-        wide = (n < 0) | (n >= bits)
-        amount = np.where(wide, 0, n).astype(x.dtype)
-        if left:
-            return np.where(wide, 0, np.left_shift(x, amount)).astype(x.dtype)
-        if arithmetic:
-            signed = x.view(f"i{x.dtype.itemsize}")
-            shifted = np.right_shift(signed, amount.view(signed.dtype)).view(x.dtype)
-            return np.where(wide, np.where(signed < 0, -1, 0).astype(x.dtype), shifted)
-        unsigned = x.view(f"u{x.dtype.itemsize}")
-        shifted = np.right_shift(unsigned, amount.view(unsigned.dtype)).view(x.dtype)
-        return np.where(wide, 0, shifted).astype(x.dtype)
-
-    return meaning
-
-
-def _sign_numpy(x: np.ndarray) -> Any:
-    return np.sign(x) if x.dtype.kind != "V" else np.sign(x.astype(np.float32)).astype(x.dtype)
-
-
-def _round_away(x: np.ndarray) -> Any:
-    return np.copysign(np.floor(np.abs(x) + x.dtype.type(0.5)), x)
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        out = self.bind(*primals, **params)
+        return out, Zero(aval_of(out))
 
 
 def _linear_sub(ct: Any, x: Any, y: Any) -> Any:
@@ -139,11 +96,10 @@ def _abs_partial(t: Any, out: Any, x: Any) -> Any:
 class Power(Elementwise):
     """x to the power y; y may be an integer array beside a float x."""
 
-    def result_dtype(self, x: Any, y: Any) -> Any:
-        if x.dtype != y.dtype and not dtypes.issubdtype(y.dtype, np.integer):
-            return super().result_dtype(x, y)
-        self.check_dtype(x.dtype)
-        return x.dtype
+    def infer(self, x: Any, y: Any) -> ShapedArray:
+        if dtypes.issubdtype(y.dtype, np.integer):
+            return super().infer(x, y.with_(dtype=x.dtype)).with_(weak_type=x.weak_type)
+        return super().infer(x, y)
 
 
 def _power_x(t: Any, out: Any, x: Any, y: Any) -> Any:
@@ -167,9 +123,7 @@ class IntegerPower(Elementwise):
         return super().infer(x)
 
     def numpy(self, x: Any, *, y: int) -> Any:
-        if _integer(x):
-            return _integer_power(x, np.asarray(y))
-        return np.power(x, x.dtype.type(y))
+        return edge_semantics.constant_power(x, y)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, y: int) -> Any:
         (x,), (t,) = primals, tangents
@@ -199,15 +153,19 @@ class Select(Elementwise):
                     "convert the cases to one dtype",
                 )
             )
-        shape = self.common_shape(cases)
+        shape: tuple[Dim, ...] = ()
+        for case in cases:
+            if shape and case.shape and case.shape != shape:
+                raise incompatible_shapes(self.name, cases)
+            shape = shape or case.shape
         if which.shape and shape and which.shape != shape:
             raise incompatible_shapes(self.name, (which, *cases))
         weak = all(c.weak_type for c in cases)
         return ShapedArray(shape or which.shape, cases[0].dtype, weak)
 
     def numpy(self, which: Any, *cases: Any) -> Any:
-        if len(cases) == 2:
-            return np.where(which.astype(np.bool_), cases[1], cases[0])
+        if which.dtype == np.bool_:
+            return np.where(which, cases[1], cases[0])
         index = np.clip(which, 0, len(cases) - 1)
         shape = np.broadcast_shapes(which.shape, *(c.shape for c in cases))
         stacked = np.stack([np.broadcast_to(c, shape) for c in cases])
@@ -225,16 +183,14 @@ class Select(Elementwise):
             if not is_linear(case):
                 cts.append(None)
                 continue
-            if len(cases) == 2:
+            if aval_of(which).dtype == np.bool_:
                 mine = select(which, ct, zero) if i else select(which, zero, ct)
             else:
-                mine = select(eq(which, np.int32(i)), ct, zero)
+                last = len(cases) - 1
+                taken = clamp(np.int32(0), which, np.int32(last))
+                mine = select(eq(taken, np.int32(i)), ct, zero)
             cts.append(unbroadcast(mine, case.aval))
         return cts
-
-
-def _clamp_numpy(low: Any, x: Any, high: Any) -> Any:
-    return np.minimum(np.maximum(x, low), high)
 
 
 def _inside(low: Any, x: Any, high: Any) -> Any:
@@ -266,7 +222,7 @@ mul_p = Elementwise(
 )
 div_p = Elementwise(
     "div",
-    _divide,
+    edge_semantics.divide,
     NUMBER,
     lambda t, o, x, y: div(t, y),
     lambda t, o, x, y: mul(mul(neg(t), x), div(constant(1, y), mul(y, y))),
@@ -274,29 +230,30 @@ div_p = Elementwise(
 )
 rem_p = Elementwise(
     "rem",
-    _remainder,
+    edge_semantics.remainder,
     NUMBER,
     lambda t, o, x, y: t,
     lambda t, o, x, y: mul(neg(t), mul(sign(div(x, y)), floor(abs(div(x, y))))),
 )
-pow_p = Power("pow", _power, NUMBER, _power_x, _power_y)
+pow_p = Power("pow", edge_semantics.power, NUMBER, _power_x, _power_y)
 integer_pow_p = IntegerPower("integer_pow", np.power, NUMBER)
 max_p = Elementwise(
     "max",
-    np.maximum,
+    edge_semantics.maximum,
     ANY,
     lambda t, o, x, y: mul(t, _balanced(x, o, y)),
     lambda t, o, x, y: mul(t, _balanced(y, o, x)),
 )
 min_p = Elementwise(
     "min",
-    np.minimum,
+    edge_semantics.minimum,
     ANY,
     lambda t, o, x, y: mul(t, _balanced(x, o, y)),
     lambda t, o, x, y: mul(t, _balanced(y, o, x)),
 )
-sign_p = Elementwise("sign", _sign_numpy, NUMBER, lambda t, o, x: Zero(aval_of(o)))
+sign_p = Elementwise("sign", edge_semantics.sign, NUMBER, lambda t, o, x: Zero(aval_of(o)))
 floor_p = Elementwise("floor", np.floor, FLOAT, lambda t, o, x: Zero(aval_of(o)))
+round_p = Round("round", np.rint, FLOAT)
 ceil_p = Elementwise("ceil", np.ceil, FLOAT, lambda t, o, x: Zero(aval_of(o)))
 abs_p = Elementwise(
     "abs",
@@ -363,7 +320,7 @@ logistic_p = Elementwise(
     lambda t, o, x: mul(t, mul(o, sub(constant(1, x), o))),
 )
 is_finite_p = Elementwise("is_finite", np.isfinite, FLOAT, None, result=to_bool)
-nextafter_p = Elementwise("nextafter", np.nextafter, FLOAT, None, None)
+nextafter_p = Elementwise("nextafter", edge_semantics.next_after, FLOAT)
 eq_p = Elementwise("eq", np.equal, EVERYTHING, None, None, result=to_bool)
 ne_p = Elementwise("ne", np.not_equal, EVERYTHING, None, None, result=to_bool)
 lt_p = Elementwise("lt", np.less, ANY, None, None, result=to_bool)
@@ -374,50 +331,77 @@ and_p = Elementwise("and", np.bitwise_and, BITS)
 or_p = Elementwise("or", np.bitwise_or, BITS)
 xor_p = Elementwise("xor", np.bitwise_xor, BITS)
 not_p = Elementwise("not", np.bitwise_not, BITS)
-shift_left_p = Elementwise("shift_left", _shift(True, False), INTEGER)
-shift_right_logical_p = Elementwise("shift_right_logical", _shift(False, False), INTEGER)
-shift_right_arithmetic_p = Elementwise("shift_right_arithmetic", _shift(False, True), INTEGER)
-population_count_p = Elementwise(
-    "population_count", lambda x: np.bitwise_count(x.view(f"u{x.dtype.itemsize}")), INTEGER
+shift_left_p = Elementwise("shift_left", edge_semantics.shift_left, INTEGER)
+shift_right_logical_p = Elementwise(
+    "shift_right_logical", edge_semantics.shift_right_logical, INTEGER
 )
-clz_p = Elementwise("clz", lambda x: _leading_zeros(x), INTEGER)
+shift_right_arithmetic_p = Elementwise(
+    "shift_right_arithmetic", edge_semantics.shift_right_arithmetic, INTEGER
+)
+population_count_p = Elementwise("population_count", edge_semantics.population_count, INTEGER)
+clz_p = Elementwise("clz", edge_semantics.leading_zeros, INTEGER)
 select_n_p = Select("select_n", np.where, EVERYTHING)
 clamp_p = Elementwise(
     "clamp",
-    _clamp_numpy,
+    edge_semantics.clamp,
     ANY,
     lambda t, o, low, x, high: select(bitwise_and(gt(low, x), lt(low, high)), t, full_like(t, 0)),
     lambda t, o, low, x, high: select(_inside(low, x, high), t, full_like(t, 0)),
     lambda t, o, low, x, high: select(gt(x, high), t, full_like(t, 0)),
 )
+copy_p = Elementwise("copy", np.copy, EVERYTHING, lambda t, o, x: t, linear=lambda ct, x: [ct])
 stop_gradient_p = StopGradient("stop_gradient", lambda x: x, EVERYTHING)
 
-
-def _leading_zeros(x: np.ndarray) -> Any:
-    bits = 8 * x.dtype.itemsize
-    value = x.view(f"u{x.dtype.itemsize}").astype(np.uint64)
-    width = np.zeros(x.shape, np.int64)
-    for _ in range(bits):
-        width += value != 0
-        value = value >> np.uint64(1)
-    return (bits - width).astype(x.dtype)
-
-
-sub, mul, div, rem = map(binary, (sub_p, mul_p, div_p, rem_p))
-max, min, atan2, nextafter = map(binary, (max_p, min_p, atan2_p, nextafter_p))
-eq, ne, lt, le, gt, ge = map(binary, (eq_p, ne_p, lt_p, le_p, gt_p, ge_p))
-bitwise_and, bitwise_or, bitwise_xor = map(binary, (and_p, or_p, xor_p))
-shift_left, shift_right_logical, shift_right_arithmetic = map(
-    binary, (shift_left_p, shift_right_logical_p, shift_right_arithmetic_p)
-)
-sign, floor, ceil, abs, square = map(unary, (sign_p, floor_p, ceil_p, abs_p, square_p))
-sqrt, rsqrt, cbrt, exp, exp2, expm1 = map(unary, (sqrt_p, rsqrt_p, cbrt_p, exp_p, exp2_p, expm1_p))
-log, log1p, sin, cos, tan = map(unary, (log_p, log1p_p, sin_p, cos_p, tan_p))
-asin, acos, atan, sinh, cosh, tanh = map(unary, (asin_p, acos_p, atan_p, sinh_p, cosh_p, tanh_p))
-asinh, acosh, atanh, logistic = map(unary, (asinh_p, acosh_p, atanh_p, logistic_p))
-is_finite, bitwise_not, population_count, clz = map(
-    unary, (is_finite_p, not_p, population_count_p, clz_p)
-)
+sub: Binary = binary(sub_p)
+mul: Binary = binary(mul_p)
+div: Binary = binary(div_p)
+rem: Binary = binary(rem_p)
+max: Binary = binary(max_p)
+min: Binary = binary(min_p)
+atan2: Binary = binary(atan2_p)
+nextafter: Binary = binary(nextafter_p)
+eq: Binary = binary(eq_p)
+ne: Binary = binary(ne_p)
+lt: Binary = binary(lt_p)
+le: Binary = binary(le_p)
+gt: Binary = binary(gt_p)
+ge: Binary = binary(ge_p)
+bitwise_and: Binary = binary(and_p)
+bitwise_or: Binary = binary(or_p)
+bitwise_xor: Binary = binary(xor_p)
+shift_left: Binary = binary(shift_left_p)
+shift_right_logical: Binary = binary(shift_right_logical_p)
+shift_right_arithmetic: Binary = binary(shift_right_arithmetic_p)
+sign: Unary = unary(sign_p)
+floor: Unary = unary(floor_p)
+ceil: Unary = unary(ceil_p)
+abs: Unary = unary(abs_p)
+square: Unary = unary(square_p)
+sqrt: Unary = unary(sqrt_p)
+rsqrt: Unary = unary(rsqrt_p)
+cbrt: Unary = unary(cbrt_p)
+exp: Unary = unary(exp_p)
+exp2: Unary = unary(exp2_p)
+expm1: Unary = unary(expm1_p)
+log: Unary = unary(log_p)
+log1p: Unary = unary(log1p_p)
+sin: Unary = unary(sin_p)
+cos: Unary = unary(cos_p)
+tan: Unary = unary(tan_p)
+asin: Unary = unary(asin_p)
+acos: Unary = unary(acos_p)
+atan: Unary = unary(atan_p)
+sinh: Unary = unary(sinh_p)
+cosh: Unary = unary(cosh_p)
+tanh: Unary = unary(tanh_p)
+asinh: Unary = unary(asinh_p)
+acosh: Unary = unary(acosh_p)
+atanh: Unary = unary(atanh_p)
+logistic: Unary = unary(logistic_p)
+is_finite: Unary = unary(is_finite_p)
+bitwise_not: Unary = unary(not_p)
+population_count: Unary = unary(population_count_p)
+clz: Unary = unary(clz_p)
 
 
 def pow(x: Any, y: Any) -> Any:
@@ -431,13 +415,12 @@ def pow(x: Any, y: Any) -> Any:
 
 def integer_pow(x: Any, y: int) -> Any:
     """Raise x to a constant integer power."""
-    if y == 0:
-        return full_like(x, 1)
-    if y == 1:
-        return x
-    if y == 2:
-        return square(x)
     return integer_pow_p.bind(x, y=y)
+
+
+def round(x: Any, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    """Round to the nearest integer; `rounding_method` says where halves go."""
+    return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 
 
 def select_n(which: Any, *cases: Any) -> Any:

@@ -19,7 +19,6 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import (
     broadcast_in_dim,
@@ -31,6 +30,8 @@ from kiln.ops.shape import (
 )
 
 Partial = Callable[..., Any]
+Unary = Callable[[Any], Any]
+Binary = Callable[[Any, Any], Any]
 BOOL: tuple[type, ...] = (np.bool_,)
 INTEGER: tuple[type, ...] = (np.integer,)
 FLOAT: tuple[type, ...] = (np.floating,)
@@ -61,58 +62,52 @@ class Elementwise(Primitive):
         self.partials = partials
         self.linear = linear
         self.result = result
+        self.results: dict[Any, Any] = {}
 
     def infer(self, *xs: Any, **params: Any) -> ShapedArray:
-        dtype = self.result_dtype(*xs, **params)
-        shape = self.common_shape(xs)
-        weak = all(x.weak_type for x in xs) and self.result is None
-        return ShapedArray(shape, dtype, weak)
+        first = xs[0]
+        dtype, shape, weak = first.dtype, first.shape, first.weak_type
+        for x in xs[1:]:
+            if x.dtype is not dtype and x.dtype != dtype:
+                raise unequal_dtypes(self.name, xs)
+            weak = weak and x.weak_type
+            if x.shape and x.shape != shape:
+                if shape:
+                    raise incompatible_shapes(self.name, xs)
+                shape = x.shape
+        try:
+            result = self.results[dtype]
+        except KeyError:
+            result = self.results[dtype] = self.result_dtype(dtype, xs)
+        # Comparisons are strong: a bool is never weak.
+        return ShapedArray(shape, result, weak and self.result is not to_bool)
 
-    def result_dtype(self, *xs: Any, **params: Any) -> Any:
-        first = xs[0].dtype
-        for x in xs:
-            if x.dtype != first:
-                raise TypeError(
-                    three_lines(
-                        f"{self.name}: operands {', '.join(map(str, xs))} at {current_source()}",
-                        f"{self.name} requires arguments to have equal dtypes, got "
-                        f"{', '.join(dtypes.long_name(x.dtype) for x in xs)}",
-                        "convert one: x.astype(y.dtype), or use kiln.numpy, which promotes",
-                    )
-                )
-        self.check_dtype(first)
-        return self.result(first) if self.result is not None else first
+    def result_dtype(self, dtype: Any, xs: Sequence[Any]) -> Any:
+        """Return the dtype of the result.
 
-    def check_dtype(self, dtype: Any) -> None:
-        """Raise TypeError unless the operation is defined on the dtype."""
+        Raises: TypeError unless the operation is defined on the dtype.
+        """
         if not any(dtypes.issubdtype(dtype, kind) for kind in self.accepts):
+            accepted = ", ".join(kind.__name__ for kind in self.accepts)
             raise TypeError(
                 three_lines(
-                    f"{self.name}: operand of dtype {dtypes.long_name(dtype)} "
-                    f"at {current_source()}",
-                    f"{self.name} does not accept dtype {dtypes.long_name(dtype)}",
+                    f"{self.name}: operands {', '.join(map(str, xs))} at {current_source()}",
+                    f"{self.name} does not accept dtype {dtypes.long_name(dtype)}: accepted "
+                    f"dtypes are subtypes of {accepted}",
                     "convert the operand first: x.astype(...)",
                 )
             )
-
-    def common_shape(self, xs: Sequence[Any]) -> tuple[Dim, ...]:
-        shape: tuple[Dim, ...] = ()
-        for x in xs:
-            if x.shape:
-                if shape and x.shape != shape:
-                    raise incompatible_shapes(self.name, xs)
-                shape = x.shape
-        return shape
+        return dtype if self.result is None else self.result(dtype)
 
     def numpy(self, *xs: Any, **params: Any) -> Any:
         return self.meaning(*xs, **params)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        if not self.partials:
+            raise self._missing("jvp", "it is not differentiable")
         out = self.bind(*primals, **params)
         aval = aval_of(out)
         total = None
-        if not self.partials:
-            raise self._missing("jvp", "it is not differentiable")
         for partial, t in zip(self.partials, tangents, strict=True):
             if type(t) is Zero or partial is None:
                 continue
@@ -159,6 +154,18 @@ class Elementwise(Primitive):
         return self.bind(*moved, **params), 0
 
 
+def unequal_dtypes(name: str, xs: Sequence[Any]) -> TypeError:
+    """Build the error of operands whose dtypes differ."""
+    return TypeError(
+        three_lines(
+            f"{name}: operands {', '.join(map(str, xs))} at {current_source()}",
+            f"{name} requires arguments to have equal dtypes, got "
+            f"{', '.join(dtypes.long_name(x.dtype) for x in xs)}",
+            "convert one: x.astype(y.dtype), or use kiln.numpy, which promotes",
+        )
+    )
+
+
 def incompatible_shapes(name: str, xs: Sequence[Any]) -> TypeError:
     """Build the error of operands whose shapes do not go together."""
     return TypeError(
@@ -198,16 +205,16 @@ def matched(*xs: Any) -> Sequence[Any]:
     return [scalar(x, like) if type(x) in (int, float, bool, complex) else x for x in xs]
 
 
-def unary(primitive: Elementwise) -> Callable[[Any], Any]:
+def unary(primitive: Elementwise) -> Unary:
     """Return the function that applies a primitive to one operand."""
 
     def fun(x: Any) -> Any:
         return primitive.bind(x)
 
-    return _named(fun, primitive, "x")
+    return _named(fun, primitive, "x")  # type: ignore[no-any-return]
 
 
-def binary(primitive: Elementwise) -> Callable[[Any, Any], Any]:
+def binary(primitive: Elementwise) -> Binary:
     """Return the function that applies a primitive to two operands; Python scalars fit in."""
 
     def fun(x: Any, y: Any) -> Any:
@@ -242,8 +249,8 @@ def _linear_add(ct: Any, x: Any, y: Any) -> Any:
 add_p = Elementwise(
     "add", np.add, NUMBER, lambda t, o, x, y: t, lambda t, o, x, y: t, linear=_linear_add
 )
-add = binary(add_p)
+add: Binary = binary(add_p)
 neg_p = Elementwise(
     "neg", np.negative, NUMBER, lambda t, o, x: neg(t), linear=lambda ct, x: [neg(ct)]
 )
-neg = unary(neg_p)
+neg: Unary = unary(neg_p)

@@ -46,13 +46,18 @@ class BatchTracer(Tracer):
 
 
 class BatchTrace(Trace):
-    """Applies the batch rule of each operation."""
+    """Applies the batch rule of each operation.
 
-    __slots__ = ("axis", "effect")
+    Traces with one `tag` map over one axis and know each other's tracers: a function that a rule
+    runs again, under another parent, may close over tracers of the first run.
+    """
 
-    def __init__(self, parent: Trace, axis: MappedAxis) -> None:
+    __slots__ = ("axis", "effect", "tag")
+
+    def __init__(self, parent: Trace, axis: MappedAxis, tag: object = None) -> None:
         super().__init__(parent)
         self.axis = axis
+        self.tag = tag or object()
         self.effect = None if axis.name is None else named_axis(axis.name)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -61,7 +66,7 @@ class BatchTrace(Trace):
         axes: list[int | None] = []
         mapped = False
         for x in args:
-            if type(x) is BatchTracer and x.owner is self:
+            if type(x) is BatchTracer and x.owner.tag is self.tag:  # type: ignore[attr-defined]
                 values.append(x.value)
                 axes.append(x.axis)
                 mapped = True
@@ -88,7 +93,7 @@ class BatchTrace(Trace):
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """Return a value and where its mapped axis is."""
-        if type(x) is BatchTracer and x.owner is self:
+        if type(x) is BatchTracer and x.owner.tag is self.tag:  # type: ignore[attr-defined]
             return x.value, x.axis
         if isinstance(x, Tracer):
             check_live(x)
@@ -104,10 +109,11 @@ def batch(
     axis: MappedAxis,
     args: Sequence[Any],
     in_axes: Sequence[int | None],
+    tag: object = None,
 ) -> tuple[list[Any], list[int | None]]:
     """Return outputs of `fun(*args) -> list` over stacks, and where their mapped axes are."""
     parent = state.trace
-    trace = BatchTrace(parent, axis)
+    trace = BatchTrace(parent, axis, tag)
     state.trace = trace
     try:
         tracers = [trace.wrap(x, a) for x, a in zip(args, in_axes, strict=True)]

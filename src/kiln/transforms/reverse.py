@@ -39,6 +39,31 @@ class LinearProgram:
         self.moving_in = moving_in
         self.moving_out = moving_out
 
+    def first(self, count: int) -> LinearProgram:
+        """Return the derivative of the first `count` outputs alone."""
+        if count == len(self.out_avals):
+            return self
+        kept = sum(self.moving_out[:count])
+        return LinearProgram(
+            self.jaxpr.with_(outvars=self.jaxpr.outvars[:kept]),
+            self.residuals,
+            self.in_avals,
+            self.out_avals[:count],
+            self.moving_in,
+            self.moving_out[:count],
+        )
+
+    def with_residuals(self, residuals: Sequence[Any]) -> LinearProgram:
+        """Return the derivative at another point."""
+        return LinearProgram(
+            self.jaxpr,
+            list(residuals),
+            self.in_avals,
+            self.out_avals,
+            self.moving_in,
+            self.moving_out,
+        )
+
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Return output tangents, Zero where nothing moves."""
         given = [filled(t) for t, m in zip(tangents, self.moving_in, strict=True) if m]

@@ -2,114 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-from collections import OrderedDict, defaultdict, namedtuple
-from typing import Any
+from collections import namedtuple
 
-import numpy as np
 import pytest
 
 import kiln.tree as short
 import kiln.tree_util as long
 from kiln.base import tree
-from kiln.base.tree import PyTreeDef, tree_structure
+from kiln.base.tree import tree_structure
 
 Point = namedtuple("Point", ["x", "y"])
-
-
-class MyList(list[Any]):
-    pass
-
-
-TREES: list[Any] = [
-    1,
-    None,
-    (),
-    [],
-    {},
-    (1,),
-    (1, 2),
-    [1, (2, 3)],
-    {"b": 1, "a": (2, [3])},
-    {(1, 2): 1, (0,): 2},
-    Point(1, [2, 3]),
-    OrderedDict(b=1, a=[2]),
-    defaultdict(list, b=1, a=2),
-    (None, [None], {"a": None, "b": 4}),
-    [MyList([1]), range(3), "text", {1, 2}],
-    ((1, 2), {"k": {"deep": [1, (2, {"x": 3})]}}),
-    tuple(range(300)),
-    [np.zeros(2), np.float32(1), (np.ones(1),)],
-]
-
-
-@pytest.mark.parametrize("value", TREES, ids=lambda x: str(x)[:40])
-def test_as_jax(value: Any) -> None:
-    theirs = pytest.importorskip("jax").tree_util
-    leaves, treedef = tree.tree_flatten(value)
-    other_leaves, other = theirs.tree_flatten(value)
-    assert len(leaves) == len(other_leaves) == treedef.num_leaves
-    assert all(a is b for a, b in zip(leaves, other_leaves, strict=True))
-    assert repr(treedef) == repr(other)
-    assert treedef.num_nodes == other.num_nodes
-    assert treedef.node_data() == other.node_data()
-    assert repr(treedef.children()) == repr(other.children())
-    assert tree.treedef_is_leaf(treedef) == theirs.treedef_is_leaf(other)
-    pairs, with_path = tree.tree_flatten_with_path(value)
-    other_pairs = theirs.tree_flatten_with_path(value)[0]
-    assert [str(p) for p, _ in pairs] == [str(p) for p, _ in other_pairs]
-    assert [tree.keystr(p) for p, _ in pairs] == [theirs.keystr(p) for p, _ in other_pairs]
-    assert with_path == treedef
-
-
-@pytest.mark.parametrize("value", TREES[:-1], ids=lambda x: str(x)[:40])
-def test_round_trip(value: Any) -> None:
-    leaves, treedef = tree.tree_flatten(value)
-    back = treedef.unflatten(iter(leaves))
-    assert back == value
-    assert type(back) is type(value)
-    again = tree.tree_flatten(back)[1]
-    assert again == treedef
-    assert hash(again) == hash(treedef)
-    assert pickle.loads(pickle.dumps(treedef)) == treedef
-    assert copy.deepcopy(treedef) == treedef
-    assert PyTreeDef.from_node_data_and_children(treedef.node_data(), treedef.children()) == treedef
-    if not treedef.is_leaf:
-        assert tree.tree_map(lambda a, b: b, value, value) == value
-        assert tree.tree_flatten(value, is_leaf=lambda x: False)[1] == treedef
-
-
-def test_structures_that_differ() -> None:
-    values: list[Any] = [1, None, (), [], {}, (1,), [1], {"a": 1}, {"b": 1}, Point(1, 2), (1, 2)]
-    values += [OrderedDict(a=1), defaultdict(list, a=1), defaultdict(int, a=1), ((1,),), (1, None)]
-    structures = [tree_structure(value) for value in values]
-    assert len(set(structures)) == len(structures)
-    assert tree_structure(1) != 3
-    assert tree_structure(OrderedDict(a=1, b=2)) != tree_structure(OrderedDict(b=1, a=2))
-    assert tree_structure({"a": 1, "b": 2}) == tree_structure({"b": 1, "a": 2})
-
-
-def test_is_leaf() -> None:
-    leaves, treedef = tree.tree_flatten([(1, 2), [3, None]], is_leaf=lambda x: isinstance(x, tuple))
-    assert leaves == [(1, 2), 3]
-    assert repr(treedef) == "PyTreeDef([*, [*, None]])"
-    assert tree.tree_leaves([None, 1], is_leaf=lambda x: x is None) == [None, 1]
-    assert tree.tree_leaves((1, 2), is_leaf=lambda x: True) == [(1, 2)]
-
-
-def test_unsortable_keys() -> None:
-    with pytest.raises(ValueError, match="cannot be sorted") as error:
-        tree.tree_flatten({1: 2, "a": 3})
-    assert "OrderedDict" in str(error.value)
-    assert tree.tree_leaves(OrderedDict([(1, 2), ("a", 3)])) == [2, 3]
-
-
-def test_wrong_number_of_leaves() -> None:
-    with pytest.raises(ValueError, match="Too few leaves for PyTreeDef; expected 2, got 1"):
-        tree.tree_unflatten(tree_structure((1, 2)), [1])
-    with pytest.raises(ValueError, match="Too many leaves for PyTreeDef; expected 2, got 3"):
-        tree.tree_unflatten(tree_structure((1, 2)), [1, 2, 3])
 
 
 def test_map() -> None:
@@ -129,19 +31,6 @@ def test_prefixes() -> None:
     assert leaves == [1, 1, None]
     with pytest.raises(ValueError, match=r"tree\[1\]"):
         tree.broadcast_prefix((1, None), ([1, 2], 3))
-
-
-def test_structure_algebra() -> None:
-    assert repr(tree_structure((1, 2)).compose(tree_structure([1, 2]))) == (
-        "PyTreeDef(([*, *], [*, *]))"
-    )
-    assert tree_structure((1, 2)).compose(tree_structure([1, 2])).num_leaves == 4
-    parts = [tree_structure(1), tree_structure([1])]
-    assert tree.treedef_tuple(parts) == tree_structure((1, [1]))
-    assert tree.treedef_children(tree_structure((1, [1]))) == parts
-    assert tree_structure((1, 2)).flatten_up_to((1, [2, 3])) == [1, [2, 3]]
-    assert tree.flatten_one_level({"b": 1, "a": [2]}) == ([[2], 1], ("a", "b"))
-    assert tree.flatten_one_level(3) is None
 
 
 def test_transpose() -> None:

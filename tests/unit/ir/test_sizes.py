@@ -20,30 +20,6 @@ n, m = symbol("n"), symbol("m")
 
 
 @pytest.mark.parametrize(
-    ("dim", "text"),
-    [
-        (n, "n"),
-        (n + 1, "n+1"),
-        (1 + n, "n+1"),
-        (n - 1, "n-1"),
-        (3 - n, "-n+3"),
-        (2 * n, "2*n"),
-        (n + n, "2*n"),
-        (n // 2, "n//2"),
-        ((n + 1) // 2, "(n+1)//2"),
-        (2 * (n // 2), "2*(n//2)"),
-        (n * m, "m*n"),
-        ((n // 2) * m, "m*(n//2)"),
-        (sizes.maximum(n, 3), "max(n, 3)"),
-        (sizes.maximum(3, n), "max(n, 3)"),
-        (sizes.minimum(n, 3), "min(n, 3)"),
-    ],
-)
-def test_text(dim: Dim, text: str) -> None:
-    assert str(dim) == text
-
-
-@pytest.mark.parametrize(
     ("a", "b"),
     [
         (n + n, 2 * n),
@@ -150,8 +126,6 @@ def test_shapes() -> None:
     assert sizes.product((n, 2, m)) == 2 * n * m
     assert sizes.is_constant((2, 3))
     assert not sizes.is_constant((2, n))
-    assert sizes.shape_text((n, 3)) == "(n, 3)"
-    assert sizes.shape_text((n,)) == "(n,)"
     assert sizes.names(n // 2, sizes.maximum(m, 3), 4) == ("m", "n")
 
 

@@ -76,13 +76,14 @@ class HostCallback:
         self.token = token
 
     def __call__(self, *operands: Any) -> tuple[Any, ...]:
+        """Call the function on copies of the operands and return checked results."""
         try:
             arrays = [np.array(x) for x in operands[self.token :]]
             # Small programs run on the caller's thread, which may be tracing.
             with trace.in_force(trace.ROOT):
                 returned = self.fn(*arrays)
             outs = tuple(self._checked(returned))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001, whatever it is must not cross C++
             raise _CallbackFailed(f"kiln callback failure #{_keep(error)}") from None
         return (None, *outs) if self.token else outs
 

@@ -22,13 +22,13 @@ import numpy as np
 # Read once, when jaxlib's shared library loads: 3 hides what is raised as exceptions anyway.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from jaxlib import _jax, xla_client  # noqa: E402
+from jaxlib import _jax, xla_client
 
-from kiln.base.config import options  # noqa: E402
-from kiln.base.errors import JaxRuntimeError, three_lines  # noqa: E402
-from kiln.engines.xla.callbacks import failure_in  # noqa: E402
-from kiln.engines.xla.text import host_dtype  # noqa: E402
-from kiln.ir.types import ShapedArray  # noqa: E402
+from kiln.base.config import options
+from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.engines.xla.callbacks import failure_in
+from kiln.engines.xla.text import host_dtype
+from kiln.ir.types import ShapedArray
 
 Buffer = Any
 XlaError = xla_client.XlaRuntimeError
@@ -93,7 +93,7 @@ class _NoJax:
             raise ModuleNotFoundError(name)
 
 
-sys.meta_path.insert(0, _NoJax())  # type: ignore[arg-type]
+sys.meta_path.insert(0, _NoJax())
 
 
 @contextlib.contextmanager
@@ -175,6 +175,7 @@ class Loaded:
         self._handlers = list(handlers)
 
     def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Enqueue the program and return its results, which may still be computed."""
         try:
             return self._execute(buffers).consume_with_handlers(self._handlers)  # type: ignore[no-any-return]
         except (XlaError, ValueError) as error:

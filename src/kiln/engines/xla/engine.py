@@ -85,6 +85,7 @@ class EffectfulExecutable(XlaExecutable):
         self._effects = effects
 
     def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Enqueue the program, after earlier ones if it has ordered effects."""
         effects = self._effects
         if not self.lowered.ordered:
             token, *outs = super().__call__(buffers)
@@ -106,6 +107,7 @@ class Effects:
         self.lock = threading.RLock()
         self.order: Buffer | None = None
         self._running: collections.deque[Buffer] = collections.deque()
+        self._running_lock = threading.Lock()
         self._failures: list[Exception] = []
         atexit.register(self._settle)
 
@@ -119,9 +121,13 @@ class Effects:
     def add(self, token: Buffer) -> None:
         """Remember a running program, and forget those that have ended."""
         running = self._running
-        running.append(token)
-        while len(running) > 1 and runtime.is_ready(running[0]):
-            self._finish(running.popleft())
+        with self._running_lock:
+            running.append(token)
+            ended = []
+            while len(running) > 1 and runtime.is_ready(running[0]):
+                ended.append(running.popleft())
+        for token in ended:
+            self._finish(token)
 
     def _finish(self, token: Buffer) -> None:
         failure = _failure(token)
@@ -130,8 +136,12 @@ class Effects:
 
     def _settle(self) -> None:
         """Wait for all: callbacks must not run while the interpreter is being taken down."""
-        while self._running:
-            self._finish(self._running.popleft())
+        while True:
+            with self._running_lock:
+                if not self._running:
+                    return
+                token = self._running.popleft()
+            self._finish(token)
 
     def barrier(self) -> None:
         """Wait until every program with effects has ended; raise the first failure."""

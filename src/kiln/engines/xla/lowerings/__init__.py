@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Lowering
-from kiln.engines.xla.lowerings import call, conversion, elementwise, shape
+from kiln.engines.xla.lowerings import call, contraction, conversion, elementwise, shape
 
 LOWERINGS: dict[Primitive, Lowering] = {
     **shape.LOWERINGS,
     **conversion.LOWERINGS,
     **elementwise.LOWERINGS,
     **call.LOWERINGS,
+    **contraction.LOWERINGS,
 }

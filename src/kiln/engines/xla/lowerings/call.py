@@ -1,4 +1,4 @@
-"""A jitted function inside a program: a private function, written once however often it is called."""
+"""A jitted function inside a program: a private function, written once for all its calls."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ def _bitcast(b: Builder, out: Out, x: Value, *, new_dtype: Any) -> Value:
                 "take real and imaginary parts first, or use lax.complex",
             )
         )
-    return b.op("stablehlo.bitcast_convert", [x], out[0])  # type: ignore[no-any-return]
+    return b.op("stablehlo.bitcast_convert", [x], out[0])
 
 
 def _conjugate(b: Builder, out: Out, x: Value) -> Value:
     if not is_complex(x):
         return x
     minus = b.apply("negate", imaginary_part(b, x))
-    return b.op("stablehlo.complex", [real_part(b, x), minus], out[0])  # type: ignore[no-any-return]
+    return b.op("stablehlo.complex", [real_part(b, x), minus], out[0])
 
 
 LOWERINGS: dict[Primitive, Lowering] = {

@@ -8,7 +8,7 @@ in max) are the contract's; what is guarded here is what XLA leaves out or gets 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -33,23 +33,23 @@ def is_integer(x: Value) -> bool:
     return dtypes.issubdtype(x.dtype, np.integer)
 
 
-def nary(name: str) -> Lowering:
+def nary(name: str) -> Callable[..., Value]:
     """Return the lowering of an operation that StableHLO or CHLO has under `name`."""
 
     def lower(b: Builder, out: Out, *xs: Value) -> Value:
-        return b.op(name, [b.fill(x, out[0].shape) for x in xs], out[0])  # type: ignore[no-any-return]
+        return b.op(name, [b.fill(x, out[0].shape) for x in xs], out[0])
 
     return lower
 
 
 def real_part(b: Builder, x: Value) -> Value:
     """Return the real part of a complex value."""
-    return b.op("stablehlo.real", [x], _part(x))  # type: ignore[no-any-return]
+    return b.op("stablehlo.real", [x], _part(x))
 
 
 def imaginary_part(b: Builder, x: Value) -> Value:
     """Return the imaginary part of a complex value."""
-    return b.op("stablehlo.imag", [x], _part(x))  # type: ignore[no-any-return]
+    return b.op("stablehlo.imag", [x], _part(x))
 
 
 def _part(x: Value) -> ShapedArray:
@@ -73,11 +73,10 @@ def _equality(direction: str, join: str) -> Lowering:
             x, y = b.fill(x, out[0].shape), b.fill(y, out[0].shape)
             return b.compare(direction, x, y)
         # Keys are equal when all their words are.
-        words = [
-            Value(v.name, physical(v.aval))
-            for v in (b.fill(x, out[0].shape), b.fill(y, out[0].shape))
-        ]
-        same = b.compare(direction, *words)
+        x, y = b.fill(x, out[0].shape), b.fill(y, out[0].shape)
+        same = b.compare(
+            direction, Value(x.name, physical(x.aval)), Value(y.name, physical(y.aval))
+        )
         axes = range(len(out[0].shape), same.ndim)
         return b.reduce_with(join, same, join == "and", list(axes))
 
@@ -97,7 +96,7 @@ def _extremum(name: str) -> Lowering:
 
     def lower(b: Builder, out: Out, x: Value, y: Value) -> Value:
         if not is_complex(x):
-            return plain(b, out, x, y)  # type: ignore[no-any-return]
+            return plain(b, out, x, y)
         x, y = b.fill(x, out[0].shape), b.fill(y, out[0].shape)
         first = less(b, y, x) if name == "maximum" else less(b, x, y)
         # An operand with a nan part is unequal to itself, and wins.
@@ -118,7 +117,7 @@ def _rem(b: Builder, out: Out, x: Value, y: Value) -> Value:
                 "take real and imaginary parts first",
             )
         )
-    return nary("stablehlo.remainder")(b, out, x, y)  # type: ignore[no-any-return]
+    return nary("stablehlo.remainder")(b, out, x, y)
 
 
 def _sign(b: Builder, out: Out, x: Value) -> Value:
@@ -130,7 +129,7 @@ def _sign(b: Builder, out: Out, x: Value) -> Value:
 def _abs(b: Builder, out: Out, x: Value) -> Value:
     if dtypes.issubdtype(x.dtype, np.unsignedinteger):
         return x
-    return b.op("stablehlo.abs", [x], out[0])  # type: ignore[no-any-return]
+    return b.op("stablehlo.abs", [x], out[0])
 
 
 def _exp2(b: Builder, out: Out, x: Value) -> Value:
@@ -204,7 +203,7 @@ def _clamp(b: Builder, out: Out, low: Value, x: Value, high: Value) -> Value:
     shape = out[0].shape
     if low.ndim or high.ndim:
         low, high = b.fill(low, shape), b.fill(high, shape)
-    return b.op("stablehlo.clamp", [low, b.fill(x, shape), high], out[0])  # type: ignore[no-any-return]
+    return b.op("stablehlo.clamp", [low, b.fill(x, shape), high], out[0])
 
 
 def _select_n(b: Builder, out: Out, which: Value, *cases: Value) -> Value:

@@ -25,7 +25,7 @@ def _broadcast_in_dim(
 
 
 def _reshape(b: Builder, out: Out, x: Value, **_: Any) -> Value:
-    return b.reshape(x, out[0].shape)  # type: ignore[arg-type]
+    return b.reshape(x, out[0].shape)
 
 
 def _transpose(b: Builder, out: Out, x: Value, *, permutation: Any) -> Value:
@@ -33,7 +33,7 @@ def _transpose(b: Builder, out: Out, x: Value, *, permutation: Any) -> Value:
 
 
 def _rev(b: Builder, out: Out, x: Value, *, dimensions: Any) -> Value:
-    return b.op("stablehlo.reverse", [x], out[0], f"dimensions = {int_array(dimensions)}")  # type: ignore[no-any-return]
+    return b.op("stablehlo.reverse", [x], out[0], f"dimensions = {int_array(dimensions)}")
 
 
 def _iota(b: Builder, out: Out, *, dtype: Any, shape: Any, dimension: int) -> Value:

@@ -1,0 +1,171 @@
+"""What the differentiating functions share: checked leaves, argument numbers, auxiliary outputs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source, name_of
+from kiln.base.tree import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from kiln.core.absent import Zero
+from kiln.core.array import ConcreteArray
+from kiln.core.compilation import as_array
+from kiln.core.trace import Tracer, aval_of
+from kiln.jit.tracing import leaf_type
+from kiln.ops.shape import filled
+
+
+def array_of(x: Any) -> Any:
+    return x if isinstance(x, (ConcreteArray, Tracer)) else as_array(x)
+
+
+def value_of(t: Any) -> Any:
+    """Return a tangent as an array; of dtype float0 as a NumPy array."""
+    if type(t) is Zero:
+        if t.aval.dtype == dtypes.float0:
+            return np.zeros(t.aval.shape, dtypes.float0)
+        return filled(t)
+    return t
+
+
+def leaves_of(fun: Any, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
+    pairs, treedef = tree_flatten_with_path(tree)
+    for path, x in pairs:
+        if leaf_type(x) is None:
+            raise TypeError(
+                three_lines(
+                    f"{what} of {name_of(fun)} at {current_source()}",
+                    f"the value of type {type(x)} at path {keystr(path) or '*'} "
+                    "is not a valid JAX type",
+                    "pass arrays and numbers",
+                )
+            )
+    return [array_of(x) for _, x in pairs], treedef
+
+
+def argument_numbers(fun: Any, argnums: Any, count: int, what: str) -> tuple[int, ...]:
+    nums = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    if not nums:
+        raise ValueError(f"{what} of {name_of(fun)}: argnums must name at least one argument")
+    for i in nums:
+        if not isinstance(i, (int, np.integer)):
+            raise TypeError(f"{what} of {name_of(fun)}: argnums must be ints, got {argnums!r}")
+        if not -count <= i < count:
+            raise TypeError(
+                three_lines(
+                    f"{what} of {name_of(fun)} with argnums={argnums} at {current_source()}",
+                    f"differentiating with respect to {argnums=} requires at least "
+                    f"{i + 1 if i >= 0 else -i} positional arguments to be passed by the caller, "
+                    f"but got only {count} positional arguments",
+                    "pass the arguments by position",
+                )
+            )
+    return tuple(int(i) % count for i in nums)
+
+
+def check_input(fun: Any, what: str, x: Any, *, holomorphic: bool, allow_int: bool) -> None:
+    dtype = aval_of(x).dtype
+    name = dtypes.long_name(dtype)
+    if holomorphic:
+        if not dtypes.issubdtype(dtype, np.complexfloating):
+            raise TypeError(
+                three_lines(
+                    f"{what} of {name_of(fun)} with holomorphic=True at {current_source()}",
+                    f"{what} with holomorphic=True requires inputs with complex dtype, got {name}",
+                    "convert the input: x.astype('complex64')",
+                )
+            )
+    elif dtypes.issubdtype(dtype, np.integer) or dtype == np.bool_ or dtypes.is_extended(dtype):
+        if not allow_int:
+            raise TypeError(
+                three_lines(
+                    f"{what} of {name_of(fun)} at {current_source()}",
+                    f"{what} requires real- or complex-valued inputs (input dtype that is a "
+                    f"sub-dtype of np.inexact), but got {name}",
+                    "convert the input: x.astype('float32'), or differentiate another argument "
+                    "with argnums=",
+                )
+            )
+
+
+def restrict(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, nums: Sequence[int]
+) -> tuple[list[Any], Any]:
+    """Return the chosen arguments, and the function of them alone."""
+
+    @functools.wraps(fun, updated=())
+    def partial(*chosen: Any) -> Any:
+        full_args = list(args)
+        for i, x in zip(nums, chosen, strict=True):
+            full_args[i] = x
+        return fun(*full_args, **kwargs)
+
+    return [args[i] for i in nums], partial
+
+
+def pair(fun: Any, what: str, result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(
+            three_lines(
+                f"{what} of {name_of(fun)} with has_aux=True at {current_source()}",
+                "expected function with aux output to return a two-element tuple, but got "
+                f"{type(result)}"
+                + (f" of length {len(result)}" if isinstance(result, tuple) else ""),
+                "return (value, aux), or leave has_aux out",
+            )
+        )
+    return result
+
+
+def require_callable(fun: Any, what: str) -> None:
+    if not callable(fun):
+        raise TypeError(f"{what}: Expected a callable value, got {fun!r}")
+
+
+class FlatFunction:
+    """A function of pytrees as one of leaves: outputs first, then the auxiliary ones.
+
+    After a call `out_tree` and `count` describe the outputs.
+    """
+
+    def __init__(self, fun: Callable[..., Any], what: str, in_tree: Any, has_aux: bool) -> None:
+        self.fun = fun
+        self.what = what
+        self.in_tree = in_tree
+        self.has_aux = has_aux
+        self.out_tree: Any = None
+        self.aux_tree: Any = None
+        self.count = 0
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        result = self.fun(*tree_unflatten(self.in_tree, leaves))
+        extra: list[Any] = []
+        if self.has_aux:
+            result, aux = pair(self.fun, self.what, result)
+            extra, self.aux_tree = tree_flatten(aux)
+        pairs, self.out_tree = tree_flatten_with_path(result)
+        for path, x in pairs:
+            if leaf_type(x) is None:
+                raise TypeError(
+                    three_lines(
+                        f"{self.what} of {name_of(self.fun)} at {current_source()}",
+                        f"the value of type {type(x)} at output path {keystr(path) or '*'} "
+                        "is not a valid JAX type",
+                        "return arrays and numbers",
+                    )
+                )
+        self.count = len(pairs)
+        return [*(x for _, x in pairs), *extra]
+
+    def outputs(self, values: Sequence[Any]) -> Any:
+        """Rebuild the result."""
+        return tree_unflatten(self.out_tree, list(values[: self.count]))
+
+    def aux(self, values: Sequence[Any]) -> Any:
+        """Rebuild the auxiliary outputs."""
+        return tree_unflatten(self.aux_tree, list(values[self.count :]))

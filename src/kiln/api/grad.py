@@ -1,0 +1,146 @@
+"""`grad` and `value_and_grad`: the gradient of a scalar function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.api.arguments import (
+    FlatFunction,
+    argument_numbers,
+    array_of,
+    check_input,
+    leaves_of,
+    require_callable,
+    restrict,
+    value_of,
+)
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source, name_of
+from kiln.base.tree import tree_unflatten, treedef_is_leaf
+from kiln.core.trace import aval_of
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import full
+from kiln.transforms import reverse
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., tuple[Any, Any]]:
+    """Return a function that returns the value of `fun` and its gradient.
+
+    Shapes: the gradient has the structure and shapes of the arguments `argnums`.
+    Raises: TypeError for non-scalar, integer or complex outputs, for integer inputs, for argnums
+        out of range, and for a missing auxiliary output.
+    """
+    return _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
+
+
+def _value_and_grad(
+    fun: Callable[..., Any],
+    argnums: Any,
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+    what: str,
+) -> Callable[..., tuple[Any, Any]]:
+    require_callable(fun, what)
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def differentiated(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        nums = argument_numbers(fun, argnums, len(args), what)
+        chosen, partial = restrict(fun, args, kwargs, nums)
+        leaves, tree = leaves_of(fun, what, tuple(chosen))
+        for x in leaves:
+            check_input(fun, what, x, holomorphic=holomorphic, allow_int=allow_int)
+        flat = FlatFunction(partial, what, tree, has_aux)
+        outs, program = reverse.linearize(flat, leaves)
+        _check_scalar(fun, what, flat, outs)
+        aval = aval_of(outs[0])
+        _check_output(fun, what, aval, holomorphic=holomorphic)
+        one = full((), 1, aval.dtype)
+        pulled = [value_of(ct) for ct in program.first(1).pull([one])]
+        grads = tree_unflatten(tree, pulled)
+        grad_result = grads[0] if isinstance(argnums, (int, np.integer)) else grads
+        value = array_of(outs[0])
+        if has_aux:
+            return (value, flat.aux(outs)), grad_result
+        return value, grad_result
+
+    return differentiated
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that returns the gradient of the scalar function `fun`.
+
+    With `has_aux` the result is (gradient, aux).
+
+    Raises: as `value_and_grad`.
+    """
+    both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return gradient
+
+
+def _check_scalar(fun: Any, what: str, flat: FlatFunction, outs: Sequence[Any]) -> None:
+    if not treedef_is_leaf(flat.out_tree):
+        raise TypeError(
+            three_lines(
+                f"{what} of {name_of(fun)} at {current_source()}",
+                "Gradient only defined for scalar-output functions. Output had structure "
+                f"{flat.out_tree}",
+                "return one scalar, or (value, aux) with has_aux=True",
+            )
+        )
+
+
+def _check_output(fun: Any, what: str, aval: ShapedArray, *, holomorphic: bool) -> None:
+    name = dtypes.long_name(aval.dtype)
+    if aval.shape != ():
+        raise TypeError(
+            three_lines(
+                f"{what} of {name_of(fun)} at {current_source()}",
+                f"Gradient only defined for scalar-output functions. Output had shape: {aval.shape}.",
+                "reduce the output to a scalar (sum, mean), or use jacrev or vjp",
+            )
+        )
+    if holomorphic:
+        if not dtypes.issubdtype(aval.dtype, np.complexfloating):
+            raise TypeError(
+                three_lines(
+                    f"{what} of {name_of(fun)} with holomorphic=True at {current_source()}",
+                    f"{what} with holomorphic=True requires outputs with complex dtype, got {name}",
+                    "leave holomorphic out",
+                )
+            )
+    elif not dtypes.issubdtype(aval.dtype, np.floating):
+        raise TypeError(
+            three_lines(
+                f"{what} of {name_of(fun)} at {current_source()}",
+                f"{what} requires real-valued outputs (output dtype that is a sub-dtype of "
+                f"np.floating), but got {name}",
+                "for complex outputs use holomorphic=True or take the real part; for integer "
+                "ones convert to float",
+            )
+        )

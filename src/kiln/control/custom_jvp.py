@@ -1,0 +1,398 @@
+"""Functions whose forward derivative the user gives.
+
+A call binds the function itself, so that its Python control flow sees values wherever there are
+some: evaluated, it runs; differentiated, its rule runs instead; mapped, both are mapped. Where a
+program is recorded, the function becomes the equation `custom_jvp_call`, which keeps the rule as a
+Python function: it is traced when the program is differentiated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln.base import dtypes
+from kiln.base.errors import UnexpectedTracerError, three_lines
+from kiln.base.source import api_boundary, current_source, definition_of, name_of
+from kiln.base.tree import PyTreeDef, tree_flatten, tree_map, tree_unflatten
+from kiln.control.arguments import (
+    FlatFunction,
+    Static,
+    argnums_of,
+    fitted,
+    flatten_arrays,
+    instantiated,
+    positional,
+    split_static,
+)
+from kiln.control.region import Region, merge
+from kiln.core.absent import Zero, is_linear, is_zero
+from kiln.core.meaning import meaning
+from kiln.core.primitive import Primitive
+from kiln.core.staging import eval_jaxpr, stage_region
+from kiln.core.trace import aval_of, state
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.types import ShapedArray
+from kiln.ops.families import add
+from kiln.ops.shape import mapped_at
+from kiln.transforms.batching import BatchTrace, MappedAxis, batch, batch_jaxpr
+from kiln.transforms.reverse import backward
+
+Pair = tuple[list[Any], list[Any]]
+"""Results and their tangents, leaf by leaf; a tangent may be Zero."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """The user's rule as a function of leaves."""
+
+    fun: Callable[..., Any]
+    of: Callable[..., Any]
+    in_tree: PyTreeDef
+    static: Static
+    symbolic_zeros: bool
+    box: list[PyTreeDef] = dataclasses.field(compare=False, repr=False)
+    out_tree: PyTreeDef | None = None
+    """The structure of the function's result, where the function has been run before."""
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.fun)
+
+    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Pair:
+        """Return results and tangents.
+
+        Raises: TypeError if the rule returns something else than a pair of equal structures.
+        """
+        if not self.symbolic_zeros:
+            tangents = [instantiated(t) for t in tangents]
+        result = self.fun(
+            *[x for _, x in self.static],
+            tree_unflatten(self.in_tree, primals),
+            tree_unflatten(self.in_tree, tangents),
+        )
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise self._error(
+                "must produce a pair (list or tuple of length two) representing primal and "
+                f"tangent outputs, but got {result!r}",
+                "return (result, tangent)",
+            )
+        outs, tree = flatten_arrays("custom JVP rule", self.of, result[0])
+        moved, moved_tree = tree_flatten(result[1])
+        if tree != moved_tree:
+            raise self._error(
+                "must produce primal and tangent outputs with equal container (pytree) "
+                f"structures, but got {tree} and {moved_tree} respectively",
+                "return a tangent for each result",
+            )
+        if self.out_tree is not None and tree != self.out_tree:
+            raise self._error(
+                "must produce primal outputs with the container (pytree) structure of the "
+                f"function's output, but got {tree} where the function has {self.out_tree}",
+                "return as first element what the function itself returns",
+            )
+        self.box[:] = [tree]
+        return outs, [self._tangent(x, t) for x, t in zip(outs, moved, strict=True)]
+
+    def _tangent(self, out: Any, t: Any) -> Any:
+        aval = aval_of(out).tangent()
+        if type(t) is Zero or aval.dtype == dtypes.float0:
+            return Zero(aval)
+        moved = fitted(t, aval)
+        if moved is None:
+            raise self._error(
+                "must produce primal and tangent outputs with corresponding shapes and dtypes. "
+                f"Expected {aval} (tangent type of {aval_of(out)}) but got {aval_of(t)}",
+                "return a tangent with the shape and dtype of its result",
+            )
+        return moved
+
+    def _error(self, wrong: str, remedy: str) -> TypeError:
+        what = f"Custom JVP rule {name_of(self.fun)} for function {name_of(self.of)}"
+        return TypeError(
+            three_lines(f"derivative of {definition_of(self.of)}", f"{what} {wrong}.", remedy)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """What is bound: a function of leaves, and its rule."""
+
+    name: str
+    fun: Callable[..., list[Any]]
+    rule: Callable[[Sequence[Any], Sequence[Any]], Pair]
+    structure: Callable[[], PyTreeDef]
+    definition: str
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedFunction:
+    """A function of leaves over stacks; all results are stacks along axis 0."""
+
+    fun: Callable[..., list[Any]]
+    axis: MappedAxis
+    in_axes: tuple[int | None, ...]
+    tag: object
+
+    def __call__(self, *xs: Any) -> list[Any]:
+        """Return the stacks."""
+        outs, at = batch(self.fun, self.axis, xs, self.in_axes, self.tag)
+        return [mapped_at(x, self.axis.size, a, 0) for x, a in zip(outs, at, strict=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedRule:
+    """A rule over stacks."""
+
+    rule: Callable[[Sequence[Any], Sequence[Any]], Pair]
+    axis: MappedAxis
+    in_axes: tuple[int | None, ...]
+    tag: object
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.rule)
+
+    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Pair:
+        """Return stacks of results and tangents."""
+        count = len(primals)
+        moving = [not is_zero(t) for t in tangents]
+        still: list[bool] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            inner, given = xs[:count], iter(xs[count:])
+            moved = [
+                next(given) if m else Zero(aval_of(x).tangent())
+                for x, m in zip(inner, moving, strict=True)
+            ]
+            outs, out_tangents = self.rule(inner, moved)
+            still[:] = map(is_zero, out_tangents)
+            return [*outs, *[t for t in out_tangents if not is_zero(t)]]
+
+        axes = [*self.in_axes, *[a for a, m in zip(self.in_axes, moving, strict=True) if m]]
+        xs = [*primals, *[t for t in tangents if not is_zero(t)]]
+        stacks = MappedFunction(flat, self.axis, tuple(axes), self.tag)(*xs)
+        outs = stacks[: len(still)]
+        given = iter(stacks[len(still) :])
+        return outs, [
+            Zero(aval_of(x).tangent()) if s else next(given)
+            for x, s in zip(outs, still, strict=True)
+        ]
+
+
+class CustomJVPCall(Region):
+    """Run `call_jaxpr`; differentiate by the rule. The first `num_consts` operands are constants."""
+
+    name = "custom_jvp_call"
+
+    def infer(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
+        return call_jaxpr.out_avals
+
+    def numpy(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        return meaning(call_jaxpr, xs)
+
+    def evaluate(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        return eval_jaxpr(call_jaxpr, (), *xs)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        count = params["num_consts"]
+        check_constants(params["name"], "custom_jvp", tangents[:count])
+        outs, moved = params["jvp_jaxpr_fun"](primals[count:], tangents[count:])
+        avals = params["call_jaxpr"].out_avals
+        return fit_results(params["name"], "jvp", outs, avals), moved
+
+    def batch_over(
+        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], **params: Any
+    ) -> Any:
+        jaxpr, _ = batch_jaxpr(params["call_jaxpr"], axis, axes, force=True)
+        inner = tuple(axes[params["num_consts"] :])
+        rule = MappedRule(params["jvp_jaxpr_fun"], axis, inner, None)
+        outs = self.bind(*xs, **{**params, "call_jaxpr": jaxpr, "jvp_jaxpr_fun": rule})
+        return outs, [0] * len(outs)
+
+    def transpose(self, cts: Sequence[Any], *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        return pull_through(call_jaxpr, cts, xs)
+
+
+class CustomJVPFunction(Primitive):
+    """The function and its rule, as they are; recorded as `custom_jvp_call`."""
+
+    name = "custom_jvp_call"
+    multiple = True
+    region = True
+
+    def bind(self, *args: Any, body: Body) -> Any:
+        trace = state.trace
+        if not isinstance(trace, BatchTrace):
+            return trace.process(self, args, {"body": body})
+        # Mapped under this very trace: the function may close over its tracers.
+        pairs = [trace.split(x) for x in args]
+        axes = tuple(a for _, a in pairs)
+        mapped = dataclasses.replace(
+            body,
+            fun=MappedFunction(body.fun, trace.axis, axes, trace.tag),
+            rule=MappedRule(body.rule, trace.axis, axes, trace.tag),
+        )
+        assert trace.parent is not None
+        state.trace = trace.parent
+        try:
+            outs = self.bind(*[x for x, _ in pairs], body=mapped)
+        finally:
+            state.trace = trace
+        return [trace.wrap(x, 0) for x in outs]
+
+    def evaluate(self, *xs: Any, body: Body) -> Any:
+        return body.fun(*xs)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, body: Body) -> Any:
+        try:
+            return body.rule(primals, tangents)
+        except UnexpectedTracerError as error:
+            raise closed_over(body.definition, "custom_jvp") from error
+
+    def stage(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        body: Body = params["body"]
+        jaxpr, consts = stage_region(
+            body.fun,
+            [aval_of(x) for x in args],
+            name=body.name,
+            definition=body.definition,
+            purpose="custom_jvp",
+        )
+        rule = body.rule
+        if isinstance(rule, Rule):
+            rule = dataclasses.replace(rule, out_tree=body.structure())
+        recorded = {
+            "name": body.name,
+            "call_jaxpr": jaxpr,
+            "jvp_jaxpr_fun": rule,
+            "num_consts": len(consts),
+            "symbolic_zeros": False,
+        }
+        atoms = [trace.atom(x) for x in [*consts, *args]]
+        return trace.record(custom_jvp_call_p, atoms, jaxpr.out_avals, recorded)
+
+
+custom_jvp_call_p = CustomJVPCall()
+custom_jvp_function_p = CustomJVPFunction()
+
+
+def pull_through(jaxpr: Jaxpr, cts: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
+    """Pull cotangents back through a program, whatever rule stands beside it."""
+    linear = [is_linear(x) for x in xs]
+    return merge(linear, backward(jaxpr, (), xs, cts), [None] * linear.count(False))
+
+
+def closed_over(name: str, kind: str) -> UnexpectedTracerError:
+    """Build the error of differentiating by a value that only the function's closure knows."""
+    return UnexpectedTracerError(
+        three_lines(
+            f"derivative of {name} at {current_source()}",
+            f"Detected differentiation of a {kind} function with respect to a closed-over value: "
+            "the custom rule only speaks of the explicit arguments",
+            "pass the closed-over value to the function as an argument, and adapt its rules",
+        )
+    )
+
+
+def check_constants(name: str, kind: str, tangents: Sequence[Any]) -> None:
+    """Raise UnexpectedTracerError if a closed-over value has a tangent."""
+    if not all(map(is_zero, tangents)):
+        raise closed_over(name, kind)
+
+
+def fit_results(
+    name: str, rule: str, outs: Sequence[Any], avals: Sequence[ShapedArray]
+) -> list[Any]:
+    """Check a rule's results against those of the function.
+
+    Raises: TypeError if shapes or dtypes differ.
+    """
+    found = [fitted(x, a) for x, a in zip(outs, avals, strict=True)]
+    for x, y, aval in zip(outs, found, avals, strict=True):
+        if y is None:
+            raise TypeError(
+                three_lines(
+                    f"derivative of {name}",
+                    f"the {rule} rule produced an output of type {aval_of(x)} where the function "
+                    f"itself has one of type {aval}",
+                    "return from the rule what the function itself returns",
+                )
+            )
+    return found
+
+
+class custom_jvp:  # noqa: N801
+    """A function with a forward derivative of its own; `defjvp` gives the rule.
+
+    `nondiff_argnums` are passed to the rule before primals and tangents, and may be any value.
+    """
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = ()) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff_argnums = argnums_of("nondiff_argnums", nondiff_argnums)
+        self.jvp: Callable[..., Any] | None = None
+        self.symbolic_zeros = False
+
+    def defjvp(
+        self, jvp: Callable[..., Any], symbolic_zeros: bool = False
+    ) -> Callable[..., Any]:
+        """Set the rule: `jvp(*nondiff, primals, tangents) -> (out, tangent_out)`.
+
+        With `symbolic_zeros`, tangents known to be zero are objects with an `aval`.
+        """
+        self.jvp = jvp
+        self.symbolic_zeros = symbolic_zeros
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Set one rule per argument: `jvp(tangent, out, *primals) -> tangent_out`, or None."""
+        if self.nondiff_argnums:
+            raise TypeError(
+                three_lines(
+                    f"defjvps of {name_of(self.fun)}",
+                    "Can't use defjvps with nondiff_argnums",
+                    "use defjvp, with one rule for all arguments",
+                )
+            )
+
+        def jvp(primals: Any, tangents: Any) -> Any:
+            out = self(*primals)
+            total = None
+            for rule, t in zip(jvps, tangents, strict=True):
+                if rule is not None:
+                    term = rule(t, out, *primals)
+                    total = term if total is None else tree_map(add, total, term)
+            if total is None:
+                total = tree_map(lambda x: instantiated(Zero(aval_of(x).tangent())), out)
+            return out, total
+
+        self.defjvp(jvp)
+
+    @api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        if self.jvp is None:
+            raise AttributeError(
+                three_lines(
+                    f"call of {definition_of(self.fun)} at {current_source()}",
+                    f"No JVP defined for custom_jvp function {name_of(self.fun)} using defjvp.",
+                    f"define one: @{name_of(self.fun)}.defjvp",
+                )
+            )
+        static, dynamic = split_static(
+            self.fun, positional(self.fun, args, kwargs), self.nondiff_argnums, "nondiff_argnums"
+        )
+        leaves, in_tree = flatten_arrays("arguments", self.fun, tuple(dynamic))
+        flat = FlatFunction(self.fun, in_tree, static)
+        rule = Rule(self.jvp, self.fun, in_tree, static, self.symbolic_zeros, flat.box)
+        name = name_of(self.fun)
+        body = Body(name, flat, rule, lambda: flat.structure, definition_of(self.fun))
+        outs = custom_jvp_function_p.bind(*leaves, body=body)
+        return tree_unflatten(flat.structure, outs)
+
+    def __repr__(self) -> str:
+        return f"<custom_jvp function {definition_of(self.fun)}>"

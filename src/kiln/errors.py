@@ -1,0 +1,33 @@
+"""The errors users catch."""
+
+from kiln.base.errors import (
+    ConcretizationTypeError,
+    InconclusiveSizeError,
+    JAXIndexError,
+    JaxRuntimeError,
+    JAXTypeError,
+    MissingRule,
+    NonConcreteBooleanIndexError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnavailableOptionError,
+    UnexpectedTracerError,
+    UnsupportedPrimitive,
+)
+
+__all__ = [
+    "ConcretizationTypeError",
+    "InconclusiveSizeError",
+    "JAXIndexError",
+    "JAXTypeError",
+    "JaxRuntimeError",
+    "MissingRule",
+    "NonConcreteBooleanIndexError",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "UnavailableOptionError",
+    "UnexpectedTracerError",
+    "UnsupportedPrimitive",
+]

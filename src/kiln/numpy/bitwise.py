@@ -1,0 +1,59 @@
+"""Bits of integers: logic, shifts, counting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.core.trace import aval_of
+from kiln.numpy.promotion import binary, dtype_of, operands
+from kiln.ops import elementwise
+from kiln.ops.conversion import convert_element_type
+
+
+def _combination(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
+    def combine(x: Any, y: Any, /) -> Any:
+        x, y = binary(name, x, y)
+        return primitive.bind(x, y)
+
+    combine.__name__ = combine.__qualname__ = name
+    combine.__doc__ = f"Combine bit by bit: {name.replace('_', ' ')}."
+    return combine
+
+
+bitwise_and = _combination("bitwise_and", elementwise.and_p)
+bitwise_or = _combination("bitwise_or", elementwise.or_p)
+bitwise_xor = _combination("bitwise_xor", elementwise.xor_p)
+left_shift = _combination("left_shift", elementwise.shift_left_p)
+bitwise_left_shift = left_shift
+
+
+def right_shift(x: Any, y: Any, /) -> Any:
+    """Shift to the right; signed integers keep their sign."""
+    x, y = binary("right_shift", x, y)
+    if dtypes.issubdtype(dtype_of(x, y), np.unsignedinteger):
+        return elementwise.shift_right_logical_p.bind(x, y)
+    return elementwise.shift_right_arithmetic_p.bind(x, y)
+
+
+bitwise_right_shift = right_shift
+
+
+def bitwise_not(x: Any, /) -> Any:
+    """Invert all bits; of bools, the negation."""
+    (x,) = operands("bitwise_not", x)
+    return elementwise.not_p.bind(x)
+
+
+invert = bitwise_invert = bitwise_not
+
+
+def bitwise_count(x: Any, /) -> Any:
+    """Count the bits that are 1 in the absolute value."""
+    (x,) = operands("bitwise_count", x)
+    if dtypes.issubdtype(aval_of(x).dtype, np.signedinteger):
+        x = elementwise.abs(x)
+    return convert_element_type(elementwise.population_count(x), np.uint8)

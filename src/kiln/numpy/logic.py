@@ -1,0 +1,315 @@
+"""Comparisons, logic, and choosing by a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.numpy.promotion import (
+    binary,
+    broadcast_shapes,
+    broadcast_to,
+    converted,
+    operands,
+    promote,
+    promote_dtypes,
+    shape_of,
+    shapes,
+)
+from kiln.ops import conversion, elementwise, reduction
+from kiln.ops.elementwise import constant
+from kiln.ops.shape import full
+
+_BOOL = np.dtype(np.bool_)
+
+
+def _comparison(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
+    def compare(x: Any, y: Any, /) -> Any:
+        x, y = binary(name, x, y)
+        return primitive.bind(x, y)
+
+    compare.__name__ = compare.__qualname__ = name
+    compare.__doc__ = f"Compare element by element: {name.replace('_', ' ')}."
+    return compare
+
+
+equal = _comparison("equal", elementwise.eq_p)
+not_equal = _comparison("not_equal", elementwise.ne_p)
+_less = _comparison("less", elementwise.lt_p)
+_less_equal = _comparison("less_equal", elementwise.le_p)
+_greater = _comparison("greater", elementwise.gt_p)
+_greater_equal = _comparison("greater_equal", elementwise.ge_p)
+
+
+def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def ordered(x: Any, y: Any, /) -> Any:
+        for operand in (x, y):
+            aval = getattr(operand, "aval", None)
+            if (aval.dtype.kind == "c") if aval is not None else np.iscomplexobj(operand):
+                return _compare_complex(compare, x, y)
+        return compare(x, y)
+
+    ordered.__name__ = ordered.__qualname__ = compare.__name__
+    ordered.__doc__ = compare.__doc__
+    return ordered
+
+
+def _compare_complex(compare: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """Compare real parts, and imaginary parts where those are equal."""
+    x, y = promote(compare.__name__, x, y)
+    real_x, real_y = conversion.real(x), conversion.real(y)
+    same = elementwise.eq(real_x, real_y)
+    by_imag = compare(conversion.imag(x), conversion.imag(y))
+    return elementwise.select(same, by_imag, compare(real_x, real_y))
+
+
+less, less_equal = _ordered(_less), _ordered(_less_equal)
+greater, greater_equal = _ordered(_greater), _ordered(_greater_equal)
+
+
+def truth(x: Any) -> Any:
+    """Return an operand as bools: whether it differs from zero."""
+    aval = aval_of(x)
+    if aval.dtype == _BOOL:
+        return converted(x, _BOOL, False)
+    return elementwise.ne(x, constant(0, x))
+
+
+def _logical(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
+    def combine(x: Any, y: Any, /) -> Any:
+        x, y = shapes(name, *[truth(v) for v in operands(name, x, y)])
+        return primitive.bind(x, y)
+
+    combine.__name__ = combine.__qualname__ = name
+    combine.__doc__ = f"Combine truth values element by element: {name.replace('_', ' ')}."
+    return combine
+
+
+logical_and = _logical("logical_and", elementwise.and_p)
+logical_or = _logical("logical_or", elementwise.or_p)
+logical_xor = _logical("logical_xor", elementwise.xor_p)
+
+
+def logical_not(x: Any, /) -> Any:
+    """Negate truth values."""
+    (x,) = operands("logical_not", x)
+    return elementwise.not_p.bind(truth(x))
+
+
+def isnan(x: Any, /) -> Any:
+    """Tell which elements are nan."""
+    (x,) = operands("isnan", x)
+    return elementwise.ne_p.bind(x, x)
+
+
+def isinf(x: Any, /) -> Any:
+    """Tell which elements are infinite."""
+    (x,) = operands("isinf", x)
+    dtype = aval_of(x).dtype
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return elementwise.bitwise_or(
+            isinf(conversion.real(x)), isinf(conversion.imag(x))
+        )
+    if dtypes.issubdtype(dtype, np.floating):
+        return elementwise.eq(elementwise.abs(x), constant(float("inf"), x))
+    return full(shape_of(x), False, _BOOL)
+
+
+def isfinite(x: Any, /) -> Any:
+    """Tell which elements are finite."""
+    (x,) = operands("isfinite", x)
+    dtype = aval_of(x).dtype
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return elementwise.bitwise_and(
+            elementwise.is_finite(conversion.real(x)), elementwise.is_finite(conversion.imag(x))
+        )
+    if dtypes.issubdtype(dtype, np.floating):
+        return elementwise.is_finite(x)
+    return full(shape_of(x), True, _BOOL)
+
+
+def _is_infinity(name: str, x: Any, value: float) -> Any:
+    (x,) = operands(name, x)
+    dtype = aval_of(x).dtype
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        raise ValueError(
+            three_lines(
+                f"{name}: operand {aval_of(x)} at {current_source()}",
+                f"{name} is not well defined for complex types",
+                "apply it to real and imag parts",
+            )
+        )
+    if dtypes.issubdtype(dtype, np.floating):
+        return elementwise.eq(x, constant(value, x))
+    return full(shape_of(x), False, _BOOL)
+
+
+def isposinf(x: Any, /, out: None = None) -> Any:
+    """Tell which elements are plus infinity."""
+    return _is_infinity("isposinf", x, float("inf"))
+
+
+def isneginf(x: Any, /, out: None = None) -> Any:
+    """Tell which elements are minus infinity."""
+    return _is_infinity("isneginf", x, float("-inf"))
+
+
+def iscomplex(x: Any) -> Any:
+    """Tell which elements have an imaginary part."""
+    (x,) = operands("iscomplex", x)
+    if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        return full(shape_of(x), False, _BOOL)
+    imag = conversion.imag(x)
+    return elementwise.ne(imag, constant(0, imag))
+
+
+def isreal(x: Any) -> Any:
+    """Tell which elements have no imaginary part."""
+    return logical_not(iscomplex(x))
+
+
+def isclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Tell which elements of a and b differ by at most `atol + rtol * |b|`."""
+    a, b = promote("isclose", a, b)
+    dtype = aval_of(a).dtype
+    if dtype == _BOOL:
+        dtype = dtypes.default_int_dtype()
+        a, b = (converted(x, dtype, False) for x in (a, b))
+    if not dtypes.issubdtype(dtype, np.inexact):
+        a, b = (converted(x, dtypes.to_inexact_dtype(dtype), False) for x in (a, b))
+    real = dtypes.to_floating_dtype(aval_of(a).dtype)
+    rtol, atol = (converted(x, real, False) for x in operands("isclose", rtol, atol))
+    distance = elementwise.abs(elementwise.sub(a, b))
+    allowed = elementwise.add(atol, elementwise.mul(rtol, elementwise.abs(b)))
+    distance, allowed = shapes("isclose", distance, allowed)
+    near = elementwise.le(distance, allowed)
+    found = elementwise.bitwise_or(
+        elementwise.bitwise_and(near, elementwise.bitwise_and(isfinite(a), isfinite(b))),
+        elementwise.eq(a, b),
+    )
+    if equal_nan:
+        found = elementwise.bitwise_or(found, elementwise.bitwise_and(isnan(a), isnan(b)))
+    return found
+
+
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Tell whether all elements of a and b are close (see `isclose`)."""
+    return all_true(isclose(a, b, rtol, atol, equal_nan))
+
+
+def all_true(x: Any) -> Any:
+    """Tell whether all elements of an array of bools hold."""
+    return reduction.reduce_and(x, range(len(shape_of(x))))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Tell whether two arrays have one shape and equal elements."""
+    a1, a2 = (_array(x) for x in (a1, a2))
+    if shape_of(a1) != shape_of(a2):
+        return full((), False, _BOOL)
+    a1, a2 = promote("array_equal", a1, a2)
+    same = equal(a1, a2)
+    if equal_nan:
+        same = elementwise.bitwise_or(same, elementwise.bitwise_and(isnan(a1), isnan(a2)))
+    return all_true(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Tell whether two arrays broadcast to each other and have equal elements."""
+    a1, a2 = (_array(x) for x in (a1, a2))
+    try:
+        a1, a2 = promote("array_equiv", a1, a2)
+    except (TypeError, ValueError):
+        return full((), False, _BOOL)
+    return all_true(equal(a1, a2))
+
+
+def choose_by(condition: Any, x: Any, y: Any) -> Any:
+    """Take x where the condition holds, else y, as `where` with three arguments."""
+    condition, x, y = operands("where", condition, x, y)
+    condition = truth(condition)
+    x, y = promote_dtypes(x, y)
+    shape = broadcast_shapes("where", shape_of(condition), shape_of(x), shape_of(y))
+    # A case may stay a scalar, but some operand must bring the result's shape.
+    return elementwise.select_n_p.bind(
+        condition if shape_of(condition) in ((), shape) else broadcast_to(condition, shape),
+        *[v if shape_of(v) in ((), shape) else broadcast_to(v, shape) for v in (y, x)],
+    )
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """Take each element from the choice of the first condition that holds."""
+    if len(condlist) != len(choicelist):
+        raise ValueError(
+            three_lines(
+                f"select: {len(condlist)} conditions, {len(choicelist)} choices",
+                "condlist must have length equal to choicelist",
+                "pass one choice per condition",
+            )
+        )
+    if len(condlist) == 0:
+        raise ValueError(
+            three_lines(
+                "select: no condition", "condlist must be non-empty", "pass some conditions"
+            )
+        )
+    conditions = operands("select", *condlist)
+    for condition in conditions:
+        if aval_of(condition).dtype != _BOOL:
+            raise TypeError(
+                three_lines(
+                    f"select: a condition of type {aval_of(condition)}",
+                    "select requires boolean conditions",
+                    "compare to get bools",
+                )
+            )
+    *choices, out = promote_dtypes(*operands("select", *choicelist, default))
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        out = choose_by(condition, choice, out)
+    return out
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """Apply to each element the function (or take the number) of the last condition that holds."""
+    (x,) = operands("piecewise", x)
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
+    if not isinstance(condlist, (list, tuple)) and len(shape_of(condlist)) > len(shape_of(x)):
+        conditions = list(condlist)
+    functions = list(funclist)
+    if len(functions) == len(conditions) + 1:
+        functions = functions[-1:] + functions[:-1]
+    elif len(functions) == len(conditions):
+        functions = [0, *functions]
+    else:
+        raise ValueError(
+            three_lines(
+                f"piecewise: {len(conditions)} conditions, {len(functions)} functions",
+                f"with {len(conditions)} condition(s), either {len(conditions)} or "
+                f"{len(conditions) + 1} functions are expected; got {len(functions)}",
+                "pass one function per condition, and perhaps a default",
+            )
+        )
+    aval = aval_of(x)
+    values = [
+        converted(f(x, *args, **kw) if callable(f) else f, aval.dtype, False) for f in functions
+    ]
+    out = values[0]
+    for condition, value in zip(conditions, values[1:], strict=True):
+        out = choose_by(truth(condition), value, out)
+    return out
+
+
+def _array(x: Any) -> Any:
+    if hasattr(x, "aval") or not isinstance(x, (list, tuple)):
+        return x
+    return np.asarray(x)

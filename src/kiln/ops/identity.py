@@ -1,0 +1,83 @@
+"""Operations that return their operands: what they change is how programs may be transformed.
+
+`stop_gradient` ends differentiation, `optimization_barrier` keeps compilers from moving or merging
+work across it, `checkpoint_name` names a value for the policies of `checkpoint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base.tree import tree_flatten, tree_map, tree_unflatten
+from kiln.core.absent import is_zero
+from kiln.core.primitive import Primitive
+from kiln.ir.types import ShapedArray
+from kiln.ops import elementwise
+from kiln.ops.shape import LinearOp, filled
+
+
+class OptimizationBarrier(Primitive):
+    """Return all operands, once all of them are computed."""
+
+    name = "optimization_barrier"
+    multiple = True
+    on_host = True
+
+    def infer(self, *xs: Any) -> list[ShapedArray]:
+        return list(xs)
+
+    def numpy(self, *xs: Any) -> Any:
+        return list(xs)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        moving = [t for t in tangents if not is_zero(t)]
+        moved = iter(self.bind(*moving))
+        return self.bind(*primals), [t if is_zero(t) else next(moved) for t in tangents]
+
+    def transpose(self, cts: Sequence[Any], *xs: Any) -> Any:
+        return self.bind(*map(filled, cts))
+
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any]) -> Any:
+        return self.bind(*xs), list(axes)
+
+
+class Name(LinearOp):
+    """Return the operand, known to checkpoint policies as `name`."""
+
+    name = "name"
+
+    def infer(self, x: Any, *, name: str) -> ShapedArray:
+        return x  # type: ignore[no-any-return]
+
+    def numpy(self, x: Any, *, name: str) -> Any:
+        return x
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, name: str) -> Any:
+        return self.bind(*primals, name=name), tangents[0]
+
+    def transpose(self, ct: Any, x: Any, *, name: str) -> Any:
+        return [ct]
+
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, name: str) -> Any:
+        return self.bind(*xs, name=name), axes[0]
+
+
+optimization_barrier_p = OptimizationBarrier()
+name_p = Name()
+
+
+def optimization_barrier(operand: Any) -> Any:
+    """Return a pytree of arrays; nothing is moved or merged across this point by a compiler."""
+    leaves, tree = tree_flatten(operand)
+    return tree_unflatten(tree, optimization_barrier_p.bind(*leaves))
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """Name the arrays of a pytree for the policies of `checkpoint`."""
+    return tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
+
+
+def stop_gradient(x: Any) -> Any:
+    """Return a pytree of arrays as constants for differentiation."""
+    return tree_map(elementwise.stop_gradient, x)

@@ -1,0 +1,306 @@
+"""Reductions over axes: extremes, products, logic, and the position of an extreme.
+
+`reduce_sum` is in `shape.py`, beside broadcasting; reductions by any function are in
+`generic_reduction.py`, running ones in `cumulative.py`. Reducing nothing gives the identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.absent import Zero
+from kiln.core.primitive import Primitive
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import product
+from kiln.ir.types import ShapedArray
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.elementwise import div, eq, mul
+from kiln.ops.families import ANY, BITS, FLOAT, NUMBER, Elementwise, add
+from kiln.ops.shape import broadcast_in_dim, kept_axes, reduce_sum, reshape, transpose, without
+from kiln.ops.slicing import concatenate, slice_in_dim
+
+Accepted = tuple[type, ...]
+
+
+class Reduce(Primitive):
+    """Combine the elements along `axes` by an operation with an identity."""
+
+    on_host = True
+
+    def __init__(
+        self,
+        name: str,
+        ufunc: np.ufunc,
+        identity: Callable[[Any], Any],
+        accepts: Accepted,
+        tangent: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.ufunc = ufunc
+        self.identity = identity
+        self.accepts = accepts
+        self.tangent = tangent
+
+    def infer(self, x: Any, *, axes: Any) -> ShapedArray:
+        check_dtype(self.name, x, self.accepts)
+        check_reduced_axes(self.name, x, axes)
+        return ShapedArray(without(x.shape, axes), x.dtype, x.weak_type)
+
+    def numpy(self, x: Any, *, axes: Any) -> Any:
+        wide = widened(x)
+        initial = np.asarray(self.identity(x.dtype)).astype(wide.dtype)
+        out = self.ufunc.reduce(wide, axis=axes, dtype=wide.dtype, initial=initial)
+        return np.asarray(out).astype(x.dtype)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, axes: Any) -> Any:
+        out = self.bind(*primals, axes=axes)
+        if self.tangent is None:
+            return out, Zero(aval_of(out).tangent())
+        return out, self.tangent(out, primals[0], tangents[0], axes)
+
+    def batch(self, size: Any, xs: Any, at: Any, *, axes: Any) -> Any:
+        inner, out_axis = past_mapped(axes, at[0])
+        return self.bind(xs[0], axes=inner), out_axis
+
+
+class ArgExtreme(Primitive):
+    """Return where the extreme along the one axis of `axes` is first met; nan is met before all."""
+
+    on_host = True
+
+    def __init__(self, name: str, meaning: Callable[..., Any]) -> None:
+        super().__init__(name)
+        self.meaning = meaning
+
+    def infer(self, x: Any, *, axes: Any, index_dtype: Any) -> ShapedArray:
+        check_dtype(self.name, x, (np.integer, np.floating, np.bool_))
+        check_reduced_axes(self.name, x, axes)
+        if not dtypes.issubdtype(index_dtype, np.integer):
+            raise TypeError(
+                three_lines(
+                    f"{self.name}: operand {x} at {current_source()}",
+                    f"index_dtype must be an integer type, but got {dtypes.long_name(index_dtype)}",
+                    "use index_dtype=int32",
+                )
+            )
+        (axis,) = axes
+        if x.shape[axis] == 0:
+            raise ValueError(
+                three_lines(
+                    f"{self.name}: operand {x}, axis {axis} at {current_source()}",
+                    "argmin and argmax require non-empty reduced dimension: "
+                    f"attempt to get {self.name} of an empty sequence",
+                    "choose an axis with elements",
+                )
+            )
+        return ShapedArray(without(x.shape, axes), index_dtype)
+
+    def numpy(self, x: Any, *, axes: Any, index_dtype: Any) -> Any:
+        return self.meaning(widened(x), axis=axes[0]).astype(index_dtype)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        out = self.bind(*primals, **params)
+        return out, Zero(aval_of(out).tangent())
+
+    def batch(self, size: Any, xs: Any, at: Any, *, axes: Any, index_dtype: Any) -> Any:
+        inner, out_axis = past_mapped(axes, at[0])
+        return self.bind(xs[0], axes=inner, index_dtype=index_dtype), out_axis
+
+
+class ReducePrecision(Elementwise):
+    """Round to `exponent_bits` and `mantissa_bits`, keeping the dtype."""
+
+    def infer(self, x: Any, *, exponent_bits: int, mantissa_bits: int) -> ShapedArray:
+        if exponent_bits < 1 or mantissa_bits < 0:
+            raise ValueError(
+                three_lines(
+                    f"reduce_precision: operand {x} at {current_source()}",
+                    "exponent_bits must be positive and mantissa_bits non-negative; got "
+                    f"{exponent_bits} and {mantissa_bits}",
+                    "float16 has 5 and 10, bfloat16 8 and 7",
+                )
+            )
+        return super().infer(x)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        return self.bind(*primals, **params), self.bind(*tangents, **params)
+
+    def transpose(self, ct: Any, x: Any, **params: Any) -> Any:
+        return [self.bind(ct, **params)]
+
+
+def _round_bits(x: np.ndarray, *, exponent_bits: int, mantissa_bits: int) -> np.ndarray:
+    """Round to nearest, ties to even; overflow to inf, flush what would be subnormal to zero."""
+    info = dtypes.finfo(x.dtype)
+    bits = x.view(f"u{x.dtype.itemsize}")
+    one = bits.dtype.type(1)
+    dropped = int(info.nmant) - mantissa_bits
+    sign_mask = one << bits.dtype.type(8 * x.dtype.itemsize - 1)
+    if dropped > 0:
+        drop = bits.dtype.type(dropped)
+        last_kept = (bits >> drop) & one
+        rounded = bits + ((one << (drop - one)) - one) + last_kept
+        bits = (rounded >> drop) << drop
+    if exponent_bits < int(info.nexp):
+        exponent_mask = ((one << bits.dtype.type(info.nexp)) - one) << bits.dtype.type(info.nmant)
+        bias = (1 << (int(info.nexp) - 1)) - 1
+        reduced_bias = (1 << (exponent_bits - 1)) - 1
+        highest = bits.dtype.type((bias + reduced_bias) << int(info.nmant))
+        lowest = bits.dtype.type((bias - reduced_bias) << int(info.nmant))
+        exponent, sign = bits & exponent_mask, bits & sign_mask
+        bits = np.where(exponent > highest, sign | exponent_mask, bits)
+        bits = np.where(exponent <= lowest, sign, bits)
+    out = np.asarray(bits).astype(f"u{x.dtype.itemsize}").view(x.dtype)
+    return np.where(np.isnan(x), x, out)
+
+
+def past_mapped(axes: Sequence[int], at: int) -> tuple[tuple[int, ...], int]:
+    """Return axes of a reduction counted with a mapped axis at `at`, and where that one goes."""
+    inner = tuple(a + (a >= at) for a in axes)
+    return inner, at - sum(a < at for a in inner)
+
+
+def widened(x: np.ndarray) -> np.ndarray:
+    """Return narrow floats as float32, in which host reductions of them are computed."""
+    if dtypes.issubdtype(x.dtype, np.floating) and x.dtype.itemsize < 4:
+        return x.astype(np.float32)
+    return x
+
+
+def check_dtype(name: str, x: ShapedArray, accepts: Accepted) -> None:
+    """Raise TypeError unless an operation accepts the operand's dtype."""
+    if not any(dtypes.issubdtype(x.dtype, kind) for kind in accepts):
+        raise TypeError(
+            three_lines(
+                f"{name}: operand {x} at {current_source()}",
+                f"{name} does not accept dtype {dtypes.long_name(x.dtype)}",
+                "convert the operand first: x.astype(...)",
+            )
+        )
+
+
+def check_reduced_axes(name: str, x: ShapedArray, axes: Sequence[int]) -> None:
+    """Raise ValueError unless `axes` are distinct non-negative axes of the operand."""
+    if not all(0 <= a < x.ndim for a in axes):
+        wrong = f"reduction axes {tuple(axes)} contains out-of-bounds indices for {x}"
+    elif len(set(axes)) != len(axes):
+        wrong = f"duplicate value in 'axes' of reduction: {tuple(axes)}"
+    else:
+        return
+    asked = f"{name}: operand {x}, axes {tuple(axes)} at {current_source()}"
+    raise ValueError(three_lines(asked, wrong, "name each axis once, counting from 0"))
+
+
+def lowest(dtype: Any) -> Any:
+    """Return the least value of a dtype, the identity of max."""
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return complex(-np.inf, -np.inf)
+    if dtype == np.bool_:
+        return False
+    return dtypes.iinfo(dtype).min if dtypes.issubdtype(dtype, np.integer) else -np.inf
+
+
+def highest(dtype: Any) -> Any:
+    """Return the greatest value of a dtype, the identity of min."""
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return complex(np.inf, np.inf)
+    if dtype == np.bool_:
+        return True
+    return dtypes.iinfo(dtype).max if dtypes.issubdtype(dtype, np.integer) else np.inf
+
+
+def all_bits(dtype: Any) -> Any:
+    """Return the identity of and."""
+    return np.bitwise_not(np.zeros((), dtype))[()]
+
+
+def _extreme_tangent(out: Any, x: Any, t: Any, axes: Any) -> Any:
+    # Elements that tie for the extreme share the derivative equally.
+    aval = aval_of(x)
+    spread = broadcast_in_dim(out, aval.shape, kept_axes(aval.ndim, axes))
+    places = convert_element_type(eq(x, spread), aval.dtype)
+    return div(reduce_sum(mul(t, places), axes), reduce_sum(places, axes))
+
+
+def _product_tangent(out: Any, x: Any, t: Any, axes: Any) -> Any:
+    # A tree of products: dividing the whole by one factor would fail at zero.
+    kept = kept_axes(aval_of(x).ndim, axes)
+    shape = tuple(aval_of(x).shape[a] for a in kept)
+    count = product([aval_of(x).shape[a] for a in axes])
+    p, dp = (reshape(transpose(v, (*axes, *kept)), (count, *shape)) for v in (x, t))
+    if count == 0:
+        return Zero(aval_of(out))
+    (_, dp) = halved(_product_with_tangent, [p, dp])
+    return reshape(dp, shape)
+
+
+def _product_with_tangent(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+    (x, dx), (y, dy) = a, b
+    return [mul(x, y), add(mul(dx, y), mul(x, dy))]
+
+
+def halved(combine: Callable[..., Sequence[Any]], xs: Sequence[Any]) -> Sequence[Any]:
+    """Reduce arrays together along axis 0, half with half, down to size 1."""
+    size = int(aval_of(xs[0]).shape[0])
+    while size > 1:
+        half = size // 2
+        first = [slice_in_dim(x, 0, half) for x in xs]
+        second = [slice_in_dim(x, half, 2 * half) for x in xs]
+        joined = combine(first, second)
+        if size % 2:
+            rest = [slice_in_dim(x, 2 * half, size) for x in xs]
+            joined = [concatenate([j, r], 0) for j, r in zip(joined, rest, strict=True)]
+        xs, size = joined, half + size % 2
+    return xs
+
+
+reduce_max_p = Reduce("reduce_max", np.maximum, lowest, ANY, _extreme_tangent)
+reduce_min_p = Reduce("reduce_min", np.minimum, highest, ANY, _extreme_tangent)
+reduce_prod_p = Reduce("reduce_prod", np.multiply, lambda dtype: 1, NUMBER, _product_tangent)
+reduce_and_p = Reduce("reduce_and", np.bitwise_and, all_bits, BITS)
+reduce_or_p = Reduce("reduce_or", np.bitwise_or, lambda dtype: 0, BITS)
+reduce_xor_p = Reduce("reduce_xor", np.bitwise_xor, lambda dtype: 0, BITS)
+argmax_p = ArgExtreme("argmax", np.argmax)
+argmin_p = ArgExtreme("argmin", np.argmin)
+reduce_precision_p = ReducePrecision("reduce_precision", _round_bits, FLOAT)
+
+
+def _reduction(primitive: Reduce) -> Callable[[Any, Sequence[int]], Any]:
+    def reduction(operand: Any, axes: Sequence[int]) -> Any:
+        return primitive.bind(operand, axes=tuple(int(a) for a in axes))
+
+    reduction.__name__ = reduction.__qualname__ = primitive.name
+    reduction.__doc__ = f"Apply `{primitive.name}` along axes, which count from 0."
+    return reduction
+
+
+reduce_max, reduce_min, reduce_prod = map(_reduction, (reduce_max_p, reduce_min_p, reduce_prod_p))
+reduce_and, reduce_or, reduce_xor = map(_reduction, (reduce_and_p, reduce_or_p, reduce_xor_p))
+
+
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """Return where the largest element along an axis is first met; nan counts as largest."""
+    return _position(argmax_p, operand, axis, index_dtype)
+
+
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """Return where the smallest element along an axis is first met; nan counts as smallest."""
+    return _position(argmin_p, operand, axis, index_dtype)
+
+
+def _position(primitive: ArgExtreme, operand: Any, axis: int, index_dtype: Any) -> Any:
+    dtype = dtypes.canonicalize_dtype(index_dtype)
+    return primitive.bind(operand, axes=(int(axis),), index_dtype=dtype)
+
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Round floats to fewer bits of exponent and mantissa; the dtype stays."""
+    return reduce_precision_p.bind(
+        operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)
+    )

@@ -1,0 +1,154 @@
+"""Buffers, executables and errors of the runtime."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kiln.base.dtypes import float0
+from kiln.base.errors import JaxRuntimeError
+from kiln.engines.xla import client
+from tests.unit.engines.xla.programs import XLA, aval, compiled, run
+
+DTYPES = [
+    np.bool_,
+    np.int8,
+    np.uint64,
+    np.float16,
+    np.float64,
+    np.complex64,
+    ml_dtypes.bfloat16,
+    ml_dtypes.float8_e4m3fn,
+    ml_dtypes.int4,
+    ml_dtypes.uint4,
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
+def test_data_comes_back_as_it_went(dtype, shape):
+    value = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2).astype(dtype)
+    for buffer in (XLA.put(value), XLA.adopt(value)):
+        back = XLA.get(buffer)
+        assert back.dtype == value.dtype
+        assert back.shape == shape
+        assert (back == value).all()
+        assert not back.flags.writeable
+
+
+def test_strided_data_is_copied():
+    value = np.arange(12, dtype=np.float32).reshape(3, 4)
+    assert (XLA.get(XLA.put(value.T[::2])) == value.T[::2]).all()
+
+
+def test_float0_is_held_as_booleans():
+    assert XLA.get(XLA.put(np.zeros((2,), float0))).dtype == np.bool_
+
+
+def test_put_never_sees_later_writes():
+    # 64-byte aligned memory is what jaxlib would share.
+    raw = np.zeros(1024 + 16, np.float32)
+    value = raw[(-raw.ctypes.data % 64) // 4 :][:1024]
+    kept = XLA.put(value)
+    value[:] = 1
+    assert (XLA.get(kept) == 0).all()
+
+
+def test_adopt_shares_aligned_memory():
+    raw = np.zeros(1024 + 16, np.float32)
+    value = raw[(-raw.ctypes.data % 64) // 4 :][:1024]
+    assert XLA.pointer(XLA.adopt(value)) == value.ctypes.data
+    assert XLA.pointer(XLA.adopt(value[1:])) != value[1:].ctypes.data
+
+
+def test_deleted_buffers_raise():
+    buffer = XLA.put(np.ones(3, np.float32))
+    XLA.delete(buffer)
+    assert client.is_deleted(buffer)
+    assert not XLA.is_ready(buffer)
+    add = compiled(lambda b, out, x: [b.apply("add", x, x)], [aval(3)], [aval(3)])
+    for use in (XLA.get, XLA.wait, XLA.pointer, lambda b: add([b])):
+        with pytest.raises(JaxRuntimeError):
+            use(buffer)
+
+
+def test_devices():
+    (device, *_) = XLA.devices()
+    assert repr(device) == "CpuDevice(id=0)"
+    assert (device.id, device.platform, device.process_index) == (0, "cpu", 0)
+
+
+def test_unknown_compiler_options_are_named():
+    text = "func.func public @main() { return }"
+    with pytest.raises(JaxRuntimeError, match=r"\{'nope': 1\}.*\n.*No such compile option"):
+        client.client().compile(text, name="f", settings=[("nope", 1)])
+    with pytest.raises(JaxRuntimeError, match="type list is not an option"):
+        client.client().compile(text, name="f", settings=[("xla_dump_to", [])])
+    client.client().compile(text, name="f", settings=[("xla_backend_optimization_level", 0)])
+
+
+def test_bad_programs_raise_with_xlas_words():
+    with pytest.raises(JaxRuntimeError, match="compiling f\n.*stablehlo.nothing"):
+        client.client().compile("func.func public @main() { stablehlo.nothing\nreturn }", name="f")
+
+
+def test_executables_describe_and_serialize_themselves():
+    double = compiled(lambda b, out, x: [b.apply("add", x, x)], [aval(4)], [aval(4)], name="double")
+    assert "module @jit_double" in double.as_text("stablehlo")
+    assert "HloModule jit_double" in double.as_text("hlo")
+    with pytest.raises(ValueError, match="no such stage"):
+        double.as_text("llvm")
+    assert double.cost_analysis()["flops"] == 4
+    assert double.memory_analysis().argument_size_in_bytes == 16
+    here = client.client()
+    again = here.deserialize(double.serialize(), uses_lapack=False)
+    loaded = client.Loaded(again, [here.handler(aval(4))], "double")
+    assert XLA.get(loaded([XLA.put(np.ones(4, np.float32))])[0]).tolist() == [2, 2, 2, 2]
+
+
+def test_lapack_is_registered_when_a_program_needs_it():
+    def eigen(b, out, x):
+        attrs = (
+            'call_target_name = "lapack_ssyevd_ffi", api_version = 4 : i32, '
+            "backend_config = {mode = 86 : ui8, uplo = 76 : ui8}, "
+            "operand_layouts = [dense<[0, 1]> : tensor<2xindex>], "
+            "result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>, "
+            "dense<> : tensor<0xindex>]"
+        )
+        outs = [aval(3, 3), aval(3), aval(dtype=np.int32)]
+        return b.op("stablehlo.custom_call", [x], outs, attrs)[1:2]
+
+    (values,) = run(compiled(eigen, [aval(3, 3)], [aval(3)]), np.diag([3, 1, 2]).astype(np.float32))
+    assert values.tolist() == [1, 2, 3]
+
+
+SCRIPT = """
+import sys
+import ml_dtypes, numpy as np
+from kiln.core.engine import engine
+xla = engine("xla")
+for dtype in (np.float32, ml_dtypes.bfloat16, ml_dtypes.int4):
+    buffer = xla.put(np.ones(3, dtype))
+    assert (xla.get(buffer) == np.ones(3, dtype)).all()
+    xla.wait(buffer); xla.is_ready(buffer); xla.pointer(buffer); xla.delete(buffer)
+print(sorted(m for m in sys.modules if m.partition(".")[0] == "jax"))
+print("jaxlib.mlir" in sys.modules, "scipy" in sys.modules)
+"""
+
+
+def test_jax_is_never_loaded():
+    out = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert out.stdout.splitlines() == ["[]", "False False"]
+    assert out.stderr == ""
+
+
+def test_jax_may_be_loaded_beside():
+    pytest.importorskip("jax")
+    code = "import jax.numpy as jnp\njnp.ones(3).sum()\n" + SCRIPT.split("print")[0]
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
