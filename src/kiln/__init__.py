@@ -33,6 +33,6 @@ from kiln.api.vmap import vmap
 from kiln.base.config import config
 from kiln.core.array import Array
 from kiln.jit.cache import clear_caches
-from kiln.jit.stages import ShapeDtypeStruct
+from kiln.jit.struct import ShapeDtypeStruct
 
 __version__ = "0.1.0"

@@ -17,6 +17,7 @@ from kiln.core.absent import Zero
 from kiln.core.array import from_host
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.types import ShapedArray
+from kiln.jit.struct import type_of_struct
 from kiln.ops.shape import full
 from kiln.transforms import reverse
 from kiln.transforms.jvp import jvp as jvp_flat
@@ -137,7 +138,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
     Only the types of the primals matter; they may be ShapeDtypeStructs.
     """
     leaves, tree = tree_flatten(primals)
-    zeros = [full(aval_of(x).shape, 0, aval_of(x).dtype) for x in leaves]
+    avals = [type_of_struct(x) or aval_of(x) for x in leaves]
+    zeros = [full(a.shape, 0, a.dtype) for a in avals]
     _, pull = vjp(fun, *tree_unflatten(tree, zeros))
 
     def transposed(cotangent: Any) -> tuple[Any, ...]:

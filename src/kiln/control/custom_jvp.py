@@ -324,7 +324,7 @@ def fit_results(
     return found
 
 
-class custom_jvp:  # noqa: N801
+class custom_jvp:
     """A function with a forward derivative of its own; `defjvp` gives the rule.
 
     `nondiff_argnums` are passed to the rule before primals and tangents, and may be any value.
@@ -337,9 +337,7 @@ class custom_jvp:  # noqa: N801
         self.jvp: Callable[..., Any] | None = None
         self.symbolic_zeros = False
 
-    def defjvp(
-        self, jvp: Callable[..., Any], symbolic_zeros: bool = False
-    ) -> Callable[..., Any]:
+    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Set the rule: `jvp(*nondiff, primals, tangents) -> (out, tangent_out)`.
 
         With `symbolic_zeros`, tangents known to be zero are objects with an `aval`.

@@ -8,7 +8,6 @@ compilation. Many threads asking for one program compile it once.
 from __future__ import annotations
 
 import collections
-
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 from kiln.base.config import options
 from kiln.core import dumping
 from kiln.core.array import ConcreteArray, buffer_for, from_buffers, from_host
-from kiln.core.engine import Engine, Executable, Program, engine
+from kiln.core.engine import Buffer, Engine, Executable, Program, engine
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
@@ -49,8 +48,17 @@ class Compiled:
         if self.kept is not None:
             args = [args[i] for i in self.kept]
         home = self.engine
-        buffers = [buffer_for(x if type(x) is ConcreteArray else as_array(x), home) for x in args]
+        buffers = [
+            buffer_for(x, home) if type(x) is ConcreteArray else _new_buffer(x, home) for x in args
+        ]
         return from_buffers(self.out_avals, self._call(buffers), home)
+
+
+def _new_buffer(x: Any, home: Engine) -> Buffer:
+    if isinstance(x, Tracer):
+        raise leaked(x)
+    aval = aval_of(x)
+    return home.put(np.asarray(x, dtype=aval.dtype))
 
 
 def as_array(x: Any) -> ConcreteArray:

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Hashable
 from typing import Any
 
+from kiln.base.tree import treedef_is_leaf
 from kiln.core.compilation import Compiled
 from kiln.core.compilation import clear as clear_executables
 from kiln.core.eager import clear as clear_eager
@@ -22,7 +23,7 @@ class Entry:
     `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run.
     """
 
-    __slots__ = ("compiled", "consts", "in_tree", "jaxpr", "name", "out_tree", "static")
+    __slots__ = ("compiled", "consts", "in_tree", "jaxpr", "name", "out_is_leaf", "out_tree", "static")
 
     def __init__(
         self, jaxpr: Jaxpr, consts: list[Any], in_tree: Any, out_tree: Any, name: str, static: Any
@@ -31,6 +32,7 @@ class Entry:
         self.consts = consts
         self.in_tree = in_tree
         self.out_tree = out_tree
+        self.out_is_leaf = treedef_is_leaf(out_tree)
         self.name = name
         self.static = static
         self.compiled: Compiled | None = None

@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from kiln.base.config import options
 from kiln.base.source import api_boundary, definition_of, name_of
 from kiln.base.tree import tree_flatten, tree_unflatten
@@ -23,7 +25,14 @@ from kiln.jit.cache import Entries, Entry, entries_of, forget, register
 from kiln.jit.explain import explain
 from kiln.jit.signature import Chosen, static_keys
 from kiln.jit.stages import Lowered, Traced
+from kiln.jit.struct import type_of_struct
 from kiln.jit.tracing import argument_names, check_leaves, trace
+
+
+@functools.lru_cache(maxsize=None)
+def _flat(count: int) -> Any:
+    """Return the structure of `count` arrays passed by position."""
+    return tree_flatten((0,) * count)[1]
 
 
 class JitFunction:
@@ -44,6 +53,7 @@ class JitFunction:
         self._static = static
         self._keep_unused = keep_unused
         self._inline = inline
+        self._has_static = bool(static)
         self._static_result = static_result
         self._shared: Entries = entries_of(fun, (static, keep_unused, inline, static_result))
         self._entries: Entries = {}
@@ -53,7 +63,47 @@ class JitFunction:
         opts = options()
         if not opts.jit:
             return self._fun(*args, **kwargs)
-        if self._static:
+        leaves: Sequence[Any] = args
+        concrete = not kwargs and not self._has_static
+        if concrete:
+            for x in args:
+                if type(x) is not ConcreteArray:
+                    concrete = False
+                    break
+        if concrete:
+            tree, avals, statics = _flat(len(args)), tuple([x.aval for x in args]), ()
+        else:
+            leaves, tree, avals, statics = self._signature(args, kwargs)
+        key = (tree, avals, statics, opts.key(), state.axes)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._miss(key, leaves, args, kwargs)
+        if state.trace is not EVAL:
+            return self._bind(entry, leaves)
+        if not concrete:
+            for x in leaves:
+                if isinstance(x, Tracer):
+                    return self._bind(entry, leaves)
+        compiled = entry.compiled
+        if compiled is None:
+            return self._first(entry, leaves)
+        try:
+            outs = compiled([*entry.consts, *leaves] if entry.consts else leaves)
+        except OverflowError:
+            self._types(leaves, args, kwargs)
+            raise
+        if opts.debug_nans:
+            check_finite(entry.name, outs)
+        return self._result(entry, outs)
+
+    def _result(self, entry: Entry, outs: Sequence[Any]) -> Any:
+        result = outs[0] if entry.out_is_leaf else tree_unflatten(entry.out_tree, outs)
+        return (result, entry.static) if self._static_result else result
+
+    def _signature(
+        self, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], Any, tuple[Any, ...], Any]:
+        if self._has_static:
             dynamic, named, statics = self._split(args, kwargs)
         else:
             dynamic, named, statics = args, kwargs, ()
@@ -62,24 +112,7 @@ class JitFunction:
             avals = tuple([x.aval for x in leaves])
         except AttributeError:
             avals = self._types(leaves, args, kwargs)
-        key = (tree, avals, statics, opts.key(), state.axes)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._miss(key, leaves, args, kwargs)
-        if state.trace is EVAL:
-            for x in leaves:
-                if type(x) is not ConcreteArray and isinstance(x, Tracer):
-                    return self._bind(entry, leaves)
-            compiled = entry.compiled
-            if compiled is None:
-                return self._first(entry, leaves)
-            outs = compiled(entry.consts + leaves if entry.consts else leaves)
-            if opts.debug_nans:
-                check_finite(entry.name, outs)
-        else:
-            outs = self._apply(entry, leaves)
-        result = tree_unflatten(entry.out_tree, outs)
-        return (result, entry.static) if self._static_result else result
+        return leaves, tree, avals, statics
 
     def _types(
         self, leaves: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
@@ -145,32 +178,26 @@ class JitFunction:
         outs = entry.compiled([*entry.consts, *leaves])
         if options().debug_nans:
             check_finite(entry.name, outs)
-        result = tree_unflatten(entry.out_tree, outs)
-        return (result, entry.static) if self._static_result else result
+        return self._result(entry, outs)
 
     @api_boundary
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
-        result = tree_unflatten(entry.out_tree, self._apply(entry, leaves))
-        return (result, entry.static) if self._static_result else result
-
-    def _apply(self, entry: Entry, leaves: Sequence[Any]) -> list[Any]:
         if self._inline:
-            return eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
-        outs: list[Any] = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
-        return outs
+            outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
+        else:
+            outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
+        return self._result(entry, outs)
 
     def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Return the program of a call, tracing it if needed; arguments may be mere types."""
         dynamic, named, statics = (
-            self._split(args, kwargs) if self._static else (tuple(args), kwargs, ())
+            self._split(args, kwargs) if self._has_static else (tuple(args), kwargs, ())
         )
         leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
-        avals = tuple(
-            x.aval
-            if hasattr(x, "aval")
-            else check_leaves(self._fun, [x], lambda i=i: [self._names(args, kwargs)[i]], "jit")[0]
-            for i, x in enumerate(leaves)
-        )
+        structs = [type_of_struct(x) for x in leaves]
+        given = [np.int32(0) if a is not None else x for a, x in zip(structs, leaves, strict=True)]
+        found = self._types(given, args, kwargs)
+        avals = tuple(a if a is not None else b for a, b in zip(structs, found, strict=True))
         key = (tree, avals, statics, options().key(), state.axes)
         entry = self._entries.get(key) or self._shared.get(key)
         if entry is None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
-from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary
@@ -16,64 +14,8 @@ from kiln.core.compilation import compile_jaxpr, prepare
 from kiln.core.engine import Program, engine
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.jaxpr import ClosedJaxpr
-from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entry
-
-
-class ShapeDtypeStruct:
-    """The shape and dtype of an array that need not exist."""
-
-    __slots__ = ("aval",)
-
-    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> None:
-        if dtype is None:
-            raise ValueError("ShapeDtypeStruct: dtype must be specified, got None")
-        self.aval = ShapedArray(shape, dtypes.canonicalize_dtype(dtype), weak_type)
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """The shape."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype."""
-        return self.aval.dtype
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the dtype is weak."""
-        return self.aval.weak_type
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> Any:
-        """The number of elements."""
-        return self.aval.size
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return int(self.shape[0])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self.aval == other.aval
-
-    def __hash__(self) -> int:
-        return hash(self.aval)
-
-    def __repr__(self) -> str:
-        weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={dtypes.long_name(self.dtype)}{weak})"
-
-
-def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
-    """Return a type as a ShapeDtypeStruct."""
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+from kiln.jit.struct import struct_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, definition_of, name_of
-from kiln.base.tree import keystr, tree_flatten_with_path, tree_unflatten
+from kiln.base.tree import keystr, tree_flatten_with_path
 from kiln.core import dumping
 from kiln.core.array import ConcreteArray
 from kiln.core.staging import hoist_constants, stage
@@ -35,6 +35,8 @@ def leaf_type(x: Any) -> ShapedArray | None:
     if isinstance(x, np.ndarray):
         return aval_of(x) if dtypes.is_supported(x.dtype) else None
     if isinstance(x, SCALARS):
+        if type(x) is int:
+            dtypes.coerce_python_scalar(x)
         return aval_of(x)
     if hasattr(x, "__jax_array__"):
         return aval_of(x.__jax_array__())
@@ -161,8 +163,3 @@ def trace(
     if opts.check:
         check(jaxpr, "tracing")
     return Entry(hoist_constants(jaxpr), consts, in_tree, box[0], name_of(fun), box[1])
-
-
-def unflatten(tree: Any, leaves: Sequence[Any]) -> Any:
-    """Rebuild a result."""
-    return tree_unflatten(tree, leaves)

@@ -21,7 +21,8 @@ from kiln.core.absent import Zero, is_linear
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
-from kiln.ops.conversion import convert, convert_element_type
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.edge_semantics import convert
 from kiln.ops.families import add
 from kiln.ops.shape import kept_axes, transpose
 

@@ -47,7 +47,7 @@ class ConvertElementType(Elementwise):
 
 
 class BitcastConvertType(Elementwise):
-    """Reinterpret the bits as `new_dtype`; a wider dtype takes, a narrower one adds, a last axis."""
+    """Reinterpret bits as `new_dtype`: a wider one takes, a narrower one adds, a last axis."""
 
     def infer(self, x: Any, *, new_dtype: Any) -> ShapedArray:
         before, after = _bits(x.dtype), _bits(new_dtype)

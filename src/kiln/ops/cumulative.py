@@ -18,22 +18,23 @@ from kiln.base.source import current_source
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
+from kiln.ops.conversion import imag, real
 from kiln.ops.elementwise import (
+    bitwise_and,
+    eq,
     exp,
     gt,
     is_finite,
     log1p,
     max_p,
     min_p,
+    mul,
     mul_p,
     select,
     sub,
     zeros_like,
 )
-from kiln.ops.conversion import imag, real
-from kiln.ops.families import INEXACT, NUMBER, add, add_p
-from kiln.ops.families import constant, full_like, neg
-from kiln.ops.elementwise import bitwise_and, eq, mul
+from kiln.ops.families import INEXACT, NUMBER, add, constant
 from kiln.ops.reduction import Accepted, check_dtype, widened
 from kiln.ops.shape import canonical_axis, expand_dims, reshape, rev
 from kiln.ops.slicing import concatenate, pad, slice_in_dim

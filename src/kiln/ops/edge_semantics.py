@@ -169,9 +169,7 @@ def round_half_away(x: np.ndarray) -> Any:
     whole = np.trunc(x)
     # Adding 1/2 first would round 0.49999997 up.
     away = np.abs(x - whole) >= x.dtype.type(0.5)
-    return np.copysign(whole + np.where(away, np.copysign(x.dtype.type(1), x), 0), x).astype(
-        x.dtype
-    )
+    return np.copysign(np.abs(whole) + away.astype(x.dtype), x)
 
 
 def convert(x: np.ndarray, dtype: Any) -> Any:

@@ -19,7 +19,7 @@ from kiln.core.absent import Zero, is_linear
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
-from kiln.ops import edge_semantics
+from kiln.ops import edge_semantics as edge
 from kiln.ops.conversion import conj, convert_element_type, real
 from kiln.ops.families import (
     ANY,
@@ -47,7 +47,7 @@ from kiln.ops.families import (
 )
 from kiln.ops.shape import filled, zeros_of
 
-__all__ = ["add", "add_p", "neg", "neg_p"]
+__all__ = ["add", "add_p", "constant", "full_like", "neg", "neg_p"]
 
 
 class RoundingMethod(enum.IntEnum):
@@ -66,7 +66,7 @@ class Round(Elementwise):
     def numpy(self, x: Any, *, rounding_method: Any) -> Any:
         if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
             return np.rint(x)
-        return edge_semantics.round_half_away(x)
+        return edge.round_half_away(x)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = self.bind(*primals, **params)
@@ -123,7 +123,7 @@ class IntegerPower(Elementwise):
         return super().infer(x)
 
     def numpy(self, x: Any, *, y: int) -> Any:
-        return edge_semantics.constant_power(x, y)
+        return edge.constant_power(x, y)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, y: int) -> Any:
         (x,), (t,) = primals, tangents
@@ -222,7 +222,7 @@ mul_p = Elementwise(
 )
 div_p = Elementwise(
     "div",
-    edge_semantics.divide,
+    edge.divide,
     NUMBER,
     lambda t, o, x, y: div(t, y),
     lambda t, o, x, y: mul(mul(neg(t), x), div(constant(1, y), mul(y, y))),
@@ -230,28 +230,28 @@ div_p = Elementwise(
 )
 rem_p = Elementwise(
     "rem",
-    edge_semantics.remainder,
+    edge.remainder,
     NUMBER,
     lambda t, o, x, y: t,
     lambda t, o, x, y: mul(neg(t), mul(sign(div(x, y)), floor(abs(div(x, y))))),
 )
-pow_p = Power("pow", edge_semantics.power, NUMBER, _power_x, _power_y)
+pow_p = Power("pow", edge.power, NUMBER, _power_x, _power_y)
 integer_pow_p = IntegerPower("integer_pow", np.power, NUMBER)
 max_p = Elementwise(
     "max",
-    edge_semantics.maximum,
+    edge.maximum,
     ANY,
     lambda t, o, x, y: mul(t, _balanced(x, o, y)),
     lambda t, o, x, y: mul(t, _balanced(y, o, x)),
 )
 min_p = Elementwise(
     "min",
-    edge_semantics.minimum,
+    edge.minimum,
     ANY,
     lambda t, o, x, y: mul(t, _balanced(x, o, y)),
     lambda t, o, x, y: mul(t, _balanced(y, o, x)),
 )
-sign_p = Elementwise("sign", edge_semantics.sign, NUMBER, lambda t, o, x: Zero(aval_of(o)))
+sign_p = Elementwise("sign", edge.sign, NUMBER, lambda t, o, x: Zero(aval_of(o)))
 floor_p = Elementwise("floor", np.floor, FLOAT, lambda t, o, x: Zero(aval_of(o)))
 round_p = Round("round", np.rint, FLOAT)
 ceil_p = Elementwise("ceil", np.ceil, FLOAT, lambda t, o, x: Zero(aval_of(o)))
@@ -320,7 +320,7 @@ logistic_p = Elementwise(
     lambda t, o, x: mul(t, mul(o, sub(constant(1, x), o))),
 )
 is_finite_p = Elementwise("is_finite", np.isfinite, FLOAT, None, result=to_bool)
-nextafter_p = Elementwise("nextafter", edge_semantics.next_after, FLOAT)
+nextafter_p = Elementwise("nextafter", edge.next_after, FLOAT)
 eq_p = Elementwise("eq", np.equal, EVERYTHING, None, None, result=to_bool)
 ne_p = Elementwise("ne", np.not_equal, EVERYTHING, None, None, result=to_bool)
 lt_p = Elementwise("lt", np.less, ANY, None, None, result=to_bool)
@@ -331,19 +331,17 @@ and_p = Elementwise("and", np.bitwise_and, BITS)
 or_p = Elementwise("or", np.bitwise_or, BITS)
 xor_p = Elementwise("xor", np.bitwise_xor, BITS)
 not_p = Elementwise("not", np.bitwise_not, BITS)
-shift_left_p = Elementwise("shift_left", edge_semantics.shift_left, INTEGER)
-shift_right_logical_p = Elementwise(
-    "shift_right_logical", edge_semantics.shift_right_logical, INTEGER
-)
+shift_left_p = Elementwise("shift_left", edge.shift_left, INTEGER)
+shift_right_logical_p = Elementwise("shift_right_logical", edge.shift_right_logical, INTEGER)
 shift_right_arithmetic_p = Elementwise(
-    "shift_right_arithmetic", edge_semantics.shift_right_arithmetic, INTEGER
+    "shift_right_arithmetic", edge.shift_right_arithmetic, INTEGER
 )
-population_count_p = Elementwise("population_count", edge_semantics.population_count, INTEGER)
-clz_p = Elementwise("clz", edge_semantics.leading_zeros, INTEGER)
+population_count_p = Elementwise("population_count", edge.population_count, INTEGER)
+clz_p = Elementwise("clz", edge.leading_zeros, INTEGER)
 select_n_p = Select("select_n", np.where, EVERYTHING)
 clamp_p = Elementwise(
     "clamp",
-    edge_semantics.clamp,
+    edge.clamp,
     ANY,
     lambda t, o, low, x, high: select(bitwise_and(gt(low, x), lt(low, high)), t, full_like(t, 0)),
     lambda t, o, low, x, high: select(_inside(low, x, high), t, full_like(t, 0)),

@@ -2,8 +2,8 @@
 
 Operands have one shape and one dtype; scalars stand beside arrays without being broadcast
 (`add a 1.0` on f32[3] is one equation). `partials` are the products of a tangent with the
-derivative by each operand: `partial(tangent, out, *primals)`. `add` and `neg` are here because rules
-of every file need them; the other members are in the files that import this one.
+derivative by each operand: `partial(tangent, out, *primals)`. `add` and `neg` are here because
+rules of every file need them; the other members are in the files that import this one.
 """
 
 from __future__ import annotations
@@ -191,6 +191,14 @@ def to_bool(dtype: Any) -> Any:
     return np.dtype(np.bool_)
 
 
+_HOLDS = {bool: np.bool_, int: np.number, float: np.inexact, complex: np.complexfloating}
+
+
+def _holds(dtype: Any, kind: type) -> bool:
+    # A scalar of a higher kind stays as it is, and the operation refuses it: 2.5 is no int32.
+    return kind in _HOLDS and dtypes.issubdtype(dtype, _HOLDS[kind])
+
+
 def matched(*xs: Any) -> Sequence[Any]:
     """Turn Python scalars among the operands into scalars of the arrays' dtype."""
     like = None
@@ -201,8 +209,8 @@ def matched(*xs: Any) -> Sequence[Any]:
             break
     if like is None:
         dtype, weak = dtypes.lattice_result_type(*xs)
-        like = ShapedArray((), dtype, weak)
-    return [scalar(x, like) if type(x) in (int, float, bool, complex) else x for x in xs]
+        return [scalar(x, ShapedArray((), dtype, weak)) for x in xs]
+    return [scalar(x, like) if _holds(like.dtype, type(x)) else x for x in xs]
 
 
 def unary(primitive: Elementwise) -> Unary:
@@ -222,7 +230,7 @@ def binary(primitive: Elementwise) -> Binary:
             return primitive.bind(x, y)
         return primitive.bind(*matched(x, y))
 
-    return _named(fun, primitive, "x, y")
+    return _named(fun, primitive, "x, y")  # type: ignore[no-any-return]
 
 
 def _named(fun: Any, primitive: Elementwise, args: str) -> Any:

@@ -152,7 +152,7 @@ class Transpose(LinearOp):
         return np.transpose(x, permutation)
 
     def transpose(self, ct: Any, x: Any, *, permutation: Any) -> Any:
-        return [transpose(ct, np.argsort(permutation))]
+        return [transpose(ct, inverse_permutation(permutation))]
 
     def batch(self, size: Any, xs: Any, axes: Any, *, permutation: Any) -> Any:
         (x,), (at,) = xs, axes
@@ -330,7 +330,9 @@ def filled(t: Any) -> Any:
 def scalar(value: Any, like: ShapedArray) -> Any:
     """Return a Python number as a constant of a type's dtype and weakness."""
     if like.weak_type:
-        return dtypes.python_scalar(value, like.dtype)
+        weak = dtypes.python_scalar(value, like.dtype)
+        if dtypes.scalar_dtype(weak)[0] == like.dtype:
+            return weak
     return np.asarray(value, like.dtype)[()]
 
 
@@ -356,6 +358,11 @@ def mapped_at(x: Any, size: Dim, axis: int | None, target: int) -> Any:
     kept = [d for d in range(len(shape) + 1) if d != target]
     shape.insert(target, size)
     return broadcast_in_dim(x, shape, kept)
+
+
+def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
+    """Return the permutation that undoes one."""
+    return tuple(permutation.index(i) for i in range(len(permutation)))
 
 
 def without(shape: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, ...]:

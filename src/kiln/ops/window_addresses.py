@@ -36,9 +36,9 @@ def read(
     valid = _inside(starts, window, operand.shape, sizes) if mode is FILL_OR_DROP else None
     moved = _clipped(starts, window, operand.shape, sizes)
     addresses = Addresses(moved, window, operand.shape, sizes)
-    picked = operand.transpose(addresses.permutation)[addresses.index]
+    picked = np.asarray(operand.transpose(addresses.permutation)[addresses.index])
     if valid is not None:
-        mask = valid.reshape(*windows, *[1] * (picked.ndim - len(windows)))
+        mask = np.reshape(valid, windows + (1,) * (picked.ndim - len(windows)))
         picked = np.where(mask, picked, np.asarray(fill(), operand.dtype))
     return picked.transpose(np.argsort(addresses.standing(picked.ndim)))
 
@@ -113,9 +113,7 @@ def _address(
     start: np.ndarray | None, size: int, rank: int, axis: int, partial: Sequence[int]
 ) -> np.ndarray:
     windows = (1,) * rank if start is None else start.shape
-    base = (np.zeros((), np.int64) if start is None else start).reshape(
-        *windows, *[1] * len(partial)
-    )
+    base = np.reshape(0 if start is None else start, windows + (1,) * len(partial))
     if axis not in partial:
         return base
     along = [1] * len(partial)

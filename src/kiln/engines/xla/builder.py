@@ -25,14 +25,13 @@ from kiln.engines.xla.writer import (
     listed,
     physical,
     result_types,
-    trailing,
     type_of,
     types_of,
 )
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from kiln.ir.types import ShapedArray
 
-__all__ = ["TOKEN", "Builder", "Lowering", "Value", "physical", "trailing", "type_of"]
+__all__ = ["TOKEN", "Builder", "Lowering", "Value", "physical", "type_of"]
 
 Lowering = Callable[..., Any]
 """`lower(b, out, *operands, **params) -> Value | Sequence[Value]`; `out` lists the result types."""

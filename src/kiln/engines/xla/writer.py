@@ -72,11 +72,6 @@ def physical(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(*text.host_dtype(aval))
 
 
-def trailing(aval: ShapedArray) -> tuple[int, ...]:
-    """Return the sizes that stand behind a type's shape in the program: (2,) for `key<fry>`."""
-    return aval.dtype.physical_shape if dtypes.is_extended(aval.dtype) else ()
-
-
 def listed(values: Sequence[Value]) -> str:
     """Return `%0, %1`."""
     return ", ".join([v.name for v in values])
@@ -223,9 +218,7 @@ class Writer:
 
     def broadcast(self, x: Value, out: ShapedArray, dims: Sequence[int] = ()) -> Value:
         """Place the axes of `x` at `dims` of `out`, stretching those of size 1."""
-        extra = len(trailing(x.aval))
-        dims = [*dims, *range(len(out.shape), len(out.shape) + extra)]
-        if x.shape == out.shape and dims == list(range(len(dims))):
+        if x.shape == out.shape and list(dims) == list(range(x.ndim)):
             return x
         operation = (
             f"stablehlo.broadcast_in_dim {x}, dims = {text.int_list(dims)} : "
@@ -281,11 +274,10 @@ class Writer:
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         """Axis i of the result is axis permutation[i] of `x`."""
         out = x.aval.with_(shape=[x.shape[p] for p in permutation])
-        dims = [*permutation, *range(x.ndim, x.ndim + len(trailing(x.aval)))]
-        if dims == list(range(len(dims))):
+        if list(permutation) == list(range(x.ndim)):
             return x
         operation = (
-            f"stablehlo.transpose {x}, dims = {text.int_list(dims)} : "
+            f"stablehlo.transpose {x}, dims = {text.int_list(permutation)} : "
             f"({type_of(x.aval)}) -> {type_of(out)}"
         )
         return self.emit(operation, out)
@@ -308,11 +300,10 @@ class Writer:
             for start, limit, step in zip(starts, limits, steps, strict=True)
         ]
         out = x.aval.with_(shape=sizes)
-        behind = trailing(x.aval)
         attrs = (
-            f"start_indices = {text.int_array([*starts, *[0] * len(behind)])}, "
-            f"limit_indices = {text.int_array([*limits, *behind])}, "
-            f"strides = {text.int_array([*steps, *[1] * len(behind)])}"
+            f"start_indices = {text.int_array(starts)}, "
+            f"limit_indices = {text.int_array(limits)}, "
+            f"strides = {text.int_array(steps)}"
         )
         return self.op("stablehlo.slice", [x], out, attrs)
 
@@ -325,15 +316,14 @@ class Writer:
 
     def pad(self, x: Value, value: Value, config: Sequence[tuple[int, int, int]]) -> Value:
         """Pad with a scalar: (low, high, interior) for each axis; negative low or high crop."""
-        rest = [(0, 0, 0)] * len(trailing(x.aval))
         sizes = [
             low + high + size + max(0, size - 1) * interior
             for size, (low, high, interior) in zip(x.shape, config, strict=True)
         ]
         attrs = (
-            f"edge_padding_low = {text.int_array(c[0] for c in [*config, *rest])}, "
-            f"edge_padding_high = {text.int_array(c[1] for c in [*config, *rest])}, "
-            f"interior_padding = {text.int_array(c[2] for c in [*config, *rest])}"
+            f"edge_padding_low = {text.int_array(c[0] for c in config)}, "
+            f"edge_padding_high = {text.int_array(c[1] for c in config)}, "
+            f"interior_padding = {text.int_array(c[2] for c in config)}"
         )
         return self.op("stablehlo.pad", [x, value], x.aval.with_(shape=sizes), attrs)
 

@@ -92,7 +92,7 @@ def test_unknown_compiler_options_are_named():
 
 
 def test_bad_programs_raise_with_xlas_words():
-    with pytest.raises(JaxRuntimeError, match="compiling f\n.*stablehlo.nothing"):
+    with pytest.raises(JaxRuntimeError, match=r"compiling f\n.*stablehlo\.nothing"):
         client.client().compile("func.func public @main() { stablehlo.nothing\nreturn }", name="f")
 
 

@@ -16,7 +16,10 @@ INT = aval(dtype=np.int32)
 ORDERED = frozenset([DEBUG_ORDERED])
 
 
-def pure(fn, *, ins=(aval(3),), outs=(aval(3),)):
+THREE = (aval(3),)
+
+
+def pure(fn, *, ins=THREE, outs=THREE):
     return compiled(lambda b, out, *xs: b.callback(fn, xs, out, pure=True), ins, outs)
 
 

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Lowering
-from kiln.engines.xla.lowerings import call, contraction, conversion, elementwise, shape
+from kiln.engines.xla.lowerings import (
+    call,
+    contraction,
+    conversion,
+    elementwise,
+    reduction,
+    shape,
+)
 
 LOWERINGS: dict[Primitive, Lowering] = {
     **shape.LOWERINGS,
@@ -15,4 +22,5 @@ LOWERINGS: dict[Primitive, Lowering] = {
     **elementwise.LOWERINGS,
     **call.LOWERINGS,
     **contraction.LOWERINGS,
+    **reduction.LOWERINGS,
 }

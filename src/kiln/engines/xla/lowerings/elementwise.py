@@ -15,7 +15,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.core.primitive import Primitive
-from kiln.engines.xla.builder import Builder, Lowering, Value, physical, trailing
+from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.ir.types import ShapedArray
 from kiln.ops import elementwise as ops
 
@@ -66,19 +66,9 @@ def less(b: Builder, x: Value, y: Value, *, or_equal: bool = False) -> Value:
     return b.select(b.compare("EQ", re_x, re_y), within, b.compare("LT", re_x, re_y))
 
 
-def _equality(direction: str, join: str) -> Lowering:
+def _equality(direction: str) -> Lowering:
     def lower(b: Builder, out: Out, x: Value, y: Value) -> Value:
-        behind = trailing(x.aval)
-        if not behind:
-            x, y = b.fill(x, out[0].shape), b.fill(y, out[0].shape)
-            return b.compare(direction, x, y)
-        # Keys are equal when all their words are.
-        x, y = b.fill(x, out[0].shape), b.fill(y, out[0].shape)
-        same = b.compare(
-            direction, Value(x.name, physical(x.aval)), Value(y.name, physical(y.aval))
-        )
-        axes = range(len(out[0].shape), same.ndim)
-        return b.reduce_with(join, same, join == "and", list(axes))
+        return b.compare(direction, b.fill(x, out[0].shape), b.fill(y, out[0].shape))
 
     return lower
 
@@ -211,18 +201,11 @@ def _select_n(b: Builder, out: Out, which: Value, *cases: Value) -> Value:
     if len(cases) == 1:
         return cases[0]
 
-    def choose(predicate: Value, on_true: Value, on_false: Value) -> Value:
-        behind = trailing(out[0])
-        if predicate.ndim and behind:
-            full = predicate.aval.with_(shape=(*predicate.shape, *behind))
-            predicate = b.broadcast(predicate, full, range(predicate.ndim))
-        return b.select(predicate, on_true, on_false)
-
     if which.dtype == _BOOL:
-        return choose(which, cases[1], cases[0])
+        return b.select(which, cases[1], cases[0])
     result = cases[-1]
     for i in range(len(cases) - 2, -1, -1):
-        result = choose(b.compare("LT", which, b.like(i + 1, which)), cases[i], result)
+        result = b.select(b.compare("LT", which, b.like(i + 1, which)), cases[i], result)
     return result
 
 
@@ -271,8 +254,8 @@ LOWERINGS: dict[Primitive, Lowering] = {
     ops.logistic_p: nary("stablehlo.logistic"),
     ops.is_finite_p: nary("stablehlo.is_finite"),
     ops.nextafter_p: nary("chlo.next_after"),
-    ops.eq_p: _equality("EQ", "and"),
-    ops.ne_p: _equality("NE", "or"),
+    ops.eq_p: _equality("EQ"),
+    ops.ne_p: _equality("NE"),
     ops.lt_p: _ordering(flip=False, or_equal=False),
     ops.le_p: _ordering(flip=False, or_equal=True),
     ops.gt_p: _ordering(flip=True, or_equal=False),

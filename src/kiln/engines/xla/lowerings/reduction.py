@@ -14,15 +14,20 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
-from kiln.engines.xla.lowerings.elementwise import extremum
+from kiln.engines.xla.lowerings import elementwise
 from kiln.engines.xla.text import int_array
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.ops import cumulative, generic_reduction
 from kiln.ops import reduction as ops
+from kiln.ops.elementwise import max_p, min_p
 
 Out = Sequence[ShapedArray]
 _FLOAT32 = np.dtype(np.float32)
+_EXTREMES: dict[str, Lowering] = {
+    "maximum": elementwise.LOWERINGS[max_p],
+    "minimum": elementwise.LOWERINGS[min_p],
+}
 
 
 def is_narrow(x: Value) -> bool:
@@ -31,9 +36,8 @@ def is_narrow(x: Value) -> bool:
 
 
 def _combine(b: Builder, name: str, x: Value, y: Value) -> Value:
-    if name in ("maximum", "minimum"):
-        return extremum(name)(b, [x.aval], x, y)  # type: ignore[no-any-return]
-    return b.apply(name, x, y)
+    lowering = _EXTREMES.get(name)
+    return lowering(b, [x.aval], x, y) if lowering is not None else b.apply(name, x, y)
 
 
 def _reduce(name: str, primitive: ops.Reduce) -> Lowering:

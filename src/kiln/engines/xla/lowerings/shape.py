@@ -1,4 +1,4 @@
-"""Shape operations as StableHLO. Axes behind the shape, those of keys, stay where they are."""
+"""Shape operations as StableHLO."""
 
 from __future__ import annotations
 

@@ -1,0 +1,302 @@
+"""The primitive `cond`: run one of several branches, chosen by an int32 index.
+
+Operand 0 is the index, which must be in range; the others go to every branch. All branches have the
+same types of inputs and of results, so each rule joins what the branches want: a result is mapped,
+moving or unknown if it is so in one branch. A mapped index makes a selection among the results of
+all branches. `cond` and `switch` are the functions users call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.control.region import (
+    Region,
+    fill_zeros,
+    mark_pure,
+    memoized,
+    merge,
+    pull_back,
+    select_by,
+    split,
+)
+from kiln.core.absent import is_linear, is_zero
+from kiln.core.meaning import meaning
+from kiln.core.staging import eval_jaxpr, stage_pure
+from kiln.core.trace import aval_of
+from kiln.ir.effects import must_keep
+from kiln.ir.jaxpr import Eqn, Jaxpr, Var
+from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
+from kiln.ir.types import ShapedArray
+from kiln.ops.elementwise import eq, select, select_n, stop_gradient
+from kiln.ops.shape import broadcast_in_dim, mapped_at, to_front, zeros_of
+from kiln.transforms.batching import MappedAxis, batch_jaxpr
+from kiln.transforms.jvp import jvp_jaxpr
+
+Branches = tuple[Jaxpr, ...]
+
+
+class Cond(Region):
+    """Run `branches[index]`; with two branches, 0 is the one for False."""
+
+    name = "cond"
+
+    def infer(self, index: Any, *operands: Any, branches: Branches) -> list[ShapedArray]:
+        for branch in branches:
+            fits = len(operands) == len(branch.invars) and all(
+                x.same_type(v.aval) for x, v in zip(operands, branch.invars, strict=True)
+            )
+            if not fits or index.shape or index.dtype != np.int32:
+                raise TypeError(
+                    three_lines(
+                        f"cond: index {index}, operands {', '.join(map(str, operands))}",
+                        f"the index must be int32[]; a branch takes {branch.in_avals}",
+                        "pass operands of these types",
+                    )
+                )
+        return [
+            outs[0].with_(weak_type=all(out.weak_type for out in outs))
+            for outs in zip(*(branch.out_avals for branch in branches), strict=True)
+        ]
+
+    def numpy(self, index: Any, *operands: Any, branches: Branches) -> Any:
+        return meaning(branches[int(index)], operands)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches) -> Any:
+        moving = [not is_zero(t) for t in tangents[1:]]
+        none = [False] * len(branches[0].outvars)
+        out_moving = _joined(jvp_jaxpr(branch, moving, none)[1] for branch in branches)
+        both = tuple(jvp_jaxpr(branch, moving, out_moving)[0] for branch in branches)
+        outs = self.bind(*primals, *select_by(moving, tangents[1:]), branches=both)
+        n = len(none)
+        types = [aval_of(x).tangent() for x in outs[:n]]
+        return outs[:n], fill_zeros(out_moving, outs[n:], types)
+
+    def batch_over(
+        self,
+        axis: MappedAxis,
+        operands: Sequence[Any],
+        axes: Sequence[Any],
+        /,
+        *,
+        branches: Branches,
+    ) -> Any:
+        (index, *xs), (at_index, *at) = operands, axes
+        if at_index is not None:
+            return _select_branch(axis, index, xs, at, branches)
+        none = [False] * len(branches[0].outvars)
+        mapped = _joined(batch_jaxpr(branch, axis, at, none)[1] for branch in branches)
+        over = tuple(batch_jaxpr(branch, axis, at, mapped)[0] for branch in branches)
+        return self.bind(index, *xs, branches=over), [0 if m else None for m in mapped]
+
+    def partial_eval(self, trace: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        index, *xs = operands
+        if trace.unknown(index):
+            atoms = [trace.atom(x) for x in operands]
+            types = self.infer(*[atom.aval for atom in atoms], **params)
+            return trace.record(self, atoms, types, params)
+        unknown = [trace.unknown(x) for x in xs]
+        parts = _split_branches(params["branches"], unknown)
+        known = select_by(unknown, xs, False)
+        outs: list[Any] = []
+        if parts.known[0].outvars or self.effects({"branches": parts.known}):
+            outs = trace.known_bind(self, [index, *known], {"branches": parts.known})
+        residuals = outs[len(outs) - parts.slots :] if parts.slots else []
+        outs = outs[: len(outs) - parts.slots]
+        handed_on = [known[i] for i in parts.handed_on]
+        pending = [index, *residuals, *handed_on, *select_by(unknown, xs)]
+        atoms = [trace.atom(x) for x in pending]
+        staged_params = {"branches": parts.staged}
+        types = self.infer(*[atom.aval for atom in atoms], **staged_params)
+        staged = trace.record(self, atoms, types, staged_params)
+        return merge(parts.unknown_out, staged, outs)
+
+    def transpose(self, cts: Sequence[Any], *operands: Any, branches: Branches) -> Any:
+        index, *xs = operands
+        linear = [is_linear(x) for x in xs]
+        moving = [not is_zero(ct) for ct in cts]
+        there = _joined(pull_back(branch, linear, moving)[1] for branch in branches)
+        back = tuple(pull_back(branch, linear, moving, there)[0] for branch in branches)
+        given = [*select_by(linear, xs, False), *select_by(moving, cts)]
+        outs = iter(self.bind(index, *given, branches=back))
+        pulled = [next(outs) if t else None for t in there]
+        return [None, *merge(linear, pulled, [None] * linear.count(False))]
+
+    @staticmethod
+    def live(eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        branches: Branches = eqn.params["branches"]
+        clean, needed = memoized(
+            branches[0], ("cond live", branches[1:], tuple(used)), lambda: _live(branches, used)
+        )
+        return eqn.with_(
+            invars=[eqn.invars[0], *select_by(needed, eqn.invars[1:])],
+            outvars=select_by(used, eqn.outvars),
+            params={"branches": clean},
+            effects=cond_p.effects({"branches": clean}),
+        )
+
+
+def _joined(masks: Any) -> list[bool]:
+    return [any(flags) for flags in zip(*masks, strict=True)]
+
+
+def _live(branches: Branches, used: Sequence[bool]) -> tuple[Branches, list[bool]]:
+    pairs = [eliminate_dead_code(branch, used) for branch in branches]
+    needed = _joined(mask for _, mask in pairs)
+    return tuple(drop_inputs(branch, needed) for branch, _ in pairs), needed
+
+
+def _select_branch(
+    axis: MappedAxis, index: Any, xs: Sequence[Any], at: Sequence[Any], branches: Branches
+) -> Any:
+    """Run all branches on stacks and select, example by example."""
+    for branch in branches:
+        if must_keep(branch.effects):
+            raise NotImplementedError(
+                three_lines(
+                    f"vmap of cond at {current_source()}: the predicate differs from example to "
+                    "example",
+                    "all branches would have to run for all examples, and a branch has an effect: "
+                    f"{', '.join(sorted(e.name for e in branch.effects))}",
+                    "move the effect out of the branch, or do not map over the predicate",
+                )
+            )
+    results = []
+    for i, branch in enumerate(branches):
+        mine = eq(index, np.int32(i))
+        # A branch not taken must not send a nan back: its operands are constants there.
+        guarded = [
+            _guard(mine, mapped_at(x, axis.size, a, 0)) if _has_tangent(x) else x
+            for x, a in zip(xs, at, strict=True)
+        ]
+        places = [0 if _has_tangent(x) else a for x, a in zip(xs, at, strict=True)]
+        over, _ = batch_jaxpr(branch, axis, places, True)
+        results.append(eval_jaxpr(over, (), *guarded))
+    outs = []
+    for cases in zip(*results, strict=True):
+        which = spread_over(index, aval_of(cases[0]))
+        if len(cases) == 2:
+            outs.append(select(eq(which, np.int32(1)), cases[1], cases[0]))
+        else:
+            outs.append(select_n(which, *cases))
+    return outs, [0] * len(outs)
+
+
+def _has_tangent(x: Any) -> bool:
+    return aval_of(x).tangent().dtype != dtypes.float0
+
+
+def _guard(mine: Any, x: Any) -> Any:
+    return select(spread_over(mine, aval_of(x)), x, stop_gradient(x))
+
+
+def spread_over(flags: Any, aval: ShapedArray) -> Any:
+    """Give one flag per example the shape of a stack, mapped axis in front."""
+    return broadcast_in_dim(flags, aval.shape, (0,))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Split:
+    """Branches cut in two.
+
+    Known branches return known results, then `slots` residuals; a branch fills with zeros the slots
+    that only others need. Staged ones take the index' residuals, the known operands that are
+    `handed_on` as they are, and the unknown operands.
+    """
+
+    known: Branches
+    staged: Branches
+    unknown_out: tuple[bool, ...]
+    slots: int
+    handed_on: tuple[int, ...]
+
+
+def _split_branches(branches: Branches, unknown: Sequence[bool]) -> _Split:
+    key = ("cond split", branches[1:], tuple(unknown))
+    return memoized(branches[0], key, lambda: _make_split(branches, unknown))  # type: ignore[no-any-return]
+
+
+def _make_split(branches: Branches, unknown: Sequence[bool]) -> _Split:
+    unknown_out = _joined(split(branch, unknown).unknown_out for branch in branches)
+    parts = [split(branch, unknown, unknown_out) for branch in branches]
+    results = unknown_out.count(False)
+    slots: list[ShapedArray] = []
+    handed_on: list[int] = []
+    placed: list[list[tuple[bool, int]]] = []
+    for part in parts:
+        operands = {v: i for i, v in enumerate(part.known.invars)}
+        taken: set[int] = set()
+        placed.append([])
+        for atom in part.known.outvars[results:]:
+            if isinstance(atom, Var) and atom in operands:
+                position = operands[atom]
+                if position not in handed_on:
+                    handed_on.append(position)
+                placed[-1].append((False, handed_on.index(position)))
+                continue
+            # Branches share slots: only one of them runs.
+            free = (i for i, a in enumerate(slots) if i not in taken and a.same_type(atom.aval))
+            slot = next(free, len(slots))
+            if slot == len(slots):
+                slots.append(atom.aval.with_(weak_type=False))
+            taken.add(slot)
+            placed[-1].append((True, slot))
+    in_avals = [v.aval for v, u in zip(branches[0].invars, unknown, strict=True) if not u]
+    others = [in_avals[i] for i in handed_on]
+    return _Split(
+        known=tuple(
+            _with_slots(part.known, results, where, slots)
+            for part, where in zip(parts, placed, strict=True)
+        ),
+        staged=tuple(
+            _from_slots(part.staged, where, slots, others)
+            for part, where in zip(parts, placed, strict=True)
+        ),
+        unknown_out=tuple(unknown_out),
+        slots=len(slots),
+        handed_on=tuple(handed_on),
+    )
+
+
+def _with_slots(
+    known: Jaxpr, results: int, where: list[tuple[bool, int]], slots: list[ShapedArray]
+) -> Jaxpr:
+    kept = [i for i, (in_slot, _) in enumerate(where) if in_slot]
+    filled = {where[i][1]: i for i in kept}
+
+    def run(*args: Any) -> list[Any]:
+        outs = eval_jaxpr(known, (), *args)
+        residuals = outs[results:]
+        return outs[:results] + [
+            residuals[filled[slot]] if slot in filled else zeros_of(aval)
+            for slot, aval in enumerate(slots)
+        ]
+
+    return stage_pure(run, known.in_avals, name=known.name, purpose="partial evaluation")
+
+
+def _from_slots(
+    staged: Jaxpr,
+    where: list[tuple[bool, int]],
+    slots: list[ShapedArray],
+    others: list[ShapedArray],
+) -> Jaxpr:
+    variables = {place: v for place, v in zip(where, staged.invars, strict=False)}
+    binders = [
+        *[variables.get((True, i)) or Var(aval) for i, aval in enumerate(slots)],
+        *[variables.get((False, i)) or Var(aval) for i, aval in enumerate(others)],
+    ]
+    pending = staged.invars[len(where) :]
+    result = staged.with_(invars=[*binders, *pending])
+    mark_pure(result, [False] * len(binders) + [True] * len(pending))
+    return result
+
+
+cond_p = Cond()

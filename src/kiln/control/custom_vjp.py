@@ -1,0 +1,337 @@
+"""Functions whose reverse derivative the user gives.
+
+Differentiated, the forward rule runs in place of the function, and `custom_lin` stands for its
+tangents: an equation that can only be transposed, which is when the backward rule runs. Binding,
+mapping and recording are those of `custom_jvp.py`, with the pair of rules in place of one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base.errors import UnavailableOptionError, UnexpectedTracerError, three_lines
+from kiln.base.source import api_boundary, current_source, definition_of, name_of
+from kiln.base.tree import (
+    PyTreeDef,
+    tree_flatten,
+    tree_unflatten,
+)
+from kiln.control.arguments import (
+    FlatFunction,
+    Static,
+    argnums_of,
+    flatten_arrays,
+    positional,
+    split_static,
+)
+from kiln.control.custom_jvp import (
+    MappedFunction,
+    check_constants,
+    closed_over,
+    fit_results,
+    pull_through,
+)
+from kiln.control.region import Region, select_by
+from kiln.control.vjp_rules import (
+    Backward,
+    Forward,
+    MappedBackward,
+    MappedForward,
+    MappedPullBack,
+    PullBack,
+)
+from kiln.core.absent import Zero, is_zero
+from kiln.core.meaning import meaning
+from kiln.core.primitive import Primitive
+from kiln.core.staging import eval_jaxpr, stage_region
+from kiln.core.trace import Tracer, aval_of, state
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import mapped_at, zeros_of
+from kiln.transforms.batching import BatchTrace, MappedAxis, batch_jaxpr
+from kiln.transforms.partial_eval import PartialEvalTrace
+
+FORWARD_ONLY = "can't apply forward-mode autodiff (jvp) to a custom_vjp function."
+
+
+class CustomLin(Primitive):
+    """The tangents of a function with a backward rule: residuals and tangents -> tangents.
+
+    Only its transpose is known.
+    """
+
+    name = "custom_lin"
+    multiple = True
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        trace = state.trace
+        if not isinstance(trace, PartialEvalTrace):
+            return trace.process(self, args, params)
+        # Recorded even if all operands are known: whether a tangent is used forwards, which is an
+        # error, shows when the program runs.
+        atoms = [trace.atom(x) for x in args]
+        return trace.record(self, atoms, self.infer(**params), params)
+
+    def infer(self, *xs: Any, num_res: int, bwd: Any) -> list[ShapedArray]:
+        avals = select_by(bwd.moving_out, bwd.out_avals)
+        return [a.with_(weak_type=False) for a in avals]
+
+    def evaluate(self, *xs: Any, num_res: int, bwd: Any) -> Any:
+        if not all(map(_is_nothing, xs[num_res:])):
+            raise forward_mode(bwd)
+        return [zeros_of(aval) for aval in self.infer(num_res=num_res, bwd=bwd)]
+
+    def numpy(self, *xs: Any, num_res: int, bwd: Any) -> Any:
+        if any(np.any(t) for t in xs[num_res:]):
+            raise forward_mode(bwd)
+        return [np.zeros(a.shape, a.dtype) for a in self.infer(num_res=num_res, bwd=bwd)]
+
+    def jvp(self, primals: Any, tangents: Any, *, num_res: int, bwd: Any) -> Any:
+        raise forward_mode(bwd)
+
+    def transpose(self, cts: Sequence[Any], *xs: Any, num_res: int, bwd: Any) -> Any:
+        return [*[None] * num_res, *bwd(xs[:num_res], cts)]
+
+    def batch_over(
+        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], *, num_res: int, bwd: Any
+    ) -> Any:
+        tangents = [
+            mapped_at(t, axis.size, at, 0)
+            for t, at in zip(xs[num_res:], axes[num_res:], strict=True)
+        ]
+        mapped = MappedPullBack(bwd, axis, tuple(axes[:num_res]))
+        outs = self.bind(*xs[:num_res], *tangents, num_res=num_res, bwd=mapped)
+        return outs, [0] * len(outs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """What is bound: a function of leaves, and its rules."""
+
+    name: str
+    fun: Callable[..., list[Any]]
+    fwd: Callable[..., Any]
+    bwd: Callable[..., Any]
+    structure: Callable[[], PyTreeDef]
+    definition: str
+
+
+class CustomVJPCall(Region):
+    """Run `call_jaxpr`; differentiate by the rules. The first `num_consts` operands are constants."""
+
+    name = "custom_vjp_call"
+
+    def infer(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
+        return call_jaxpr.out_avals
+
+    def numpy(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        return meaning(call_jaxpr, xs)
+
+    def evaluate(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        return eval_jaxpr(call_jaxpr, (), *xs)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        count = params["num_consts"]
+        check_constants(params["name"], "custom_vjp", tangents[:count])
+        outs, moved = linearized(
+            params["fwd_jaxpr_thunk"], params["bwd"], primals[count:], tangents[count:]
+        )
+        return fit_results(params["name"], "fwd", outs, params["call_jaxpr"].out_avals), moved
+
+    def batch_over(
+        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], **params: Any
+    ) -> Any:
+        jaxpr, _ = batch_jaxpr(params["call_jaxpr"], axis, axes, force=True)
+        inner = tuple(axes[params["num_consts"] :])
+        mapped = {
+            "call_jaxpr": jaxpr,
+            "fwd_jaxpr_thunk": MappedForward(params["fwd_jaxpr_thunk"], axis, inner, None),
+            "bwd": MappedBackward(params["bwd"], axis, inner, None),
+        }
+        outs = self.bind(*xs, **{**params, **mapped})
+        return outs, [0] * len(outs)
+
+    def transpose(self, cts: Sequence[Any], *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        return pull_through(call_jaxpr, cts, xs)
+
+
+class CustomVJPFunction(Primitive):
+    """The function and its rules, as they are; recorded as `custom_vjp_call`."""
+
+    name = "custom_vjp_call"
+    multiple = True
+    region = True
+
+    def bind(self, *args: Any, body: Body) -> Any:
+        trace = state.trace
+        if not isinstance(trace, BatchTrace):
+            return trace.process(self, args, {"body": body})
+        # Mapped under this very trace: the function may close over its tracers.
+        pairs = [trace.split(x) for x in args]
+        axes = tuple(a for _, a in pairs)
+        mapped = dataclasses.replace(
+            body,
+            fun=MappedFunction(body.fun, trace.axis, axes, trace.tag),
+            fwd=MappedForward(body.fwd, trace.axis, axes, trace.tag),
+            bwd=MappedBackward(body.bwd, trace.axis, axes, trace.tag),
+        )
+        assert trace.parent is not None
+        state.trace = trace.parent
+        try:
+            outs = self.bind(*[x for x, _ in pairs], body=mapped)
+        finally:
+            state.trace = trace
+        return [trace.wrap(x, 0) for x in outs]
+
+    def evaluate(self, *xs: Any, body: Body) -> Any:
+        return body.fun(*xs)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, body: Body) -> Any:
+        try:
+            return linearized(body.fwd, body.bwd, primals, tangents)
+        except UnexpectedTracerError as error:
+            raise closed_over(body.definition, "custom_vjp") from error
+
+    def stage(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        body: Body = params["body"]
+        jaxpr, consts = stage_region(
+            body.fun,
+            [aval_of(x) for x in args],
+            name=body.name,
+            definition=body.definition,
+            purpose="custom_vjp",
+        )
+        fwd = body.fwd
+        if isinstance(fwd, Forward):
+            fwd = dataclasses.replace(fwd, out_tree=body.structure())
+        recorded = {
+            "name": body.name,
+            "bwd": body.bwd,
+            "call_jaxpr": jaxpr,
+            "fwd_jaxpr_thunk": fwd,
+            "num_consts": len(consts),
+            "symbolic_zeros": False,
+        }
+        atoms = [trace.atom(x) for x in [*consts, *args]]
+        return trace.record(custom_vjp_call_p, atoms, jaxpr.out_avals, recorded)
+
+
+custom_lin_p = CustomLin()
+custom_vjp_call_p = CustomVJPCall()
+custom_vjp_function_p = CustomVJPFunction()
+
+
+def linearized(
+    fwd: Callable[..., Any],
+    bwd: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+) -> tuple[list[Any], list[Any]]:
+    """Run the forward rule; return results and tangents that can only be pulled back."""
+    outs, residuals, info = fwd(primals)
+    moving = tuple(not is_zero(t) for t in tangents)
+    in_avals = tuple(aval_of(x) for x in primals)
+    pull = PullBack(bwd, info, in_avals, moving, tuple(aval_of(x) for x in outs))
+    moved = iter(
+        custom_lin_p.bind(
+            *residuals, *select_by(moving, tangents), num_res=len(residuals), bwd=pull
+        )
+    )
+    return outs, [
+        next(moved) if m else Zero(aval_of(x).tangent())
+        for m, x in zip(pull.moving_out, outs, strict=True)
+    ]
+
+
+def forward_mode(bwd: Any) -> TypeError:
+    """Build the error of asking a function with a backward rule for its forward derivative."""
+    return TypeError(
+        three_lines(
+            f"forward derivative of a function with the bwd rule {name_of(bwd)}",
+            FORWARD_ONLY,
+            "use reverse mode (grad, vjp, jacrev), or define the function with custom_jvp",
+        )
+    )
+
+
+def _is_nothing(t: Any) -> bool:
+    return not isinstance(t, Tracer) and not np.any(np.asarray(t))
+
+
+class custom_vjp:
+    """A function with a reverse derivative of its own; `defvjp` gives the rules.
+
+    Arguments numbered by `nondiff_argnums` may be any values: the forward rule takes them in their
+    places, the backward rule before residuals and cotangent.
+    """
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = ()) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff_argnums = argnums_of("nondiff_argnums", nondiff_argnums)
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+
+    def defvjp(
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Set the rules: `fwd(*args) -> (out, residuals)`, `bwd(residuals, ct) -> cts`.
+
+        Raises: UnavailableOptionError for symbolic_zeros=True.
+        """
+        if symbolic_zeros:
+            raise UnavailableOptionError(
+                three_lines(
+                    f"defvjp of {name_of(self.fun)} with symbolic_zeros=True",
+                    "zero tangents and cotangents are always given as arrays",
+                    "leave symbolic_zeros out",
+                )
+            )
+        self.fwd, self.bwd = fwd, bwd
+
+    @api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        if self.fwd is None or self.bwd is None:
+            raise AttributeError(
+                three_lines(
+                    f"call of {definition_of(self.fun)} at {current_source()}",
+                    f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp.",
+                    f"define one: {name_of(self.fun)}.defvjp(fwd, bwd)",
+                )
+            )
+        static, dynamic = split_static(
+            self.fun, positional(self.fun, args, kwargs), self.nondiff_argnums, "nondiff_argnums"
+        )
+        self._check_static(static)
+        leaves, in_tree = flatten_arrays("arguments", self.fun, tuple(dynamic))
+        flat = FlatFunction(self.fun, in_tree, static)
+        fwd = Forward(self.fwd, self.fun, in_tree, static, flat.box)
+        bwd = Backward(self.bwd, self.fun, in_tree, static)
+        name = name_of(self.fun)
+        body = Body(name, flat, fwd, bwd, lambda: flat.structure, definition_of(self.fun))
+        outs = custom_vjp_function_p.bind(*leaves, body=body)
+        return tree_unflatten(flat.structure, outs)
+
+    def _check_static(self, static: Static) -> None:
+        for i, value in static:
+            if any(isinstance(x, Tracer) for x in tree_flatten(value)[0]):
+                raise UnexpectedTracerError(
+                    three_lines(
+                        f"call of {definition_of(self.fun)} at {current_source()}",
+                        f"Found a traced value in argument {i}, which is in nondiff_argnums",
+                        "take the argument out of nondiff_argnums and return None for it in bwd",
+                    )
+                )
+
+    def __repr__(self) -> str:
+        return f"<custom_vjp function {definition_of(self.fun)}>"

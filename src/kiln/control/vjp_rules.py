@@ -1,0 +1,314 @@
+"""The rules of `custom_vjp` as functions of leaves: checked, and mapped over stacks.
+
+A forward rule gives results, residuals, and `info`: how to read both. A backward rule takes
+residuals, that info, and one cotangent per result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import definition_of, name_of
+from kiln.base.tree import (
+    PyTreeDef,
+    keystr,
+    tree_flatten_with_path,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+)
+from kiln.control.arguments import Static, fitted, flatten_arrays, instantiated, merge_static
+from kiln.control.region import select_by
+from kiln.core.absent import Zero, is_zero
+from kiln.core.trace import aval_of
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import filled, mapped_at, reduce_sum
+from kiln.transforms.batching import MappedAxis, batch
+
+
+class _None:
+    """A cotangent the backward rule gave as None."""
+
+
+_NOTHING = _None()
+
+
+@dataclasses.dataclass(frozen=True)
+class Forward:
+    """The user's forward rule as a function of leaves: results, residuals, and how to read them."""
+
+    fun: Callable[..., Any]
+    of: Callable[..., Any]
+    in_tree: PyTreeDef
+    static: Static
+    box: list[PyTreeDef] = dataclasses.field(compare=False, repr=False)
+    out_tree: PyTreeDef | None = None
+    """The structure of the function's result, where the function has been run before."""
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.fun)
+
+    def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
+        """Return results, residuals, and the structures of both.
+
+        Raises: TypeError if the rule returns no pair, or another structure than the function.
+        """
+        args = merge_static(self.static, tree_unflatten(self.in_tree, primals))
+        pair = self.fun(*args)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise self._error(
+                "must produce a pair (list or tuple of length two) where the first element is the "
+                "output of the function and the second holds residuals for the bwd rule, but "
+                f"instead of a pair it produced {pair!r}",
+                "return (result, residuals)",
+            )
+        outs, tree = flatten_arrays("custom VJP fwd rule", self.of, pair[0])
+        residuals, residual_tree = flatten_arrays("custom VJP residuals", self.of, pair[1])
+        if self.out_tree is not None and tree != self.out_tree:
+            raise self._error(
+                "must produce a pair whose first element has the container (pytree) structure of "
+                f"the function's output, but got {tree} where the function has {self.out_tree}",
+                "return as first element what the function itself returns",
+            )
+        self.box[:] = [tree]
+        return outs, residuals, (residual_tree, tree)
+
+    def _error(self, wrong: str, remedy: str) -> TypeError:
+        what = f"Custom VJP fwd rule {name_of(self.fun)} for function {name_of(self.of)}"
+        return TypeError(
+            three_lines(f"derivative of {definition_of(self.of)}", f"{what} {wrong}.", remedy)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Backward:
+    """The user's backward rule as a function of leaves."""
+
+    fun: Callable[..., Any]
+    of: Callable[..., Any]
+    in_tree: PyTreeDef
+    static: Static
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.fun)
+
+    def __call__(
+        self, residuals: Sequence[Any], info: Any, cts: Sequence[Any], avals: Sequence[ShapedArray]
+    ) -> list[Any]:
+        """Return one cotangent per input of the function; `avals` are the inputs' types."""
+        residual_tree, out_tree = info
+        result = self.fun(
+            *[x for _, x in self.static],
+            tree_unflatten(residual_tree, residuals),
+            tree_unflatten(out_tree, [instantiated(ct) for ct in cts]),
+        )
+        pairs = zip(self._leaves(result), avals, strict=True)
+        return [self._cotangent(path, ct, aval) for (path, ct), aval in pairs]
+
+    def _leaves(self, result: Any) -> list[tuple[Any, Any]]:
+        if isinstance(result, list):
+            result = tuple(result)
+        like = tree_unflatten(self.in_tree, [_NOTHING] * self.in_tree.num_leaves)
+        try:
+            complete = tree_map(
+                lambda ct, part: part if ct is None else ct,
+                result,
+                like,
+                is_leaf=lambda x: x is None,
+            )
+            fits = tree_structure(complete) == self.in_tree
+        except (ValueError, TypeError):
+            fits = False
+        if not fits:
+            raise TypeError(
+                three_lines(
+                    f"gradient of {definition_of(self.of)}",
+                    f"Custom VJP bwd rule {name_of(self.fun)} must produce an output with the same "
+                    "container (pytree) structure as the args tuple of the primal function, and in "
+                    "particular must produce a tuple of length equal to the number of arguments to "
+                    f"the primal function, but got bwd output structure {tree_structure(result)} "
+                    f"for primal input structure {self.in_tree}.",
+                    f"return a tuple of {len(self.in_tree.children())} cotangents; None stands for "
+                    "zero",
+                )
+            )
+        return tree_flatten_with_path(complete)[0]
+
+    def _cotangent(self, path: Any, ct: Any, aval: ShapedArray) -> Any:
+        wanted = aval.tangent()
+        if ct is _NOTHING or type(ct) is Zero or wanted.dtype == dtypes.float0:
+            return Zero(wanted)
+        found = fitted(ct, wanted)
+        if found is None:
+            what = "shapes" if aval_of(ct).shape != wanted.shape else "dtypes"
+            raise ValueError(
+                three_lines(
+                    f"gradient of {definition_of(self.of)}",
+                    f"Custom VJP bwd rule {name_of(self.fun)} must produce an output with the same "
+                    f"type as the args tuple of the primal function, but at output{keystr(path)} "
+                    f"it produced an output of type {aval_of(ct)} corresponding to an input of "
+                    f"type {aval}, so the {what} do not match",
+                    "return a cotangent with the shape and dtype of its argument",
+                )
+            )
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedForward:
+    """A forward rule over stacks. Results are stacks along axis 0, residuals as they come."""
+
+    rule: Callable[..., Any]
+    axis: MappedAxis
+    in_axes: tuple[int | None, ...]
+    tag: object
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.rule)
+
+    def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
+        """Return stacks of results, residuals, and how to read them."""
+        box: list[Any] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            outs, residuals, info = self.rule(xs)
+            box[:] = [len(outs), info]
+            return [*outs, *residuals]
+
+        xs, at = batch(flat, self.axis, primals, self.in_axes, self.tag)
+        count, info = box
+        outs = [
+            mapped_at(x, self.axis.size, a, 0) for x, a in zip(xs[:count], at[:count], strict=True)
+        ]
+        return outs, xs[count:], (tuple(at[count:]), info)
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedBackward:
+    """A backward rule over stacks: cotangents of unmapped inputs are summed."""
+
+    rule: Callable[..., Any]
+    axis: MappedAxis
+    in_axes: tuple[int | None, ...]
+    tag: object
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.rule)
+
+    def __call__(
+        self, residuals: Sequence[Any], info: Any, cts: Sequence[Any], avals: Sequence[ShapedArray]
+    ) -> list[Any]:
+        """Return one cotangent per input."""
+        residual_axes, inner_info = info
+        inner_avals = [
+            aval if at is None else unstacked(aval, at)
+            for aval, at in zip(avals, self.in_axes, strict=True)
+        ]
+        moving = [not is_zero(ct) for ct in cts]
+        still: list[bool] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            given = iter(xs[len(residuals) :])
+            inner = [
+                next(given) if m else Zero(unstacked(ct.aval, 0))
+                for m, ct in zip(moving, cts, strict=True)
+            ]
+            found = self.rule(xs[: len(residuals)], inner_info, inner, inner_avals)
+            still[:] = map(is_zero, found)
+            return [ct for ct in found if not is_zero(ct)]
+
+        xs = [*residuals, *select_by(moving, cts)]
+        axes = [*residual_axes, *[0] * sum(moving)]
+        pairs = iter(zip(*batch(flat, self.axis, xs, axes, self.tag), strict=True))
+        return [
+            Zero(aval.tangent()) if s else self._placed(*next(pairs), want)
+            for s, aval, want in zip(still, avals, self.in_axes, strict=True)
+        ]
+
+    def _placed(self, ct: Any, at: int | None, want: int | None) -> Any:
+        if want is not None:
+            return mapped_at(ct, self.axis.size, at, want)
+        return reduce_sum(mapped_at(ct, self.axis.size, at, 0), (0,))
+
+
+@dataclasses.dataclass(frozen=True)
+class PullBack:
+    """The backward rule with all it needs beside residuals and cotangents of moving results."""
+
+    rule: Callable[..., Any]
+    info: Any
+    in_avals: tuple[ShapedArray, ...]
+    moving_in: tuple[bool, ...]
+    out_avals: tuple[ShapedArray, ...]
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.rule)
+
+    @property
+    def moving_out(self) -> list[bool]:
+        """Which results have tangents."""
+        return [a.tangent().dtype != dtypes.float0 for a in self.out_avals]
+
+    def __call__(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """Return cotangents of the moving inputs."""
+        given = iter(cts)
+        full = [
+            next(given) if m else Zero(a.tangent())
+            for m, a in zip(self.moving_out, self.out_avals, strict=True)
+        ]
+        return select_by(self.moving_in, self.rule(residuals, self.info, full, self.in_avals))
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedPullBack:
+    """A pull-back over stacks: all tangents and cotangents are stacks along axis 0."""
+
+    inner: Any
+    axis: MappedAxis
+    residual_axes: tuple[int | None, ...]
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.inner)
+
+    @property
+    def moving_out(self) -> list[bool]:
+        """Which results have tangents."""
+        return self.inner.moving_out  # type: ignore[no-any-return]
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        """The types of the results."""
+        return tuple(a.with_(shape=(self.axis.size, *a.shape)) for a in self.inner.out_avals)
+
+    def __call__(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """Return cotangents of the moving inputs."""
+        box: list[list[Any]] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            box[:] = [self.inner(xs[: len(residuals)], xs[len(residuals) :])]
+            return [ct for ct in box[0] if not is_zero(ct)]
+
+        axes = [*self.residual_axes, *[0] * len(cts)]
+        outs, at = batch(flat, self.axis, [*residuals, *map(filled, cts)], axes)
+        given = iter([mapped_at(x, self.axis.size, a, 0) for x, a in zip(outs, at, strict=True)])
+        return [
+            Zero(ct.aval.with_(shape=(self.axis.size, *ct.aval.shape)))
+            if is_zero(ct)
+            else next(given)
+            for ct in box[0]
+        ]
+
+
+def unstacked(aval: ShapedArray, at: int) -> ShapedArray:
+    """Return the type of one element of a stack."""
+    return aval.with_(shape=(*aval.shape[:at], *aval.shape[at + 1 :]))

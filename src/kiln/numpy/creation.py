@@ -1,0 +1,463 @@
+"""Python and NumPy data -> arrays, and arrays filled with one value.
+
+A Python scalar becomes a weakly typed array; anything with an explicit dtype, and every list, is
+strongly typed. Data of a caller's buffer is always copied: arrays never change.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array import ConcreteArray, from_host, host_value
+from kiln.core.concretization import refuse
+from kiln.core.trace import Tracer, aval_of
+from kiln.ir.sizes import Dim, Size
+from kiln.ir.types import ShapedArray
+from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operands, shape_of
+from kiln.ops import static_slicing
+from kiln.ops.conversion import convert, convert_element_type
+from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """Make an array of a scalar, a sequence, or anything that NumPy can read.
+
+    Raises: TypeError for what holds no numbers; OverflowError for an int the dtype cannot hold.
+    """
+    if order not in ("K", "C", "A", None):
+        raise NotImplementedError(
+            three_lines(
+                f"array(..., order={order!r}) at {current_source()}",
+                "only order='K' and order='C' are supported: arrays have no memory order",
+                "leave order out",
+            )
+        )
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "array")
+    out = _array(object, wanted)
+    if copy and out is object and type(out) is ConcreteArray:
+        out = from_host(np.array(host_value(out)), out.aval)
+    missing = ndmin - len(out.shape)
+    return expand_dims(out, range(missing)) if missing > 0 else out
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+) -> Any:
+    """Make an array, like `array`; an array of the right dtype is returned as it is."""
+    if dtype is None and hasattr(a, "aval") and not copy:
+        return a
+    if copy is False and isinstance(a, (np.ndarray, bytes, bytearray, memoryview)):
+        raise ValueError(
+            three_lines(
+                f"asarray({type(a).__name__}, copy=False) at {current_source()}",
+                "the data of another object cannot be used without a copy",
+                "leave copy=False out",
+            )
+        )
+    return array(a, dtype, bool(copy), order)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
+    """Make an array with at least one axis."""
+    return array(a, dtype, False, ndmin=1)
+
+
+def copy(a: Any, order: str | None = None) -> Any:
+    """Return an array with memory of its own."""
+    operands("copy", a)
+    return array(a)
+
+
+def _array(x: Any, dtype: Any) -> Any:
+    if hasattr(x, "aval"):
+        if dtype is None:
+            return x
+        return cast(x, dtype)
+    if dtypes.is_python_scalar(x):
+        return _scalar_array(x, dtype)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return _from_numpy(x, dtype)
+    if x is None:
+        raise _none()
+    if hasattr(x, "__jax_array__"):
+        return _array(x.__jax_array__(), dtype)
+    if isinstance(x, (list, tuple)):
+        return _from_sequence(x, dtype)
+    if isinstance(x, (str, bytes)) or not _readable(x):
+        raise not_numeric(x, np.asarray(x).dtype)
+    return _from_numpy(np.asarray(x), dtype)
+
+
+def _readable(x: Any) -> bool:
+    if hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
+        return True
+    try:
+        memoryview(x)
+    except TypeError:
+        return isinstance(x, range) or hasattr(x, "__dlpack__")
+    return True
+
+
+def _scalar_array(x: Any, dtype: Any) -> Any:
+    if dtype is None:
+        found, weak = dtypes.scalar_dtype(x)
+        value = dtypes.coerce_python_scalar(x, found)
+        return from_host(np.asarray(value), ShapedArray((), found, weak))
+    if isinstance(x, complex) and dtype.kind != "c":
+        x = x.real
+    if isinstance(x, float) and dtypes.issubdtype(dtype, np.integer):
+        return from_host(np.asarray(convert(np.asarray(x), dtype)))
+    return from_host(np.asarray(dtypes.coerce_python_scalar(x, dtype)))
+
+
+def _from_numpy(x: Any, dtype: Any) -> Any:
+    value = np.asarray(x)
+    if not dtypes.is_supported(value.dtype):
+        raise not_numeric(x, value.dtype)
+    wanted = dtype or dtypes.canonicalize_dtype(value.dtype)
+    if dtypes.is_extended(wanted):
+        return cast(_from_numpy(x, None), wanted)
+    if value.dtype != wanted and dtype is not None:
+        value = convert(value, wanted)
+    return from_host(np.array(value, wanted, order="C"))
+
+
+def _none() -> ValueError:
+    return ValueError(
+        three_lines(
+            f"array(None) at {current_source()}",
+            "None is not a valid value for jnp.array",
+            "leave the entry out, or write nan for a missing number",
+        )
+    )
+
+
+def not_numeric(x: Any, dtype: Any) -> TypeError:
+    """Build the error of data that holds no numbers."""
+    return TypeError(
+        three_lines(
+            f"array({x!r:.60}) at {current_source()}",
+            f"Value {x!r:.60} with dtype {dtype} is not a valid JAX array type. "
+            "Only arrays of numeric types are supported by JAX.",
+            "keep strings and objects in Python; make arrays of numbers only",
+        )
+    )
+
+
+def _from_sequence(x: Any, dtype: Any) -> Any:
+    leaves = list(_leaves(x))
+    for leaf in leaves:
+        if leaf is None:
+            raise _none()
+        if isinstance(leaf, (str, bytes)):
+            raise not_numeric(leaf, np.asarray(leaf).dtype)
+    if dtype is None:
+        dtype = _common_dtype(leaves)
+    if dtypes.is_extended(dtype) or any(isinstance(leaf, Tracer) for leaf in leaves):
+        return _stacked(x, dtype)
+    if any(type(leaf) is ConcreteArray for leaf in leaves):
+        x = _on_host(x)
+    if any(isinstance(leaf, (float, np.floating)) for leaf in leaves) and dtypes.issubdtype(
+        dtype, np.integer
+    ):
+        return from_host(np.asarray(convert(np.array(x), dtype)))
+    try:
+        value = np.array(x, dtype)
+    except TypeError:
+        raise not_numeric(x, np.asarray(x, object).dtype) from None
+    return from_host(value)
+
+
+def _leaves(x: Any) -> Iterable[Any]:
+    for item in x:
+        if isinstance(item, (list, tuple)):
+            yield from _leaves(item)
+        else:
+            yield item
+
+
+def _common_dtype(leaves: Sequence[Any]) -> Any:
+    if not leaves:
+        return dtypes.default_float_dtype()
+    one_of_each: dict[Any, Any] = {}
+    for leaf in leaves:
+        aval = getattr(leaf, "aval", None)
+        if aval is not None:
+            one_of_each[aval.dtype, aval.weak_type] = leaf
+        elif isinstance(leaf, (np.ndarray, np.generic)):
+            if not dtypes.is_supported(leaf.dtype):
+                raise not_numeric(leaf, leaf.dtype)
+            one_of_each[leaf.dtype, False] = leaf
+        elif isinstance(leaf, (bool, int, float, complex)):
+            one_of_each[type(leaf)] = leaf
+        elif hasattr(leaf, "__array__") or hasattr(leaf, "__jax_array__"):
+            made = _array(leaf, None)
+            one_of_each[made.dtype, False] = made
+        else:
+            raise not_numeric(leaf, np.dtype(object))
+    return dtypes.lattice_result_type(*one_of_each.values())[0]
+
+
+def _on_host(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return [_on_host(item) for item in x]
+    return host_value(x) if type(x) is ConcreteArray else x
+
+
+def _stacked(x: Any, dtype: Any) -> Any:
+    items = [
+        _stacked(item, dtype) if isinstance(item, (list, tuple)) else _array(item, dtype)
+        for item in x
+    ]
+    if not items:
+        return full((0,), 0, dtype)
+    first = shape_of(items[0])
+    for item in items:
+        if shape_of(item) != first:
+            raise TypeError(
+                three_lines(
+                    f"array of items of types {', '.join(str(aval_of(i)) for i in items)} "
+                    f"at {current_source()}",
+                    "Cannot concatenate arrays with different numbers of dimensions, or shapes: "
+                    f"got {', '.join(str(shape_of(i)) for i in items)}.",
+                    "broadcast the items to one shape first",
+                )
+            )
+    return static_slicing.concatenate([expand_dims(item, (0,)) for item in items], 0)
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """Convert an array to a dtype and make it strongly typed; complex numbers lose their imaginary part."""
+    return convert_element_type(x, dtype, False)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+    """Make an array of raw bytes."""
+    return asarray(np.frombuffer(buffer, dtype, count, offset))
+
+
+def fromiter(iterable: Iterable[Any], dtype: Any, count: int = -1) -> Any:
+    """Make an array of the numbers of an iterable."""
+    return asarray(np.fromiter(iterable, dtype, count))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+    """Make an array of the numbers in a text."""
+    return asarray(np.fromstring(string, dtype, count, sep=sep))
+
+
+def fromfile(*args: Any, **kwargs: Any) -> Any:
+    """Make an array of a file's numbers, as `numpy.fromfile`."""
+    return asarray(np.fromfile(*args, **kwargs))
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+    """Make an array of another library's array, through DLPack; the data is copied."""
+    return asarray(np.from_dlpack(x))
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """Apply a function to the coordinates of all elements of an array of `shape`."""
+    return function(*indices(shape, dtype=dtype), **kwargs)
+
+
+def canonical_shape(name: str, shape: Any) -> tuple[Dim, ...]:
+    """Return a shape given as a number or as a sequence.
+
+    Raises: TypeError for sizes that are traced, negative, or no integers.
+    """
+    given = (shape,) if _is_size(shape) or not isinstance(shape, (Sequence, np.ndarray)) else shape
+    if isinstance(given, str):
+        raise _bad_shape(name, shape)
+    if hasattr(shape, "aval") and len(shape.shape) == 1 and not isinstance(shape, Tracer):
+        given = shape.tolist()
+    return tuple([_size(name, shape, dim) for dim in given])
+
+
+def _is_size(x: Any) -> bool:
+    return isinstance(x, (int, Size, np.integer))
+
+
+def _size(name: str, shape: Any, dim: Any) -> Dim:
+    if type(dim) is Size:
+        return dim
+    if isinstance(dim, Tracer) and dim.concrete() is None:
+        raise _bad_shape(name, shape)
+    try:
+        found = operator.index(dim)
+    except TypeError:
+        raise _bad_shape(name, shape) from None
+    if found < 0:
+        raise TypeError(
+            three_lines(
+                f"{name}(shape={shape!r:.60}) at {current_source()}",
+                f"{name}: shape must have every element be nonnegative, got {shape!r:.60}",
+                "use sizes that are 0 or more",
+            )
+        )
+    return found
+
+
+def _bad_shape(name: str, shape: Any) -> TypeError:
+    shown = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return TypeError(
+        three_lines(
+            f"{name}: a shape was given as {shown!r:.200} at {current_source()}",
+            "Shapes must be 1D sequences of concrete values of integer type, got "
+            f"{shown!r:.200}. Each shape is part of the program, so it cannot be a traced value.",
+            "use a Python int; mark an argument that shapes depend on as static: "
+            "jit(..., static_argnames=...)",
+        )
+    )
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """Return an array filled with a value."""
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
+    return _full(canonical_shape("full", shape), fill_value, wanted, False)
+
+
+def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
+    if dtypes.is_python_scalar(value) or isinstance(value, np.generic):
+        if dtype is None:
+            found, weak = dtypes.scalar_dtype(value)
+            value = literal(value, found, weak)
+        elif isinstance(value, (float, np.floating)) and dtypes.issubdtype(dtype, np.integer):
+            value = convert(np.asarray(value), dtype)[()]
+            value = literal(value, dtype, weak)
+        else:
+            value = literal(value, dtype, weak)
+        return broadcast_in_dim(value, shape, ())
+    value = asarray(value)
+    if dtype is not None:
+        value = convert_element_type(value, dtype, weak)
+    if value.shape == shape:
+        return value
+    if broadcast_shapes("full", value.shape, shape) != shape:
+        raise ValueError(f"full: cannot broadcast {value.shape} to {shape}")
+    return broadcast_to(value, shape)
+
+
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """Return an array of zeros."""
+    return _constant("zeros", shape, 0, dtype)
+
+
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """Return an array of ones."""
+    return _constant("ones", shape, 1, dtype)
+
+
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """Return an array of zeros: no array is ever uninitialised."""
+    return _constant("empty", shape, 0, dtype)
+
+
+def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
+    found = canonical_shape(name, shape)
+    wanted = (
+        dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
+    )
+    return _full(found, value, wanted, False)
+
+
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Any:
+    """Return an array of the shape and dtype of `a`, filled with a value."""
+    return _like("full_like", a, fill_value, dtype, shape)
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """Return zeros of the shape and dtype of `a`."""
+    return _like("zeros_like", a, 0, dtype, shape)
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """Return ones of the shape and dtype of `a`."""
+    return _like("ones_like", a, 1, dtype, shape)
+
+
+def empty_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """Return zeros of the shape and dtype of `a`."""
+    return _like("empty_like", a, 0, dtype, shape)
+
+
+def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
+    if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
+        # A description of an array, such as ShapeDtypeStruct, serves as well.
+        aval = ShapedArray(
+            tuple(a.shape), dtypes.canonicalize_dtype(a.dtype), bool(getattr(a, "weak_type", False))
+        )
+    else:
+        aval = aval_of(*operands(name, a))
+    wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
+    found = aval.shape if shape is None else canonical_shape(name, shape)
+    if dtypes.is_extended(wanted):
+        raise TypeError(
+            three_lines(
+                f"{name} of {aval} at {current_source()}",
+                "random keys have no numbers to fill an array with",
+                "make keys with kiln.random.key and kiln.random.split",
+            )
+        )
+    return _full(found, value, wanted, aval.weak_type and dtype is None)
+
+
+def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
+    """Return the coordinates of all elements of an array of shape `dimensions`."""
+    wanted = dtypes.default_int_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "indices")
+    shape = canonical_shape("indices", dimensions)
+    found = []
+    for axis, size in enumerate(shape):
+        count = iota(wanted, size)
+        view = [1] * len(shape)
+        view[axis] = size  # type: ignore[call-overload]
+        found.append(
+            reshape(count, view) if sparse else broadcast_in_dim(count, shape, (axis,))
+        )
+    if sparse:
+        return tuple(found)
+    if not found:
+        return full((0,), 0, wanted)
+    return static_slicing.concatenate([expand_dims(x, (0,)) for x in found], 0)
+
+
+def concrete_number(name: str, what: str, x: Any) -> Any:
+    """Return the value of an argument that must be known while tracing.
+
+    Raises: ConcretizationTypeError naming the function and the argument.
+    """
+    if isinstance(x, Tracer):
+        value = x.concrete()
+        if value is None:
+            refuse(
+                x,
+                name,
+                f"the size of the result of {name} depends on `{what}`, so `{what}` must be a "
+                "number: mark the argument it comes from as static: jit(..., static_argnames=...)",
+            )
+        x = value
+    return host_value(x)[()] if type(x) is ConcreteArray else x

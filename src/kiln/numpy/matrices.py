@@ -1,0 +1,316 @@
+"""Matrices by their shape: identity, triangles, diagonals, Vandermonde, indices of triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim, Size, minimum
+from kiln.numpy.creation import asarray, canonical_shape, cast, zeros
+from kiln.numpy.logic import choose_by
+from kiln.numpy.promotion import lifted, operands, shape_of
+from kiln.ops import elementwise, reduction
+from kiln.ops.elementwise import constant
+from kiln.ops.shape import (
+    broadcast_in_dim,
+    broadcasted_iota,
+    canonical_axis,
+    expand_dims,
+    iota,
+    move_axis,
+    reduce_sum,
+    reshape,
+    transpose,
+)
+from kiln.ops.static_slicing import concatenate, pad, slice_in_dim
+
+_INT = np.dtype(np.int32)
+
+
+def below(shape: tuple[Dim, ...], k: Any) -> Any:
+    """Return bools of a matrix' shape: on and below the k-th diagonal."""
+    rows, columns = (broadcasted_iota(_INT, shape, axis) for axis in (0, 1))
+    return elementwise.ge(elementwise.add(rows, k), columns)
+
+
+def on_diagonal(shape: tuple[Dim, ...], k: Any) -> Any:
+    """Return bools of a matrix' shape: on the k-th diagonal."""
+    rows, columns = (broadcasted_iota(_INT, shape, axis) for axis in (0, 1))
+    return elementwise.eq(elementwise.add(rows, k), columns)
+
+
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:  # noqa: N803
+    """Return a matrix with ones on the k-th diagonal."""
+    wanted = _float_or("eye", dtype)
+    shape = canonical_shape("eye", (N, N if M is None else M))
+    return cast(on_diagonal(shape, _offset("eye", k)), wanted)
+
+
+def identity(n: Any, dtype: Any = None) -> Any:
+    """Return the identity matrix."""
+    return eye(n, dtype=dtype)
+
+
+def _offset(name: str, k: Any) -> Any:
+    if isinstance(k, (float, complex)):
+        raise TypeError(
+            three_lines(
+                f"{name}(..., k={k!r}) at {current_source()}",
+                "k must be an integer",
+                "pass the number of the diagonal",
+            )
+        )
+    return k if isinstance(k, (int, Size)) else cast(asarray(k), _INT)
+
+
+def _float_or(name: str, dtype: Any) -> Any:
+    if dtype is None:
+        return dtypes.default_float_dtype()
+    return dtypes.check_user_dtype(dtype, name)
+
+
+def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
+    """Return a matrix with ones on and below the k-th diagonal."""
+    shape = canonical_shape("tri", (N, N if M is None else M))
+    return cast(below(shape, k), _float_or("tri", dtype))
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """Set the elements above the k-th diagonal to zero."""
+    m, inside = _triangle("tril", m, k)
+    return choose_by(inside, m, constant(0, m))
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """Set the elements below the k-th diagonal to zero."""
+    m, inside = _triangle("triu", m, k - 1)
+    return choose_by(inside, constant(0, m), m)
+
+
+def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:
+    (m,) = operands(name, m)
+    shape = shape_of(m)
+    if len(shape) < 2:
+        raise ValueError(
+            three_lines(
+                f"{name} of an array {aval_of(m)} at {current_source()}",
+                f"Argument to jax.numpy.{name} must be at least 2D",
+                "add an axis first: x[None, :]",
+            )
+        )
+    return lifted(m), below(shape[-2:], k)
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """Return the k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal."""
+    (v,) = operands("diag", v)
+    rank = len(shape_of(v))
+    if rank == 1:
+        return _with_diagonal(v, k)
+    if rank == 2:
+        return diagonal(v, k)
+    raise ValueError(
+        three_lines(
+            f"diag of an array {aval_of(v)} at {current_source()}",
+            "diag input must be 1d or 2d",
+            "use diagonal for stacks of matrices",
+        )
+    )
+
+
+def _with_diagonal(v: Any, k: int) -> Any:
+    zero = constant(0, v)
+    v = pad(v, zero, [(max(0, k), max(0, -k), 0)])
+    n = shape_of(v)[0]
+    inside = on_diagonal((n, n), k)
+    return choose_by(inside, broadcast_in_dim(v, (n, n), (1 if k >= 0 else 0,)), zero)
+
+
+def diagflat(v: Any, k: int = 0) -> Any:
+    """Return the matrix with the elements of `v`, in order, on its k-th diagonal."""
+    (v,) = operands("diagflat", v)
+    return _with_diagonal(reshape(lifted(v), (aval_of(v).size,)), k)
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Return a diagonal of the matrices that two axes span, as a new last axis."""
+    (a,) = operands("diagonal", a)
+    rank = len(shape_of(a))
+    if rank < 2:
+        raise ValueError(
+            three_lines(
+                f"diagonal of an array {aval_of(a)} at {current_source()}",
+                "diagonal requires an array of at least two dimensions.",
+                "use diag for a vector",
+            )
+        )
+    axis1, axis2 = (canonical_axis("diagonal", axis, rank) for axis in (axis1, axis2))
+    if axis1 == axis2:
+        raise ValueError(f"diagonal(axis1={axis1}, axis2={axis2})\nthe axes are equal\nname two axes")
+    others = [d for d in range(rank) if d not in (axis1, axis2)]
+    a = transpose(a, (*others, axis1, axis2))
+    rows, columns = a.shape[-2:]
+    n = minimum(rows - max(0, -offset), columns - max(0, offset))
+    if type(n) is int and n <= 0:
+        return zeros((*a.shape[:-2], 0), a.dtype)
+    last = rank - 1
+    a = slice_in_dim(a, max(0, -offset), max(0, -offset) + n, 1, last - 1)
+    a = slice_in_dim(a, max(0, offset), max(0, offset) + n, 1, last)
+    # In the flat square, the diagonal is every (n+1)-th element.
+    flat = reshape(a, (*a.shape[:-2], n * n))
+    if type(n) is int:
+        return slice_in_dim(flat, 0, n * n, n + 1, last - 1)
+    kept = choose_by(on_diagonal((n, n), 0), a, constant(0, a))
+    return reduce_sum(kept, (last,))
+
+
+def trace(
+    a: Any, offset: Any = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Any:
+    """Sum a diagonal of the matrices that two axes span."""
+    (a,) = operands("trace", a)
+    found = aval_of(a).dtype
+    if dtype is not None:
+        wanted = dtypes.check_user_dtype(dtype, "trace")
+    elif dtypes.issubdtype(found, np.integer) and dtypes.bit_width(found) < 32:
+        unsigned = dtypes.issubdtype(found, np.unsignedinteger)
+        wanted = dtypes.default_uint_dtype() if unsigned else dtypes.default_int_dtype()
+    else:
+        wanted = dtypes.default_int_dtype() if found == np.bool_ else found
+    rank = len(shape_of(a))
+    axis1, axis2 = (canonical_axis("trace", axis, rank) for axis in (axis1, axis2))
+    others = [d for d in range(rank) if d not in (axis1, axis2)]
+    a = transpose(lifted(a), (*others, axis1, axis2))
+    kept = choose_by(on_diagonal(a.shape[-2:], _offset("trace", offset)), a, constant(0, a))
+    return reduce_sum(cast(kept, wanted), (rank - 2, rank - 1))
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """Return a copy with another main diagonal; arrays are immutable, so `inplace` must be False."""
+    if inplace:
+        raise NotImplementedError(
+            three_lines(
+                f"fill_diagonal(..., inplace=True) at {current_source()}",
+                "arrays are immutable, so jax.numpy.fill_diagonal must be called with inplace=False",
+                "write x = fill_diagonal(x, val, inplace=False)",
+            )
+        )
+    a, val = (lifted(x) for x in operands("fill_diagonal", a, val))
+    rank = len(a.shape)
+    if rank < 2 or (rank > 2 and len(set(a.shape)) != 1):
+        raise ValueError(
+            three_lines(
+                f"fill_diagonal of an array {a.aval}",
+                "the array must have two axes, or several of one size",
+                "use a matrix",
+            )
+        )
+    inside = None
+    for axis in range(1, rank):
+        first, other = (broadcasted_iota(_INT, a.shape, d) for d in (0, axis))
+        if wrap and rank == 2:
+            first = elementwise.rem(first, constant(a.shape[1] + 1, first))
+        same = elementwise.eq(first, other)
+        inside = same if inside is None else elementwise.bitwise_and(inside, same)
+    val = cast(val, a.dtype)
+    if val.shape:
+        flat = reshape(val, (val.size,))
+        n = min(a.shape)
+        repeats = -(-n // flat.shape[0])
+        flat = slice_in_dim(concatenate([flat] * repeats, 0), 0, n)
+        if a.shape[0] > n:
+            flat = pad(flat, constant(0, flat), [(0, a.shape[0] - n, 0)])
+        val = broadcast_in_dim(flat, a.shape, (0,))
+    return choose_by(inside, val, a)
+
+
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:  # noqa: N803
+    """Return the matrix whose columns are powers of `x`."""
+    (x,) = operands("vander", x)
+    if len(shape_of(x)) != 1:
+        raise ValueError(f"vander of {aval_of(x)}\nx must be a one-dimensional array\nuse ravel")
+    columns = shape_of(x)[0] if N is None else N
+    if columns < 0:
+        raise ValueError(f"vander(N={N})\nN must be nonnegative\nask for 0 or more columns")
+    powers = iota(_INT, columns)
+    if not increasing:
+        powers = elementwise.sub(constant(columns - 1, powers), powers)
+    target = (*shape_of(x), columns)
+    base = broadcast_in_dim(lifted(x), target, (0,))
+    return elementwise.pow(base, cast_like_exponent(powers, base, target))
+
+
+def cast_like_exponent(powers: Any, base: Any, target: Any) -> Any:
+    """Return integer exponents spread along the last axis, fit to stand beside `base`."""
+    spread = broadcast_in_dim(powers, target, (len(target) - 1,))
+    if dtypes.issubdtype(base.dtype, np.integer):
+        return cast(spread, base.dtype)
+    return spread
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+    """Return the indices of the main diagonal of an array with `ndim` axes of size `n`."""
+    if n < 0 or ndim < 0:
+        raise ValueError(f"diag_indices({n}, {ndim})\nthe arguments must be nonnegative\nuse others")
+    return (iota(_INT, n),) * ndim
+
+
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    """Return the indices of the main diagonal of an array."""
+    (arr,) = operands("diag_indices_from", arr)
+    shape = shape_of(arr)
+    if len(shape) < 2 or len(set(shape)) != 1:
+        raise ValueError(
+            f"diag_indices_from of {aval_of(arr)}\nAll dimensions of input must be of equal length"
+            "\nuse an array with equal sizes"
+        )
+    return diag_indices(shape[0], len(shape))  # type: ignore[arg-type]
+
+
+def _fixed_indices(mask: np.ndarray) -> tuple[Any, ...]:
+    return tuple(asarray(index.astype(np.int32)) for index in np.nonzero(mask))
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """Return the indices on and below the k-th diagonal."""
+    return _fixed_indices(np.tri(n, n if m is None else m, k, bool))  # type: ignore[return-value]
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """Return the indices on and above the k-th diagonal."""
+    return _fixed_indices(~np.tri(n, n if m is None else m, k - 1, bool))  # type: ignore[return-value]
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """Return the indices on and below the k-th diagonal of a matrix."""
+    return tril_indices(arr.shape[-2], k, arr.shape[-1])
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """Return the indices on and above the k-th diagonal of a matrix."""
+    return triu_indices(arr.shape[-2], k, arr.shape[-1])
+
+
+def mask_indices(n: int, mask_func: Any, k: Any = 0, *, size: int | None = None) -> tuple[Any, ...]:
+    """Return the indices that a masking function such as triu keeps in an n x n matrix."""
+    return _fixed_indices(np.asarray(mask_func(np.ones((n, n)), k)) != 0)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """Exchange the last two axes."""
+    (x,) = operands("matrix_transpose", x)
+    rank = len(shape_of(x))
+    if rank < 2:
+        raise ValueError(
+            three_lines(
+                f"matrix_transpose of an array {aval_of(x)} at {current_source()}",
+                f"x must be at least two-dimensional for matrix_transpose; got ndim={rank}",
+                "use a matrix, or a stack of them",
+            )
+        )
+    return transpose(lifted(x), (*range(rank - 2), rank - 1, rank - 2))

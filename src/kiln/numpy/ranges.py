@@ -1,0 +1,342 @@
+"""Numbers in order: arange, linspace and its like, grids, and the index tricks `r_`, `c_`, `mgrid`.
+
+The numbers are counted by `iota` inside the program; no table of them is stored in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Size
+from kiln.numpy.arithmetic import add, floor, multiply, power, sign
+from kiln.numpy.creation import asarray, cast, concrete_number, full
+from kiln.numpy.elementary import log10, real
+from kiln.numpy.promotion import (
+    broadcast_shapes,
+    broadcast_to,
+    converted,
+    operands,
+    promote_dtypes,
+    promote_inexact,
+)
+from kiln.ops import elementwise, static_slicing
+from kiln.ops.elementwise import constant
+from kiln.ops.shape import (
+    broadcast_in_dim,
+    canonical_axis,
+    expand_dims,
+    iota,
+    move_axis,
+    reshape,
+)
+
+
+def arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
+) -> Any:
+    """Return start, start + step, ... below stop; `arange(n)` counts from 0 to n-1.
+
+    Raises: ConcretizationTypeError for a traced argument: the size depends on it.
+    """
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
+    if stop is None and step is None:
+        stop, start = start, 0
+        if type(stop) is Size:
+            return iota(wanted or dtypes.default_int_dtype(), stop)
+        operands("arange", stop)
+        given = [concrete_number("arange", "stop", stop)]
+    else:
+        stop = start if stop is None else stop
+        pairs = [("start", start), ("stop", stop), ("step", 1 if step is None else step)]
+        operands("arange", *(value for _, value in pairs))
+        given = [concrete_number("arange", name, value) for name, value in pairs]
+    if wanted is None:
+        wanted = dtypes.lattice_result_type(*given)[0]
+    if len(given) == 1:
+        given = [0, given[0], 1]
+    first, last, by = (x.item() if isinstance(x, np.generic) else x for x in given)
+    if any(isinstance(x, complex) for x in (first, last, by)):
+        raise ValueError(f"arange{(first, last, by)}\ncomplex numbers have no order\nuse real ones")
+    if by == 0:
+        raise ValueError(f"arange{(first, last, by)}\nthe step is zero\nuse another step")
+    size = max(0, math.ceil((last - first) / by))
+    return counted(first, by, size, wanted)
+
+
+def counted(first: Any, by: Any, size: int, dtype: Any) -> Any:
+    """Return `size` numbers from `first` on, `by` apart."""
+    if dtype == np.bool_ or dtypes.issubdtype(dtype, np.complexfloating):
+        return asarray(np.arange(size) * by + first, dtype)
+    count = iota(dtype, size)
+    if dtypes.issubdtype(dtype, np.integer):
+        first, by = int(first), int(by)
+    if by != 1:
+        count = multiply(converted(by, dtype, False), count)
+    if first != 0:
+        count = add(converted(first, dtype, False), count)
+    return count
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return `num` numbers from start to stop, equally far apart."""
+    num = int(concrete_number("linspace", "num", num))
+    if num < 0:
+        raise ValueError(
+            three_lines(
+                f"linspace(..., num={num}) at {current_source()}",
+                f"Number of samples, {num}, must be non-negative.",
+                "ask for 0 or more numbers",
+            )
+        )
+    start, stop = operands("linspace", start, stop)
+    computing = dtypes.to_inexact_dtype(dtypes.lattice_result_type(start, stop)[0])
+    wanted = computing if dtype is None else dtypes.check_user_dtype(dtype, "linspace")
+    computing = dtypes.to_inexact_dtype(dtypes.lattice_result_type(computing, wanted)[0])
+    start, stop = (cast(x, computing) for x in (start, stop))
+    shape = broadcast_shapes("linspace", start.shape, stop.shape)
+    start, stop = (broadcast_to(x, shape) for x in (start, stop))
+    steps = num - 1 if endpoint else num
+    distance = elementwise.sub(stop, start)
+    step = full(shape, math.nan, computing)
+    if num > 1 or (num == 1 and not endpoint):
+        step = elementwise.div(distance, constant(steps, distance))
+    if num == 0:
+        out = full((0, *shape), 0, computing)
+    elif num == 1:
+        out = expand_dims(start, (0,))
+    else:
+        out = _between(start, stop, steps, shape, computing)
+        if endpoint:
+            out = static_slicing.concatenate([out, expand_dims(stop, (0,))], 0)
+    if dtypes.issubdtype(wanted, np.integer) and not dtypes.issubdtype(computing, np.integer):
+        out = floor(out)
+    axis = canonical_axis("linspace", axis, len(shape) + 1)
+    out = cast(move_axis(out, 0, axis), wanted)
+    return (out, step) if retstep else out
+
+
+def _between(start: Any, stop: Any, steps: int, shape: Any, dtype: Any) -> Any:
+    real_dtype = dtypes.to_floating_dtype(dtype)
+    # Narrow floats do not count far: 0, 1, 2, ... are counted in 32 bits.
+    wide = real_dtype if real_dtype.itemsize >= 4 else np.dtype(np.float32)
+    part = iota(wide, steps)
+    part = cast(elementwise.div(part, constant(steps, part)), dtype)
+    rest = elementwise.sub(constant(1, part), part)
+    target = (steps, *shape)
+
+    def spread(x: Any, axes: Sequence[int]) -> Any:
+        return broadcast_in_dim(x, target, axes)
+
+    inner = range(1, len(target))
+    return elementwise.add(
+        elementwise.mul(spread(start, inner), spread(rest, (0,))),
+        elementwise.mul(spread(stop, inner), spread(part, (0,))),
+    )
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Return `num` numbers from base^start to base^stop, by equal factors."""
+    start, stop = operands("logspace", start, stop)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "logspace")
+    computing = dtypes.to_inexact_dtype(dtypes.lattice_result_type(start, stop)[0])
+    exponents = linspace(start, stop, num, endpoint, dtype=computing, axis=axis)
+    return cast(power(converted(base, computing, False), exponents), wanted or computing)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Return `num` numbers from start to stop, by equal factors."""
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "geomspace")
+    start, stop = promote_inexact("geomspace", start, stop)
+    computing = aval_of(start).dtype
+    start, stop = (cast(x, computing) for x in (start, stop))
+    shape = broadcast_shapes("geomspace", start.shape, stop.shape)
+    start, stop = (broadcast_to(x, shape) for x in (start, stop))
+    # Both ends negative: the logarithms are taken of the absolute values.
+    both = elementwise.mul(
+        elementwise.sub(constant(1, sign(real(start))), sign(real(start))),
+        elementwise.sub(constant(1, sign(real(stop))), sign(real(stop))),
+    )
+    flip = floor(elementwise.div(both, constant(2, both)))
+    flip = cast(elementwise.sub(constant(1, flip), flip), computing)
+    out = logspace(
+        log10(multiply(flip, start)), log10(multiply(flip, stop)), num, endpoint, 10.0, computing
+    )
+    out = multiply(out, flip)
+    if num > 0:
+        parts = [expand_dims(start, (0,))]
+        if num > 1:
+            inner = static_slicing.slice_in_dim(out, 1, num - 1 if endpoint else num, 1, 0)
+            parts.append(inner)
+            if endpoint:
+                parts.append(expand_dims(stop, (0,)))
+        out = static_slicing.concatenate(parts, 0)
+    out = move_axis(out, 0, canonical_axis("geomspace", axis, len(shape) + 1))
+    return cast(out, wanted or computing)
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+    """Return the coordinates of a grid whose axes have the given coordinates."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(
+            three_lines(
+                f"meshgrid(..., indexing={indexing!r}) at {current_source()}",
+                "Valid values for indexing are 'xy' and 'ij'",
+                "use one of them",
+            )
+        )
+    if not copy:
+        raise ValueError("meshgrid(..., copy=False)\ngrids are always new arrays\nleave copy out")
+    given = [asarray(x) for x in operands("meshgrid", *xi)]
+    for x in given:
+        if len(x.shape) > 1:
+            raise ValueError(
+                three_lines(
+                    f"meshgrid of an array {x.aval} at {current_source()}",
+                    f"Arguments to jax.numpy.meshgrid must be 1D, got shape {x.shape}",
+                    "pass the coordinates of one axis each",
+                )
+            )
+    given = [reshape(x, (1,)) if not x.shape else x for x in given]
+    rank = len(given)
+    places = list(range(rank))
+    if indexing == "xy" and rank >= 2:
+        places[:2] = [1, 0]
+    shape = [1] * rank
+    for x, place in zip(given, places, strict=True):
+        shape[place] = x.shape[0]
+    out = []
+    for x, place in zip(given, places, strict=True):
+        if sparse:
+            others = [d for d in range(rank) if d != place]
+            out.append(expand_dims(x, others))
+        else:
+            out.append(broadcast_in_dim(x, shape, (place,)))
+    return out
+
+
+class _Grid:
+    """`grid[a:b:c, ...]`: the coordinates of a grid given by slices."""
+
+    def __init__(self, name: str, sparse: bool) -> None:
+        self._name = name
+        self._sparse = sparse
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return _of_slice(self._name, key)
+        axes = promote_dtypes(*[_of_slice(self._name, item) for item in key])
+        grids = meshgrid(*axes, sparse=self._sparse, indexing="ij")
+        if self._sparse:
+            return grids
+        if not grids:
+            return full((0,), 0)
+        return static_slicing.concatenate([expand_dims(x, (0,)) for x in grids], 0)
+
+
+def _of_slice(name: str, key: slice) -> Any:
+    start = 0 if key.start is None else concrete_number(name, "start", key.start)
+    stop = concrete_number(name, "stop", key.stop)
+    step = 1 if key.step is None else key.step
+    if isinstance(step, complex):
+        # A step of nj asks for n numbers, the last one included.
+        return linspace(start, stop, int(abs(step)))
+    return arange(start, stop, step)
+
+
+class _Joiner:
+    """`r_[...]`, `c_[...]`: arrays made of slices, scalars and arrays, joined along an axis."""
+
+    def __init__(self, name: str, axis: int, ndmin: int, place: int) -> None:
+        self._name = name
+        self._axis = axis
+        self._ndmin = ndmin
+        self._place = place
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        axis, ndmin, place, as_matrix = self._axis, self._ndmin, self._place, ""
+        if items and isinstance(items[0], str):
+            directive, items = items[0], items[1:]
+            if directive in ("r", "c"):
+                as_matrix = directive
+            else:
+                numbers = [int(n) for n in directive.split(",")]
+                axis, ndmin, place = (*numbers, *(ndmin, place)[len(numbers) - 1 :])
+        parts = []
+        for item in items:
+            if isinstance(item, slice):
+                part = _of_slice(self._name, item)
+                new = True
+            else:
+                part = asarray(item)
+                new = part.ndim < max(1, ndmin)
+            if part.ndim == 0:
+                part = reshape(part, (1,))
+            if new and ndmin > part.ndim:
+                part = self._placed(part, ndmin, place)
+            parts.append(part)
+        parts = list(promote_dtypes(*parts))
+        axis = canonical_axis(self._name, axis, parts[0].ndim)
+        out = static_slicing.concatenate(parts, axis)
+        if as_matrix and out.ndim == 1:
+            out = expand_dims(out, (0 if as_matrix == "r" else 1,))
+        return out
+
+    @staticmethod
+    def _placed(part: Any, ndmin: int, place: int) -> Any:
+        own = part.ndim
+        if place < 0:
+            place += ndmin - own + 1
+        new = [d for d in range(ndmin) if not place <= d < place + own]
+        return expand_dims(part, new)
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _IndexExpression:
+    """`s_[...]`: the index itself."""
+
+    def __init__(self, always_tuple: bool) -> None:
+        self._always_tuple = always_tuple
+
+    def __getitem__(self, key: Any) -> Any:
+        return (key,) if self._always_tuple and not isinstance(key, tuple) else key
+
+
+mgrid, ogrid = _Grid("mgrid", False), _Grid("ogrid", True)
+r_, c_ = _Joiner("r_", 0, 1, -1), _Joiner("c_", -1, 2, 0)
+index_exp, s_ = _IndexExpression(True), _IndexExpression(False)

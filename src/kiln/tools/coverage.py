@@ -1,0 +1,60 @@
+"""Which primitive has which rule, and which engine runs it: the overview that the classes give."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import kiln.control
+import kiln.ops
+from kiln.core.primitive import Primitive
+from kiln.engines.xla.lowerings import LOWERINGS
+from kiln.ops.families import Elementwise
+
+RULES = ("infer", "numpy", "jvp", "transpose", "batch", "expand")
+
+
+def primitives() -> dict[str, list[Primitive]]:
+    """Return the primitives of each family, by the name of its file."""
+    families: dict[str, list[Primitive]] = {}
+    seen: set[int] = set()
+    for package in (kiln.ops, kiln.control):
+        for found in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{found.name}")
+            for name, value in vars(module).items():
+                if isinstance(value, Primitive) and name.endswith("_p") and id(value) not in seen:
+                    seen.add(id(value))
+                    families.setdefault(f"{package.__name__.split('.')[1]}/{found.name}", []).append(
+                        value
+                    )
+    return families
+
+
+def rules_of(primitive: Primitive) -> dict[str, bool]:
+    """Return which rules a primitive has, and whether XLA runs it."""
+    found = {rule: _has(primitive, rule) for rule in RULES}
+    found["xla"] = primitive in LOWERINGS or found["expand"]
+    return found
+
+
+def _has(primitive: Primitive, rule: str) -> bool:
+    if rule == "jvp" and hasattr(primitive, "partials"):
+        return bool(primitive.partials) or type(primitive).jvp is not Elementwise.jvp
+    if rule == "transpose" and hasattr(primitive, "linear"):
+        return primitive.linear is not None
+    if rule == "batch" and primitive.has("batch_over"):
+        return True
+    return primitive.has(rule)
+
+
+def table() -> Iterator[str]:
+    """Yield the lines of a markdown table of all primitives."""
+    columns = [*RULES, "xla"]
+    yield "| family | primitive | " + " | ".join(columns) + " |"
+    yield "|---|---|" + "---|" * len(columns)
+    for family, members in sorted(primitives().items()):
+        for primitive in members:
+            rules = rules_of(primitive)
+            cells = " | ".join("x" if rules[c] else "" for c in columns)
+            yield f"| {family} | `{primitive.name}` | {cells} |"
