@@ -9,7 +9,7 @@ all branches. `cond` and `switch` are the functions users call.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import eq, select, select_n, stop_gradient
-from kiln.ops.shape import broadcast_in_dim, mapped_at, to_front, zeros_of
+from kiln.ops.shape import broadcast_in_dim, mapped_at, zeros_of
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr
 
@@ -143,7 +143,7 @@ class Cond(Region):
         )
 
 
-def _joined(masks: Any) -> list[bool]:
+def _joined(masks: Iterable[Sequence[bool]]) -> list[bool]:
     return [any(flags) for flags in zip(*masks, strict=True)]
 
 

@@ -183,7 +183,7 @@ class MappedRule:
 
 
 class CustomJVPCall(Region):
-    """Run `call_jaxpr`; differentiate by the rule. The first `num_consts` operands are constants."""
+    """Run `call_jaxpr`; differentiate by the rule. `num_consts` operands are closed over."""
 
     name = "custom_jvp_call"
 

@@ -122,7 +122,7 @@ class Body:
 
 
 class CustomVJPCall(Region):
-    """Run `call_jaxpr`; differentiate by the rules. The first `num_consts` operands are constants."""
+    """Run `call_jaxpr`; differentiate by the rules. `num_consts` operands are closed over."""
 
     name = "custom_vjp_call"
 

@@ -7,6 +7,7 @@ reads the user's options.
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -221,7 +222,7 @@ class JitFunction:
         return Traced(self.entry_for(args, kwargs), self._keep_unused).out_info
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"<jitted function {definition_of(self._fun)}>"

@@ -22,7 +22,8 @@ from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operands, shape_of
 from kiln.ops import static_slicing
-from kiln.ops.conversion import convert, convert_element_type
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.edge_semantics import convert
 from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
 
 

@@ -21,7 +21,8 @@ from kiln.core.array import from_host
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
-from kiln.ops.conversion import convert, convert_element_type
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.edge_semantics import convert
 from kiln.ops.shape import broadcast_in_dim
 
 SCALARS: frozenset[type] = frozenset([bool, int, float, complex])

@@ -178,7 +178,7 @@ class Writer:
         outs = out if isinstance(out, (list, tuple)) else (out,)
         types = [type_of(v.aval) for v in operands]
         results = [type_of(aval) for aval in outs]
-        if attrs or regions or not name.startswith("stablehlo."):
+        if attrs or regions or len(outs) != 1 or not name.startswith("stablehlo."):
             inner = f" ({', '.join(regions)})" if regions else ""
             dictionary = f" {{{attrs}}}" if attrs else ""
             written = (

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from kiln.base import dtypes
-from kiln.core.engine import engine
-from kiln.ops import conversion, elementwise
+from kiln.core.engine import Program, engine
+from kiln.ir.jaxpr import Eqn, Jaxpr, Var
+from kiln.ops import conversion, elementwise, identity
 from kiln.ops.families import Elementwise
-from tests.unit.engines.xla.programs import apply, aval, one_equation
+from tests.unit.engines.xla.programs import XLA, apply, aval, one_equation, run
 
 SIGNED = [np.int8, np.int16, np.int32, np.int64]
 UNSIGNED = [np.uint8, np.uint16, np.uint32, np.uint64]
@@ -104,7 +105,11 @@ def test_what_crashes_xla_is_refused_first():
     with pytest.raises(TypeError, match="remainder"):
         apply(elementwise.rem_p, z, z)
     with pytest.raises(TypeError, match="reinterpreted"):
-        apply(conversion.bitcast_convert_type_p, z, new_dtype=np.dtype(np.complex128))
+        apply(
+            conversion.bitcast_convert_type_p,
+            of(np.complex64, 1, 2),
+            new_dtype=np.dtype(np.complex128),
+        )
 
 
 def test_selection():
@@ -125,7 +130,14 @@ SAMPLES = {
     "c": [0.5 + 1j, 1.5 - 2j, -1 + 0.5j, 2 + 2j],
 }
 # Their parameters are tested above.
-OTHERS = {"select_n", "clamp", "integer_pow", "convert_element_type", "bitcast_convert_type"}
+OTHERS = {
+    "select_n",
+    "clamp",
+    "integer_pow",
+    "round",
+    "convert_element_type",
+    "bitcast_convert_type",
+}
 PRIMITIVES = {
     p.name: p
     for p in [*vars(elementwise).values(), *vars(conversion).values()]
@@ -150,29 +162,45 @@ def operands(primitive, dtype):
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))
 def test_compiled_code_agrees_with_the_meaning(name):
     primitive = PRIMITIVES[name]
-    tried = 0
+    eqns, invars, values = [], [], []
     for dtype in (np.bool_, np.int8, np.int32, np.uint8, np.uint32, *FLOATS, np.complex64):
-        if not any(dtypes.issubdtype(dtype, kind) for kind in primitive.accepts):
+        accepted = any(dtypes.issubdtype(dtype, kind) for kind in primitive.accepts)
+        arrays = operands(primitive, dtype) if accepted else None
+        if arrays is None or (name == "rem" and dtype is np.complex64):
             continue
-        if name == "rem" and dtype is np.complex64:
-            continue
-        values = operands(primitive, dtype)
-        assert values is not None, (name, dtype)
-        got = apply(primitive, *values)
-        avals = [aval(*v.shape, dtype=v.dtype) for v in values]
-        program = one_equation(primitive, avals, [primitive.infer(*avals)])
-        (meant,) = engine("reference").compile(program)(values)
+        mine = [Var(aval(*v.shape, dtype=v.dtype)) for v in arrays]
+        result = primitive.infer(*[v.aval for v in mine])
+        eqns.append(Eqn(primitive, mine, [Var(result)], {}))
+        invars += mine
+        values += arrays
+    assert eqns
+    program = Program(Jaxpr([], invars, eqns, [eqn.outvars[0] for eqn in eqns]), name)
+    compiled = run(XLA.compile(program), *values)
+    for got, meant in zip(compiled, engine("reference").compile(program)(values), strict=True):
         assert got.dtype == meant.dtype
-        wide = np.complex128 if got.dtype.kind == "c" else np.float64
-        tolerance = {2: 2e-2, 4: 3e-6}.get(
-            got.dtype.itemsize, 1e-5 if got.dtype.kind == "c" else 1e-12
-        )
+        is_complex = got.dtype.kind == "c"
+        tolerance = 1e-5 if is_complex else {2: 2e-2, 4: 3e-6}.get(got.dtype.itemsize, 1e-12)
+        wide = np.complex128 if is_complex else np.float64
         np.testing.assert_allclose(
             got.astype(wide),
             meant.astype(wide),
             rtol=tolerance,
             atol=tolerance / 10,
-            err_msg=str(dtype),
+            err_msg=str(got.dtype),
         )
-        tried += 1
-    assert tried
+
+
+def test_rounding():
+    x = of(np.float32, 0.5, 1.5, 2.5, -0.5, 0.49999997)
+    away, even = elementwise.RoundingMethod
+    assert apply(elementwise.round_p, x, rounding_method=away).tolist() == [1, 2, 3, -1, 0]
+    assert apply(elementwise.round_p, x, rounding_method=even).tolist() == [0, 2, 2, 0, 0]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_operands_pass_a_barrier(count):
+    barrier = identity.optimization_barrier_p
+    avals = [aval(k + 1, dtype=np.int32) for k in range(count)]
+    values = [np.full(k + 1, k, np.int32) for k in range(count)]
+    got = run(XLA.compile(one_equation(barrier, avals, avals)), *values)
+    assert [g.tolist() for g in got] == [v.tolist() for v in values]

@@ -73,8 +73,8 @@ def read_back(value: np.ndarray) -> np.ndarray:
 def test_floats_read_back_bit_for_bit(dtype):
     with np.errstate(over="ignore", invalid="ignore"):
         value = np.array(NUMBERS, np.float64).astype(dtype)
-    if value.dtype.kind == "c":
-        value = value + value.dtype.type(1j) * value[::-1]
+        if value.dtype.kind == "c":
+            value = value + value.dtype.type(1j) * value[::-1]
     for part in (value, value[:1], value[-1].reshape(()), np.tile(value, 10).reshape(10, -1)):
         got = read_back(np.ascontiguousarray(part))
         assert got.dtype == part.dtype

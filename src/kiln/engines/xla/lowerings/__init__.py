@@ -12,15 +12,21 @@ from kiln.engines.xla.lowerings import (
     contraction,
     conversion,
     elementwise,
+    identity,
     reduction,
     shape,
+    sorting,
+    special,
 )
 
 LOWERINGS: dict[Primitive, Lowering] = {
     **shape.LOWERINGS,
     **conversion.LOWERINGS,
     **elementwise.LOWERINGS,
+    **special.LOWERINGS,
+    **identity.LOWERINGS,
     **call.LOWERINGS,
     **contraction.LOWERINGS,
     **reduction.LOWERINGS,
+    **sorting.LOWERINGS,
 }

@@ -209,6 +209,11 @@ def _select_n(b: Builder, out: Out, which: Value, *cases: Value) -> Value:
     return result
 
 
+def _round(b: Builder, out: Out, x: Value, *, rounding_method: ops.RoundingMethod) -> Value:
+    even = rounding_method == ops.RoundingMethod.TO_NEAREST_EVEN
+    return b.apply("round_nearest_even" if even else "round_nearest_afz", x)
+
+
 def identity(b: Builder, out: Out, x: Value) -> Value:
     """Return the operand."""
     return x
@@ -271,5 +276,7 @@ LOWERINGS: dict[Primitive, Lowering] = {
     ops.clz_p: nary("stablehlo.count_leading_zeros"),
     ops.select_n_p: _select_n,
     ops.clamp_p: _clamp,
+    ops.round_p: _round,
+    ops.copy_p: identity,
     ops.stop_gradient_p: identity,
 }

@@ -1,0 +1,258 @@
+"""Trade time for memory: compute again in the backward pass what the forward pass did not keep.
+
+Differentiated, the program is cut as usual into what is known and what is linear. Then the
+computation of each residual, back to operands and to what the policy lets be kept, is copied from
+the known part into the linear part, which thus carries its own forward pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, definition_of, name_of
+from kiln.base.tree import tree_unflatten
+from kiln.control.arguments import argnums_of, flatten_arrays, merge_static, split_static
+from kiln.control.call import jit_p
+from kiln.control.region import (
+    Region,
+    avals_of,
+    fill_zeros,
+    live_region,
+    memoized,
+    merge,
+    pull_back,
+    select_by,
+    split,
+)
+from kiln.core.absent import is_linear, is_zero
+from kiln.core.meaning import meaning
+from kiln.core.staging import eval_jaxpr, stage_pure, stage_region
+from kiln.core.trace import aval_of, state
+from kiln.ir.effects import must_keep
+from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from kiln.ir.rewrite import eliminate_dead_code
+from kiln.ir.types import ShapedArray
+from kiln.transforms.batching import MappedAxis, batch_jaxpr
+from kiln.transforms.jvp import jvp_jaxpr
+
+Policy = Callable[..., bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recomputation:
+    """A jaxpr cut in two, the second part with a forward pass of its own.
+
+    `known`: known inputs -> known outputs, then kept values. `staged`: the known inputs numbered by
+    `inputs`, kept values, unknown inputs -> unknown outputs.
+    """
+
+    known: Jaxpr
+    staged: Jaxpr
+    unknown_out: tuple[bool, ...]
+    inputs: tuple[int, ...]
+    kept: int
+
+
+def recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Recomputation:
+    """Cut a jaxpr by which inputs are unknown, keeping only what the policy allows."""
+    key = ("recomputation", tuple(unknown), policy)
+    return memoized(jaxpr, key, lambda: _recomputation(jaxpr, unknown, policy))  # type: ignore[no-any-return]
+
+
+def _recomputation(
+    jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None
+) -> Recomputation:
+    # A policy speaks of operations, so it must see into jitted functions.
+    parts = split(jaxpr if policy is None else _inlined(jaxpr), unknown)
+    known, count = parts.known, len(parts.known.outvars) - parts.residuals
+    residuals = known.outvars[count:]
+    needed = {v for v in residuals if isinstance(v, Var)}
+    kept: list[Var] = []
+    again: list[Eqn] = []
+    for eqn in reversed(known.eqns):
+        wanted = [v for v in eqn.outvars if v in needed]
+        if not wanted:
+            continue
+        if _saveable(eqn, policy):
+            kept.extend(wanted)
+        else:
+            again.append(eqn)
+            needed.update(v for v in eqn.invars if isinstance(v, Var))
+    inputs = [i for i, v in enumerate(known.invars) if v in needed]
+    values = dict(zip(parts.staged.invars, residuals, strict=False))
+    eqns = [*reversed(again), *(_substituted(eqn, values) for eqn in parts.staged.eqns)]
+    staged = Jaxpr(
+        [],
+        [
+            *[known.invars[i] for i in inputs],
+            *kept,
+            *parts.staged.invars[parts.residuals :],
+        ],
+        eqns,
+        [values.get(v, v) for v in parts.staged.outvars],  # type: ignore[arg-type, call-overload]
+        name=jaxpr.name,
+    )
+    forward, _ = eliminate_dead_code(known.with_(outvars=[*known.outvars[:count], *kept]))
+    return Recomputation(forward, staged, parts.unknown_out, tuple(inputs), len(kept))
+
+
+def _saveable(eqn: Eqn, policy: Policy | None) -> bool:
+    if must_keep(eqn.effects):
+        return True
+    if policy is None:
+        return False
+    return bool(policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params))
+
+
+def _substituted(eqn: Eqn, values: dict[Var, Atom]) -> Eqn:
+    return eqn.with_(invars=[values.get(v, v) for v in eqn.invars])  # type: ignore[arg-type, call-overload]
+
+
+def _inlined(jaxpr: Jaxpr) -> Jaxpr:
+    if not any(eqn.primitive is jit_p for eqn in jaxpr.eqns):
+        return jaxpr
+
+    def run(inner: Jaxpr, args: Sequence[Any]) -> list[Any]:
+        env: dict[Any, Any] = dict(zip(inner.invars, args, strict=True))
+
+        def read(v: Atom) -> Any:
+            return v.val if v.is_literal else env[v]  # type: ignore[union-attr]
+
+        for eqn in inner.eqns:
+            state.source = eqn.source
+            operands = [read(v) for v in eqn.invars]
+            if eqn.primitive is jit_p:
+                outs = run(eqn.params["jaxpr"], operands)
+            else:
+                result = eqn.primitive.bind(*operands, **eqn.params)
+                outs = result if eqn.primitive.multiple else [result]
+            env.update(zip(eqn.outvars, outs, strict=True))
+        return [read(v) for v in inner.outvars]
+
+    return stage_pure(
+        lambda *xs: run(jaxpr, xs), jaxpr.in_avals, name=jaxpr.name, purpose="checkpoint"
+    )
+
+
+class Checkpoint(Region):
+    """Run `jaxpr`; with `differentiated`, it is a part that computes residuals again."""
+
+    name = "checkpoint"
+
+    def infer(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
+        return jaxpr.out_avals
+
+    def numpy(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> Any:
+        return meaning(jaxpr, xs)
+
+    def evaluate(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> Any:
+        return eval_jaxpr(jaxpr, (), *xs)
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
+    ) -> Any:
+        moving = [not is_zero(t) for t in tangents]
+        both, out_moving = jvp_jaxpr(jaxpr, moving)
+        outs = self.bind(*primals, *select_by(moving, tangents), jaxpr=both, **params)
+        count = len(jaxpr.outvars)
+        zeros = [a.tangent() for a in jaxpr.out_avals]
+        return outs[:count], fill_zeros(out_moving, outs[count:], zeros)
+
+    def batch_over(
+        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
+    ) -> Any:
+        stacked, at = batch_jaxpr(jaxpr, axis, axes)
+        return self.bind(*xs, jaxpr=stacked, **params), [0 if s else None for s in at]
+
+    def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
+        unknown = [trace.unknown(x) for x in xs]
+        parts = recomputation(params["jaxpr"], unknown, params["policy"])
+        known_xs = select_by(unknown, xs, False)
+        outs = trace.known_bind(self, known_xs, {**params, "jaxpr": parts.known})
+        known, kept = outs[: len(outs) - parts.kept], outs[len(outs) - parts.kept :]
+        operands = [*[known_xs[i] for i in parts.inputs], *kept, *select_by(unknown, xs)]
+        staged = trace.record(
+            self,
+            [trace.atom(x) for x in operands],
+            parts.staged.out_avals,
+            {**params, "jaxpr": parts.staged, "differentiated": True},
+        )
+        return merge(parts.unknown_out, staged, known)
+
+    def transpose(self, cts: Sequence[Any], *xs: Any, jaxpr: Jaxpr, **params: Any) -> Any:
+        linear = [is_linear(x) for x in xs]
+        moving = [not is_zero(ct) for ct in cts]
+        back, there = pull_back(jaxpr, linear, moving)
+        outs = self.bind(
+            *select_by(linear, xs, False), *select_by(moving, cts), jaxpr=back, **params
+        )
+        pulled = fill_zeros(there, outs, avals_of(select_by(linear, xs)))
+        return merge(linear, pulled, [None] * linear.count(False))
+
+    live = staticmethod(live_region)
+
+
+checkpoint_p = Checkpoint()
+
+
+def checkpoint(
+    fun: Callable[..., Any],
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: Any = (),
+) -> Callable[..., Any]:
+    """Return the function, differentiated with recomputation instead of stored intermediates.
+
+    `policy` (see `checkpoint_policies`) says what may be stored all the same. `prevent_cse` keeps
+    the compiler from merging the second computation with the first; loops do not need it.
+    """
+    if not callable(fun):
+        raise TypeError(
+            three_lines(
+                "checkpoint of a function",
+                f"Expected a callable value, got {fun!r}",
+                "give options by keyword: functools.partial(checkpoint, policy=...)",
+            )
+        )
+    argnums = argnums_of("static_argnums", static_argnums)
+
+    @functools.wraps(fun)
+    @api_boundary
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        static, dynamic = split_static(fun, args, argnums, "static_argnums")
+        leaves, in_tree = flatten_arrays("arguments", fun, (tuple(dynamic), kwargs))
+        box: list[Any] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            given, named = tree_unflatten(in_tree, xs)
+            result = fun(*merge_static(static, given), **named)
+            outs, out_tree = flatten_arrays("result", fun, result)
+            box[:] = [out_tree]
+            return outs
+
+        jaxpr, consts = stage_region(
+            flat,
+            [aval_of(x) for x in leaves],
+            name=name_of(fun),
+            definition=definition_of(fun),
+            purpose="checkpoint",
+        )
+        outs = checkpoint_p.bind(
+            *consts,
+            *leaves,
+            jaxpr=jaxpr,
+            policy=policy,
+            prevent_cse=prevent_cse,
+            differentiated=False,
+        )
+        return tree_unflatten(box[0], outs)
+
+    return checkpointed
+
+
+remat = checkpoint

@@ -1,0 +1,213 @@
+"""Special functions: error, gamma, zeta and Bessel functions; a member is one line.
+
+The meanings are scipy's, computed in 64 bits and rounded. Those that need a loop of unknown length
+(incomplete gamma and beta functions) are in `control/special_loops.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import MissingRule, three_lines
+from kiln.base.lazy import scipy_special
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.elementwise import (
+    abs,
+    div,
+    eq,
+    exp,
+    full_like,
+    lt,
+    mul,
+    rsqrt,
+    select,
+    sign,
+    sub,
+)
+from kiln.ops.families import FLOAT, Binary, Elementwise, Unary, add, binary, constant, neg, unary
+
+Meaning = Callable[..., Any]
+
+
+def widely(fun: Meaning) -> Meaning:
+    """Return the meaning that computes `fun` in 64 bits and rounds to the operands' dtype."""
+
+    def meaning(*xs: np.ndarray) -> Any:
+        return np.asarray(fun(*[x.astype(np.float64) for x in xs])).astype(xs[0].dtype)
+
+    return meaning
+
+
+def scipys(name: str) -> Meaning:
+    """Return scipy's function `name`, which is loaded when it is first called."""
+
+    def meaning(*xs: np.ndarray) -> Any:
+        return getattr(scipy_special, name)(*xs)
+
+    return meaning
+
+
+def widened(x: Any) -> Any:
+    """Return a 16-bit float in 32 bits, others as they are."""
+    dtype = aval_of(x).dtype
+    return x if dtypes.bit_width(dtype) >= 32 else convert_element_type(x, np.dtype(np.float32))
+
+
+def no_derivative(name: str, operand: str) -> Callable[..., Any]:
+    """Return the partial of an operand by which nothing is known to be differentiable."""
+
+    def partial(*args: Any) -> Any:
+        raise MissingRule(
+            three_lines(
+                f"derivative of {name} by {operand} at {current_source()}",
+                f"the gradient of {name} with respect to {operand} is not supported",
+                f"apply lax.stop_gradient to {operand}",
+            )
+        )
+
+    return partial
+
+
+def _digamma(x: Any) -> Any:
+    return np.where(x == 0, np.nan, scipy_special.psi(x))
+
+
+def _lgamma(x: Any) -> Any:
+    return np.where(np.isinf(x), np.inf, scipy_special.gammaln(x))
+
+
+def _polygamma(m: Any, x: Any) -> Any:
+    parity = np.where(m % 2 == 0, -1.0, 1.0)
+    high = parity * scipy_special.gamma(m + 1) * scipy_special.zeta(m + 1, x)
+    # The Hurwitz zeta function is nan left of 0, where the derivatives of digamma are not.
+    whole = (m >= 0) & (m == np.floor(m))
+    return np.where(m == 0, _digamma(x), np.where(whole, high, np.nan))
+
+
+_two_by_root_pi = 2.0 / math.sqrt(math.pi)
+
+
+def _gauss(t: Any, x: Any, factor: float) -> Any:
+    return mul(t, mul(constant(factor, x), exp(neg(mul(x, x)))))
+
+
+class ScaledBessel(Elementwise):
+    """A modified Bessel function of the first kind, times exp(-|x|)."""
+
+    def __init__(self, name: str, odd: bool, fun: Meaning, partial: Callable[..., Any]) -> None:
+        super().__init__(name, widely(fun), FLOAT, partial)
+        self.odd = odd
+        self.fun = fun
+
+    def expand(self, x: Any) -> Any:
+        wide = widened(x)
+        size = abs(wide)
+        precision = float(dtypes.finfo(aval_of(wide).dtype).eps)
+        near, far = self.series(precision)
+        one, eight = constant(1.0, wide), constant(8.0, wide)
+        below = lt(size, eight)
+        inner = select(below, size, full_like(wide, 8.0))
+        outer = select(below, full_like(wide, 8.0), size)
+        small = _clenshaw(near, sub(mul(inner, constant(0.25, wide)), one))
+        large = mul(_clenshaw(far, sub(div(constant(16.0, wide), outer), one)), rsqrt(outer))
+        if self.odd:
+            small, large = mul(small, wide), mul(large, sign(wide))
+        return convert_element_type(select(below, small, large), aval_of(x).dtype)
+
+    @functools.cache  # noqa: B019 - two primitives, two precisions
+    def series(self, precision: float) -> tuple[list[float], list[float]]:
+        """Return Chebyshev coefficients: of the function up to 8; of it times sqrt(x) beyond."""
+
+        def near(t: np.ndarray) -> Any:
+            x = 4.0 * (t + 1.0)
+            return self.fun(x) / x if self.odd else self.fun(x)
+
+        def far(t: np.ndarray) -> Any:
+            x = 16.0 / (t + 1.0)
+            return self.fun(x) * np.sqrt(x)
+
+        return _coefficients(near, precision), _coefficients(far, precision)
+
+
+def _coefficients(fun: Callable[[np.ndarray], Any], precision: float) -> list[float]:
+    found = np.polynomial.chebyshev.chebinterpolate(fun, 32)
+    needed = np.flatnonzero(np.abs(found) > 0.1 * precision * np.abs(found).max())
+    return [float(c) for c in found[: needed[-1] + 1]]
+
+
+def _clenshaw(coefficients: Sequence[float], t: Any) -> Any:
+    twice = add(t, t)
+    last, before = full_like(t, 0), full_like(t, 0)
+    for c in reversed(coefficients[1:]):
+        last, before = add(sub(mul(twice, last), before), constant(c, t)), last
+    return add(sub(mul(t, last), before), constant(coefficients[0], t))
+
+
+def _bessel_i1e_partial(t: Any, out: Any, x: Any) -> Any:
+    zero = eq(x, constant(0, x))
+    safe = select(zero, full_like(x, 1), x)
+    slope = sub(bessel_i0e(x), mul(out, add(sign(x), div(constant(1, x), safe))))
+    return mul(t, select(zero, full_like(x, 0.5), slope))
+
+
+erf_p = Elementwise(
+    "erf",
+    widely(scipys("erf")),
+    FLOAT,
+    lambda t, o, x: _gauss(t, x, _two_by_root_pi),
+)
+erfc_p = Elementwise(
+    "erfc",
+    widely(scipys("erfc")),
+    FLOAT,
+    lambda t, o, x: _gauss(t, x, -_two_by_root_pi),
+)
+erf_inv_p = Elementwise(
+    "erf_inv",
+    widely(lambda x: np.copysign(scipy_special.erfinv(x), x)),
+    FLOAT,
+    lambda t, o, x: mul(t, mul(constant(1.0 / _two_by_root_pi, x), exp(mul(o, o)))),
+)
+lgamma_p = Elementwise("lgamma", widely(_lgamma), FLOAT, lambda t, o, x: mul(t, digamma(x)))
+digamma_p = Elementwise(
+    "digamma", widely(_digamma), FLOAT, lambda t, o, x: mul(t, polygamma(constant(1, x), x))
+)
+polygamma_p = Elementwise(
+    "polygamma",
+    widely(_polygamma),
+    FLOAT,
+    no_derivative("polygamma", "m"),
+    lambda t, o, m, x: mul(t, polygamma(add(m, constant(1, m)), x)),
+)
+zeta_p = Elementwise(
+    "zeta",
+    widely(scipys("zeta")),
+    FLOAT,
+    no_derivative("zeta", "x"),
+    lambda t, o, x, q: mul(t, neg(mul(x, zeta(add(x, constant(1, x)), q)))),
+)
+bessel_i0e_p = ScaledBessel(
+    "bessel_i0e",
+    False,
+    scipys("i0e"),
+    lambda t, o, x: mul(t, sub(bessel_i1e(x), mul(sign(x), o))),
+)
+bessel_i1e_p = ScaledBessel("bessel_i1e", True, scipys("i1e"), _bessel_i1e_partial)
+
+erf: Unary = unary(erf_p)
+erfc: Unary = unary(erfc_p)
+erf_inv: Unary = unary(erf_inv_p)
+lgamma: Unary = unary(lgamma_p)
+digamma: Unary = unary(digamma_p)
+polygamma: Binary = binary(polygamma_p)
+zeta: Binary = binary(zeta_p)
+bessel_i0e: Unary = unary(bessel_i0e_p)
+bessel_i1e: Unary = unary(bessel_i1e_p)
