@@ -348,7 +348,11 @@ def _unpickle(value: np.ndarray, aval: ShapedArray) -> ConcreteArray:
 
 
 def _printable(x: ConcreteArray) -> np.ndarray:
-    return host_value(x)
+    value = host_value(x)
+    if dtypes.is_extended(x.aval.dtype):
+        # A key shows its two words, the low half of the element first.
+        return np.stack([value.astype(np.uint32), (value >> 32).astype(np.uint32)], axis=-1)
+    return value
 
 
 def _representation(x: ConcreteArray) -> str:

@@ -79,6 +79,10 @@ class Engine(Protocol):
 
     def delete(self, buffer: Buffer) -> None: ...
 
+    def barrier(self) -> None:
+        """Wait until every program with effects has ended; raise what went wrong in one."""
+        ...
+
     def lower(self, program: Program) -> str:
         """Return the program in the engine's input language."""
         ...
@@ -114,3 +118,9 @@ def engine(name: str) -> Engine:
         if name not in _loaded:
             _loaded[name] = make()
         return _loaded[name]
+
+
+def barrier() -> None:
+    """Wait until every program with effects has ended, on all engines in use."""
+    for found in list(_loaded.values()):
+        found.barrier()

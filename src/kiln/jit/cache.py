@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Hashable
 from typing import Any
 
-from kiln.base.tree import treedef_is_leaf
 from kiln.core.compilation import Compiled
 from kiln.core.compilation import clear as clear_executables
 from kiln.core.eager import clear as clear_eager
@@ -32,7 +31,7 @@ class Entry:
         self.consts = consts
         self.in_tree = in_tree
         self.out_tree = out_tree
-        self.out_is_leaf = treedef_is_leaf(out_tree)
+        self.out_is_leaf = out_tree.is_leaf
         self.name = name
         self.static = static
         self.compiled: Compiled | None = None

@@ -71,6 +71,9 @@ class ReferenceEngine:
     def delete(self, buffer: np.ndarray) -> None:
         """Leave the memory to the garbage collector."""
 
+    def barrier(self) -> None:
+        """Return at once: programs run on the calling thread."""
+
     def lower(self, program: Program) -> str:
         """Return the jaxpr's text."""
         return str(program.jaxpr)

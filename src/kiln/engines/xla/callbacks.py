@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.control.callback import as_declared
 from kiln.core import trace
 from kiln.engines.xla.text import host_dtype
 from kiln.ir.types import ShapedArray
@@ -96,33 +97,6 @@ class HostCallback:
                 "return one value for each declared result"
             )
         return [
-            _as_declared(i, value, shape, dtype)
+            as_declared(i, value, shape, dtype)
             for i, (value, (shape, dtype)) in enumerate(zip(values, self.results, strict=True))
         ]
-
-
-_NARROW = {
-    np.dtype(np.float64): np.dtype(np.float32),
-    np.dtype(np.int64): np.dtype(np.int32),
-    np.dtype(np.uint64): np.dtype(np.uint32),
-    np.dtype(np.complex128): np.dtype(np.complex64),
-}
-
-
-def _as_declared(position: int, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    out = np.asarray(value)
-    if out.shape != shape:
-        raise RuntimeError(
-            f"Incorrect output shape for return value #{position}: "
-            f"Expected: {shape}, Actual: {out.shape}\n"
-            "a callback must return arrays of the declared shapes\n"
-            "change the result types given with the callback, or the function"
-        )
-    if out.dtype != dtype and _NARROW.get(out.dtype) != dtype:
-        raise RuntimeError(
-            f"Incorrect output dtype for return value #{position}: "
-            f"Expected: {dtype}, Actual: {out.dtype}\n"
-            "a callback must return arrays of the declared dtypes\n"
-            f"return value.astype({dtype})"
-        )
-    return np.ascontiguousarray(out, dtype=dtype).reshape(shape)

@@ -9,24 +9,36 @@ from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Lowering
 from kiln.engines.xla.lowerings import (
     call,
+    callback,
+    checkpoint,
     contraction,
     conversion,
+    custom_rules,
     elementwise,
     identity,
+    indexing,
+    random_bits,
     reduction,
     shape,
+    slicing,
     sorting,
     special,
 )
 
 LOWERINGS: dict[Primitive, Lowering] = {
     **shape.LOWERINGS,
+    **slicing.LOWERINGS,
+    **indexing.LOWERINGS,
     **conversion.LOWERINGS,
     **elementwise.LOWERINGS,
     **special.LOWERINGS,
     **identity.LOWERINGS,
     **call.LOWERINGS,
+    **custom_rules.LOWERINGS,
+    **checkpoint.LOWERINGS,
+    **callback.LOWERINGS,
     **contraction.LOWERINGS,
     **reduction.LOWERINGS,
     **sorting.LOWERINGS,
+    **random_bits.LOWERINGS,
 }

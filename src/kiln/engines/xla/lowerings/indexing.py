@@ -79,9 +79,7 @@ def _joined(name: str) -> Any:
     def body(b: Builder, old: Value, new: Value) -> Value:
         if name in ("minimum", "maximum") and is_complex(old):
             smaller = less(b, old, new)
-            return (
-                b.select(smaller, old, new) if name == "minimum" else b.select(smaller, new, old)
-            )
+            return b.select(smaller, old, new) if name == "minimum" else b.select(smaller, new, old)
         return b.apply(name, old, new)
 
     return body

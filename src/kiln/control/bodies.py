@@ -1,0 +1,312 @@
+"""A user's function of pytrees -> the region of a control-flow primitive.
+
+What loops and branches share on the way: arrays out of pytrees, recording the function with the
+values it closes over as operands, carries whose weak type gives way, carries that never change,
+and the errors of results that do not fit. Equal programs recorded at the same place in the source
+become one object, so that what has been derived from the first serves the next.
+"""
+
+from __future__ import annotations
+
+import collections
+import inspect
+import threading
+import types
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import TypePromotionError, three_lines
+from kiln.base.source import current_source, definition_of, name_of
+from kiln.base.tree import (
+    PyTreeDef,
+    equality_errors,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+from kiln.core.array import Array
+from kiln.core.compilation import as_array
+from kiln.core.staging import stage_region
+from kiln.core.trace import Tracer, aval_of
+from kiln.ir.jaxpr import Jaxpr, Var
+from kiln.ir.rewrite import canonical
+from kiln.ir.types import ShapedArray
+from kiln.ops.conversion import convert_element_type
+
+SCALARS = (bool, int, float, complex, np.generic)
+
+
+def arrays_of(construct: str, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
+    """Flatten an argument to arrays and scalars.
+
+    Raises: TypeError naming the first leaf that is neither.
+    """
+    leaves, treedef = tree_flatten(tree)
+    values = [as_operand(x) for x in leaves]
+    for i, value in enumerate(values):
+        if value is None:
+            path = keystr(tree_flatten_with_path(tree)[0][i][0])
+            raise not_an_array(f"{construct}: argument {what}", f"{what}{path}", leaves[i])
+    return values, treedef
+
+
+def as_operand(x: Any) -> Any:
+    """Return a leaf as an operand, or None if it is no array and no number."""
+    if isinstance(x, Array) or type(x) in SCALARS:
+        return x
+    if isinstance(x, np.ndarray):
+        return as_array(x) if dtypes.is_supported(x.dtype) else None
+    if isinstance(x, SCALARS):
+        return x
+    return x.__jax_array__() if hasattr(x, "__jax_array__") else None
+
+
+def not_an_array(asked: str, path: str, leaf: Any) -> TypeError:
+    """Build the error of a leaf that is no array."""
+    return TypeError(
+        three_lines(
+            f"{asked} at {current_source()}",
+            f"{path} has type {type(leaf).__name__}, which is not a valid JAX type: {leaf!r:.60}",
+            "pass arrays and numbers here; let the function close over anything else",
+        )
+    )
+
+
+def as_result(x: Any) -> Any:
+    """Return an operand as what users get: an array, also where it was a Python number."""
+    return x if isinstance(x, Tracer) else as_array(x)
+
+
+def check_callable(construct: str, what: str, fun: Any) -> None:
+    """Raise TypeError unless an argument is callable."""
+    if not callable(fun):
+        raise TypeError(
+            three_lines(
+                f"{construct}: argument {what} at {current_source()}",
+                f"{what} should be a callable, got {type(fun).__name__}",
+                "pass a function",
+            )
+        )
+
+
+class Body(NamedTuple):
+    """A recorded function: the jaxpr takes `consts`, then the flat arguments."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    out_tree: PyTreeDef
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        """The types of the flat results."""
+        return self.jaxpr.out_avals
+
+
+def stage_body(
+    construct: str,
+    fun: Callable[..., Any],
+    in_tree: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    user: Callable[..., Any] | None = None,
+) -> Body:
+    """Record `fun(*arguments)`, where `in_tree` is the structure of the tuple of arguments.
+
+    Messages speak of `user`, which takes the same arguments.
+    """
+    user = user or fun
+    trees: list[PyTreeDef] = []
+
+    def flat(*tracers: Any) -> list[Any]:
+        out = fun(*tree_unflatten(in_tree, tracers))
+        leaves, tree = tree_flatten(out)
+        trees.append(tree)
+        values = [as_operand(x) for x in leaves]
+        for i, value in enumerate(values):
+            if value is None:
+                path = keystr(tree_flatten_with_path(out)[0][i][0])
+                asked = f"{construct}: the function {definition_of(user)}, called"
+                raise not_an_array(asked, f"the result{path}", leaves[i])
+        return values
+
+    jaxpr, consts = stage_region(
+        flat,
+        avals,
+        name=name_of(user),
+        definition=definition_of(user),
+        purpose=construct,
+        arg_names=_argument_names(user, in_tree),
+    )
+    return Body(jaxpr, consts, trees[0])
+
+
+def _argument_names(user: Callable[..., Any], in_tree: PyTreeDef) -> list[str]:
+    parameters = _parameters(user)
+    names = []
+    arguments = tree_unflatten(in_tree, range(in_tree.num_leaves))
+    for path, _ in tree_flatten_with_path(arguments)[0]:
+        place = path[0].idx
+        root = parameters[place] if place < len(parameters) else f"args[{place}]"
+        names.append(root + keystr(path[1:]))
+    return names
+
+
+def _parameters(fun: Callable[..., Any]) -> Sequence[str]:
+    if type(fun) is types.FunctionType:
+        return fun.__code__.co_varnames[: fun.__code__.co_argcount]
+    try:
+        return list(inspect.signature(fun).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+# Carries.
+
+
+def settle_carry(
+    carry: Sequence[Any],
+    record: Callable[[Sequence[ShapedArray]], tuple[Any, Sequence[ShapedArray]]],
+) -> tuple[list[Any], Any]:
+    """Widen the weakly typed parts of a carry until they hold what the body returns.
+
+    `record(types of the carry)` returns the recorded body and the types of the carry it returns.
+    Returns the carry, converted, and the body recorded for it.
+    """
+    avals = [aval_of(x) for x in carry]
+    while True:
+        body, outs = record(avals)
+        wider = [_wider(a, b) for a, b in zip(avals, outs, strict=True)]
+        if wider == avals:
+            return [_converted(x, a) for x, a in zip(carry, avals, strict=True)], body
+        avals = wider
+
+
+def _wider(aval: ShapedArray, out: ShapedArray) -> ShapedArray:
+    if not aval.weak_type or aval.dtype == out.dtype:
+        return aval
+    try:
+        dtype, weak = dtypes.lattice_result_type(aval, out)
+    except TypePromotionError:
+        return aval
+    return aval.with_(dtype=dtype, weak_type=weak)
+
+
+def _converted(x: Any, aval: ShapedArray) -> Any:
+    if aval_of(x).dtype == aval.dtype:
+        return x
+    if dtypes.is_python_scalar(x):
+        if aval.weak_type:
+            return dtypes.python_scalar(x, aval.dtype)
+        return dtypes.coerce_python_scalar(x, aval.dtype)
+    return convert_element_type(x, aval.dtype, aval.weak_type)
+
+
+def check_carry_structure(
+    construct: str, user: Callable[..., Any], before: PyTreeDef, after: PyTreeDef
+) -> None:
+    """Raise TypeError unless the carry comes out with the structure it went in with."""
+    if before == after:
+        return
+    found = [
+        f"carry{keystr(path)} goes in as {a} and comes out as {b}, {why}"
+        for path, a, b, why in equality_errors(before, after)
+    ]
+    raise TypeError(
+        three_lines(
+            f"{construct}: the body {definition_of(user)}, called at {current_source()}",
+            f"{construct} body function carry input and carry output must have the same pytree "
+            f"structure, but they differ: {'; '.join(found)}",
+            f"return a carry with the structure of the initial one: {before}, not {after}",
+        )
+    )
+
+
+def check_carry_types(
+    construct: str,
+    user: Callable[..., Any],
+    tree: PyTreeDef,
+    before: Sequence[ShapedArray],
+    after: Sequence[ShapedArray],
+) -> None:
+    """Raise TypeError unless every part of the carry keeps its shape and dtype."""
+    wrong = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if not a.same_type(b)]
+    if not wrong:
+        return
+    paths = tree_flatten_with_path(tree_unflatten(tree, range(tree.num_leaves)))[0]
+    names = {i: f"carry{keystr(path)}" for i, (path, _) in enumerate(paths)}
+    found = [f"{names[i]} goes in as {before[i]} and comes out as {after[i]}" for i in wrong]
+    first = wrong[0]
+    remedy = (
+        f"convert {names[first]} back with .astype('{dtypes.long_name(before[first].dtype)}'), or "
+        f"start with a value of dtype {dtypes.long_name(after[first].dtype)}"
+        if before[first].shape == after[first].shape
+        else f"return {names[first]} with shape {tuple(before[first].shape)}, or start with a "
+        f"value of shape {tuple(after[first].shape)}"
+    )
+    raise TypeError(
+        three_lines(
+            f"{construct}: the body {definition_of(user)}, called at {current_source()}",
+            f"{construct} body function carry input and carry output must have equal types, but "
+            f"they differ: {'; '.join(found)}",
+            remedy,
+        )
+    )
+
+
+def unchanged(jaxpr: Jaxpr, consts: int, carry: int) -> list[bool]:
+    """Tell which carries a body hands on as they are: they are constants of the loop."""
+    ins, outs = jaxpr.invars[consts : consts + carry], jaxpr.outvars[:carry]
+    return [v is out for v, out in zip(ins, outs, strict=True)]
+
+
+# Sharing.
+
+
+def with_common_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:
+    """Give several bodies the same leading operands: everything that one of them closes over."""
+    values: dict[int, Any] = {id(x): x for body in bodies for x in body.consts}
+    jaxprs = []
+    for body in bodies:
+        own = dict(zip(map(id, body.consts), body.jaxpr.invars, strict=False))
+        binders = [own.get(key) or Var(aval_of(x)) for key, x in values.items()]
+        n = len(body.consts)
+        jaxprs.append(
+            body.jaxpr.with_(
+                invars=[*binders, *body.jaxpr.invars[n:]],
+                arg_names=[*[""] * len(binders), *body.jaxpr.arg_names[n:]],
+            )
+        )
+    return jaxprs, list(values.values())
+
+
+CAPACITY = 1024
+_interned: collections.OrderedDict[Hashable, Jaxpr] = collections.OrderedDict()
+_lock = threading.Lock()
+
+
+def interned(jaxpr: Jaxpr) -> Jaxpr:
+    """Return the first equal jaxpr recorded from the same lines.
+
+    A loop called again and again records its body anew; what has been derived from the body (its
+    derivative, its batched form) is kept on the jaxpr, and found again this way.
+    """
+    # Ids of code objects are good as keys: the kept jaxpr keeps the code alive.
+    places = tuple(
+        (id(eqn.source.code), eqn.source.offset) if eqn.source else None for eqn in jaxpr.eqns
+    )
+    key = (canonical(jaxpr), places)
+    with _lock:
+        found = _interned.setdefault(key, jaxpr)
+        _interned.move_to_end(key)
+        if len(_interned) > CAPACITY:
+            _interned.popitem(last=False)
+    return found
+
+
+def clear() -> None:
+    """Forget all recorded bodies, and with them what was derived from them."""
+    with _lock:
+        _interned.clear()

@@ -1,0 +1,214 @@
+"""`cond` and `switch`: functions of pytrees as the branches of one `cond` equation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.config import options
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source, definition_of
+from kiln.base.tree import equality_errors, keystr, tree_flatten_with_path, tree_unflatten
+from kiln.control.bodies import (
+    Body,
+    arrays_of,
+    as_operand,
+    check_callable,
+    interned,
+    stage_body,
+    with_common_consts,
+)
+from kiln.control.cond import cond_p
+from kiln.core.trace import Tracer, aval_of
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.elementwise import clamp, ne
+
+_ABSENT: Any = object()
+
+
+@api_boundary
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _ABSENT,
+) -> Any:
+    """Return `true_fun(*operands)` if the scalar `pred` holds, else `false_fun(*operands)`.
+
+    Raises: TypeError for a predicate that is no scalar, branches that return different types.
+    """
+    if operand is not _ABSENT:
+        if operands:
+            raise TypeError(
+                three_lines(
+                    f"cond(..., operand=...) at {current_source()}",
+                    "operands were given both by position and by the keyword `operand`",
+                    "pass them by position only",
+                )
+            )
+        operands = (operand,)
+    check_callable("cond", "true_fun", true_fun)
+    check_callable("cond", "false_fun", false_fun)
+    flag = _predicate(pred)
+    value = known_value(flag)
+    if not options().jit and value is not None:
+        return (true_fun if value else false_fun)(*operands)
+    index = convert_element_type(flag, np.dtype(np.int32))
+    return _branch("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands)
+
+
+@api_boundary
+def switch(
+    index: Any,
+    branches: Sequence[Callable[..., Any]],
+    *operands: Any,
+    operand: Any = _ABSENT,
+) -> Any:
+    """Return `branches[index](*operands)`; the index is clamped to the branches there are.
+
+    Raises: ValueError for no branches; TypeError for an index that is no integer scalar, branches
+        that return different types.
+    """
+    if operand is not _ABSENT:
+        operands = (*operands, operand)
+    branches = tuple(branches)
+    if not branches:
+        raise ValueError(
+            three_lines(
+                f"switch at {current_source()}",
+                "Empty branch sequence: there is nothing to choose from",
+                "pass at least one function",
+            )
+        )
+    names = tuple(f"branches[{i}]" for i in range(len(branches)))
+    for name, branch in zip(names, branches, strict=True):
+        check_callable("switch", name, branch)
+    chosen = _index(index, len(branches))
+    if len(branches) == 1:
+        return branches[0](*operands)
+    value = known_value(chosen)
+    if not options().jit and value is not None:
+        return branches[int(value)](*operands)
+    return _branch("switch", chosen, names, branches, operands)
+
+
+def known_value(x: Any) -> Any:
+    """Return a scalar's value if it is known now, else None."""
+    value = x.concrete() if isinstance(x, Tracer) else x
+    return None if value is None else np.asarray(value)[()]
+
+
+def _scalar(construct: str, what: str, x: Any) -> Any:
+    value = as_operand(x)
+    if value is None or aval_of(value).shape:
+        found = f"type {type(x).__name__}" if value is None else f"type {aval_of(value)}"
+        raise TypeError(
+            three_lines(
+                f"{construct}: argument {what} at {current_source()}",
+                f"{what} must be a scalar, got {found}",
+                "reduce it to one number with .any(), .all() or an index; to choose element by "
+                "element use kiln.numpy.where",
+            )
+        )
+    return value
+
+
+def _predicate(pred: Any) -> Any:
+    flag = _scalar("cond", "Pred", pred)
+    dtype = aval_of(flag).dtype
+    if dtype == np.bool_:
+        return flag
+    if not (dtypes.issubdtype(dtype, np.integer) or dtypes.issubdtype(dtype, np.floating)):
+        raise TypeError(
+            three_lines(
+                f"cond: argument Pred at {current_source()}",
+                f"Pred type must be either boolean or number, got {dtypes.long_name(dtype)}",
+                "compare it with something",
+            )
+        )
+    return ne(flag, 0)
+
+
+def _index(index: Any, count: int) -> Any:
+    chosen = _scalar("switch", "Branch index", index)
+    dtype = aval_of(chosen).dtype
+    if not dtypes.issubdtype(dtype, np.integer):
+        raise TypeError(
+            three_lines(
+                f"switch: argument index at {current_source()}",
+                f"Index type must be an integer, got {dtypes.long_name(dtype)}",
+                "convert it: index.astype('int32')",
+            )
+        )
+    wide = dtype.itemsize > 4 or dtype == np.uint32
+    if wide:
+        # These hold numbers that int32 does not: clamp before converting.
+        chosen = clamp(dtype.type(0), chosen, dtype.type(count - 1))
+    chosen = convert_element_type(chosen, np.dtype(np.int32))
+    return chosen if wide else clamp(np.int32(0), chosen, np.int32(count - 1))
+
+
+def _branch(
+    construct: str,
+    index: Any,
+    names: Sequence[str],
+    branches: Sequence[Callable[..., Any]],
+    operands: Sequence[Any],
+) -> Any:
+    values, in_tree = arrays_of(construct, "operands", tuple(operands))
+    avals = [aval_of(x) for x in values]
+    bodies = [stage_body(construct, branch, in_tree, avals) for branch in branches]
+    # The first branch as users count them: for cond, the one for True.
+    order = (1, 0) if construct == "cond" else tuple(range(len(branches)))
+    first = order[0]
+    for other in order[1:]:
+        _check_same(construct, [(names[i], branches[i], bodies[i]) for i in (first, other)])
+    jaxprs, consts = with_common_consts(bodies)
+    chosen = tuple(interned(jaxpr) for jaxpr in jaxprs)
+    outs = cond_p.bind(index, *consts, *values, branches=chosen)
+    return tree_unflatten(bodies[0].out_tree, outs)
+
+
+def _check_same(construct: str, pair: Sequence[tuple[str, Callable[..., Any], Body]]) -> None:
+    (a, fun_a, body_a), (b, fun_b, body_b) = pair
+    asked = (
+        f"{construct}: {a} is {definition_of(fun_a)}, {b} is {definition_of(fun_b)}, called at "
+        f"{current_source()}"
+    )
+    if body_a.out_tree != body_b.out_tree:
+        found = [
+            f"the result{keystr(path)} of {a} is {x} and that of {b} is {y}, {why}"
+            for path, x, y, why in equality_errors(body_a.out_tree, body_b.out_tree)
+        ]
+        raise TypeError(
+            three_lines(
+                asked,
+                f"{construct} branch outputs must have the same pytree structure, but they "
+                f"differ: {'; '.join(found)}",
+                f"return the same structure from both: {body_a.out_tree} or {body_b.out_tree}",
+            )
+        )
+    wrong = [
+        (i, x, y)
+        for i, (x, y) in enumerate(zip(body_a.out_avals, body_b.out_avals, strict=True))
+        if not x.same_type(y)
+    ]
+    if wrong:
+        example = tree_unflatten(body_a.out_tree, range(body_a.out_tree.num_leaves))
+        paths = [keystr(path) for path, _ in tree_flatten_with_path(example)[0]]
+        found = [
+            f"the result{paths[i]} of {a} has type {x} and that of {b} has type {y}"
+            for i, x, y in wrong
+        ]
+        raise TypeError(
+            three_lines(
+                asked,
+                f"{construct} branches must have equal output types, but they differ: "
+                f"{'; '.join(found)}",
+                "convert the results to one dtype with .astype, and to one shape",
+            )
+        )

@@ -1,0 +1,454 @@
+"""Python functions that programs call: pure, with results and effects, or for effects alone.
+
+Whatever runs the program calls a `HostFunction` with NumPy arrays, each time and wherever the
+program comes by. Under `vmap` that function is called once per element, unless the user says how to
+call it on stacks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import string
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source, definition_of, name_of
+from kiln.base.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
+from kiln.control.arguments import is_array
+from kiln.core import engine, trace
+from kiln.core.array import from_host, host_value, physical
+from kiln.core.compilation import as_array
+from kiln.core.primitive import Primitive
+from kiln.core.trace import aval_of
+from kiln.ir.effects import DEBUG, DEBUG_ORDERED, IO, IO_ORDERED, Effects
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import mapped_at, to_front
+
+__all__ = [
+    "debug_callback",
+    "debug_print",
+    "effects_barrier",
+    "io_callback",
+    "pure_callback",
+]
+
+STACKED = ("expand_dims", "broadcast_all")
+ONE_BY_ONE = ("sequential", "sequential_unrolled")
+
+
+@dataclasses.dataclass(frozen=True)
+class HostFunction:
+    """The user's function as one of NumPy arrays. Leaves that are no arrays are `static`."""
+
+    fun: Callable[..., Any]
+    in_tree: PyTreeDef
+    static: tuple[tuple[int, Any], ...]
+    dtypes: tuple[Any, ...]
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.fun)
+
+    def __call__(self, *arrays: np.ndarray) -> list[Any]:
+        """Return the leaves of the result."""
+        leaves: list[Any] = [
+            from_host(x, ShapedArray(x.shape, dtype))
+            for x, dtype in zip(arrays, self.dtypes, strict=True)
+        ]
+        for i, x in self.static:
+            leaves.insert(i, x)
+        args, kwargs = tree_unflatten(self.in_tree, leaves)
+        return tree_leaves(self.fun(*args, **kwargs))
+
+
+@dataclasses.dataclass(frozen=True)
+class OneByOne:
+    """A host function over stacks: called for one element after the other."""
+
+    fun: Callable[..., list[Any]]
+    axes: tuple[int | None, ...]
+    results: tuple[ShapedArray, ...]
+    """The types of one call's results."""
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.fun)
+
+    def __call__(self, *arrays: np.ndarray) -> list[Any]:
+        """Return the stacked results."""
+        sizes = [x.shape[a] for x, a in zip(arrays, self.axes, strict=True) if a is not None]
+        calls = []
+        for i in range(sizes[0]):
+            picked = [
+                x if a is None else np.asarray(x[(slice(None),) * a + (i,)])
+                for x, a in zip(arrays, self.axes, strict=True)
+            ]
+            calls.append(checked(self.fun(*picked), self.results))
+        if not calls:
+            return [np.zeros((0, *a.shape), physical(a).dtype) for a in self.results]
+        return [np.stack(values) for values in zip(*calls, strict=True)]
+
+
+_NARROW = {
+    np.dtype(np.float64): np.dtype(np.float32),
+    np.dtype(np.int64): np.dtype(np.int32),
+    np.dtype(np.uint64): np.dtype(np.uint32),
+    np.dtype(np.complex128): np.dtype(np.complex64),
+}
+
+
+def as_declared(position: int, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return what a host function returned as an array of the declared type.
+
+    Raises: RuntimeError if it has another shape or dtype; 64-bit values become 32-bit ones.
+    """
+    out = np.asarray(value)
+    if out.shape != shape:
+        raise RuntimeError(
+            three_lines(
+                f"Incorrect output shape for return value #{position}: "
+                f"Expected: {shape}, Actual: {out.shape}",
+                "a callback must return arrays of the declared shapes",
+                "change the result types given with the callback, or the function",
+            )
+        )
+    if out.dtype != dtype and _NARROW.get(out.dtype) != dtype:
+        raise RuntimeError(
+            three_lines(
+                f"Incorrect output dtype for return value #{position}: "
+                f"Expected: {dtype}, Actual: {out.dtype}",
+                "a callback must return arrays of the declared dtypes",
+                f"return value.astype({dtype})",
+            )
+        )
+    return np.ascontiguousarray(out, dtype=dtype).reshape(shape)
+
+
+def checked(values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
+    """Return what a host function returned as arrays of the declared types, copied.
+
+    Raises: RuntimeError if there are more or fewer, or a type differs.
+    """
+    if len(values) != len(avals):
+        raise RuntimeError(
+            three_lines(
+                f"a callback returned {len(values)} values",
+                f"{len(avals)} were declared",
+                "return one value for each declared result",
+            )
+        )
+    return [
+        np.array(as_declared(i, x, a.shape, physical(a).dtype))  # type: ignore[arg-type]
+        for i, (x, a) in enumerate(zip(values, avals, strict=True))
+    ]
+
+
+class HostCall(Primitive):
+    """A call of `callback(*arrays)` on the host."""
+
+    multiple = True
+
+    def infer(self, *xs: Any, result_avals: Any = (), **_: Any) -> list[ShapedArray]:
+        return list(result_avals)
+
+    def numpy(self, *xs: Any, callback: Any, result_avals: Any = (), **_: Any) -> Any:
+        with trace.in_force(trace.ROOT):
+            return checked(callback(*xs), result_avals)
+
+    def evaluate(self, *xs: Any, callback: Any, result_avals: Any = (), **params: Any) -> Any:
+        if params.get("ordered"):
+            engine.barrier()
+        outs = checked(callback(*[host_value(as_array(x)) for x in xs]), result_avals)
+        return [from_host(x, a) for x, a in zip(outs, result_avals, strict=True)]
+
+    def one_by_one(
+        self, size: Any, xs: Sequence[Any], axes: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        """Call on stacks, element by element."""
+        results = params.get("result_avals", ())
+        changed: dict[str, Any] = {"callback": OneByOne(params["callback"], tuple(axes), results)}
+        if results:
+            changed["result_avals"] = stacked(results, size)
+        outs = self.bind(*xs, **{**params, **changed})
+        return outs, [0] * len(outs)
+
+
+class DebugCallback(HostCall):
+    """Call for its effects; derivatives pass it by."""
+
+    name = "debug_callback"
+
+    def effects(self, params: dict[str, Any]) -> Effects:
+        return frozenset({DEBUG_ORDERED if params["ordered"] else DEBUG})
+
+    def numpy(self, *xs: Any, callback: Any, ordered: bool) -> Any:
+        with trace.in_force(trace.ROOT):
+            callback(*xs)
+        return []
+
+    def evaluate(self, *xs: Any, callback: Any, ordered: bool) -> Any:
+        if ordered:
+            engine.barrier()
+        callback(*[host_value(as_array(x)) for x in xs])
+        return []
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        return self.bind(*primals, **params), []
+
+    def transpose(self, cts: Sequence[Any], *xs: Any, **params: Any) -> Any:
+        return [None] * len(xs)
+
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
+        return self.one_by_one(size, xs, axes, params)
+
+
+class PureCallback(HostCall):
+    """Call for its results; it may be dropped, shared, or repeated."""
+
+    name = "pure_callback"
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        raise ValueError(
+            three_lines(
+                f"derivative of a pure_callback to {name_of(params['callback'])} "
+                f"at {current_source()}",
+                "Pure callbacks do not support JVP.",
+                "Please use `custom_jvp` to use callbacks while taking gradients.",
+            )
+        )
+
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
+        method = params["vmap_method"]
+        if method in ONE_BY_ONE:
+            return self.one_by_one(size, xs, axes, params)
+        if method not in STACKED:
+            raise NotImplementedError(
+                three_lines(
+                    f"vmap of a pure_callback to {name_of(params['callback'])} "
+                    f"at {current_source()}",
+                    "vmap is only supported for the pure_callback primitive when vmap_method says "
+                    f"how to call it on stacks. Got vmap_method={method}.",
+                    "pass vmap_method='sequential', or 'expand_dims' or 'broadcast_all' if the "
+                    "function takes arrays with a leading axis",
+                )
+            )
+        lead = size if method == "broadcast_all" else 1
+        moved = [
+            mapped_at(x, lead, None, 0) if a is None else to_front(x, a)
+            for x, a in zip(xs, axes, strict=True)
+        ]
+        results = stacked(params["result_avals"], size)
+        outs = self.bind(*moved, **{**params, "result_avals": results})
+        return outs, [0] * len(outs)
+
+
+class IOCallback(HostCall):
+    """Call for results and effects: once whenever the program comes by."""
+
+    name = "io_callback"
+
+    def effects(self, params: dict[str, Any]) -> Effects:
+        return frozenset({IO_ORDERED if params["ordered"] else IO})
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        raise ValueError(
+            three_lines(
+                f"derivative of an io_callback to {name_of(params['callback'])} "
+                f"at {current_source()}",
+                "IO callbacks do not support JVP.",
+                "call it on lax.stop_gradient(x), or give a derivative with custom_jvp",
+            )
+        )
+
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
+        if params["ordered"]:
+            raise ValueError(
+                three_lines(
+                    f"vmap of an io_callback to {name_of(params['callback'])} "
+                    f"at {current_source()}",
+                    "Cannot `vmap` ordered IO callback.",
+                    "pass ordered=False, or loop with lax.map or lax.scan",
+                )
+            )
+        return self.one_by_one(size, xs, axes, params)
+
+
+debug_callback_p = DebugCallback()
+pure_callback_p = PureCallback()
+io_callback_p = IOCallback()
+
+
+def stacked(avals: Sequence[ShapedArray], size: Any) -> tuple[ShapedArray, ...]:
+    """Return the types of stacks."""
+    return tuple(a.with_(shape=(size, *a.shape)) for a in avals)
+
+
+def _host_function(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], what: str, *, static: bool
+) -> tuple[HostFunction, list[Any]]:
+    if not callable(fun):
+        raise TypeError(
+            three_lines(
+                f"{what} at {current_source()}",
+                f"Expected a callable value, got {fun!r}",
+                f"write {what}(function, ...)",
+            )
+        )
+    leaves, in_tree = tree_flatten((tuple(args), kwargs))
+    arrays = [x for x in leaves if is_array(x)]
+    if not static and len(arrays) < len(leaves):
+        other = next(x for x in leaves if not is_array(x))
+        raise TypeError(
+            three_lines(
+                f"{what} of {definition_of(fun)} at {current_source()}",
+                f"an argument of type {type(other)} is not a valid JAX type",
+                "pass arrays and numbers; bind other values with functools.partial",
+            )
+        )
+    others = tuple((i, x) for i, x in enumerate(leaves) if not is_array(x))
+    found = tuple(aval_of(x).dtype for x in arrays)
+    return HostFunction(fun, in_tree, others, found), arrays
+
+
+def _declared(result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], PyTreeDef]:
+    leaves, tree = tree_flatten(result_shape_dtypes)
+    for x in leaves:
+        if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+            raise TypeError(
+                three_lines(
+                    f"result_shape_dtypes of a callback at {current_source()}",
+                    f"{x!r} has no shape and dtype",
+                    "give kiln.ShapeDtypeStruct(shape, dtype) for each result, or arrays like them",
+                )
+            )
+    avals = [ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype)) for x in leaves]
+    return tuple(avals), tree
+
+
+@api_boundary
+def pure_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    vmap_method: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function without side effects from a program.
+
+    `result_shape_dtypes` is a pytree of objects with `shape` and `dtype`. `vmap_method`:
+    "sequential" calls once per element, "broadcast_all" once with all arguments stacked in front,
+    "expand_dims" likewise with a leading 1 for unmapped arguments.
+    """
+    if vmap_method not in (None, *ONE_BY_ONE, *STACKED):
+        raise ValueError(
+            three_lines(
+                f"pure_callback of {name_of(callback)} at {current_source()}",
+                f"vmap_method={vmap_method!r} is not known",
+                f"use one of {', '.join((*ONE_BY_ONE, *STACKED))}",
+            )
+        )
+    fun, arrays = _host_function(callback, args, kwargs, "pure_callback", static=False)
+    avals, tree = _declared(result_shape_dtypes)
+    outs = pure_callback_p.bind(
+        *arrays, callback=fun, result_avals=avals, vmap_method=vmap_method
+    )
+    return tree_unflatten(tree, outs)
+
+
+@api_boundary
+def io_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function with side effects from a program.
+
+    It runs once whenever the program comes by; `ordered` calls follow each other.
+    """
+    fun, arrays = _host_function(callback, args, kwargs, "io_callback", static=False)
+    avals, tree = _declared(result_shape_dtypes)
+    outs = io_callback_p.bind(*arrays, callback=fun, result_avals=avals, ordered=ordered)
+    return tree_unflatten(tree, outs)
+
+
+@api_boundary
+def debug_callback(
+    callback: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any
+) -> None:
+    """Call a Python function for its effects; what it returns is ignored.
+
+    Differentiation calls it once, with the values of the forward pass; `vmap` once per element.
+    Arguments that are no arrays are passed as they are.
+    """
+    fun, arrays = _host_function(callback, args, kwargs, "debug.callback", static=True)
+    debug_callback_p.bind(*arrays, callback=fun, ordered=ordered)
+
+
+@dataclasses.dataclass(frozen=True)
+class Printer:
+    """Writes a formatted line."""
+
+    fmt: str
+
+    @property
+    def __name__(self) -> str:
+        return f"print({self.fmt!r})"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Write to standard output."""
+        sys.stdout.write(self.fmt.format(*args, **kwargs) + "\n")
+
+
+class _Checker(string.Formatter):
+    """Formats nothing: fails where formatting would, and notes arguments that are not used."""
+
+    unused: Sequence[str] = ()
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return ""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return value
+
+    def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
+        self.unused = [repr(i) for i in range(len(args)) if i not in used_args]
+        self.unused += [name for name in kwargs if name not in used_args]
+
+
+@api_boundary
+def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+    """Print values when the program runs: `debug.print("x = {}, y = {y}", x, y=y)`.
+
+    Raises: TypeError, ValueError, IndexError or KeyError if format and arguments do not fit.
+    """
+    if not isinstance(fmt, str):
+        raise TypeError(
+            three_lines(
+                f"debug.print at {current_source()}",
+                f"the first argument must be a format string, got {type(fmt)}",
+                'write debug.print("{}", x)',
+            )
+        )
+    checker = _Checker()
+    checker.format(fmt, *args, **kwargs)
+    if checker.unused:
+        raise ValueError(
+            three_lines(
+                f"debug.print({fmt!r}, ...) at {current_source()}",
+                f"Unused arguments to debug.print: {', '.join(checker.unused)}",
+                'name them in the format string: debug.print("{} {x}", a, x=b)',
+            )
+        )
+    debug_callback(Printer(fmt), *args, ordered=ordered, **kwargs)
+
+
+def effects_barrier() -> None:
+    """Wait until the effects of all running programs have happened."""
+    engine.barrier()

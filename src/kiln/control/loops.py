@@ -1,0 +1,402 @@
+"""Loops that users call: `scan`, `while_loop`, `fori_loop`, `map`.
+
+Each turns functions of pytrees into bodies and binds `scan` or `while`. A carry that the body hands
+on unchanged becomes a constant of the loop. With `jit` switched off, loops are Python loops.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.config import options
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source, definition_of
+from kiln.base.tree import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+    treedef_tuple,
+)
+from kiln.control.bodies import (
+    Body,
+    arrays_of,
+    as_operand,
+    as_result,
+    check_callable,
+    check_carry_structure,
+    check_carry_types,
+    interned,
+    settle_carry,
+    stage_body,
+    unchanged,
+)
+from kiln.control.branches import known_value
+from kiln.control.region import merge, select_by
+from kiln.control.scan import scan_p
+from kiln.control.scan_split import cut
+from kiln.control.while_loop import while_p
+from kiln.core.trace import aval_of
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sizes import Dim, Size
+from kiln.ir.types import ShapedArray
+from kiln.ops.elementwise import add, lt
+from kiln.ops.shape import expand_dims, mapped_at, reshape
+from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
+from kiln.transforms.batching import MappedAxis, batch
+
+LEAF = tree_structure(0)
+Fun = Callable[..., Any]
+
+
+@api_boundary
+def scan(
+    f: Fun,
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[Any, Any]:
+    """Run `carry, y = f(carry, x)` for each slice x of xs along the first axis.
+
+    Returns the last carry and the stacked ys. `reverse` goes from the last slice to the first;
+    `unroll` steps are made at a time (True: all of them).
+
+    Raises: TypeError for a body that returns no pair, a carry that changes its type or structure;
+        ValueError for lengths that disagree or are missing.
+    """
+    check_callable("scan", "f", f)
+    carry, carry_tree = arrays_of("scan", "init", init)
+    rows, rows_tree = arrays_of("scan", "xs", xs)
+    count = _length(rows, xs, length)
+    at_a_time = _unroll("scan", unroll, count)
+    if not options().jit and type(count) is int and count:
+        return _scan_in_python(f, init, rows, rows_tree, count, reverse)
+    slices = [aval_of(x).with_(shape=aval_of(x).shape[1:]) for x in rows]
+    in_tree = treedef_tuple((carry_tree, rows_tree))
+    n = len(carry)
+
+    def step(state: Any, x: Any) -> Any:
+        out = f(state, x)
+        if not (isinstance(out, (tuple, list)) and len(out) == 2):
+            raise TypeError(
+                three_lines(
+                    f"scan: the body {definition_of(f)}, called at {current_source()}",
+                    f"scan body output must be a pair (carry, y), got {_shown(out)}",
+                    "return carry, y; with nothing to stack, return carry, None",
+                )
+            )
+        return tuple(out)
+
+    def record(avals: Sequence[ShapedArray]) -> tuple[Body, Sequence[ShapedArray]]:
+        body = stage_body("scan", step, in_tree, [*avals, *slices], f)
+        check_carry_structure("scan", f, carry_tree, body.out_tree.children()[0])
+        return body, body.out_avals[:n]
+
+    carry, body = settle_carry(carry, record)
+    check_carry_types("scan", f, carry_tree, [aval_of(x) for x in carry], body.out_avals[:n])
+    outs = _bind_scan(body, carry, rows, count, bool(reverse), at_a_time)
+    ys_tree = body.out_tree.children()[1]
+    return tree_unflatten(carry_tree, outs[:n]), tree_unflatten(ys_tree, outs[n:])
+
+
+def _bind_scan(
+    body: Body, carry: Sequence[Any], rows: Sequence[Any], length: Dim, reverse: bool, unroll: int
+) -> list[Any]:
+    nc, n = len(body.consts), len(carry)
+    fixed = unchanged(body.jaxpr, nc, n)
+    jaxpr = _with_fixed_first(body.jaxpr, nc, fixed)
+    outvars = [*select_by(fixed, jaxpr.outvars[:n], False), *jaxpr.outvars[n:]]
+    constant, moved = select_by(fixed, carry), select_by(fixed, carry, False)
+    outs = scan_p.bind(
+        *(*body.consts, *constant, *moved, *rows),
+        jaxpr=interned(jaxpr.with_(outvars=outvars)),
+        length=length,
+        reverse=reverse,
+        num_consts=nc + len(constant),
+        num_carry=len(moved),
+        unroll=unroll,
+    )
+    last, ys = outs[: len(moved)], outs[len(moved) :]
+    return [*merge(fixed, [as_result(x) for x in constant], last), *ys]
+
+
+def _with_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool]) -> Jaxpr:
+    """Move the carries that never change to the end of the consts."""
+
+    def reordered(items: Sequence[Any]) -> list[Any]:
+        before, carry, after = cut(items, consts, len(fixed))
+        return [*before, *select_by(fixed, carry), *select_by(fixed, carry, False), *after]
+
+    names = reordered(jaxpr.arg_names) if jaxpr.arg_names else ()
+    return jaxpr.with_(invars=reordered(jaxpr.invars), arg_names=names)
+
+
+def _shown(out: Any) -> str:
+    leaves, tree = tree_flatten(out)
+    shown = [str(aval_of(x)) if as_operand(x) is not None else type(x).__name__ for x in leaves]
+    return shown[0] if tree.is_leaf else f"{tree} of {', '.join(shown)}"
+
+
+def _length(rows: Sequence[Any], xs: Any, length: Any) -> Dim:
+    shapes = [aval_of(x).shape for x in rows]
+    asked = f"scan at {current_source()}"
+    if not rows and length is None:
+        raise ValueError(
+            three_lines(
+                asked,
+                "scan got no values to scan over and `length` not provided",
+                "pass xs, or length=n",
+            )
+        )
+    names = [f"xs{keystr(path)}" for path, _ in tree_flatten_with_path(xs)[0]]
+    for name, shape in zip(names, shapes, strict=True):
+        if not shape:
+            raise ValueError(
+                three_lines(
+                    asked,
+                    f"scan got a value with no leading axis to scan over: {name} is a scalar",
+                    f"let the body close over it, or give {name} a leading axis",
+                )
+            )
+    sizes = [shape[0] for shape in shapes]
+    if any(size != sizes[0] for size in sizes):
+        listed = ", ".join(f"{name} has {size}" for name, size in zip(names, sizes, strict=True))
+        raise ValueError(
+            three_lines(
+                asked,
+                f"scan got values with different leading axis sizes: {listed}",
+                "slice the xs to one length",
+            )
+        )
+    if length is None:
+        return sizes[0]
+    count: Dim = length if isinstance(length, Size) else operator.index(length)
+    if sizes and count != sizes[0]:
+        raise ValueError(
+            three_lines(
+                asked,
+                f"scan got `length` argument of {count} which disagrees with leading axis sizes: "
+                f"{names[0]} has {sizes[0]}",
+                "leave length out: the xs say it",
+            )
+        )
+    if type(count) is int and count < 0:
+        raise ValueError(
+            three_lines(
+                asked,
+                f"scan got a negative `length`: {count}",
+                "pass the number of steps",
+            )
+        )
+    return count
+
+
+def _unroll(construct: str, unroll: Any, length: Dim) -> int:
+    if isinstance(unroll, (bool, np.bool_)):
+        return max(length, 1) if unroll and type(length) is int else 1
+    if isinstance(unroll, (int, np.integer)) and unroll >= 0:
+        return max(int(unroll), 1)
+    raise ValueError(
+        three_lines(
+            f"{construct}(..., unroll={unroll!r}) at {current_source()}",
+            "`unroll` must be a `bool` or a non-negative `int`",
+            "pass the number of steps to make at a time, or True for all",
+        )
+    )
+
+
+def _scan_in_python(
+    f: Fun, carry: Any, rows: Sequence[Any], tree: PyTreeDef, length: int, reverse: bool
+) -> tuple[Any, Any]:
+    ys: list[Any] = [None] * length
+    for i in reversed(range(length)) if reverse else range(length):
+        x = tree_unflatten(tree, [index_in_dim(row, i, 0, keepdims=False) for row in rows])
+        carry, ys[i] = f(carry, x)
+    carry = tree_map(as_result, carry)
+    return carry, tree_map(lambda *y: concatenate([expand_dims(v, (0,)) for v in y], 0), *ys)
+
+
+@api_boundary
+def while_loop(cond_fun: Fun, body_fun: Fun, init_val: Any) -> Any:
+    """Run `val = body_fun(val)` as long as `cond_fun(val)`, and return the last value.
+
+    Raises: TypeError for a condition that is no boolean scalar, a carry that changes its type or
+        structure.
+    """
+    check_callable("while_loop", "cond_fun", cond_fun)
+    check_callable("while_loop", "body_fun", body_fun)
+    carry, tree = arrays_of("while_loop", "init_val", init_val)
+    if not options().jit:
+        val = tree_unflatten(tree, [as_result(x) for x in carry])
+        goes_on = cond_fun(val)
+        if known_value(goes_on) is not None:
+            while goes_on:
+                val = tree_map(as_result, body_fun(val))
+                goes_on = cond_fun(val)
+            return val
+    in_tree = treedef_tuple((tree,))
+
+    def record(avals: Sequence[ShapedArray]) -> tuple[Body, Sequence[ShapedArray]]:
+        body = stage_body("while_loop", body_fun, in_tree, avals)
+        check_carry_structure("while_loop", body_fun, tree, body.out_tree)
+        return body, body.out_avals
+
+    carry, body = settle_carry(carry, record)
+    avals = [aval_of(x) for x in carry]
+    check_carry_types("while_loop", body_fun, tree, avals, body.out_avals)
+    cond = stage_body("while_loop", cond_fun, in_tree, avals)
+    _check_condition(cond_fun, cond)
+    return tree_unflatten(tree, _bind_while(cond, body, carry))
+
+
+def _check_condition(cond_fun: Fun, cond: Body) -> None:
+    if cond.out_tree.is_leaf and cond.out_avals[0].same_type(_FLAG):
+        return
+    types = ", ".join(map(str, cond.out_avals))
+    found = types if cond.out_tree.is_leaf else f"pytree {cond.out_tree} of {types}"
+    raise TypeError(
+        three_lines(
+            f"while_loop: the condition {definition_of(cond_fun)}, called at {current_source()}",
+            f"cond_fun must return a boolean scalar, but got {found}",
+            "compare something, and reduce it with .any() or .all()",
+        )
+    )
+
+
+def _bind_while(cond: Body, body: Body, carry: Sequence[Any]) -> list[Any]:
+    nc, nb = len(cond.consts), len(body.consts)
+    fixed = unchanged(body.jaxpr, nb, len(carry))
+    constant, moved = select_by(fixed, carry), select_by(fixed, carry, False)
+    body_jaxpr = _with_fixed_first(body.jaxpr, nb, fixed)
+    outs = while_p.bind(
+        *(*cond.consts, *constant, *body.consts, *constant, *moved),
+        cond_jaxpr=interned(_with_fixed_first(cond.jaxpr, nc, fixed)),
+        cond_nconsts=nc + len(constant),
+        body_jaxpr=interned(body_jaxpr.with_(outvars=select_by(fixed, body_jaxpr.outvars, False))),
+        body_nconsts=nb + len(constant),
+    )
+    return merge(fixed, [as_result(x) for x in constant], outs)
+
+
+@api_boundary
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Fun, init_val: Any, *, unroll: int | bool | None = None
+) -> Any:
+    """Run `val = body_fun(i, val)` for i from lower up to, not including, upper.
+
+    With bounds known while tracing the loop is a scan, and reverse mode goes through it; otherwise
+    it is a while_loop.
+
+    Raises: TypeError for bounds that are no integer scalars of one dtype, a carry that changes its
+        type or structure; ValueError for `unroll` with bounds that are not known.
+    """
+    check_callable("fori_loop", "body_fun", body_fun)
+    first, last, counter = _bounds(lower, upper)
+    carry, tree = arrays_of("fori_loop", "init_val", init_val)
+    length = _trip_count(first, last)
+    if unroll is not None and length is None:
+        raise ValueError(
+            three_lines(
+                f"fori_loop(..., unroll={unroll!r}) at {current_source()}",
+                "Can only use `unroll` in `fori_loop` if the loop bounds are statically known",
+                "pass Python ints as bounds, or leave unroll out",
+            )
+        )
+    at_a_time = _unroll("fori_loop", 1 if unroll is None else unroll, length or 0)
+    if not options().jit and type(length) is int:
+        val = tree_unflatten(tree, [as_result(x) for x in carry])
+        for i in range(length):
+            val = tree_map(as_result, body_fun(as_result(add(first, i)), val))
+        return val
+    in_tree = treedef_tuple((LEAF, tree))
+
+    def record(avals: Sequence[ShapedArray]) -> tuple[Body, Sequence[ShapedArray]]:
+        body = stage_body(
+            "fori_loop",
+            lambda i, val: (add(i, 1), body_fun(i, val)),
+            in_tree,
+            [counter, *avals],
+            body_fun,
+        )
+        check_carry_structure("fori_loop", body_fun, tree, body.out_tree.children()[1])
+        return body, body.out_avals[1:]
+
+    carry, body = settle_carry(carry, record)
+    avals = [aval_of(x) for x in carry]
+    check_carry_types("fori_loop", body_fun, tree, avals, body.out_avals[1:])
+    if length is not None:
+        outs = _bind_scan(body, [first, *carry], [], length, False, at_a_time)
+    else:
+        goes_on = stage_body(
+            "fori_loop", lambda i, val: lt(i, last), in_tree, [counter, *avals], body_fun
+        )
+        outs = _bind_while(goes_on, body, [first, *carry])
+    return tree_unflatten(tree, outs[1:])
+
+
+def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, ShapedArray]:
+    """Return the bounds in one dtype, and the type of the counter."""
+    values = []
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if isinstance(bound, Size):
+            values.append(bound)
+            continue
+        value = as_operand(bound)
+        if value is None or aval_of(value).shape:
+            raise TypeError(_bad_bounds(f"{name} is {type(bound).__name__ if value is None else aval_of(value)}"))
+        if not dtypes.issubdtype(aval_of(value).dtype, np.integer):
+            raise TypeError(_bad_bounds(f"{name} is {aval_of(value)}"))
+        values.append(value)
+    types = [_INDEX if isinstance(v, Size) else aval_of(v) for v in values]
+    counter = types[0]
+    if types[0].dtype != types[1].dtype:
+        weak = [t for t in types if t.weak_type]
+        if len(weak) != 1:
+            raise TypeError(_bad_bounds(f"got {types[0]} and {types[1]}"))
+        counter = types[1] if types[0].weak_type else types[0]
+    elif not types[1].weak_type:
+        counter = types[1]
+    first, last = (v if isinstance(v, Size) else converted(v, counter) for v in values)
+    return first, last, counter
+
+
+def _bad_bounds(found: str) -> str:
+    return three_lines(
+        f"fori_loop at {current_source()}",
+        f"lower and upper arguments to fori_loop must have equal types, and be integer scalars: "
+        f"{found}",
+        "convert one bound with .astype",
+    )
+
+
+def _trip_count(first: Any, last: Any) -> Dim | None:
+    if isinstance(first, Size) or isinstance(last, Size):
+        start = first if isinstance(first, Size) else known_value(first)
+        stop = last if isinstance(last, Size) else known_value(last)
+        return None if start is None or stop is None else maximum(stop - start, 0)
+    start, stop = known_value(first), known_value(last)
+    return None if start is None or stop is None else max(0, int(stop) - int(start))
+
+
+@api_boundary
+def map(f: Fun, xs: Any, *, batch_size: int | None = None) -> Any:  # noqa: A001
+    """Apply `f` to each slice of xs along the first axis, one after the other; stack the results.
+
+    With `batch_size`, that many slices are taken at a time, as by `vmap`.
+
+    Raises: ValueError for xs without a common length.
+    """
+    check_callable("map", "f", f)
+    if batch_size is None:
+        return scan(functools.wraps(f)(lambda _, x: ((), f(x))), (), xs)[1]

@@ -1,0 +1,161 @@
+"""The operators and methods of arrays: name -> function. Importing this module installs them.
+
+Arrays and tracers look their operators up in one table (`core/array.py`), because the functions are
+in a higher layer than arrays. A binary operator with something that is no array gives
+NotImplemented, so that Python asks the other side.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kiln.core.array import set_operators
+from kiln.numpy import (
+    arithmetic,
+    bitwise,
+    creation,
+    elementary,
+    logic,
+    manipulation,
+    matrices,
+    products,
+    reductions,
+)
+from kiln.numpy.promotion import SCALARS
+
+Binary = Callable[[Any, Any], Any]
+
+
+def _accepts(other: Any) -> bool:
+    return (
+        type(other) in SCALARS
+        or hasattr(other, "aval")
+        or isinstance(other, (np.ndarray, np.generic, bool, int, float, complex))
+        or hasattr(other, "__jax_array__")
+    )
+
+
+def _deferring(fun: Binary) -> Binary:
+    def apply(self: Any, other: Any) -> Any:
+        return fun(self, other) if _accepts(other) else NotImplemented
+
+    return apply
+
+
+def _reflected(fun: Binary) -> Binary:
+    def apply(self: Any, other: Any) -> Any:
+        return fun(other, self) if _accepts(other) else NotImplemented
+
+    return apply
+
+
+_BINARY: dict[str, Binary] = {
+    "add": arithmetic.add,
+    "sub": arithmetic.subtract,
+    "mul": arithmetic.multiply,
+    "truediv": arithmetic.divide,
+    "floordiv": arithmetic.floor_divide,
+    "mod": arithmetic.remainder,
+    "divmod": arithmetic.divmod,
+    "pow": arithmetic.power,
+    "matmul": products.matmul,
+    "and": bitwise.bitwise_and,
+    "or": bitwise.bitwise_or,
+    "xor": bitwise.bitwise_xor,
+    "lshift": bitwise.left_shift,
+    "rshift": bitwise.right_shift,
+}
+
+_COMPARISONS: dict[str, Binary] = {
+    "eq": logic.equal,
+    "ne": logic.not_equal,
+    "lt": logic.less,
+    "le": logic.less_equal,
+    "gt": logic.greater,
+    "ge": logic.greater_equal,
+}
+
+
+def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) -> Any:
+    shape = args[0] if len(args) == 1 else args
+    return manipulation.reshape(self, shape, order, copy=copy)
+
+
+def _transpose(self: Any, *args: Any) -> Any:
+    if not args or args == (None,):
+        return manipulation.transpose(self)
+    return manipulation.transpose(self, args[0] if len(args) == 1 else args)
+
+
+def _flatten(self: Any, order: str = "C") -> Any:
+    return manipulation.ravel(self, order)
+
+
+def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+    return manipulation.astype(self, dtype)
+
+
+def _clip(self: Any, min: Any = None, max: Any = None) -> Any:
+    return arithmetic.clip(self, min, max)
+
+
+def _namespace(self: Any) -> Any:
+    return sys.modules["kiln.numpy"]
+
+
+def _copy(self: Any, order: str | None = None) -> Any:
+    return creation.copy(self)
+
+
+def table() -> dict[str, Callable[..., Any]]:
+    """Return the functions behind the operators and methods, by name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name, fun in _BINARY.items():
+        found[f"__{name}__"] = _deferring(fun)
+        found[f"__r{name}__"] = _reflected(fun)
+    for name, fun in _COMPARISONS.items():
+        found[f"__{name}__"] = _deferring(fun)
+    found |= {
+        "__neg__": arithmetic.negative,
+        "__pos__": arithmetic.positive,
+        "__abs__": arithmetic.absolute,
+        "__invert__": bitwise.bitwise_not,
+        "__iter__": manipulation.unpacked,
+        "__array_namespace__": _namespace,
+        "T": manipulation.transpose,
+        "mT": matrices.matrix_transpose,
+        "real": elementary.real,
+        "imag": elementary.imag,
+        "all": reductions.all,
+        "any": reductions.any,
+        "argmax": reductions.argmax,
+        "argmin": reductions.argmin,
+        "astype": _astype,
+        "clip": _clip,
+        "conj": elementary.conj,
+        "copy": _copy,
+        "diagonal": matrices.diagonal,
+        "dot": products.dot,
+        "flatten": _flatten,
+        "max": reductions.max,
+        "min": reductions.min,
+        "prod": reductions.prod,
+        "ptp": reductions.ptp,
+        "ravel": manipulation.ravel,
+        "reshape": _reshape,
+        "round": arithmetic.round,
+        "squeeze": manipulation.squeeze,
+        "sum": reductions.sum,
+        "swapaxes": manipulation.swapaxes,
+        "trace": matrices.trace,
+        "transpose": _transpose,
+        "view": manipulation.view,
+    }
+    return found
+
+
+set_operators(table())

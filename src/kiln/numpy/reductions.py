@@ -1,0 +1,313 @@
+"""Reductions: sum, product, extremes, logic, counts.
+
+Sums and products of narrow integers and bools are computed in 32 bits; of 16-bit floats, in 32-bit
+floats. The result is strongly typed. `where` leaves elements out, `initial` takes part once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.ir.types import ShapedArray
+from kiln.numpy.arithmetic import add, maximum, minimum, multiply, refuse_out, subtract
+from kiln.numpy.creation import cast
+from kiln.numpy.logic import choose_by, logical_and, logical_or, truth
+from kiln.numpy.manipulation import canonical_axes, one
+from kiln.numpy.promotion import operands, shape_of
+from kiln.ops import elementwise, reduction
+from kiln.ops.elementwise import constant
+from kiln.ops.shape import expand_dims, reduce_sum, reshape
+
+_BOOL = np.dtype(np.bool_)
+Reduction = Callable[..., Any]
+
+
+def reduced_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return the axes to reduce, in order; all of them for None."""
+    return tuple(range(ndim)) if axis is None else tuple(sorted(canonical_axes(name, axis, ndim)))
+
+
+def kept(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Put back reduced axes, with size 1."""
+    return expand_dims(x, axes) if keepdims and axes else x
+
+
+def masked(name: str, a: Any, where: Any, neutral: Any) -> Any:
+    """Replace the elements that `where` leaves out by a neutral number."""
+    if where is None:
+        return a
+    (where,) = operands(name, where)
+    return choose_by(where, a, constant(neutral, a))
+
+
+def summing_dtype(name: str, found: Any, dtype: Any, promote_integers: bool = True) -> Any:
+    """Return the dtype of a sum or product of elements of a dtype."""
+    if dtype is not None:
+        return dtypes.check_user_dtype(dtype, name)
+    if found == _BOOL:
+        return dtypes.default_int_dtype()
+    if promote_integers and dtypes.issubdtype(found, np.integer):
+        default = (
+            dtypes.default_uint_dtype()
+            if dtypes.issubdtype(found, np.unsignedinteger)
+            else dtypes.default_int_dtype()
+        )
+        return default if dtypes.bit_width(found) < dtypes.bit_width(default) else found
+    return found
+
+
+def computing_dtype(found: Any) -> Any:
+    """Return the dtype in which sums of a dtype are accumulated."""
+    if dtypes.issubdtype(found, np.floating) and dtypes.bit_width(found) < 32:
+        return np.dtype(np.float32)
+    return found
+
+
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
+) -> Any:
+    """Sum over axes."""
+    refuse_out("sum", out)
+    return _accumulated(
+        "sum", reduce_sum, 0, a, axis, dtype, keepdims, initial, where, promote_integers
+    )
+
+
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
+) -> Any:
+    """Multiply over axes."""
+    refuse_out("prod", out)
+    return _accumulated(
+        "prod", reduction.reduce_prod, 1, a, axis, dtype, keepdims, initial, where, promote_integers
+    )
+
+
+def _accumulated(
+    name: str,
+    reduce: Reduction,
+    identity: int,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+    promote_integers: bool,
+) -> Any:
+    a = one(name, a)
+    axes = reduced_axes(name, axis, len(a.shape))
+    wanted = summing_dtype(name, a.dtype, dtype, promote_integers)
+    if wanted == _BOOL:
+        return cast(_accumulated_bools(name, a, axes, keepdims, initial, where), _BOOL)
+    a = masked(name, cast(a, computing_dtype(wanted)), where, identity)
+    found = reduce(a, axes) if axes else a
+    if initial is not None:
+        found = (add if identity == 0 else multiply)(found, _initial(name, initial, found))
+    return kept(cast(found, wanted), axes, keepdims)
+
+
+def _accumulated_bools(
+    name: str, a: Any, axes: tuple[int, ...], keepdims: bool, initial: Any, where: Any
+) -> Any:
+    fun = any if name == "sum" else all
+    found = fun(a, axes, keepdims=keepdims, where=where)
+    if initial is None:
+        return found
+    return (logical_or if name == "sum" else logical_and)(found, initial)
+
+
+def _initial(name: str, initial: Any, found: Any) -> Any:
+    (initial,) = operands(name, initial)
+    if shape_of(initial):
+        raise ValueError(
+            three_lines(
+                f"{name}(..., initial={aval_of(initial)}) at {current_source()}",
+                "initial value must be a scalar.",
+                "pass one number",
+            )
+        )
+    return cast(one(name, initial), found.dtype) if hasattr(initial, "aval") else initial
+
+
+def max(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Return the largest element along axes; nan if there is one."""
+    refuse_out("max", out)
+    return _extreme("max", a, axis, keepdims, initial, where)
+
+
+def min(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Return the smallest element along axes; nan if there is one."""
+    refuse_out("min", out)
+    return _extreme("min", a, axis, keepdims, initial, where)
+
+
+amax, amin = max, min
+
+
+def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    a = one(name, a)
+    axes = reduced_axes(name, axis, len(a.shape))
+    if where is not None and initial is None:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., where=...) at {current_source()}",
+                f"{name} does not have an identity, so to use a where mask one has to specify "
+                "'initial'",
+                "pass initial, the result where nothing is left",
+            )
+        )
+    empty = [d for d in axes if type(a.shape[d]) is int and a.shape[d] == 0]
+    if empty and initial is None:
+        raise ValueError(
+            three_lines(
+                f"{name} of an array {a.aval} at {current_source()}",
+                f"zero-size array to reduction operation {name} which has no identity",
+                "pass initial, the result of reducing nothing",
+            )
+        )
+    a = cast(a, a.dtype)
+    identity = reduction.lowest if name == "max" else reduction.highest
+    if where is not None:
+        a = masked(name, a, where, np.asarray(identity(a.dtype)).item())
+    if axes:
+        reduce = reduction.reduce_max if name == "max" else reduction.reduce_min
+        a = reduce(a, axes)
+    if initial is not None:
+        a = (maximum if name == "max" else minimum)(a, _initial(name, initial, a))
+    return kept(a, axes, keepdims)
+
+
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """Return the largest minus the smallest element along axes."""
+    refuse_out("ptp", out)
+    return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+
+
+def all(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    """Tell whether all elements along axes hold."""
+    refuse_out("all", out)
+    return _logic("all", reduction.reduce_and, True, a, axis, keepdims, where)
+
+
+def any(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    """Tell whether any element along axes holds."""
+    refuse_out("any", out)
+    return _logic("any", reduction.reduce_or, False, a, axis, keepdims, where)
+
+
+def _logic(
+    name: str, reduce: Reduction, neutral: bool, a: Any, axis: Any, keepdims: bool, where: Any
+) -> Any:
+    a = truth(one(name, a))
+    axes = reduced_axes(name, axis, len(a.shape))
+    if where is not None:
+        a = choose_by(where, a, neutral)
+    return kept(reduce(a, axes) if axes else a, axes, keepdims)
+
+
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Count the elements along axes that differ from zero."""
+    return sum(truth(one("count_nonzero", a)), axis, np.int32, keepdims=keepdims)
+
+
+def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """Return where the largest element is, along an axis or in the flat array."""
+    refuse_out("argmax", out)
+    return _position("argmax", reduction.argmax, a, axis, bool(keepdims))
+
+
+def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """Return where the smallest element is, along an axis or in the flat array."""
+    refuse_out("argmin", out)
+    return _position("argmin", reduction.argmin, a, axis, bool(keepdims))
+
+
+def _position(name: str, find: Callable[..., Any], a: Any, axis: Any, keepdims: bool) -> Any:
+    a = one(name, a)
+    rank = len(a.shape)
+    index = dtypes.default_int_dtype()
+    if axis is None:
+        flat = reshape(a, (a.size,))
+        _check_not_empty(name, flat.aval, 0)
+        found = find(flat, 0, index)
+        return expand_dims(found, range(rank)) if keepdims and rank else found
+    (axis,) = canonical_axes(name, axis, rank)
+    _check_not_empty(name, a.aval, axis)
+    return kept(find(a, axis, index), (axis,), keepdims)
+
+
+def _check_not_empty(name: str, aval: ShapedArray, axis: int) -> None:
+    if type(aval.shape[axis]) is int and aval.shape[axis] == 0:
+        raise ValueError(
+            three_lines(
+                f"{name} of an array {aval} at {current_source()}",
+                f"attempt to get {name} of an empty sequence",
+                "use an array with elements",
+            )
+        )
+
+
+def element_count(a: Any, axes: tuple[int, ...]) -> Any:
+    """Return how many elements are reduced to one."""
+    count: Any = 1
+    for d in axes:
+        count = count * a.shape[d]
+    return count
+
+
+def real_part_of(a: Any) -> Any:
+    """Return |a|^2 for complex numbers, a^2 for real ones."""
+    if dtypes.issubdtype(a.dtype, np.complexfloating):
+        size = elementwise.abs(a)
+        return elementwise.square(size)
+    return elementwise.square(a)

@@ -1,0 +1,91 @@
+"""Options: environment, global and per-thread values, keys."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kiln.base import config as module
+from kiln.base.config import Options, config, options, override
+
+
+def test_key_changes_with_marked_options_only() -> None:
+    assert Options(enable_x64=True).key() != Options().key()
+    assert Options(explain=True).key() == Options().key()
+
+
+def test_override_nests_and_ends() -> None:
+    with override(enable_x64=True):
+        with override(debug_nans=True):
+            assert (options().enable_x64, options().debug_nans) == (True, True)
+        assert (options().enable_x64, options().debug_nans) == (True, False)
+    assert not options().enable_x64
+
+
+def test_override_is_of_this_thread_only() -> None:
+    seen = []
+    with override(enable_x64=True):
+        thread = threading.Thread(target=lambda: seen.append(options().enable_x64))
+        thread.start()
+        thread.join()
+    assert seen == [False]
+
+
+def test_update_reaches_threads_inside_an_override() -> None:
+    with override(debug_nans=True):
+        config.update("explain", True)
+        try:
+            assert options().explain
+            assert options().debug_nans
+        finally:
+            config.update("explain", False)
+
+
+@pytest.mark.parametrize(
+    ("alias", "field", "value"),
+    [("jax_enable_x64", "enable_x64", True), ("jax_default_matmul_precision", None, "highest")],
+)
+def test_aliases(alias, field, value) -> None:
+    before = config.read(alias)
+    config.update(alias, value)
+    try:
+        assert getattr(config, alias) == value
+        assert getattr(options(), field or "default_matmul_precision") == value
+    finally:
+        config.update(alias, before)
+
+
+def test_disable_jit_is_the_opposite_of_jit() -> None:
+    config.update("jax_disable_jit", True)
+    try:
+        assert not options().jit
+        assert config.jax_disable_jit
+    finally:
+        config.update("jax_disable_jit", False)
+
+
+def test_unknown_options() -> None:
+    with pytest.raises(AttributeError, match="there is no option"):
+        config.update("jax_no_such", 1)
+    with pytest.raises(AttributeError, match="no_such"):
+        config.read("no_such")
+
+
+def test_environment() -> None:
+    code = "from kiln.base.config import options; o = options(); print(o.check, o.dump, o.jit)"
+    env = {"KILN_CHECK": "1", "KILN_DUMP": "jaxpr", "KILN_JIT": "0"}
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**dict(__import__("os").environ), **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert out.stdout.split() == ["True", "jaxpr", "False"]
+
+
+def test_every_alias_names_a_field() -> None:
+    assert {field for field, _ in module.ALIASES.values()} <= set(module._TYPES)
