@@ -1,6 +1,6 @@
 """kiln: a just-in-time compiler for NumPy-style Python."""
 
-from kiln import core, dtypes, errors, stages, tree, tree_util
+from kiln import core, debug, dtypes, errors, stages, tree, tree_util
 from kiln import numpy as numpy
 from kiln.api.arrays import (
     block_until_ready,
@@ -31,6 +31,12 @@ from kiln.api.linear import jvp, linear_transpose, linearize, vjp
 from kiln.api.make_jaxpr import eval_shape, make_jaxpr
 from kiln.api.vmap import vmap
 from kiln.base.config import config
+from kiln.control import checkpoint_policies
+from kiln.control.callback import effects_barrier, pure_callback
+from kiln.control.checkpoint import checkpoint, remat
+from kiln.control.closure import closure_convert, custom_gradient
+from kiln.control.custom_jvp import custom_jvp
+from kiln.control.custom_vjp import custom_vjp
 from kiln.core.array import Array
 from kiln.jit.cache import clear_caches
 from kiln.jit.struct import ShapeDtypeStruct

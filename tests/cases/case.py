@@ -55,8 +55,8 @@ class Case:
     named: tuple[tuple[int, int], ...] | str = ()
     tolerance: float = 1e-5
     """Relative and absolute, between engines and meaning."""
-    derivative_tolerance: float = 2e-2
-    """Against finite differences."""
+    derivative_tolerance: float = 1e-4
+    """Against finite differences, in 64 bits."""
 
     @property
     def id(self) -> str:

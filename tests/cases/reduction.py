@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ops import generic_reduction, reduction
+from kiln.ops import generic_reduction
 from kiln.ops import reduction as ops
-from kiln.ops.elementwise import add, and_p, max, mul, or_p, select, lt
+from kiln.ops.elementwise import add, lt, mul, select
 from tests.cases.case import Case, Operand
 
 ZEROS = Operand((2, 3), values=[[0.0, 2.0, 3.0], [0.0, 0.0, 1.5]])
@@ -88,6 +88,7 @@ CASES = [
         lambda x: ops.reduce_prod(x, (1,)),
         (Operand((2, 5)),),
         differentiable=(0,),
+        named=((0, 0),),
     ),
     Case(
         ops.reduce_prod_p,
@@ -124,6 +125,13 @@ CASES = [
     ),
     Case(
         ops.reduce_precision_p,
+        lambda x: ops.reduce_precision(x, 11, 52),
+        (Operand((3,)),),
+        "nothing is lost ",
+        differentiable=(0,),
+    ),
+    Case(
+        ops.reduce_precision_p,
         lambda x: ops.reduce_precision(x, 5, 2),
         (Operand((8,), values=[np.nan, np.inf, -np.inf, 1e30, -0.0, 1e-30, 57344.0, 61440.0]),),
         "edges ",
@@ -143,10 +151,11 @@ CASES = [
     Case(
         generic_reduction.reduce_p,
         lambda x, y: generic_reduction.reduce(
-            [x, y], [np.float32(-np.inf), np.int32(0)], _first_positive, (0,)
+            [x, y], [-np.inf, np.int32(0)], _first_positive, (0,)
         ),
         (Operand((5, 3)), Operand((5, 3), "int32")),
         "two operands ",
         differentiable=(0,),
+        named=((0, 1), (1, 1)),
     ),
 ]

@@ -180,7 +180,7 @@ def settle_carry(
         body, outs = record(avals)
         wider = [_wider(a, b) for a, b in zip(avals, outs, strict=True)]
         if wider == avals:
-            return [_converted(x, a) for x, a in zip(carry, avals, strict=True)], body
+            return [converted(x, a) for x, a in zip(carry, avals, strict=True)], body
         avals = wider
 
 
@@ -194,7 +194,8 @@ def _wider(aval: ShapedArray, out: ShapedArray) -> ShapedArray:
     return aval.with_(dtype=dtype, weak_type=weak)
 
 
-def _converted(x: Any, aval: ShapedArray) -> Any:
+def converted(x: Any, aval: ShapedArray) -> Any:
+    """Return an operand with the dtype of a type; numbers stay numbers."""
     if aval_of(x).dtype == aval.dtype:
         return x
     if dtypes.is_python_scalar(x):

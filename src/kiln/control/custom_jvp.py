@@ -219,7 +219,7 @@ class CustomJVPCall(Region):
 class CustomJVPFunction(Primitive):
     """The function and its rule, as they are; recorded as `custom_jvp_call`."""
 
-    name = "custom_jvp_call"
+    name = "custom_jvp_function"
     multiple = True
     region = True
 
@@ -242,6 +242,12 @@ class CustomJVPFunction(Primitive):
         finally:
             state.trace = trace
         return [trace.wrap(x, 0) for x in outs]
+
+    def infer(self, *xs: Any, body: Body) -> list[ShapedArray]:
+        return stage_region(body.fun, xs)[0].out_avals
+
+    def numpy(self, *xs: Any, body: Body) -> Any:
+        return body.fun(*xs)
 
     def evaluate(self, *xs: Any, body: Body) -> Any:
         return body.fun(*xs)

@@ -163,7 +163,7 @@ class CustomVJPCall(Region):
 class CustomVJPFunction(Primitive):
     """The function and its rules, as they are; recorded as `custom_vjp_call`."""
 
-    name = "custom_vjp_call"
+    name = "custom_vjp_function"
     multiple = True
     region = True
 
@@ -187,6 +187,12 @@ class CustomVJPFunction(Primitive):
         finally:
             state.trace = trace
         return [trace.wrap(x, 0) for x in outs]
+
+    def infer(self, *xs: Any, body: Body) -> list[ShapedArray]:
+        return stage_region(body.fun, xs)[0].out_avals
+
+    def numpy(self, *xs: Any, body: Body) -> Any:
+        return body.fun(*xs)
 
     def evaluate(self, *xs: Any, body: Body) -> Any:
         return body.fun(*xs)

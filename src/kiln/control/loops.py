@@ -6,6 +6,7 @@ on unchanged becomes a constant of the loop. With `jit` switched off, loops are 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,6 +35,7 @@ from kiln.control.bodies import (
     check_callable,
     check_carry_structure,
     check_carry_types,
+    converted,
     interned,
     settle_carry,
     stage_body,
@@ -46,7 +48,7 @@ from kiln.control.scan_split import cut
 from kiln.control.while_loop import while_p
 from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import add, lt
 from kiln.ops.shape import expand_dims, mapped_at, reshape
@@ -54,6 +56,8 @@ from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
 from kiln.transforms.batching import MappedAxis, batch
 
 LEAF = tree_structure(0)
+_FLAG = ShapedArray((), np.dtype(np.bool_))
+_INDEX = ShapedArray((), np.dtype(np.int32), weak_type=True)
 Fun = Callable[..., Any]
 
 
@@ -400,3 +404,35 @@ def map(f: Fun, xs: Any, *, batch_size: int | None = None) -> Any:  # noqa: A001
     check_callable("map", "f", f)
     if batch_size is None:
         return scan(functools.wraps(f)(lambda _, x: ((), f(x))), (), xs)[1]
+    rows, tree = arrays_of("map", "xs", xs)
+    length, size = _length(rows, xs, None), operator.index(batch_size)
+    if size < 1:
+        raise ValueError(
+            three_lines(
+                f"map(..., batch_size={batch_size!r}) at {current_source()}",
+                "batch_size must be at least 1",
+                "pass the number of slices to take at a time",
+            )
+        )
+    trees: list[PyTreeDef] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        out, out_tree = arrays_of("map", "result", f(tree_unflatten(tree, leaves)))
+        trees.append(out_tree)
+        return out
+
+    def together(count: int, stacks: Sequence[Any]) -> list[Any]:
+        outs, at = batch(flat, MappedAxis(count), stacks, [0] * len(stacks))
+        return [mapped_at(x, count, a, 0) for x, a in zip(outs, at, strict=True)]
+
+    whole, rest = divmod(operator.index(length), size)
+    parts = []
+    if whole or not rest:
+        heads = [slice_in_dim(x, 0, whole * size) for x in rows]
+        heads = [reshape(x, (whole, size, *aval_of(x).shape[1:])) for x in heads]
+        _, ys = scan(lambda _, stacks: ((), together(size, stacks)), (), heads)
+        parts.append([reshape(y, (whole * size, *aval_of(y).shape[2:])) for y in ys])
+    if rest:
+        parts.append(together(rest, [slice_in_dim(x, whole * size, None) for x in rows]))
+    joined = [y[0] if len(y) == 1 else concatenate(y, 0) for y in zip(*parts, strict=True)]
+    return tree_unflatten(trees[0], joined)

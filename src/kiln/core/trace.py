@@ -194,7 +194,7 @@ def axis_size_of(name: Any) -> Any:
             return size
     raise NameError(
         three_lines(
-            f"unbound axis name: {name!r} at {current_source()}",
+            f"unbound axis name: {name} at {current_source()}",
             f"the mapped axes here are {[n for n, _ in state.axes]}",
             f"call inside vmap(..., axis_name={name!r})",
         )

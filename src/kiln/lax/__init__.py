@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from kiln.control.associative_scan import associative_scan
+from kiln.control.branches import cond, switch
+from kiln.control.cond import cond_p
+from kiln.control.loops import fori_loop, map, scan, while_loop
+from kiln.control.scan import scan_p
+from kiln.control.while_loop import while_p
 from kiln.ops.elementwise import (
     add,
     neg,
@@ -121,6 +127,28 @@ from kiln.ops.elementwise import (
     xor_p,
     not_p,
 )
+from kiln.ops.collective import (
+    all_gather,
+    all_gather_p,
+    all_to_all,
+    all_to_all_p,
+    axis_index,
+    axis_index_p,
+    axis_size,
+    pmax,
+    pmax_p,
+    pmean,
+    pmin,
+    pmin_p,
+    ppermute,
+    ppermute_p,
+    pshuffle,
+    psum,
+    psum_p,
+    psum_scatter,
+    pswapaxes,
+    reduce_scatter_p,
+)
 from kiln.ops.conversion import (
     convert_element_type,
     bitcast_convert_type,
@@ -135,6 +163,7 @@ from kiln.ops.conversion import (
     conj_p,
     complex_p,
 )
+from kiln.ops.identity import optimization_barrier, optimization_barrier_p, stop_gradient
 from kiln.ops.special import (
     erf,
     erfc,

@@ -378,9 +378,7 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
 
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     found = canonical_shape(name, shape)
-    wanted = (
-        dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
-    )
+    wanted = dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
     return _full(found, value, wanted, False)
 
 
@@ -429,16 +427,16 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
 
 def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
     """Return the coordinates of all elements of an array of shape `dimensions`."""
-    wanted = dtypes.default_int_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "indices")
+    wanted = (
+        dtypes.default_int_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "indices")
+    )
     shape = canonical_shape("indices", dimensions)
     found = []
     for axis, size in enumerate(shape):
         count = iota(wanted, size)
         view = [1] * len(shape)
         view[axis] = size  # type: ignore[call-overload]
-        found.append(
-            reshape(count, view) if sparse else broadcast_in_dim(count, shape, (axis,))
-        )
+        found.append(reshape(count, view) if sparse else broadcast_in_dim(count, shape, (axis,)))
     if sparse:
         return tuple(found)
     if not found:

@@ -98,9 +98,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     length = elementwise.mul(
         long, elementwise.sqrt(elementwise.add(constant(1, long), elementwise.square(ratio)))
     )
-    return select(
-        infinite, constant(math.inf, long), select(nothing, long, length)
-    )
+    return select(infinite, constant(math.inf, long), select(nothing, long, length))
 
 
 def deg2rad(x: Any, /) -> Any:
@@ -128,9 +126,7 @@ def logaddexp2(x1: Any, x2: Any, /) -> Any:
     return _log_of_sum("logaddexp2", x1, x2, elementwise.exp2, 1 / math.log(2))
 
 
-def _log_of_sum(
-    name: str, x1: Any, x2: Any, exponential: Callable[[Any], Any], unit: float
-) -> Any:
+def _log_of_sum(name: str, x1: Any, x2: Any, exponential: Callable[[Any], Any], unit: float) -> Any:
     x1, x2 = promote_inexact(name, x1, x2)
     if dtypes.issubdtype(aval_of(x1).dtype, np.complexfloating):
         return _complex_log_of_sum(x1, x2, unit)
@@ -161,9 +157,7 @@ def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
     turns = elementwise.ceil(
         elementwise.div(elementwise.sub(imag, half), elementwise.mul(half, constant(2, half)))
     )
-    imag = elementwise.sub(
-        imag, elementwise.mul(turns, elementwise.mul(half, constant(2, half)))
-    )
+    imag = elementwise.sub(imag, elementwise.mul(turns, elementwise.mul(half, constant(2, half))))
     return conversion.complex(conversion.real(out), imag)
 
 

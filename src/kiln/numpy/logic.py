@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -113,9 +113,7 @@ def isinf(x: Any, /) -> Any:
     (x,) = operands("isinf", x)
     dtype = aval_of(x).dtype
     if dtypes.issubdtype(dtype, np.complexfloating):
-        return elementwise.bitwise_or(
-            isinf(conversion.real(x)), isinf(conversion.imag(x))
-        )
+        return elementwise.bitwise_or(isinf(conversion.real(x)), isinf(conversion.imag(x)))
     if dtypes.issubdtype(dtype, np.floating):
         return elementwise.eq(elementwise.abs(x), constant(float("inf"), x))
     return full(shape_of(x), False, _BOOL)
@@ -174,9 +172,7 @@ def isreal(x: Any) -> Any:
     return logical_not(iscomplex(x))
 
 
-def isclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Tell which elements of a and b differ by at most `atol + rtol * |b|`."""
     a, b = promote("isclose", a, b)
     dtype = aval_of(a).dtype
@@ -200,9 +196,7 @@ def isclose(
     return found
 
 
-def allclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Tell whether all elements of a and b are close (see `isclose`)."""
     return all_true(isclose(a, b, rtol, atol, equal_nan))
 
@@ -245,68 +239,6 @@ def choose_by(condition: Any, x: Any, y: Any) -> Any:
         condition if shape_of(condition) in ((), shape) else broadcast_to(condition, shape),
         *[v if shape_of(v) in ((), shape) else broadcast_to(v, shape) for v in (y, x)],
     )
-
-
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
-    """Take each element from the choice of the first condition that holds."""
-    if len(condlist) != len(choicelist):
-        raise ValueError(
-            three_lines(
-                f"select: {len(condlist)} conditions, {len(choicelist)} choices",
-                "condlist must have length equal to choicelist",
-                "pass one choice per condition",
-            )
-        )
-    if len(condlist) == 0:
-        raise ValueError(
-            three_lines(
-                "select: no condition", "condlist must be non-empty", "pass some conditions"
-            )
-        )
-    conditions = operands("select", *condlist)
-    for condition in conditions:
-        if aval_of(condition).dtype != _BOOL:
-            raise TypeError(
-                three_lines(
-                    f"select: a condition of type {aval_of(condition)}",
-                    "select requires boolean conditions",
-                    "compare to get bools",
-                )
-            )
-    *choices, out = promote_dtypes(*operands("select", *choicelist, default))
-    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
-        out = choose_by(condition, choice, out)
-    return out
-
-
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """Apply to each element the function (or take the number) of the last condition that holds."""
-    (x,) = operands("piecewise", x)
-    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
-    if not isinstance(condlist, (list, tuple)) and len(shape_of(condlist)) > len(shape_of(x)):
-        conditions = list(condlist)
-    functions = list(funclist)
-    if len(functions) == len(conditions) + 1:
-        functions = functions[-1:] + functions[:-1]
-    elif len(functions) == len(conditions):
-        functions = [0, *functions]
-    else:
-        raise ValueError(
-            three_lines(
-                f"piecewise: {len(conditions)} conditions, {len(functions)} functions",
-                f"with {len(conditions)} condition(s), either {len(conditions)} or "
-                f"{len(conditions) + 1} functions are expected; got {len(functions)}",
-                "pass one function per condition, and perhaps a default",
-            )
-        )
-    aval = aval_of(x)
-    values = [
-        converted(f(x, *args, **kw) if callable(f) else f, aval.dtype, False) for f in functions
-    ]
-    out = values[0]
-    for condition, value in zip(conditions, values[1:], strict=True):
-        out = choose_by(truth(condition), value, out)
-    return out
 
 
 def _array(x: Any) -> Any:

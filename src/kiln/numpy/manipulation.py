@@ -226,8 +226,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     target = canonical_shape("broadcast_to", shape)
     own = shape_of(array)
     fits = len(own) <= len(target) and all(
-        dim in (1, wanted)
-        for dim, wanted in zip(own[::-1], target[::-1], strict=False)
+        dim in (1, wanted) for dim, wanted in zip(own[::-1], target[::-1], strict=False)
     )
     if not fits:
         raise ValueError(
@@ -436,7 +435,8 @@ def unpacked(x: Any) -> Iterable[Any]:
     if type(x) is ConcreteArray:
         value = host_value(x)
         return [
-            from_host(np.asarray(value[i]), x.aval.with_(shape=shape[1:])) for i in range(size)  # type: ignore[arg-type]
+            from_host(np.asarray(value[i]), x.aval.with_(shape=shape[1:]))
+            for i in range(size)  # type: ignore[arg-type]
         ]
     return [index_in_dim(x, i, 0, keepdims=False) for i in range(size)]  # type: ignore[arg-type]
 

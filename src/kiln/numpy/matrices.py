@@ -14,15 +14,13 @@ from kiln.ir.sizes import Dim, Size, minimum
 from kiln.numpy.creation import asarray, canonical_shape, cast, zeros
 from kiln.numpy.logic import choose_by
 from kiln.numpy.promotion import lifted, operands, shape_of
-from kiln.ops import elementwise, reduction
+from kiln.ops import elementwise
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import (
     broadcast_in_dim,
     broadcasted_iota,
     canonical_axis,
-    expand_dims,
     iota,
-    move_axis,
     reduce_sum,
     reshape,
     transpose,
@@ -44,7 +42,7 @@ def on_diagonal(shape: tuple[Dim, ...], k: Any) -> Any:
     return elementwise.eq(elementwise.add(rows, k), columns)
 
 
-def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:  # noqa: N803
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
     """Return a matrix with ones on the k-th diagonal."""
     wanted = _float_or("eye", dtype)
     shape = canonical_shape("eye", (N, N if M is None else M))
@@ -74,7 +72,7 @@ def _float_or(name: str, dtype: Any) -> Any:
     return dtypes.check_user_dtype(dtype, name)
 
 
-def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
+def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
     """Return a matrix with ones on and below the k-th diagonal."""
     shape = canonical_shape("tri", (N, N if M is None else M))
     return cast(below(shape, k), _float_or("tri", dtype))
@@ -151,7 +149,9 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         )
     axis1, axis2 = (canonical_axis("diagonal", axis, rank) for axis in (axis1, axis2))
     if axis1 == axis2:
-        raise ValueError(f"diagonal(axis1={axis1}, axis2={axis2})\nthe axes are equal\nname two axes")
+        raise ValueError(
+            f"diagonal(axis1={axis1}, axis2={axis2})\nthe axes are equal\nname two axes"
+        )
     others = [d for d in range(rank) if d not in (axis1, axis2)]
     a = transpose(a, (*others, axis1, axis2))
     rows, columns = a.shape[-2:]
@@ -229,7 +229,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     return choose_by(inside, val, a)
 
 
-def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:  # noqa: N803
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """Return the matrix whose columns are powers of `x`."""
     (x,) = operands("vander", x)
     if len(shape_of(x)) != 1:
@@ -256,7 +256,9 @@ def cast_like_exponent(powers: Any, base: Any, target: Any) -> Any:
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     """Return the indices of the main diagonal of an array with `ndim` axes of size `n`."""
     if n < 0 or ndim < 0:
-        raise ValueError(f"diag_indices({n}, {ndim})\nthe arguments must be nonnegative\nuse others")
+        raise ValueError(
+            f"diag_indices({n}, {ndim})\nthe arguments must be nonnegative\nuse others"
+        )
     return (iota(_INT, n),) * ndim
 
 

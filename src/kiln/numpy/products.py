@@ -113,7 +113,13 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 
 def vecdot(
-    x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
 ) -> Any:
     """Sum products of the conjugate of x1 and of x2 along an axis; the others are broadcast."""
     x1, x2 = (one("vecdot", x) for x in operands("vecdot", x1, x2))
@@ -128,9 +134,7 @@ def vecdot(
     x1, x2 = (moveaxis(x, axis, -1) for x in (x1, x2))
     row = expand_dims(conj(x1), (len(x1.shape) - 1,))
     column = expand_dims(x2, (len(x2.shape),))
-    out = matmul(
-        row, column, precision=precision, preferred_element_type=preferred_element_type
-    )
+    out = matmul(row, column, precision=precision, preferred_element_type=preferred_element_type)
     return squeeze(out, (-2, -1))
 
 
@@ -152,9 +156,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     if not a.shape or not b.shape:
         return multiply(a, b)
     axes = (len(a.shape) - 1, len(b.shape) - 1)
-    return tensordot(
-        a, b, axes, precision=precision, preferred_element_type=preferred_element_type
-    )
+    return tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def outer(a: Any, b: Any, out: None = None) -> Any:

@@ -175,7 +175,11 @@ def binary_inexact(name: str, x: Any, y: Any) -> Sequence[Any]:
     a = getattr(x, "aval", None)
     b = getattr(y, "aval", None)
     known = b if a is None else a
-    if known is not None and known.dtype in _INEXACT and (a is None or b is None or a.dtype == b.dtype):
+    if (
+        known is not None
+        and known.dtype in _INEXACT
+        and (a is None or b is None or a.dtype == b.dtype)
+    ):
         return binary(name, x, y)
     return promote_inexact(name, x, y)
 

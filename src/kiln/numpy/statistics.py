@@ -11,16 +11,15 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.trace import aval_of
-from kiln.ir.sizes import is_constant
 from kiln.numpy.arithmetic import clip, divide, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast, full
-from kiln.numpy.elementary import conj, sqrt
-from kiln.numpy.logic import choose_by, isnan, truth
-from kiln.numpy.manipulation import one
+from kiln.numpy.elementary import conj, real, sqrt
+from kiln.numpy.logic import choose_by, truth
+from kiln.numpy.manipulation import one, squeeze
+from kiln.numpy.matrices import diagonal, matrix_transpose
+from kiln.numpy.products import matmul
 from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions import (
-    any,
     computing_dtype,
     element_count,
     kept,
@@ -32,6 +31,7 @@ from kiln.numpy.reductions import (
 from kiln.ops import conversion, elementwise
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import expand_dims, reduce_sum, reshape, transpose
+from kiln.ops.static_slicing import concatenate
 
 
 def _mean_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
@@ -39,7 +39,9 @@ def _mean_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
     wanted = (
         dtypes.to_inexact_dtype(found) if dtype is None else dtypes.check_user_dtype(dtype, name)
     )
-    computing = computing_dtype(dtypes.lattice_result_type(wanted, dtypes.to_inexact_dtype(found))[0])
+    computing = computing_dtype(
+        dtypes.lattice_result_type(wanted, dtypes.to_inexact_dtype(found))[0]
+    )
     return (wanted if not dtypes.issubdtype(wanted, np.inexact) else computing), wanted
 
 
@@ -70,7 +72,9 @@ def _over_count(total: Any, a: Any, axes: tuple[int, ...], where: Any, ddof: Any
             left = count - ddof
             if dtypes.issubdtype(total.dtype, np.integer):
                 return elementwise.div(total, constant(left, total))
-            return elementwise.div(total, constant(left if left > 0 else _not_a_number(count), total))
+            return elementwise.div(
+                total, constant(left if left > 0 else _not_a_number(count), total)
+            )
         return divide(total, subtract(count, ddof))
     shape = tuple(a.shape)
     where = truth(*operands("mean", where))
@@ -138,7 +142,7 @@ def var(
     a = one("var", a)
     if correction is not None:
         ddof = correction
-    computing, wanted = _var_dtypes(a.dtype, dtype)
+    computing, wanted = variance_dtypes("var", a.dtype, dtype)
     a = cast(a, computing)
     axes = reduced_axes("var", axis, len(a.shape))
     if mean is None:
@@ -154,23 +158,26 @@ def var(
     return kept(cast(_over_count(total, a, axes, where, ddof), wanted), axes, keepdims)
 
 
-def _var_dtypes(found: Any, dtype: Any) -> tuple[Any, Any]:
+def variance_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
+    """Return the dtypes in which to compute a variance and to return it."""
     if dtype is None:
         computing = computing_dtype(dtypes.to_inexact_dtype(found))
         return computing, dtypes.to_floating_dtype(dtypes.to_inexact_dtype(found))
-    wanted = dtypes.check_user_dtype(dtype, "var")
+    wanted = dtypes.check_user_dtype(dtype, name)
     if not dtypes.issubdtype(wanted, np.complexfloating) and dtypes.issubdtype(
         found, np.complexfloating
     ):
         raise ValueError(
             three_lines(
-                f"var(..., dtype={wanted}) of {found} at {current_source()}",
+                f"{name}(..., dtype={wanted}) of {found} at {current_source()}",
                 "jax.numpy.var does not yet support real dtype parameters when computing the "
                 "variance of an array of complex values.",
                 "leave dtype out",
             )
         )
-    computing = computing_dtype(dtypes.lattice_result_type(wanted, dtypes.to_inexact_dtype(found))[0])
+    computing = computing_dtype(
+        dtypes.lattice_result_type(wanted, dtypes.to_inexact_dtype(found))[0]
+    )
     return computing, wanted
 
 
@@ -202,173 +209,70 @@ def std(
     )
 
 
-METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
-
-
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    dtype: Any = None,
 ) -> Any:
-    """Return the quantiles `q` (from 0 to 1) over axes; nan where there is a nan."""
-    refuse_out("quantile", out)
-    return quantile_of("quantile", a, q, axis, method, keepdims, False)
-
-
-def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """Return the quantiles `q` (from 0 to 1) over axes, without nans."""
-    refuse_out("nanquantile", out)
-    return quantile_of("nanquantile", a, q, axis, method, keepdims, True)
-
-
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """Return the quantiles `q` (from 0 to 100) over axes; nan where there is a nan."""
-    refuse_out("percentile", out)
-    return quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False)
-
-
-def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """Return the quantiles `q` (from 0 to 100) over axes, without nans."""
-    refuse_out("nanpercentile", out)
-    return quantile_of("nanpercentile", a, _hundredths(q), axis, method, keepdims, True)
-
-
-def _hundredths(q: Any) -> Any:
-    return divide(q, 100)
-
-
-def median(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Any:
-    """Return the median over axes; nan where there is a nan."""
-    refuse_out("median", out)
-    return quantile_of("median", a, 0.5, axis, "midpoint", keepdims, False)
-
-
-def nanmedian(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Any:
-    """Return the median over axes, without nans."""
-    refuse_out("nanmedian", out)
-    return quantile_of("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
-
-
-def quantile_of(
-    name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool
-) -> Any:
-    """Return quantiles over axes, as a new leading axis if `q` is a vector."""
-    if method not in METHODS:
-        raise ValueError(
-            three_lines(
-                f"{name}(..., method={method!r}) at {current_source()}",
-                "method can only be 'linear', 'lower', 'higher', 'midpoint', or 'nearest'",
-                "use one of them",
+    """Return the covariance matrix of variables, one per row (or column)."""
+    given = [one("cov", x) for x in (m, y) if x is not None]
+    if builtins.max(len(x.shape) for x in given) > 2:
+        raise ValueError(f"cov of {given[0].aval}\nm has more than 2 dimensions\nuse a matrix")
+    rows = list(promote_dtypes_inexact(*given))
+    if dtype is not None:
+        rows = [cast(x, dtypes.check_user_dtype(dtype, "cov")) for x in rows]
+    rows = [_as_rows(x, rowvar) for x in rows]
+    x = concatenate(rows, 0) if len(rows) > 1 else rows[0]
+    x = cast(x, x.dtype)
+    if ddof is None:
+        ddof = 0 if bias else 1
+    weights = None
+    for name, found in (("fweights", fweights), ("aweights", aweights)):
+        if found is None:
+            continue
+        found = cast(one(name, found), x.dtype)
+        if len(found.shape) != 1 or found.shape[0] != x.shape[1]:
+            raise ValueError(
+                f"cov(..., {name}={found.aval})\nincompatible numbers of samples and {name}\n"
+                "give one weight per sample"
             )
-        )
-    a, q = operands(name, a, q)
-    if len(shape_of(q)) > 1:
-        raise ValueError(f"{name}(q={aval_of(q)})\nq must be have rank <= 1\nuse a vector")
-    a, q = (one(name, x) for x in promote_dtypes_inexact(a, q))
-    a, q = cast(a, a.dtype), cast(q, a.dtype)
-    if dtypes.issubdtype(a.dtype, np.complexfloating):
-        raise ValueError(
-            f"{name} of {a.aval}\nquantile does not support complex input, as the operation is "
-            "poorly defined.\nuse real numbers"
-        )
-    rank = len(a.shape)
-    axes = reduced_axes(name, axis, rank)
-    rest = [d for d in range(rank) if d not in axes]
-    n = element_count(a, axes)
-    a = reshape(transpose(a, (*rest, *axes)), (*(a.shape[d] for d in rest), n))
-    out = _sorted_quantile(name, a, q, n, method, skip_nan)
-    if keepdims and axes:
-        lead = len(q.shape)
-        out = expand_dims(out, [lead + d for d in axes])
-    return out
-
-
-def _sorted_quantile(name: str, a: Any, q: Any, n: Any, method: str, skip_nan: bool) -> Any:
-    if type(n) is int and n == 0:
-        return full((*q.shape, *a.shape[:-1]), math.nan, a.dtype)
-    rest = tuple(a.shape[:-1])
-    shape = (*q.shape, *rest)
-    ordered = sort_ops.sort(a, dimension=len(rest))
-    if skip_nan:
-        count = sum(elementwise.bitwise_not(isnan(a)), -1, a.dtype)
-        last = elementwise.sub(count, constant(1, count))
-        spread_q = broadcast_in_dim(q, shape, range(len(q.shape)))
-        last = broadcast_in_dim(last, shape, range(len(q.shape), len(shape)))
-        place = elementwise.mul(spread_q, last)
-        low, high = elementwise.floor(place), elementwise.ceil(place)
-        high_part = elementwise.sub(place, low)
-        zero = constant(0, low)
-        low = elementwise.max(elementwise.min(low, last), zero)
-        high = elementwise.max(elementwise.min(high, last), zero)
+        weights = found if weights is None else multiply(weights, found)
+    total: Any = x.shape[1]
+    if weights is None:
+        center = divide(sum(x, 1, keepdims=True), total)
+        norm: Any = total - ddof
     else:
-        ordered = choose_by(any(isnan(a), -1, keepdims=True), math.nan, ordered)
-        place = elementwise.mul(q, constant(n - 1, q))
-        low, high = elementwise.floor(place), elementwise.ceil(place)
-        high_part = elementwise.sub(place, low)
-        low, high = (clip(x, 0, n - 1) for x in (low, high))
-    if method == "nearest":
-        # Halves go to the even place, as rounding does.
-        low = high = elementwise.round(place, elementwise.RoundingMethod.TO_NEAREST_EVEN)
-        low = high = clip(low, 0, n - 1)
-    low_value, high_value = (_taken(ordered, i, len(q.shape), shape, skip_nan) for i in (low, high))
-    if method in ("lower", "nearest"):
-        return low_value
-    if method == "higher":
-        return high_value
-    if method == "midpoint":
-        both = elementwise.add(low_value, high_value)
-        return elementwise.mul(both, constant(0.5, both))
-    if not skip_nan:
-        high_part = broadcast_in_dim(high_part, shape, range(len(q.shape)))
-    low_part = elementwise.sub(constant(1, high_part), high_part)
-    return elementwise.add(
-        elementwise.mul(low_value, low_part), elementwise.mul(high_value, high_part)
-    )
+        total = sum(weights)
+        center = divide(sum(multiply(x, weights), 1, keepdims=True), total)
+        if aweights is None or ddof == 0:
+            norm = subtract(total, ddof)
+        else:
+            a_weights = cast(one("aweights", aweights), x.dtype)
+            share = divide(sum(multiply(weights, a_weights)), total)
+            norm = subtract(total, multiply(ddof, share))
+    x = subtract(x, center)
+    scaled = x if weights is None else multiply(x, weights)
+    return squeeze(divide(matmul(x, conj(matrix_transpose(scaled))), norm))
+
+
+def _as_rows(x: Any, rowvar: bool) -> Any:
+    if len(x.shape) < 2:
+        return expand_dims(reshape(x, (x.size,)), (0,))
+    return x if rowvar or x.shape[0] == 1 else transpose(x, (1, 0))
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+    """Return the matrix of correlation coefficients of variables."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not c.shape:
+        return divide(c, c)
+    spread = sqrt(real(diagonal(c)))
+    c = divide(divide(c, expand_dims(spread, (1,))), expand_dims(spread, (0,)))
+    if dtypes.issubdtype(c.dtype, np.complexfloating):
+        return conversion.complex(clip(real(c), -1, 1), clip(conversion.imag(c), -1, 1))
+    return clip(c, -1, 1)

@@ -110,7 +110,7 @@ class GenericReduce(Primitive):
             return reshape(transpose(x, (*dimensions, *kept)), (count, *shape))
 
         def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
-            return _apply_with_tangents(jaxpr, moving, a, b)
+            return apply_with_tangents(jaxpr, moving, a, b)
 
         arrays = [rows(x) for x in primals[:n]] + [rows(filled(tangents[i])) for i in moving]
         starts = list(primals[n:]) + [filled(tangents[n + i]) for i in moving]
@@ -158,7 +158,7 @@ def fold(
     return outs
 
 
-def _apply_with_tangents(
+def apply_with_tangents(
     jaxpr: Jaxpr, moving: Sequence[int], a: Sequence[Any], b: Sequence[Any]
 ) -> list[Any]:
     """Run a jaxpr of element-wise operations on arrays followed by their tangents."""

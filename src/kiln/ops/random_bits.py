@@ -45,6 +45,7 @@ UINT32 = np.dtype(np.uint32)
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
 _LARGEST = 2**32
+_FEW = 8
 
 
 class Threefry2x32(Elementwise):
@@ -73,25 +74,42 @@ class Threefry2x32(Elementwise):
 
 
 def hash_words(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Hash a counter under a key, in NumPy; operands broadcast."""
-    shape = np.broadcast_shapes(*map(np.shape, (k0, k1, x0, x1)))
+    """Hash counters under keys, in NumPy; operands broadcast."""
+    together = np.broadcast(k0, k1, x0, x1)
+    shape = together.shape
+    if together.size <= _FEW:
+        # Python ints beat NumPy's cost per call: splitting one key takes microseconds.
+        pairs = [_hash_pair(*map(int, words)) for words in together]
+        hashed = np.array(pairs, UINT32).reshape((*shape, 2))
+        return hashed[..., 0], hashed[..., 1]
     keys = [np.asarray(k0, UINT32), np.asarray(k1, UINT32)]
     keys.append(keys[0] ^ keys[1] ^ UINT32.type(PARITY))
     a, b, turned = (np.empty(shape, UINT32) for _ in range(3))
-    with np.errstate(over="ignore"):
-        np.add(x0, keys[0], out=a)
-        np.add(x1, keys[1], out=b)
-        for i in range(5):
-            for distance in ROTATIONS[i % 2]:
-                a += b
-                np.right_shift(b, UINT32.type(32 - distance), out=turned)
-                b <<= UINT32.type(distance)
-                b |= turned
-                b ^= a
-            a += keys[(i + 1) % 3]
-            b += keys[(i + 2) % 3]
-            b += UINT32.type(i + 1)
+    np.add(x0, keys[0], out=a)
+    np.add(x1, keys[1], out=b)
+    for i in range(5):
+        for distance in ROTATIONS[i % 2]:
+            a += b
+            np.right_shift(b, UINT32.type(32 - distance), out=turned)
+            b <<= UINT32.type(distance)
+            b |= turned
+            b ^= a
+        a += keys[(i + 1) % 3]
+        b += keys[(i + 2) % 3]
+        b += UINT32.type(i + 1)
     return a, b
+
+
+def _hash_pair(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
+    keys = (k0, k1, k0 ^ k1 ^ PARITY)
+    a, b = x0 + k0, (x1 + k1) & 0xFFFFFFFF
+    for i in range(5):
+        for distance in ROTATIONS[i % 2]:
+            a = (a + b) & 0xFFFFFFFF
+            b = (b << distance & 0xFFFFFFFF | b >> (32 - distance)) ^ a
+        a += keys[(i + 1) % 3]
+        b = (b + keys[(i + 2) % 3] + i + 1) & 0xFFFFFFFF
+    return a & 0xFFFFFFFF, b
 
 
 class KeyOperation(Primitive):
@@ -334,7 +352,7 @@ def _hash_halves(keys: np.ndarray, count: int) -> np.ndarray:
     counts = np.zeros(count + count % 2, UINT32)
     counts[:count] = np.arange(count, dtype=UINT32)
     first, second = (word[..., None] for word in words_of(keys))
-    pair = hash_words(first, second, *np.split(counts, 2))
+    pair = hash_words(first, second, *counts.reshape(2, -1))
     return np.concatenate(pair, axis=-1)[..., :count]
 
 

@@ -39,13 +39,11 @@ class Reduce(Primitive):
         ufunc: np.ufunc,
         identity: Callable[[Any], Any],
         accepts: Accepted,
-        tangent: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__(name)
         self.ufunc = ufunc
         self.identity = identity
         self.accepts = accepts
-        self.tangent = tangent
 
     def infer(self, x: Any, *, axes: Any) -> ShapedArray:
         check_dtype(self.name, x, self.accepts)
@@ -58,15 +56,40 @@ class Reduce(Primitive):
         out = self.ufunc.reduce(wide, axis=axes, dtype=wide.dtype, initial=initial)
         return np.asarray(out).astype(x.dtype)
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, axes: Any) -> Any:
-        out = self.bind(*primals, axes=axes)
-        if self.tangent is None:
-            return out, Zero(aval_of(out).tangent())
-        return out, self.tangent(out, primals[0], tangents[0], axes)
-
     def batch(self, size: Any, xs: Any, at: Any, *, axes: Any) -> Any:
         inner, out_axis = past_mapped(axes, at[0])
         return self.bind(xs[0], axes=inner), out_axis
+
+
+class ReduceExtreme(Reduce):
+    """The largest or smallest element."""
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, axes: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        out = self.bind(x, axes=axes)
+        # Elements that tie for the extreme share the derivative equally.
+        aval = aval_of(x)
+        spread = broadcast_in_dim(out, aval.shape, kept_axes(aval.ndim, axes))
+        places = convert_element_type(eq(x, spread), aval.dtype)
+        return out, div(reduce_sum(mul(t, places), axes), reduce_sum(places, axes))
+
+
+class ReduceProduct(Reduce):
+    """The product."""
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, axes: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        out = self.bind(x, axes=axes)
+        sizes = aval_of(x).shape
+        kept = kept_axes(len(sizes), axes)
+        shape = tuple(sizes[a] for a in kept)
+        count = product([sizes[a] for a in axes])
+        if count == 0:
+            return out, Zero(aval_of(out).tangent())
+        # A tree of products: dividing the whole by one factor would fail at zero.
+        rows = [reshape(transpose(v, (*axes, *kept)), (count, *shape)) for v in (x, t)]
+        _, moved = halved(_product_with_tangent, rows)
+        return out, reshape(moved, shape)
 
 
 class ArgExtreme(Primitive):
@@ -220,26 +243,6 @@ def all_bits(dtype: Any) -> Any:
     return np.bitwise_not(np.zeros((), dtype))[()]
 
 
-def _extreme_tangent(out: Any, x: Any, t: Any, axes: Any) -> Any:
-    # Elements that tie for the extreme share the derivative equally.
-    aval = aval_of(x)
-    spread = broadcast_in_dim(out, aval.shape, kept_axes(aval.ndim, axes))
-    places = convert_element_type(eq(x, spread), aval.dtype)
-    return div(reduce_sum(mul(t, places), axes), reduce_sum(places, axes))
-
-
-def _product_tangent(out: Any, x: Any, t: Any, axes: Any) -> Any:
-    # A tree of products: dividing the whole by one factor would fail at zero.
-    kept = kept_axes(aval_of(x).ndim, axes)
-    shape = tuple(aval_of(x).shape[a] for a in kept)
-    count = product([aval_of(x).shape[a] for a in axes])
-    p, dp = (reshape(transpose(v, (*axes, *kept)), (count, *shape)) for v in (x, t))
-    if count == 0:
-        return Zero(aval_of(out))
-    (_, dp) = halved(_product_with_tangent, [p, dp])
-    return reshape(dp, shape)
-
-
 def _product_with_tangent(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
     (x, dx), (y, dy) = a, b
     return [mul(x, y), add(mul(dx, y), mul(x, dy))]
@@ -260,9 +263,9 @@ def halved(combine: Callable[..., Sequence[Any]], xs: Sequence[Any]) -> Sequence
     return xs
 
 
-reduce_max_p = Reduce("reduce_max", np.maximum, lowest, ANY, _extreme_tangent)
-reduce_min_p = Reduce("reduce_min", np.minimum, highest, ANY, _extreme_tangent)
-reduce_prod_p = Reduce("reduce_prod", np.multiply, lambda dtype: 1, NUMBER, _product_tangent)
+reduce_max_p = ReduceExtreme("reduce_max", np.maximum, lowest, ANY)
+reduce_min_p = ReduceExtreme("reduce_min", np.minimum, highest, ANY)
+reduce_prod_p = ReduceProduct("reduce_prod", np.multiply, lambda dtype: 1, NUMBER)
 reduce_and_p = Reduce("reduce_and", np.bitwise_and, all_bits, BITS)
 reduce_or_p = Reduce("reduce_or", np.bitwise_or, lambda dtype: 0, BITS)
 reduce_xor_p = Reduce("reduce_xor", np.bitwise_xor, lambda dtype: 0, BITS)

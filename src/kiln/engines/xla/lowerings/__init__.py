@@ -12,6 +12,7 @@ from kiln.engines.xla.lowerings import (
     callback,
     checkpoint,
     contraction,
+    control,
     conversion,
     custom_rules,
     elementwise,
@@ -23,6 +24,7 @@ from kiln.engines.xla.lowerings import (
     slicing,
     sorting,
     special,
+    window,
 )
 
 LOWERINGS: dict[Primitive, Lowering] = {
@@ -34,11 +36,13 @@ LOWERINGS: dict[Primitive, Lowering] = {
     **special.LOWERINGS,
     **identity.LOWERINGS,
     **call.LOWERINGS,
+    **control.LOWERINGS,
     **custom_rules.LOWERINGS,
     **checkpoint.LOWERINGS,
     **callback.LOWERINGS,
     **contraction.LOWERINGS,
     **reduction.LOWERINGS,
     **sorting.LOWERINGS,
+    **window.LOWERINGS,
     **random_bits.LOWERINGS,
 }

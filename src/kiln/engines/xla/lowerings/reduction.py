@@ -35,7 +35,8 @@ def is_narrow(x: Value) -> bool:
     return dtypes.issubdtype(x.dtype, np.floating) and dtypes.bit_width(x.dtype) < 32
 
 
-def _combine(b: Builder, name: str, x: Value, y: Value) -> Value:
+def combine(b: Builder, name: str, x: Value, y: Value) -> Value:
+    """Apply a binary stablehlo operation; max and min also to complex numbers."""
     lowering = _EXTREMES.get(name)
     return lowering(b, [x.aval], x, y) if lowering is not None else b.apply(name, x, y)
 
@@ -47,7 +48,7 @@ def _reduce(name: str, primitive: ops.Reduce) -> Lowering:
         if name == "multiply" and is_narrow(x):
             x = b.convert(x, _FLOAT32)
         start = b.constant(identity, ShapedArray((), x.dtype))
-        (found,) = b.reduce([x], [start], axes, lambda b, p, q: [_combine(b, name, p, q)])
+        (found,) = b.reduce([x], [start], axes, lambda b, p, q: [combine(b, name, p, q)])
         return b.convert(found, dtype)
 
     return lower
@@ -105,7 +106,7 @@ def _cumulative(name: str, identity: Any) -> Lowering:
         padding[axis] = (0, size - 1) if reverse else (size - 1, 0)
         low_high = ", ".join(f"[{low}, {high}]" for low, high in padding)
         scalar = ShapedArray((), x.dtype)
-        region = b.region([scalar, scalar], lambda b, p, q: [_combine(b, name, p, q)])
+        region = b.region([scalar, scalar], lambda b, p, q: [combine(b, name, p, q)])
         found = b.op(
             "stablehlo.reduce_window",
             [x, b.constant(start, scalar)],

@@ -1,0 +1,392 @@
+"""From what stands between brackets, `x[1:, None, mask, ..., i]`, to a plan by axis.
+
+A plan says for every axis of the operand whether a part of it is kept, one place is fixed, or places
+come from index arrays, and how the axes of the result are laid out. Nothing is computed here; masks
+become index arrays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import NonConcreteBooleanIndexError, three_lines
+from kiln.base.source import current_source
+from kiln.core.array import ConcreteArray, host_value
+from kiln.core.trace import Tracer
+from kiln.ir.sizes import Dim, Size, maximum, minimum
+from kiln.ir.types import ShapedArray
+from kiln.numpy.creation import asarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """Elements start, start + step, ... of an axis, `size` of them."""
+
+    start: Dim
+    size: Dim
+    step: int
+
+    def whole(self, size: Dim) -> bool:
+        """Tell whether these are all elements in order."""
+        return self.step == 1 and self.size == size
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed:
+    """One place known while tracing; perhaps outside."""
+
+    index: int
+
+    def inside(self, size: Dim) -> bool:
+        """Tell whether the place exists."""
+        return 0 <= self.index < size
+
+
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Places from an index array or a scalar: a NumPy array where the values are known."""
+
+    index: Any
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The shape of the index array."""
+        return tuple(self.index.shape)
+
+
+Axis = Kept | Fixed | Places
+NEW = "new"
+GROUP = "group"
+"""In a layout: the axes that all index arrays broadcast to."""
+
+
+@dataclasses.dataclass
+class Plan:
+    """What an index means. `layout` lists the axes of the result: operand axes, NEW, or GROUP."""
+
+    shape: tuple[Dim, ...]
+    """The operand's shape with the axes of size 1 that 0-d masks add at `added`."""
+    added: tuple[int, ...]
+    axes: list[Axis]
+    layout: list[int | str]
+    distinct: bool
+    """Whether no place can be named twice."""
+
+    @property
+    def group(self) -> tuple[Dim, ...]:
+        """The shape that all index arrays broadcast to."""
+        return joint_shape([axis.shape for axis in self.axes if isinstance(axis, Places)])
+
+    def result_shape(self) -> tuple[Dim, ...]:
+        """Return the shape of the result."""
+        out: list[Dim] = []
+        for item in self.layout:
+            if item == GROUP:
+                out.extend(self.group)
+            elif item == NEW:
+                out.append(1)
+            else:
+                axis = self.axes[item]  # type: ignore[index]
+                assert isinstance(axis, Kept)
+                out.append(axis.size)
+        return tuple(out)
+
+
+def along(shape: Sequence[Dim], axis: int, index: Any) -> Plan:
+    """Return the plan of taking places along one axis."""
+    axes: list[Axis] = [Kept(0, size, 1) for size in shape]
+    axes[axis] = Places(index)
+    layout: list[int | str] = [*range(len(shape))]
+    layout[axis] = GROUP
+    return Plan(tuple(shape), (), axes, layout, False)
+
+
+def joint_shape(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """Return the shape that index arrays broadcast to.
+
+    Raises: ValueError if there is none.
+    """
+    rank = max(map(len, shapes), default=0)
+    out: list[Dim] = [1] * rank
+    for shape in shapes:
+        for i, dim in enumerate(shape, rank - len(shape)):
+            if dim == 1 or dim == out[i]:
+                continue
+            if out[i] != 1:
+                raise ValueError(
+                    three_lines(
+                        f"an index with arrays of shapes {list(shapes)} at {current_source()}",
+                        f"Incompatible shapes for broadcasting: shapes={list(shapes)}",
+                        "index arrays must have equal shapes, or sizes of 1",
+                    )
+                )
+            out[i] = dim
+    return tuple(out)
+
+
+def parse(x: ShapedArray, index: Any, *, wrap: bool = True) -> Plan:
+    """Return the plan of an index of an array of type `x`.
+
+    With `wrap`, negative ints count from the end. Raises: IndexError for too many indices, traced
+    slice bounds and traced masks; TypeError for lists, strings and numbers that are no integers.
+    """
+    given = index if isinstance(index, tuple) else (_single(index),)
+    entries: list[Any] = []
+    masks = 0
+    for position, item in enumerate(given):
+        entry = _entry(item, position, given)
+        if isinstance(entry, np.ndarray) and entry.dtype == np.bool_:
+            masks += 1
+        entries.append(entry)
+    entries = _with_ellipsis(x, entries)
+    plan = _walk(x, entries, wrap)
+    arrays = sum(isinstance(axis, Places) and bool(axis.shape) for axis in plan.axes)
+    ranks = sum(e.ndim for e in entries if isinstance(e, np.ndarray) and e.dtype == np.bool_)
+    plan.distinct = not arrays or (masks == 1 and arrays == max(ranks, 1))
+    return plan
+
+
+def _single(index: Any) -> Any:
+    if isinstance(index, Sequence) and not isinstance(index, str):
+        raise TypeError(
+            three_lines(
+                f"an index of type {type(index).__name__} at {current_source()}",
+                "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
+                "`arr[array(seq)]` instead of `arr[seq]`.",
+                "write x[kiln.numpy.array(seq)] for several places along one axis, or x[tuple(seq)]",
+            )
+        )
+    return index
+
+
+def _entry(item: Any, position: int, given: Sequence[Any]) -> Any:
+    """Return an entry as None, Ellipsis, a slice, an int, or an array of integers or booleans."""
+    kind = type(item)
+    if kind is int or item is None or item is Ellipsis:
+        return item
+    if kind is slice:
+        return _slice(item, position)
+    if isinstance(item, (bool, np.bool_)):
+        return np.asarray(item)
+    if isinstance(item, (int, np.integer)):
+        return int(item)
+    if isinstance(item, str):
+        raise TypeError(
+            three_lines(
+                f"an index with the string {item!r} at {current_source()}",
+                f"kiln does not support string indexing; got idx={_shown(given)}",
+                "arrays have no named fields: use ints, slices or index arrays",
+            )
+        )
+    if isinstance(item, (list, tuple)):
+        item = np.zeros((0,), np.int32) if len(item) == 0 else asarray(item)
+    if hasattr(item, "__jax_array__") and not hasattr(item, "aval"):
+        item = item.__jax_array__()
+    if hasattr(item, "aval"):
+        return _array(item)
+    if isinstance(item, (np.ndarray, np.generic, float, complex)):
+        value = np.asarray(item)
+        _check_dtype(value.dtype)
+        return int(value) if value.ndim == 0 and value.dtype != np.bool_ else value
+    if hasattr(item, "__index__"):
+        return operator.index(item)
+    raise IndexError(
+        three_lines(
+            f"an index of type {type(item).__name__} at {current_source()}",
+            "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or "
+            f"boolean arrays are valid indices. Got {item!r:.80}",
+            "use one of these",
+        )
+    )
+
+
+def _shown(given: Sequence[Any]) -> str:
+    return repr(given[0] if len(given) == 1 else tuple(given))[:80]
+
+
+def _array(item: Any) -> Any:
+    """Return an index array: as a NumPy array where its values are known."""
+    dtype = item.aval.dtype
+    _check_dtype(dtype)
+    value = item.concrete() if isinstance(item, Tracer) else item
+    if type(value) is ConcreteArray:
+        return host_value(value)
+    if dtype == np.bool_:
+        shape = item.aval.str_short(short_dtypes=False)
+        raise NonConcreteBooleanIndexError(
+            three_lines(
+                f"an index with the traced mask {item!r} at {current_source()}",
+                f"Array boolean indices must be concrete; got {shape}: how many elements the "
+                "mask selects, and so the shape of the result, is unknown while tracing",
+                "use kiln.numpy.where(mask, x, other) to choose element by element, or "
+                "kiln.numpy.nonzero(mask, size=n) for a known number of indices",
+            )
+        )
+    return item
+
+
+def _check_dtype(dtype: Any) -> None:
+    if dtype != np.bool_ and not dtypes.issubdtype(dtype, np.integer):
+        raise TypeError(
+            three_lines(
+                f"an index of dtype {dtypes.long_name(dtype)} at {current_source()}",
+                "Indexer must have integer or boolean type, got indexer with type "
+                f"{dtypes.long_name(dtype)}",
+                "convert it first: int(i), or i.astype('int32')",
+            )
+        )
+
+
+def _slice(item: slice, position: int) -> slice:
+    if item.start is None and item.stop is None and item.step is None:
+        return item
+    for bound in (item.start, item.stop, item.step):
+        if isinstance(bound, Tracer) and bound.concrete() is None:
+            raise IndexError(
+                three_lines(
+                    f"a slice with a traced bound at {current_source()}",
+                    f"Slice entries must be static integers. Got {item} at position {position}: "
+                    "the shape of the result would depend on a traced value",
+                    "use kiln.lax.dynamic_slice_in_dim(x, start, size, axis), whose start may be "
+                    "traced and whose size is a number; or a mask with kiln.numpy.where",
+                )
+            )
+    return slice(*(_bound(bound) for bound in (item.start, item.stop, item.step)))
+
+
+def _bound(bound: Any) -> Any:
+    return bound if bound is None or type(bound) is Size else operator.index(bound)
+
+
+def _consumed(entry: Any) -> int:
+    if entry is None or entry is Ellipsis:
+        return 0
+    if isinstance(entry, np.ndarray) and entry.dtype == np.bool_:
+        return entry.ndim
+    return 1
+
+
+def _with_ellipsis(x: ShapedArray, entries: list[Any]) -> list[Any]:
+    """Return the entries with whole slices for all axes that none of them is about."""
+    count = sum(map(_consumed, entries))
+    if count > x.ndim:
+        raise IndexError(
+            three_lines(
+                f"an index with {count} entries of an array {x} at {current_source()}",
+                f"Too many indices: array is {x.ndim}-dimensional, but {count} were indexed",
+                f"use at most {x.ndim} ints, slices or arrays",
+            )
+        )
+    places = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    if len(places) > 1:
+        raise IndexError(
+            three_lines(
+                f"an index of an array {x} at {current_source()}",
+                "an index can only have a single ellipsis ('...')",
+                "write `:` for single axes",
+            )
+        )
+    rest = [slice(None)] * (x.ndim - count)
+    if not places:
+        return [*entries, *rest]
+    # The ellipsis stays: even without axes it stands between index arrays.
+    return [*entries[: places[0]], Ellipsis, *rest, *entries[places[0] + 1 :]]
+
+
+def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> Plan:
+    shape = list(x.shape)
+    arrays = any(isinstance(e, np.ndarray) or (hasattr(e, "aval") and e.ndim) for e in entries)
+    axes: list[Axis] = []
+    layout: list[int | str] = []
+    added: list[int] = []
+    # Where the index arrays stand in the layout; they are apart if something is between them.
+    first: int | None = None
+    apart = ended = False
+    for entry in entries:
+        axis = len(axes)
+        if entry is None or entry is Ellipsis or type(entry) is slice:
+            ended = first is not None
+            if entry is None:
+                layout.append(NEW)
+            elif entry is not Ellipsis:
+                layout.append(axis)
+                axes.append(_kept(entry, shape[axis]))
+            continue
+        if first is None:
+            first = len(layout)
+        apart = apart or ended
+        if isinstance(entry, np.ndarray) and entry.dtype == np.bool_:
+            if not entry.ndim:
+                # A 0-d mask selects one or no place along an axis of its own.
+                added.append(axis)
+                shape.insert(axis, 1)
+                axes.append(Places(np.zeros((int(entry),), np.int32)))
+                continue
+            wanted = shape[axis : axis + entry.ndim]
+            if tuple(wanted) != entry.shape:
+                raise IndexError(
+                    three_lines(
+                        f"a mask bool{list(entry.shape)} as index of {x} at {current_source()}",
+                        f"boolean index did not match shape of indexed array in index "
+                        f"{axis - len(added)}: got {entry.shape}, expected {wanted}",
+                        "a mask must have the sizes of the axes that it is about",
+                    )
+                )
+            axes.extend(Places(found) for found in np.nonzero(entry))
+        elif type(entry) is int:
+            axes.append(_fixed(entry, shape[axis], axis - len(added), wrap))
+        else:
+            axes.append(Places(entry))
+    if arrays:
+        layout.insert(0 if apart or first is None else first, GROUP)
+    return Plan(tuple(shape), tuple(added), axes, layout, False)
+
+
+def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed:
+    if size == 0:
+        raise IndexError(
+            three_lines(
+                f"index {index} at {current_source()}",
+                f"index is out of bounds for axis {axis} with size 0",
+                "an empty axis has no elements: use a slice",
+            )
+        )
+    if index < 0 and wrap:
+        index = index + size  # type: ignore[assignment]
+    return Fixed(index)
+
+
+def _kept(entry: slice, size: Dim) -> Kept:
+    if entry.start is None and entry.stop is None and entry.step is None:
+        return Kept(0, size, 1)
+    if type(size) is int and not any(type(b) is Size for b in (entry.start, entry.stop)):
+        start, stop, step = entry.indices(size)
+        return Kept(start, len(range(start, stop, step)), step)
+    step = 1 if entry.step is None else entry.step
+    if step < 0 and (entry.start is not None or entry.stop is not None):
+        raise IndexError(
+            three_lines(
+                f"{entry} of an axis of size {size} at {current_source()}",
+                "the bounds of a slice backwards are not known for every size",
+                "slice forwards, then reverse: x[a:b][::-1]",
+            )
+        )
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    if step < 0:
+        return Kept(size - 1, -(-size // -step), step)
+    start = 0 if entry.start is None else _clamped(entry.start, size)
+    stop = size if entry.stop is None else _clamped(entry.stop, size)
+    count = maximum(stop - start, 0)
+    return Kept(start, count if step == 1 else (count + step - 1) // step, step)
+
+
+def _clamped(bound: Dim, size: Dim) -> Dim:
+    counted = bound + size if bound < 0 else bound
+    return minimum(maximum(counted, 0), size)

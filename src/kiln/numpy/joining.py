@@ -1,0 +1,362 @@
+"""Arrays joined and cut: concatenate, stack, block; split; append, insert, delete, resize."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import Tracer
+from kiln.numpy.arithmetic import refuse_out
+from kiln.numpy.creation import asarray, canonical_shape, cast, full
+from kiln.numpy.manipulation import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    moveaxis,
+    one,
+    ravel,
+    unpacked,
+)
+from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes
+from kiln.ops import static_slicing
+from kiln.ops.shape import canonical_axis, expand_dims, reshape
+from kiln.ops.static_slicing import slice_in_dim
+
+
+def _items(name: str, arrays: Any) -> list[Any]:
+    """Return the arrays of a sequence, or of an array's first axis."""
+    if hasattr(arrays, "aval") or isinstance(arrays, np.ndarray):
+        return list(unpacked(one(name, arrays)))
+    if isinstance(arrays, (str, bytes)) or not isinstance(arrays, (Sequence,)):
+        arrays = _listed(name, arrays)
+    return [one(name, x) for x in operands(name, *arrays)]
+
+
+def _listed(name: str, arrays: Any) -> list[Any]:
+    try:
+        return list(arrays)
+    except TypeError:
+        raise TypeError(
+            three_lines(
+                f"{name}({arrays!r:.60}) at {current_source()}",
+                f"{name} requires a sequence of arrays, got {type(arrays)}",
+                "pass a list of arrays",
+            )
+        ) from None
+
+
+def _promoted(name: str, arrays: Sequence[Any], dtype: Any) -> list[Any]:
+    if dtype is not None:
+        wanted = dtypes.check_user_dtype(dtype, name)
+        return [cast(x, wanted) for x in arrays]
+    return list(promote_dtypes(*arrays))
+
+
+def concatenate(arrays: Any, axis: Any = 0, dtype: Any = None) -> Any:
+    """Join arrays along an axis they have; with axis=None, join the flat arrays."""
+    found = _items("concatenate", arrays)
+    if not found:
+        raise ValueError(
+            three_lines(
+                f"concatenate([]) at {current_source()}",
+                "Need at least one array to concatenate.",
+                "pass some arrays",
+            )
+        )
+    if axis is None:
+        found, axis = [ravel(x) for x in found], 0
+    ranks = {len(x.shape) for x in found}
+    if len(ranks) > 1:
+        raise TypeError(
+            three_lines(
+                f"concatenate of {', '.join(str(x.aval) for x in found)} at {current_source()}",
+                "Cannot concatenate arrays with different numbers of dimensions: got "
+                f"{', '.join(str(tuple(x.shape)) for x in found)}.",
+                "reshape the arrays to one rank",
+            )
+        )
+    if ranks == {0}:
+        raise ValueError(
+            three_lines(
+                f"concatenate of scalars at {current_source()}",
+                "Zero-dimensional arrays cannot be concatenated.",
+                "use stack",
+            )
+        )
+    axis = canonical_axis("concatenate", axis, ranks.pop())
+    return static_slicing.concatenate(_promoted("concatenate", found, dtype), axis)
+
+
+def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
+    """Join arrays along an axis they have."""
+    return concatenate(arrays, axis)
+
+
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+    """Join arrays of one shape along a new axis."""
+    refuse_out("stack", out)
+    found = _items("stack", arrays)
+    if not found:
+        raise ValueError(
+            three_lines(
+                f"stack([]) at {current_source()}",
+                "Need at least one array to stack.",
+                "pass some arrays",
+            )
+        )
+    if len({tuple(x.shape) for x in found}) > 1:
+        raise ValueError(
+            three_lines(
+                f"stack of {', '.join(str(x.aval) for x in found)} at {current_source()}",
+                "All input arrays must have the same shape.",
+                "broadcast the arrays to one shape",
+            )
+        )
+    axis = canonical_axis("stack", axis, len(found[0].shape) + 1)
+    found = [expand_dims(x, (axis,)) for x in _promoted("stack", found, dtype)]
+    return static_slicing.concatenate(found, axis)
+
+
+def vstack(tup: Any, dtype: Any = None) -> Any:
+    """Join arrays along the first axis; vectors count as rows."""
+    return concatenate(_raised("vstack", tup, atleast_2d), 0, dtype)
+
+
+def hstack(tup: Any, dtype: Any = None) -> Any:
+    """Join arrays along the second axis; vectors along their only one."""
+    found = _raised("hstack", tup, atleast_1d)
+    return concatenate(found, 0 if found and len(found[0].shape) == 1 else 1, dtype)
+
+
+def dstack(tup: Any, dtype: Any = None) -> Any:
+    """Join arrays along the third axis."""
+    return concatenate(_raised("dstack", tup, atleast_3d), 2, dtype)
+
+
+def _raised(name: str, tup: Any, at_least: Any) -> list[Any]:
+    return [at_least(x) for x in _items(name, tup)]
+
+
+def column_stack(tup: Any) -> Any:
+    """Join vectors as columns, and matrices, along the second axis."""
+    found = _items("column_stack", tup)
+    return concatenate(
+        [expand_dims(atleast_1d(x), (1,)) if len(x.shape) < 2 else x for x in found], 1
+    )
+
+
+def block(arrays: Any) -> Any:
+    """Join nested lists of arrays: the innermost along the last axis, and so on."""
+    out, depth = _block(arrays)
+    return atleast_1d(out) if depth else asarray(out)
+
+
+def _block(arrays: Any) -> tuple[Any, int]:
+    if isinstance(arrays, tuple):
+        raise TypeError(
+            three_lines(
+                f"block(...) at {current_source()}",
+                "jax.numpy.block only supports lists, not tuples",
+                "write the blocks as lists",
+            )
+        )
+    if not isinstance(arrays, list):
+        return one("block", arrays), 0
+    if not arrays:
+        raise ValueError(f"block at {current_source()}\nempty list\nleave the empty list out")
+    parts = [_block(x) for x in arrays]
+    depth = parts[0][1] + 1
+    rank = max([len(x.shape) for x, _ in parts] + [depth])
+    found = [expand_dims(x, range(rank - len(x.shape))) for x, _ in parts]
+    return concatenate(found, -depth), depth
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Cut an array into equal parts, or at indices.
+
+    Raises: ValueError if the parts would not be equal.
+    """
+    return _split("split", ary, indices_or_sections, axis)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Cut an array into nearly equal parts, or at indices."""
+    return _split("array_split", ary, indices_or_sections, axis)
+
+
+def _split(name: str, ary: Any, where: Any, axis: Any) -> list[Any]:
+    ary = one(name, ary)
+    axis = canonical_axis(name, axis, len(ary.shape))
+    size: Any = ary.shape[axis]
+    bounds: list[Any]
+    if isinstance(where, (tuple, list)) or len(getattr(where, "shape", ())) == 1:
+        if isinstance(where, Tracer):
+            where = where.tolist()
+        cuts = [_position(operator.index(i), size) for i in where]
+        bounds = [0, *cuts, size]
+    else:
+        count = operator.index(where)
+        if count <= 0:
+            raise ValueError(f"{name}(..., {count})\nnumber sections must be larger than 0\n")
+        each, rest = divmod(size, count)
+        if name != "array_split" and not (type(rest) is int and rest == 0):
+            raise ValueError(
+                three_lines(
+                    f"{name} of an array {ary.aval} in {count} parts at {current_source()}",
+                    f"array split does not result in an equal division: rest is {rest}",
+                    "use array_split for parts of different sizes",
+                )
+            )
+        bounds = [0]
+        for i in range(count):
+            bounds.append(bounds[-1] + each + (1 if i < rest else 0))
+    return [
+        slice_in_dim(ary, start, max(start, end) if type(end) is int else end, 1, axis)
+        for start, end in zip(bounds[:-1], bounds[1:], strict=True)
+    ]
+
+
+def _position(index: int, size: Any) -> Any:
+    if type(size) is not int:
+        return index
+    return max(0, index + size) if index < 0 else min(index, size)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Cut along the second axis; vectors along their only one."""
+    ary = one("hsplit", ary)
+    return _split("hsplit", ary, indices_or_sections, 0 if len(ary.shape) == 1 else 1)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Cut along the first axis."""
+    return _split("vsplit", ary, indices_or_sections, 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Cut along the third axis."""
+    return _split("dsplit", ary, indices_or_sections, 2)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Return the slices along an axis, without it."""
+    x = one("unstack", x)
+    if not x.shape:
+        raise ValueError(
+            three_lines(
+                f"unstack of a scalar at {current_source()}",
+                "Unstack requires arrays with rank > 0, however a scalar array was passed.",
+                "use an array with an axis",
+            )
+        )
+    return tuple(unpacked(moveaxis(x, axis, 0)))
+
+
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """Join values to the end of an array."""
+    arr, values = operands("append", arr, values)
+    if axis is None:
+        return concatenate([ravel(arr), ravel(values)], 0)
+    return concatenate([arr, values], axis)
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """Repeat, or drop, elements to fill a new shape."""
+    flat = ravel(one("resize", a))
+    shape = canonical_shape("resize", new_shape)
+    wanted = math.prod(shape)
+    have = flat.shape[0]
+    if have == 0:
+        return full(shape, 0, flat.dtype)
+    repeats = -(-wanted // have)
+    if repeats != 1:
+        flat = static_slicing.concatenate([flat] * max(repeats, 1), 0)
+    return reshape(slice_in_dim(flat, 0, wanted), shape)
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """Drop zeros at the ends of a vector; not under a trace, where their number is unknown."""
+    value = np.asarray(one("trim_zeros", filt))
+    used = np.nonzero(value)[0]
+    start = int(used[0]) if used.size and "f" in trim.lower() else 0
+    stop = int(used[-1]) + 1 if used.size and "b" in trim.lower() else value.shape[0]
+    if not used.size:
+        stop = 0
+    return one("trim_zeros", filt)[start:stop]
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """Insert values before given indices, which must be known while tracing."""
+    arr = one("insert", arr)
+    values = cast(one("insert", values), arr.dtype)
+    if axis is None:
+        arr, axis = ravel(arr), 0
+    axis = canonical_axis("insert", axis, len(arr.shape))
+    size = arr.shape[axis]
+    if isinstance(obj, slice):
+        places = np.arange(size)[obj]
+    else:
+        places = np.asarray(obj)
+    scalar = places.ndim == 0
+    places = np.atleast_1d(places)
+    if places.size and (places.min() < -size or places.max() > size):
+        raise IndexError(f"insert at {obj} into {arr.aval}\nindex out of bounds\nuse 0 to {size}")
+    places = np.where(places < 0, places + size, places)
+    if scalar and values.shape:
+        # One index and several slices: they all go there, their first axis being the inserted one.
+        values = moveaxis(values, 0, axis) if len(values.shape) == len(arr.shape) else values
+    others = tuple(d for i, d in enumerate(arr.shape) if i != axis)
+    rank = len(arr.shape)
+    count = places.size
+    if scalar and len(values.shape) == rank and rank > 0:
+        count = values.shape[axis]
+        places = np.repeat(places, count)
+    elif scalar and len(values.shape) < rank and values.shape:
+        values = expand_dims(values, (axis,)) if len(values.shape) == rank - 1 else values
+    target = (*others[:axis], count, *others[axis:])
+    values = broadcast_to(values, target)
+    order = np.argsort(places, kind="stable")
+    parts, last = [], 0
+    for i in order:
+        parts.append(slice_in_dim(arr, last, int(places[i]), 1, axis))
+        parts.append(slice_in_dim(values, int(i), int(i) + 1, 1, axis))
+        last = int(places[i])
+    parts.append(slice_in_dim(arr, last, size, 1, axis))
+    return static_slicing.concatenate([p for p in parts if p.shape[axis] != 0] or [arr], axis)
+
+
+def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool = False) -> Any:
+    """Drop elements at given indices, which must be known while tracing."""
+    arr = one("delete", arr)
+    if axis is None:
+        arr, axis = ravel(arr), 0
+    axis = canonical_axis("delete", axis, len(arr.shape))
+    size = arr.shape[axis]
+    if not isinstance(obj, slice):
+        obj = np.asarray(obj)
+        if obj.size and obj.dtype.kind != "b" and (obj.min() < -size or obj.max() >= size):
+            raise IndexError(
+                f"delete at {obj} from {arr.aval}\nindex out of bounds\nuse 0 to {size - 1}"
+            )
+    remaining = np.ones(size, bool)  # type: ignore[arg-type]
+    remaining[obj] = False
+    return kept_where(arr, remaining, axis)
+
+
+def kept_where(arr: Any, remaining: np.ndarray, axis: int) -> Any:
+    """Return the slices of an axis where a known mask holds."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], remaining.astype(int), [0]])))
+    parts = [
+        slice_in_dim(arr, int(start), int(stop), 1, axis)
+        for start, stop in zip(edges[::2], edges[1::2], strict=True)
+    ]
+    if not parts:
+        return slice_in_dim(arr, 0, 0, 1, axis)
+    return parts[0] if len(parts) == 1 else static_slicing.concatenate(parts, axis)

@@ -1,0 +1,201 @@
+"""Reductions that leave nans out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.numpy import reductions, statistics
+from kiln.numpy.arithmetic import divide, refuse_out
+from kiln.numpy.creation import cast
+from kiln.numpy.elementary import sqrt
+from kiln.numpy.logic import choose_by, isnan, logical_and, truth
+from kiln.numpy.manipulation import one
+from kiln.numpy.promotion import broadcast_to
+from kiln.numpy.reductions import kept, masked, real_part_of, reduced_axes
+from kiln.ops import elementwise
+from kiln.ops.elementwise import constant
+
+Reduction = Callable[..., Any]
+
+
+def _filled(name: str, a: Any, value: Any) -> tuple[Any, Any]:
+    """Return the array with nans replaced, and bools saying where they were, or None."""
+    a = one(name, a)
+    if not dtypes.issubdtype(a.dtype, np.inexact):
+        return a, None
+    holes = isnan(a)
+    return choose_by(holes, constant(value, a), a), holes
+
+
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Sum over axes, nans counting as 0."""
+    refuse_out("nansum", out)
+    a, _ = _filled("nansum", a, 0)
+    return reductions.sum(a, axis, dtype, None, keepdims, initial, where)
+
+
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Multiply over axes, nans counting as 1."""
+    refuse_out("nanprod", out)
+    a, _ = _filled("nanprod", a, 1)
+    return reductions.prod(a, axis, dtype, None, keepdims, initial, where)
+
+
+def nanmax(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Return the largest element along axes that is no nan; nan if there is none."""
+    refuse_out("nanmax", out)
+    return _extreme("nanmax", reductions.max, -math.inf, a, axis, keepdims, initial, where)
+
+
+def nanmin(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Return the smallest element along axes that is no nan; nan if there is none."""
+    refuse_out("nanmin", out)
+    return _extreme("nanmin", reductions.min, math.inf, a, axis, keepdims, initial, where)
+
+
+def _extreme(
+    name: str,
+    reduce: Reduction,
+    neutral: float,
+    a: Any,
+    axis: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+) -> Any:
+    a, holes = _filled(name, a, neutral)
+    found = reduce(a, axis, None, keepdims, initial, where)
+    if holes is None or initial is not None:
+        return found
+    nothing = reductions.all(holes, axis, keepdims=keepdims, where=where)
+    return choose_by(nothing, constant(math.nan, found), found)
+
+
+def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """Return where the largest element that is no nan is; -1 if all are."""
+    refuse_out("nanargmax", out)
+    return _position("nanargmax", reductions.argmax, -math.inf, a, axis, keepdims)
+
+
+def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """Return where the smallest element that is no nan is; -1 if all are."""
+    refuse_out("nanargmin", out)
+    return _position("nanargmin", reductions.argmin, math.inf, a, axis, keepdims)
+
+
+def _position(
+    name: str, find: Reduction, neutral: float, a: Any, axis: Any, keepdims: bool | None
+) -> Any:
+    a, holes = _filled(name, a, neutral)
+    found = find(a, axis, None, keepdims)
+    if holes is None:
+        return found
+    nothing = reductions.all(holes, axis, keepdims=bool(keepdims))
+    return choose_by(nothing, constant(-1, found), found)
+
+
+def _given(a: Any, where: Any) -> Any:
+    """Return where an element takes part: it is no nan, and `where` holds."""
+    there = elementwise.bitwise_not(isnan(a))
+    return there if where is None else logical_and(there, truth(one("nanmean", where)))
+
+
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """Average over axes, without nans."""
+    refuse_out("nanmean", out)
+    a = one("nanmean", a)
+    if not dtypes.issubdtype(a.dtype, np.inexact):
+        return statistics.mean(a, axis, dtype, None, keepdims, where=where)
+    there = _given(a, where)
+    wanted = a.dtype if dtype is None else dtypes.check_user_dtype(dtype, "nanmean")
+    count = reductions.sum(there, axis, dtypes.to_floating_dtype(wanted), keepdims=keepdims)
+    total = reductions.sum(masked("nanmean", a, there, 0), axis, wanted, keepdims=keepdims)
+    return cast(divide(total, count), wanted)
+
+
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
+) -> Any:
+    """Return the variance over axes, without nans."""
+    refuse_out("nanvar", out)
+    a = one("nanvar", a)
+    computing, wanted = statistics.variance_dtypes("nanvar", a.dtype, dtype)
+    a = cast(a, computing)
+    axes = reduced_axes("nanvar", axis, len(a.shape))
+    there = _given(a, where)
+    if mean is None:
+        mean = nanmean(a, axes, computing, keepdims=True, where=where)
+    center = cast(one("nanvar", mean), computing)
+    distance = elementwise.sub(a, broadcast_to(center, a.shape))
+    spread = masked("nanvar", real_part_of(distance), there, 0)
+    real = spread.dtype
+    count = reductions.sum(there, axes, real)
+    total = reductions.sum(spread, axes)
+    left = elementwise.sub(count, constant(ddof, count))
+    enough = elementwise.gt(left, constant(0, left))
+    out_ = choose_by(enough, divide(total, left), constant(math.nan, total))
+    return kept(cast(out_, wanted), axes, keepdims)
+
+
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
+) -> Any:
+    """Return the standard deviation over axes, without nans."""
+    refuse_out("nanstd", out)
+    return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))

@@ -1,0 +1,209 @@
+"""Quantiles, percentiles and medians: places in the sorted elements."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.numpy.arithmetic import clip, divide, refuse_out
+from kiln.numpy.creation import cast, full
+from kiln.numpy.logic import choose_by, isnan
+from kiln.numpy.manipulation import one
+from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
+from kiln.numpy.reductions import any, element_count, reduced_axes, sum
+from kiln.ops import elementwise, sorting
+from kiln.ops.elementwise import constant
+from kiln.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
+
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """Return the quantiles `q` (from 0 to 1) over axes; nan where there is a nan."""
+    refuse_out("quantile", out)
+    return quantile_of("quantile", a, q, axis, method, keepdims, False)
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """Return the quantiles `q` (from 0 to 1) over axes, without nans."""
+    refuse_out("nanquantile", out)
+    return quantile_of("nanquantile", a, q, axis, method, keepdims, True)
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """Return the quantiles `q` (from 0 to 100) over axes; nan where there is a nan."""
+    refuse_out("percentile", out)
+    return quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """Return the quantiles `q` (from 0 to 100) over axes, without nans."""
+    refuse_out("nanpercentile", out)
+    return quantile_of("nanpercentile", a, _hundredths(q), axis, method, keepdims, True)
+
+
+def _hundredths(q: Any) -> Any:
+    return divide(q, 100)
+
+
+def median(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """Return the median over axes; nan where there is a nan."""
+    refuse_out("median", out)
+    return quantile_of("median", a, 0.5, axis, "midpoint", keepdims, False)
+
+
+def nanmedian(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """Return the median over axes, without nans."""
+    refuse_out("nanmedian", out)
+    return quantile_of("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
+
+
+def quantile_of(
+    name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool
+) -> Any:
+    """Return quantiles over axes, as a new leading axis if `q` is a vector."""
+    if method not in METHODS:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., method={method!r}) at {current_source()}",
+                "method can only be 'linear', 'lower', 'higher', 'midpoint', or 'nearest'",
+                "use one of them",
+            )
+        )
+    a, q = operands(name, a, q)
+    if len(shape_of(q)) > 1:
+        raise ValueError(f"{name}(q={aval_of(q)})\nq must be have rank <= 1\nuse a vector")
+    a, q = (one(name, x) for x in promote_dtypes_inexact(a, q))
+    a, q = cast(a, a.dtype), cast(q, a.dtype)
+    if dtypes.issubdtype(a.dtype, np.complexfloating):
+        raise ValueError(
+            f"{name} of {a.aval}\nquantile does not support complex input, as the operation is "
+            "poorly defined.\nuse real numbers"
+        )
+    rank = len(a.shape)
+    axes = reduced_axes(name, axis, rank)
+    rest = [d for d in range(rank) if d not in axes]
+    n = element_count(a, axes)
+    a = reshape(transpose(a, (*rest, *axes)), (*(a.shape[d] for d in rest), n))
+    out = _sorted_quantile(name, a, q, n, method, skip_nan)
+    if keepdims and axes:
+        lead = len(q.shape)
+        out = expand_dims(out, [lead + d for d in axes])
+    return out
+
+
+def _sorted_quantile(name: str, a: Any, q: Any, n: Any, method: str, skip_nan: bool) -> Any:
+    if type(n) is int and n == 0:
+        return full((*q.shape, *a.shape[:-1]), math.nan, a.dtype)
+    rest = tuple(a.shape[:-1])
+    shape = (*q.shape, *rest)
+    ordered = sorting.sort(a, dimension=len(rest))
+    if skip_nan:
+        count = sum(elementwise.bitwise_not(isnan(a)), -1, a.dtype)
+        last = elementwise.sub(count, constant(1, count))
+        spread_q = broadcast_in_dim(q, shape, range(len(q.shape)))
+        last = broadcast_in_dim(last, shape, range(len(q.shape), len(shape)))
+        place = elementwise.mul(spread_q, last)
+        low, high = elementwise.floor(place), elementwise.ceil(place)
+        high_part = elementwise.sub(place, low)
+        zero = constant(0, low)
+        low = elementwise.max(elementwise.min(low, last), zero)
+        high = elementwise.max(elementwise.min(high, last), zero)
+    else:
+        ordered = choose_by(any(isnan(a), -1, keepdims=True), math.nan, ordered)
+        place = elementwise.mul(q, constant(n - 1, q))
+        low, high = elementwise.floor(place), elementwise.ceil(place)
+        high_part = elementwise.sub(place, low)
+        low, high = (clip(x, 0, n - 1) for x in (low, high))
+    if method == "nearest":
+        # Halves go to the even place, as rounding does.
+        low = high = elementwise.round(place, elementwise.RoundingMethod.TO_NEAREST_EVEN)
+        low = high = clip(low, 0, n - 1)
+    low_value, high_value = (_taken(ordered, i, len(q.shape), shape, skip_nan) for i in (low, high))
+    if method in ("lower", "nearest"):
+        return low_value
+    if method == "higher":
+        return high_value
+    if method == "midpoint":
+        both = elementwise.add(low_value, high_value)
+        return elementwise.mul(both, constant(0.5, both))
+    if not skip_nan:
+        high_part = broadcast_in_dim(high_part, shape, range(len(q.shape)))
+    low_part = elementwise.sub(constant(1, high_part), high_part)
+    return elementwise.add(
+        elementwise.mul(low_value, low_part), elementwise.mul(high_value, high_part)
+    )
+
+
+def _taken(ordered: Any, place: Any, q_rank: int, shape: tuple[Any, ...], each: bool) -> Any:
+    """Return the elements at a place of the last axis: one for all, or one for each vector."""
+    place = cast(place, np.dtype(np.int32))
+    if each:
+        spread = broadcast_in_dim(
+            ordered, (*shape, ordered.shape[-1]), range(q_rank, len(shape) + 1)
+        )
+        return reshape(
+            sorting.take_along(spread, expand_dims(place, (len(shape),)), len(shape)), shape
+        )
+    found = take(ordered, place, axis=-1, mode="clip")
+    rank = len(shape)
+    rest = rank - q_rank
+    return transpose(found, (*range(rest, rank), *range(rest)))

@@ -1,0 +1,90 @@
+"""Elements repeated: tile, repeat."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import Tracer
+from kiln.numpy.creation import asarray, cast, concrete_number
+from kiln.numpy.cumulative import cumsum
+from kiln.numpy.indexing import take
+from kiln.numpy.manipulation import one, ravel
+from kiln.numpy.promotion import operands
+from kiln.numpy.search import searchsorted
+from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
+
+
+def tile(A: Any, reps: Any) -> Any:
+    """Repeat a whole array along axes."""
+    A = one("tile", A)
+    counts = [operator.index(r) for r in (reps if isinstance(reps, (tuple, list)) else (reps,))]
+    rank = len(A.shape)
+    counts = [1] * (rank - len(counts)) + counts
+    A = expand_dims(A, range(len(counts) - rank))
+    if all(c == 1 for c in counts):
+        return A
+    # Each axis becomes (repeats, size).
+    target = [n for pair in zip(counts, A.shape, strict=True) for n in pair]
+    spread = broadcast_in_dim(A, target, range(1, len(target), 2))
+    return reshape(spread, [c * n for c, n in zip(counts, A.shape, strict=True)])
+
+
+def repeat(
+    a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None
+) -> Any:
+    """Repeat each element along an axis.
+
+    Under a trace, traced `repeats` need `total_repeat_length`.
+    """
+    a, repeats = operands(
+        "repeat", a, np.asarray(repeats) if isinstance(repeats, list) else repeats
+    )
+    a = one("repeat", a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    if not a.shape:
+        a = reshape(a, (1,))
+    axis = canonical_axis("repeat", axis, len(a.shape))
+    size: Any = a.shape[axis]
+    if total_repeat_length is None:
+        counts = _known_counts(repeats)
+        if counts.size == 1:
+            return _repeated(a, int(counts.reshape(())), axis)
+        if counts.shape != (size,):
+            raise ValueError(
+                three_lines(
+                    f"repeat of {a.aval} by {counts.shape} counts at {current_source()}",
+                    f"repeat requires `repeats` parameter to have length {size}, got {counts.size}",
+                    "give one count, or one per element",
+                )
+            )
+        places = np.repeat(np.arange(size), counts).astype(np.int32)
+        return take(a, asarray(places), axis)
+    counts_array = cast(asarray(repeats), np.dtype(np.int32))
+    if counts_array.size == 1:
+        counts_array = broadcast_in_dim(reshape(counts_array, ()), (size,), ())
+    return take(a, _places(counts_array, total_repeat_length), axis, mode="clip")
+
+
+def _known_counts(repeats: Any) -> np.ndarray:
+    if isinstance(repeats, Tracer) and repeats.concrete() is None:
+        concrete_number("repeat", "repeats", repeats)
+    return np.asarray(repeats.concrete() if isinstance(repeats, Tracer) else repeats)
+
+
+def _repeated(a: Any, count: int, axis: int) -> Any:
+    shape = a.shape
+    target = (*shape[: axis + 1], count, *shape[axis + 1 :])
+    spread = broadcast_in_dim(a, target, [d for d in range(len(target)) if d != axis + 1])
+    return reshape(spread, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
+
+
+def _places(counts: Any, total: int) -> Any:
+    """Return, for each of `total` elements of the result, which element it repeats."""
+    ends = cumsum(counts)
+    return searchsorted(ends, asarray(np.arange(total, dtype=np.int32)), side="right")

@@ -1,0 +1,105 @@
+"""Choosing elements by conditions: where, select, piecewise; and interpolation between points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base.errors import three_lines
+from kiln.core.trace import aval_of
+from kiln.numpy.logic import choose_by, truth
+from kiln.numpy.promotion import converted, operands, promote_dtypes, shape_of
+
+_BOOL = np.dtype(np.bool_)
+
+
+def where(
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Take each element from x where the condition holds, else from y.
+
+    With the condition alone, return the indices of the elements that hold; under a trace their
+    number must be given as `size`.
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise ValueError(
+            three_lines(
+                "where(condition, x, y) with one of x and y",
+                "Either both or neither of the x and y arguments should be provided to "
+                "jax.numpy.where",
+                "pass both",
+            )
+        )
+    return choose_by(condition, x, y)
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """Take each element from the choice of the first condition that holds."""
+    if len(condlist) != len(choicelist):
+        raise ValueError(
+            three_lines(
+                f"select: {len(condlist)} conditions, {len(choicelist)} choices",
+                "condlist must have length equal to choicelist",
+                "pass one choice per condition",
+            )
+        )
+    if len(condlist) == 0:
+        raise ValueError(
+            three_lines(
+                "select: no condition", "condlist must be non-empty", "pass some conditions"
+            )
+        )
+    conditions = operands("select", *condlist)
+    for condition in conditions:
+        if aval_of(condition).dtype != _BOOL:
+            raise TypeError(
+                three_lines(
+                    f"select: a condition of type {aval_of(condition)}",
+                    "select requires boolean conditions",
+                    "compare to get bools",
+                )
+            )
+    *choices, out = promote_dtypes(*operands("select", *choicelist, default))
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        out = choose_by(condition, choice, out)
+    return out
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """Apply to each element the function (or take the number) of the last condition that holds."""
+    (x,) = operands("piecewise", x)
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
+    if not isinstance(condlist, (list, tuple)) and len(shape_of(condlist)) > len(shape_of(x)):
+        conditions = list(condlist)
+    functions = list(funclist)
+    if len(functions) == len(conditions) + 1:
+        functions = functions[-1:] + functions[:-1]
+    elif len(functions) == len(conditions):
+        functions = [0, *functions]
+    else:
+        raise ValueError(
+            three_lines(
+                f"piecewise: {len(conditions)} conditions, {len(functions)} functions",
+                f"with {len(conditions)} condition(s), either {len(conditions)} or "
+                f"{len(conditions) + 1} functions are expected; got {len(functions)}",
+                "pass one function per condition, and perhaps a default",
+            )
+        )
+    aval = aval_of(x)
+    values = [
+        converted(f(x, *args, **kw) if callable(f) else f, aval.dtype, False) for f in functions
+    ]
+    out = values[0]
+    for condition, value in zip(conditions, values[1:], strict=True):
+        out = choose_by(truth(condition), value, out)
+    return out

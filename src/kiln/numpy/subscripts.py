@@ -1,0 +1,240 @@
+"""Reading `x[index]`: ints and slices by slicing, traced scalars by dynamic slices, arrays by gather.
+
+Places outside are moved inside unless a mode says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.core.array import ConcreteArray
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim
+from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Places, Plan, parse
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.dimension_numbers import (
+    FILL_OR_DROP,
+    PROMISE_IN_BOUNDS,
+    GatherDimensionNumbers,
+    GatherScatterMode,
+)
+from kiln.ops.indexing import gather
+from kiln.ops.shape import broadcast_in_dim, expand_dims, full, reshape, rev, squeeze
+from kiln.ops.slicing import concatenate, dynamic_slice_p, from_end
+from kiln.ops.static_slicing import slice as static_slice
+
+_INT32 = np.iinfo(np.int32)
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """Return `x[index]` as NumPy does; places outside are moved inside.
+
+    Raises: IndexError, TypeError for indices that arrays do not take.
+    """
+    return read(x, parse(aval_of(x), index))
+
+
+def read(
+    x: Any,
+    plan: Plan,
+    *,
+    mode: GatherScatterMode = PROMISE_IN_BOUNDS,
+    fill_value: Any = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    wrap: bool = True,
+) -> Any:
+    """Return what a plan selects."""
+    if plan.added:
+        x = expand_dims(x, plan.added)
+    grouped = GROUP in plan.layout
+    if not grouped and not (mode is FILL_OR_DROP and _may_miss(plan)):
+        return _with_new_axes(_basic(x, plan, wrap), plan)
+    shape = plan.result_shape()
+    if any(type(size) is int and size == 0 for size in shape):
+        return full(shape, 0, aval_of(x).dtype)
+    kept_outside = mode is FILL_OR_DROP
+    x, axes = _static_part(x, plan, kept_outside)
+    moving = [(i, axis) for i, axis in enumerate(axes) if not isinstance(axis, Kept)]
+    group = plan.group
+    columns = [
+        column(axis.index, size, wrap and isinstance(axis, Places))
+        for (i, axis), size in zip(moving, [aval_of(x).shape[i] for i, _ in moving], strict=True)
+    ]
+    before = plan.layout.index(GROUP) if grouped else 0
+    place = sum(type(item) is int for item in plan.layout[:before])
+    rank = len(axes) - len(moving)
+    numbers = GatherDimensionNumbers(
+        offset_dims=tuple(i if i < place else i + len(group) for i in range(rank)),
+        collapsed_slice_dims=tuple(i for i, _ in moving),
+        start_index_map=tuple(i for i, _ in moving),
+    )
+    sizes = [1 if not isinstance(axis, Kept) else axis.size for axis in axes]
+    out = gather(
+        x,
+        coordinates(columns, group),
+        numbers,
+        sizes,
+        mode=mode,
+        fill_value=fill_value,
+        indices_are_sorted=indices_are_sorted or not group,
+        unique_indices=unique_indices or plan.distinct,
+    )
+    return _with_new_axes(out, plan)
+
+
+def _may_miss(plan: Plan) -> bool:
+    return any(
+        isinstance(axis, Places) or (isinstance(axis, Fixed) and not axis.inside(size))
+        for axis, size in zip(plan.axes, plan.shape, strict=True)
+    )
+
+
+def _with_new_axes(out: Any, plan: Plan) -> Any:
+    if NEW not in plan.layout:
+        return out
+    new: list[int] = []
+    position = 0
+    for item in plan.layout:
+        if item == NEW:
+            new.append(position)
+        position += len(plan.group) if item == GROUP else 1
+    return expand_dims(out, new)
+
+
+def region(plan: Plan) -> tuple[list[Dim], list[Dim], list[int]]:
+    """Return start, limit and positive stride of the part of each axis that is kept or fixed.
+
+    Places from arrays keep the whole axis; fixed places are moved inside.
+    """
+    starts: list[Dim] = []
+    limits: list[Dim] = []
+    steps: list[int] = []
+    for axis, size in zip(plan.axes, plan.shape, strict=True):
+        start: Dim = 0
+        limit, step = size, 1
+        if isinstance(axis, Fixed):
+            start = axis.index if axis.inside(size) else (0 if axis.index < 0 else size - 1)
+            limit = start + 1
+        elif isinstance(axis, Kept) and not axis.whole(size):
+            step = abs(axis.step)
+            start = axis.start if axis.step > 0 else axis.start + (axis.size - 1) * axis.step
+            if type(axis.size) is int and axis.size == 0:
+                start = limit = 0
+            else:
+                limit = start + (axis.size - 1) * step + 1
+        starts.append(start)
+        limits.append(limit)
+        steps.append(step)
+    return starts, limits, steps
+
+
+def _basic(x: Any, plan: Plan, wrap: bool) -> Any:
+    """Return what slices, ints and scalars select, without new axes."""
+    starts, limits, steps = region(plan)
+    dropped = [i for i, axis in enumerate(plan.axes) if not isinstance(axis, Kept)]
+    scalars = [i for i, axis in enumerate(plan.axes) if isinstance(axis, Places)]
+    if type(x) is ConcreteArray and all(step == 1 for step in steps) and (dropped or any(starts)):
+        # Starts given as operands, so that a loop over x[i] compiles one program, not one for each i.
+        places: list[Any] = [np.int32(start) for start in starts]
+        sizes = [limit - start for start, limit in zip(starts, limits, strict=True)]
+    else:
+        x = static_slice(x, starts, limits, steps)
+        places = [np.int32(0)] * len(starts)
+        sizes = list(aval_of(x).shape)
+        if not scalars:
+            places = []
+    for i in scalars:
+        axis = plan.axes[i]
+        assert isinstance(axis, Places)
+        places[i] = column(axis.index, plan.shape[i], wrap)
+        sizes[i] = 1
+    if places:
+        x = dynamic_slice_p.bind(x, *_of_one_dtype(places), slice_sizes=tuple(sizes))
+    flipped = [i for i, axis in enumerate(plan.axes) if isinstance(axis, Kept) and axis.step < 0]
+    return squeeze(rev(x, flipped), dropped)
+
+
+def _static_part(x: Any, plan: Plan, kept_outside: bool) -> tuple[Any, list[Any]]:
+    """Apply slices and ints; return the rest of the axes, now whole or with places.
+
+    With `kept_outside`, ints that are outside remain as places.
+    """
+    starts, limits, steps = region(plan)
+    axes: list[Any] = []
+    dropped = []
+    for i, (axis, size) in enumerate(zip(plan.axes, plan.shape, strict=True)):
+        if isinstance(axis, Fixed):
+            if kept_outside and not axis.inside(size):
+                starts[i], limits[i] = 0, size
+                axes.append(Fixed(axis.index))
+            else:
+                dropped.append(i)
+        elif isinstance(axis, Kept):
+            axes.append(Kept(0, axis.size, 1))
+        else:
+            axes.append(axis)
+    flipped = [i for i, axis in enumerate(plan.axes) if isinstance(axis, Kept) and axis.step < 0]
+    return squeeze(rev(static_slice(x, starts, limits, steps), flipped), dropped), axes
+
+
+def column(index: Any, size: Dim, wrap: bool) -> Any:
+    """Return the coordinates of an index array along an axis, as int32 if they may be.
+
+    With `wrap`, negative ones count from the end. What is known stays a NumPy array.
+    """
+    if isinstance(index, (int, np.ndarray, np.generic)):
+        value = np.asarray(index)
+        if wrap and type(size) is int and value.dtype.kind == "i":
+            value = np.where(value < 0, value.astype(np.int64) + size, value)
+        if value.dtype.itemsize > 4 or value.dtype == np.uint32:
+            # What does not fit is as far outside as the largest int32.
+            value = np.clip(value, _INT32.min if value.dtype.kind == "i" else 0, _INT32.max)
+        return value.astype(np.int32)
+    if wrap:
+        index = from_end(index, size)
+    dtype = aval_of(index).dtype
+    if dtypes.bit_width(dtype) < 32 or dtype == np.int32:
+        return convert_element_type(index, np.dtype(np.int32))
+    return index if dtype == np.int64 else convert_element_type(index, np.dtype(np.int32))
+
+
+def _of_one_dtype(columns: Sequence[Any]) -> list[Any]:
+    wide = any(aval_of(c).dtype == np.int64 for c in columns if hasattr(c, "aval"))
+    if not wide:
+        return [c[()] if isinstance(c, np.ndarray) else c for c in columns]
+    dtype = np.dtype(np.int64)
+    return [
+        convert_element_type(c, dtype) if hasattr(c, "aval") else dtype.type(c) for c in columns
+    ]
+
+
+def coordinates(columns: Sequence[Any], shape: tuple[Dim, ...]) -> Any:
+    """Return index arrays as columns along a last axis, each broadcast to `shape`."""
+    if not any(hasattr(c, "aval") for c in columns):
+        return np.stack([np.broadcast_to(c, shape) for c in columns], -1)  # type: ignore[arg-type]
+    wide = any(hasattr(c, "aval") and aval_of(c).dtype == np.int64 for c in columns)
+    dtype = np.dtype(np.int64 if wide else np.int32)
+    out = []
+    for c in columns:
+        if not hasattr(c, "aval"):
+            c = c.astype(dtype)
+        elif aval_of(c).dtype != dtype:
+            c = convert_element_type(c, dtype)
+        own = aval_of(c).shape
+        if len(columns) == 1 and own == shape:
+            return expand_dims(c, (len(shape),))
+        first = len(shape) - len(own)
+        if own != shape:
+            if hasattr(c, "aval"):
+                c = broadcast_in_dim(c, shape, range(first, len(shape)))
+            else:
+                c = np.broadcast_to(c, shape)  # type: ignore[arg-type]
+        out.append(
+            reshape(c, (*shape, 1)) if hasattr(c, "aval") else np.ascontiguousarray(c)[..., None]
+        )
+    return concatenate(out, len(shape))

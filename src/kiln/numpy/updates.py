@@ -1,0 +1,349 @@
+"""Functional updates: `x.at[index].set(y)` and its relatives.
+
+Where the index is known and contiguous, the part is replaced by a dynamic update slice; everything
+else is a scatter. Places outside are left alone unless a mode says otherwise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.config import options
+from kiln.control.loops import while_loop
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim
+from kiln.numpy import arithmetic
+from kiln.numpy.creation import asarray
+from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Plan, parse
+from kiln.numpy.manipulation import broadcast_to
+from kiln.numpy.promotion import promote_dtypes
+from kiln.numpy.subscripts import column, coordinates, read, region
+from kiln.ops import elementwise, indexing, reduction
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.dimension_numbers import (
+    CLIP,
+    PROMISE_IN_BOUNDS,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+)
+from kiln.ops.shape import expand_dims, full, reshape
+from kiln.ops.slicing import dynamic_update_slice_p
+from kiln.ops.static_slicing import slice as static_slice
+
+Function = Callable[..., Any]
+
+_SCATTERS: dict[str, tuple[Function, Function | None]] = {
+    "set": (indexing.scatter, None),
+    "add": (indexing.scatter_add, elementwise.add),
+    "subtract": (indexing.scatter_sub, elementwise.sub),
+    "multiply": (indexing.scatter_mul, elementwise.mul),
+    "min": (indexing.scatter_min, elementwise.min),
+    "max": (indexing.scatter_max, elementwise.max),
+}
+"""How updates are scattered, and how they join what is there if each place is written once."""
+
+
+class AtIndexer:
+    """What `x.at` is: indexing it gives the part to update."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Any) -> IndexUpdate:
+        return IndexUpdate(self.array, index)
+
+    def __repr__(self) -> str:
+        return f"AtIndexer({self.array!r})"
+
+
+def at(x: Any) -> AtIndexer:
+    """Return the object behind `x.at`."""
+    return AtIndexer(x)
+
+
+class IndexUpdate:
+    """What `x.at[index]` is: each method returns an array like x with that part changed.
+
+    Options: `indices_are_sorted` and `unique_indices` are promises; `mode` says what becomes of
+    places outside: 'drop' (the default) or 'clip'; `wrap_negative_indices=False` makes negative
+    ones lie outside.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Any, index: Any) -> None:
+        self.array = array
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"IndexUpdate({self.array!r}, {self.index!r})"
+
+    def get(
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+        fill_value: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """Return the part; with mode='fill', places outside are `fill_value`."""
+        return read(
+            self.array,
+            parse(aval_of(self.array), self.index, wrap=wrap_negative_indices),
+            mode=PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode),
+            fill_value=fill_value,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            wrap=wrap_negative_indices,
+        )
+
+    def set(self, values: Any, **options: Any) -> Any:
+        """Replace the part; of several values for one place, one stays."""
+        return update("set", self.array, self.index, values, **options)
+
+    def add(self, values: Any, **options: Any) -> Any:
+        """Add to the part."""
+        return update("add", self.array, self.index, values, **options)
+
+    def subtract(self, values: Any, **options: Any) -> Any:
+        """Subtract from the part."""
+        return update("subtract", self.array, self.index, values, **options)
+
+    def multiply(self, values: Any, **options: Any) -> Any:
+        """Multiply the part."""
+        return update("multiply", self.array, self.index, values, **options)
+
+    def min(self, values: Any, **options: Any) -> Any:
+        """Keep the smaller of the part and the values."""
+        return update("min", self.array, self.index, values, **options)
+
+    def max(self, values: Any, **options: Any) -> Any:
+        """Keep the larger of the part and the values."""
+        return update("max", self.array, self.index, values, **options)
+
+    mul, sub = multiply, subtract
+
+    def divide(self, values: Any, **options: Any) -> Any:
+        """Divide the part."""
+        ones = self._ones()
+        return arithmetic.divide(
+            self.array, update("multiply", ones, self.index, values, **options)
+        )
+
+    div = divide
+
+    def power(self, values: Any, **options: Any) -> Any:
+        """Raise the part to powers."""
+        ones = self._ones()
+        return arithmetic.power(self.array, update("multiply", ones, self.index, values, **options))
+
+    def _ones(self) -> Any:
+        aval = aval_of(self.array)
+        return full(aval.shape, 1, aval.dtype)
+
+    def apply(self, func: Function, **options: Any) -> Any:
+        """Apply a function of elements to the part; once more for each time a place is named."""
+        x = self.array
+        aval = aval_of(x)
+        plan = parse(aval, self.index, wrap=options.get("wrap_negative_indices", True))
+        if plan.distinct or options.get("unique_indices"):
+            wrap = options.get("wrap_negative_indices", True)
+            return update("set", x, self.index, func(read(x, plan, wrap=wrap)), **options)
+        zeros = full(aval.shape, 0, np.dtype(np.int32))
+        count = update("add", zeros, self.index, 1, **options)
+
+        def unfinished(state: Any) -> Any:
+            left, _ = state
+            return elementwise.gt(reduction.reduce_max(left, range(aval.ndim)), np.int32(0))
+
+        def step(state: Any) -> Any:
+            left, value = state
+            due = elementwise.gt(left, np.int32(0))
+            changed = convert_element_type(asarray(func(value)), aval.dtype, aval.weak_type)
+            return elementwise.sub(left, np.int32(1)), elementwise.select(due, changed, value)
+
+        return while_loop(unfinished, step, (count, x))[1]
+
+
+def update(
+    how: str,
+    x: Any,
+    index: Any,
+    values: Any,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+    wrap_negative_indices: bool = True,
+) -> Any:
+    """Return `x` with the part at `index` joined with `values` as `how` says.
+
+    Warns if the values' dtype does not fit into the array's.
+    """
+    aval = aval_of(x)
+    plan = parse(aval, index, wrap=wrap_negative_indices)
+    found = GatherScatterMode.from_any(mode)
+    y = values if dtypes.is_python_scalar(values) else asarray(values)
+    _check_cast(aval.dtype, values if dtypes.is_python_scalar(values) else y)
+    scatter, join = _SCATTERS[how]
+    if join is not None and aval.dtype == np.bool_ and how not in ("min", "max"):
+        elementwise.add_p.check_dtype(aval.dtype)
+    x, y = promote_dtypes(x, y)
+    y = broadcast_to(y, plan.result_shape())
+    if plan.added:
+        x = expand_dims(x, plan.added)
+    if _contiguous(plan):
+        out = _replaced(x, y, plan, join, found)
+    else:
+        out = _scattered(
+            scatter,
+            x,
+            y,
+            plan,
+            found,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            wrap=wrap_negative_indices,
+        )
+    if plan.added:
+        out = reshape(out, aval.shape)
+    return convert_element_type(out, aval.dtype, aval.weak_type)
+
+
+def _check_cast(dtype: Any, values: Any) -> None:
+    common, _ = dtypes.lattice_result_type(ArrayLike(dtype), values)
+    if common != dtype:
+        found, _ = dtypes.lattice_result_type(values)
+        warnings.warn(
+            "scatter inputs have incompatible types: cannot safely cast value from "
+            f"dtype={dtypes.long_name(found)} to dtype={dtypes.long_name(dtype)} with "
+            f"jax_numpy_dtype_promotion={options().numpy_dtype_promotion}. In future kiln "
+            "releases this will result in an error.",
+            FutureWarning,
+            stacklevel=dtypes.user_stacklevel(),
+        )
+
+
+class ArrayLike:
+    """A strongly typed operand of promotion, of which only the dtype is known."""
+
+    __slots__ = ("dtype",)
+    weak_type = False
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+
+def _contiguous(plan: Plan) -> bool:
+    return all(
+        isinstance(axis, Fixed) or (isinstance(axis, Kept) and axis.step == 1) for axis in plan.axes
+    )
+
+
+def _replaced(x: Any, y: Any, plan: Plan, join: Function | None, mode: GatherScatterMode) -> Any:
+    """Update a part with known bounds."""
+    missed = any(
+        isinstance(axis, Fixed) and not axis.inside(size)
+        for axis, size in zip(plan.axes, plan.shape, strict=True)
+    )
+    starts, limits, _ = region(plan)
+    sizes = [limit - start for start, limit in zip(starts, limits, strict=True)]
+    if (missed and mode is not CLIP) or any(type(s) is int and s == 0 for s in sizes):
+        return x
+    y = reshape(y, sizes)
+    whole = tuple(sizes) == plan.shape
+    if join is not None:
+        y = join(x if whole else static_slice(x, starts, limits), y)
+    if whole:
+        return y
+    return dynamic_update_slice_p.bind(x, y, *[np.int32(start) for start in starts])
+
+
+def _scattered(
+    scatter: Function,
+    x: Any,
+    y: Any,
+    plan: Plan,
+    mode: GatherScatterMode,
+    *,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    wrap: bool,
+) -> Any:
+    """Update a part by a scatter: index arrays, traced scalars and strides number its windows."""
+    group = plan.group
+    # Axes of the updates: an operand axis, or None for one of the index arrays'.
+    standing: list[int | None] = []
+    for item in plan.layout:
+        if item == GROUP:
+            standing.extend([None] * len(group))
+        elif item != NEW:
+            standing.append(item)  # type: ignore[arg-type]
+    in_window = {i for i, axis in enumerate(plan.axes) if isinstance(axis, Kept) and axis.step == 1}
+    numbering = [item for item in standing if item not in in_window]
+    sizes = {i: axis.size for i, axis in enumerate(plan.axes) if isinstance(axis, Kept)}
+    joint = iter(group)
+    windows = tuple([next(joint) if item is None else sizes[item] for item in numbering])
+    moving: list[int] = []
+    columns: list[Any] = []
+    for i, (axis, size) in enumerate(zip(plan.axes, plan.shape, strict=True)):
+        if isinstance(axis, Kept):
+            if axis.whole(size):
+                continue
+            if i in in_window:
+                found: Any = np.int32(axis.start)  # type: ignore[arg-type]
+            else:
+                count = axis.start + axis.step * np.arange(axis.size)
+                found = _at(count.astype(np.int32), numbering.index(i), 1, len(numbering))
+        elif isinstance(axis, Fixed):
+            found = np.asarray(axis.index, np.int32)
+        else:
+            found = _at_group(column(axis.index, size, wrap), group, numbering)
+        moving.append(i)
+        columns.append(found)
+    numbers = ScatterDimensionNumbers(
+        update_window_dims=tuple(i for i, item in enumerate(standing) if item in in_window),
+        inserted_window_dims=tuple(i for i in range(len(plan.axes)) if i not in in_window),
+        scatter_dims_to_operand_dims=tuple(moving),
+    )
+    kept = [size for item, size in _named_sizes(plan) if item != NEW]
+    return scatter(
+        x,
+        coordinates(columns, windows),
+        reshape(y, kept),
+        numbers,
+        indices_are_sorted=indices_are_sorted or not windows,
+        unique_indices=unique_indices or plan.distinct,
+        mode=mode,
+    )
+
+
+def _named_sizes(plan: Plan) -> list[tuple[int | str, Dim]]:
+    """Return the axes of the result with their sizes."""
+    items: list[int | str] = []
+    for item in plan.layout:
+        items.extend([item] * (len(plan.group) if item == GROUP else 1))
+    return list(zip(items, plan.result_shape(), strict=True))
+
+
+def _at(x: Any, place: int, rank: int, of: int) -> Any:
+    """Put the axes of an index array at `place` among `of` axes; the others have size 1."""
+    shape = (*[1] * place, *x.shape, *[1] * (of - place - rank))
+    return reshape(x, shape) if hasattr(x, "aval") else np.reshape(x, shape)
+
+
+def _at_group(x: Any, group: tuple[Dim, ...], numbering: list[int | None]) -> Any:
+    if not group:
+        return x
+    missing = len(group) - len(x.shape)
+    if missing:
+        x = _at(x, missing, len(x.shape), len(group))
+    return _at(x, numbering.index(None), len(group), len(numbering))

@@ -1,0 +1,219 @@
+"""How windows slide over an array: sizes, paddings by name, and the windows of a host array.
+
+Along one axis of size n, `base_dilation` d puts d-1 holes between elements, `padding` adds (or, if
+negative, drops) elements at both ends; windows of w elements, `window_dilation` apart, start every
+`window_strides` elements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.ir.sizes import Dim, maximum
+
+Ints = tuple[int, ...]
+Pads = tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """How windows slide along each axis."""
+
+    dimensions: Ints
+    strides: Ints
+    padding: Pads
+    base_dilation: Ints
+    dilation: Ints
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.dimensions)
+
+    @property
+    def spans(self) -> Ints:
+        """How many elements each window reaches over."""
+        return tuple(
+            dilated(w, d) for w, d in zip(self.dimensions, self.dilation, strict=True)
+        )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of a primitive."""
+        return {
+            "window_dimensions": self.dimensions,
+            "window_strides": self.strides,
+            "padding": self.padding,
+            "base_dilation": self.base_dilation,
+            "window_dilation": self.dilation,
+        }
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether nothing is dilated."""
+        return set(self.base_dilation) | set(self.dilation) <= {1}
+
+    def counts(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+        """Return how many windows there are along each axis."""
+        return tuple(
+            _count(n, *axis)
+            for n, *axis in zip(
+                shape, self.spans, self.strides, self.padding, self.base_dilation, strict=True
+            )
+        )
+
+    def with_axis(self, at: int) -> Windows:
+        """Return the windows on arrays with one more axis, along which they do not reach."""
+
+        def inserted(values: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+            return (*values[:at], value, *values[at:])
+
+        return Windows(
+            inserted(self.dimensions, 1),
+            inserted(self.strides, 1),
+            inserted(self.padding, (0, 0)),
+            inserted(self.base_dilation, 1),
+            inserted(self.dilation, 1),
+        )
+
+    def offsets(self) -> list[Ints]:
+        """Return where the elements of a window lie, relative to its start."""
+        return [
+            tuple(k * d for k, d in zip(place, self.dilation, strict=True))
+            for place in np.ndindex(self.dimensions)
+        ]
+
+
+def _count(n: Dim, span: int, stride: int, padding: tuple[int, int], base_dilation: int) -> Dim:
+    if (span, stride, padding, base_dilation) == (1, 1, (0, 0), 1):
+        return n
+    room = dilated(n, base_dilation) + padding[0] + padding[1]
+    if isinstance(room, int):
+        return 0 if room < span else (room - span) // stride + 1
+    return maximum(0, (room - span) // stride + 1)
+
+
+def dilated(n: Any, dilation: int) -> Any:
+    """Return the size of an axis with dilation-1 holes between elements."""
+    if dilation == 1:
+        return n
+    return 0 if n == 0 else (n - 1) * dilation + 1
+
+
+def windows_of(
+    name: str,
+    rank: int,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None,
+    padding: Any,
+    base_dilation: Sequence[int] | None,
+    window_dilation: Sequence[int] | None,
+    shape: Sequence[Dim],
+) -> Windows:
+    """Return windows as a user gave them, with the defaults filled in.
+
+    Raises: TypeError for a wrong number of axes, or numbers that are not positive.
+    """
+    dimensions = tuple(int(w) for w in window_dimensions)
+    ones = (1,) * rank
+    parts = {
+        "window_dimensions": dimensions,
+        "window_strides": ones if window_strides is None else tuple(map(int, window_strides)),
+        "base_dilation": ones if base_dilation is None else tuple(map(int, base_dilation)),
+        "window_dilation": ones if window_dilation is None else tuple(map(int, window_dilation)),
+    }
+    asked = f"{name}: operand of shape {tuple(shape)} at {current_source()}"
+    for what, values in parts.items():
+        if len(values) != rank:
+            wrong = f"{name} got the wrong number of {what}: {len(values)} for {rank} axes"
+        elif any(v < 1 for v in values):
+            wrong = f"{name} {what} must have every element be strictly positive, got {values}"
+        else:
+            continue
+        raise TypeError(three_lines(asked, wrong, f"give {rank} positive numbers, one for each axis"))
+    if isinstance(padding, str):
+        spans = [dilated(w, d) for w, d in zip(dimensions, parts["window_dilation"], strict=True)]
+        sizes = [dilated(n, d) for n, d in zip(shape, parts["base_dilation"], strict=True)]
+        padding = padtype_to_pads(sizes, spans, parts["window_strides"], padding)
+    pads = tuple((int(low), int(high)) for low, high in padding)
+    if len(pads) != rank:
+        wrong = f"{name} got the wrong number of paddings: {len(pads)} for {rank} axes"
+        raise TypeError(three_lines(asked, wrong, "give a (low, high) pair for each axis"))
+    return Windows(
+        dimensions, parts["window_strides"], pads, parts["base_dilation"], parts["window_dilation"]
+    )
+
+
+def padtype_to_pads(
+    in_shape: Sequence[Any],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str,
+) -> list[tuple[int, int]]:
+    """Return the (low, high) paddings that `SAME`, `SAME_LOWER` or `VALID` stand for.
+
+    Raises: ValueError for another name.
+    """
+    name = padding.upper() if isinstance(padding, str) else padding
+    if name == "VALID":
+        return [(0, 0)] * len(in_shape)
+    if name not in ("SAME", "SAME_LOWER"):
+        raise ValueError(
+            three_lines(
+                f"padding={padding!r} at {current_source()}",
+                "Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got "
+                f"{padding}",
+                "use one of these, or a (low, high) pair for each axis",
+            )
+        )
+    pads = []
+    for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
+        needed = (-(-size // stride) - 1) * stride + window - size
+        total = max(needed, 0)
+        less = total // 2
+        pads.append((less, total - less) if name == "SAME" else (total - less, less))
+    return pads
+
+
+def padded(x: np.ndarray, fill: Any, padding: Pads, base_dilation: Ints) -> np.ndarray:
+    """Return a host array with holes and padding filled."""
+    if all(p == (0, 0) for p in padding) and all(d == 1 for d in base_dilation):
+        return x
+    sizes = [dilated(n, d) for n, d in zip(x.shape, base_dilation, strict=True)]
+    room = [max(low, 0) + n + max(high, 0) for n, (low, high) in zip(sizes, padding, strict=True)]
+    full = np.full(room, fill, x.dtype)
+    inner = tuple(
+        slice(max(low, 0), max(low, 0) + n, d)
+        for n, (low, _), d in zip(sizes, padding, base_dilation, strict=True)
+    )
+    full[inner] = x
+    return full[
+        tuple(
+            slice(max(-low, 0), max(n - max(-high, 0), 0))
+            for n, (low, high) in zip(room, padding, strict=True)
+        )
+    ]
+
+
+def view_windows(x: np.ndarray, fill: Any, windows: Windows) -> np.ndarray:
+    """Return a view of all windows of a host array: axes that count windows, then window axes."""
+    counts = windows.counts(x.shape)
+    full = padded(x, fill, windows.padding, windows.base_dilation)
+    if 0 in counts:
+        return np.empty((*counts, *windows.dimensions), x.dtype)  # type: ignore[arg-type]
+    steps = full.strides
+    return np.lib.stride_tricks.as_strided(
+        full,
+        (*counts, *windows.dimensions),  # type: ignore[arg-type]
+        (
+            *(s * n for s, n in zip(windows.strides, steps, strict=True)),
+            *(d * n for d, n in zip(windows.dilation, steps, strict=True)),
+        ),
+        writeable=False,
+    )

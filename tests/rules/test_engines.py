@@ -1,0 +1,66 @@
+"""Every engine computes what the reference engine computes: the meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kiln.core.array import from_host
+from kiln.core.compilation import compile_jaxpr
+from kiln.core.staging import stage_pure
+from kiln.core.trace import aval_of
+from tests.cases.case import Case
+from tests.cases.collection import CASES, applied, assert_close, drawn
+from tests.cases.known_gaps import KNOWN_GAPS
+
+TOGETHER = 40
+"""Cases compiled as one program: compiling costs more than running."""
+COMPARED = [case for case in CASES if (case.primitive.name, "engines") not in KNOWN_GAPS]
+GROUPS = [COMPARED[i : i + TOGETHER] for i in range(0, len(COMPARED), TOGETHER)]
+
+
+def disagreements(cases: Sequence[Case], engine: str) -> list[str]:
+    """Run cases as one program; return what differs from the meaning."""
+    operands = [drawn(case) for case in cases]
+
+    flat = [x for xs in operands for x in xs]
+    owners: list[Case] = []
+
+    def fun(*args: Any) -> list[Any]:
+        given = iter(args)
+        outs: list[Any] = []
+        for case, xs in zip(cases, operands, strict=True):
+            outs += applied(case, [next(given) for _ in xs])
+            owners.extend([case] * (len(outs) - len(owners)))
+        return outs
+
+    jaxpr = stage_pure(fun, [aval_of(x) for x in flat])
+    arrays = list(map(from_host, flat))
+    expected = compile_jaxpr(jaxpr, "cases", on="reference")(arrays)
+    found = compile_jaxpr(jaxpr, "cases", on=engine)(arrays)
+    wrong = []
+    for case, a, b in zip(owners, found, expected, strict=True):
+        try:
+            assert_close(a, b, case.tolerance, case.id)
+        except AssertionError as error:
+            wrong.append(str(error))
+    return wrong
+
+
+@pytest.mark.parametrize("engine", ["xla"])
+@pytest.mark.parametrize("group", range(len(GROUPS)))
+def test_engines_agree_with_the_meaning(group: int, engine: str) -> None:
+    cases = GROUPS[group]
+    try:
+        wrong = disagreements(cases, engine)
+    except Exception:  # noqa: BLE001
+        # One case that does not compile hides the others: find it.
+        wrong = []
+        for case in cases:
+            try:
+                wrong += disagreements([case], engine)
+            except Exception as error:  # noqa: BLE001
+                wrong.append(f"{case.id}: {type(error).__name__}: {error}")
+    assert not wrong, "\n".join(wrong)
