@@ -149,7 +149,7 @@ f_jit(10)  # Should raise an error.
         """
 ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected
 The problem arose with the `bool` function
-function f at .*:4 for jit
+function f at .*:3 for jit
 """,
         "error",
     ),
@@ -170,7 +170,7 @@ g_jit(10, 20)  # Should raise an error.
         """
 ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected
 The problem arose with the `bool` function
-function g at .*:4 for jit
+function g at .*:3 for jit
 """,
         "error",
     ),

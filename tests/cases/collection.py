@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import kiln.control
+import kiln.core.eager
 import kiln.ops
 import tests.cases
 from kiln.base import dtypes
@@ -62,7 +63,8 @@ def differentiable(cases: Sequence[Case]) -> list[Case]:
 def drawn(case: Case, seed: int = 0, *, wide: bool = False) -> list[np.ndarray]:
     """Draw the operands of a case; `wide` ones are in 64 bits where they can be moved."""
     rng = np.random.default_rng(seed)
-    operands = [operand.make(rng) for operand in case.operands]
+    made = [operand.make(rng) for operand in case.operands]
+    operands = [x.astype(dtypes.canonicalize_dtype(x.dtype)) for x in made]
     if wide:
         operands = [
             x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)

@@ -16,7 +16,6 @@ BOUNDS = Operand(
     + [-np.inf, np.nan],
 )
 WRAPPING = Operand((7,), "int32", values=[0, -1, 127, 128, 255, 256, -(2**31)])
-SMALL = tuple(d for d in ALL if d != "complex64")
 
 
 def _convert(source: Operand, dtype: str, name: str = "", moves: bool = False) -> Case:

@@ -28,7 +28,9 @@ def _family(primitive: Any, function: Callable[..., Any], operand: Operand) -> l
         Case(primitive, lambda x: function(x, 1), (Operand((2, 4)),), differentiable=(0,)),
         Case(primitive, lambda x: function(x), (Operand((1,)),), differentiable=(0,)),
         Case(primitive, lambda x: function(x), (Operand((0,)),), "of nothing "),
-        Case(primitive, lambda x: function(x), (Operand((40,), "bfloat16", 1, 1.1),), tolerance=0.02),
+        Case(
+            primitive, lambda x: function(x), (Operand((40,), "bfloat16", 1, 1.1),), tolerance=0.02
+        ),
         Case(
             primitive,
             lambda x: function(x, 1),

@@ -20,4 +20,34 @@ RULES = (
 KNOWN_GAPS: dict[tuple[str, str], str] = {
     ("argmax", "jvp"): "the result is an integer, whose tangent is nothing",
     ("argmin", "jvp"): "the result is an integer, whose tangent is nothing",
+    ("bitcast_convert_type", "jvp"): "reinterpreted bits have no derivative: the tangent is zero",
+    ("stop_gradient", "jvp"): "the tangent is zero by definition, which no difference shows",
+    ("random_gamma_grad", "jvp"): "its own derivatives are refused by an error",
+    ("igamma", "second order"): "the second derivative by a is refused by an error",
+    ("igammac", "second order"): "the second derivative by a is refused by an error",
+    ("custom_jvp_function", "case"): "recorded, and so checked, as custom_jvp_call",
+    ("custom_jvp_function", "batch"): "mapped by its bind, under the very trace",
+    ("custom_jvp_function", "engines"): "recorded, and so lowered, as custom_jvp_call",
+    ("custom_vjp_function", "case"): "recorded, and so checked, as custom_vjp_call",
+    ("custom_vjp_function", "batch"): "mapped by its bind, under the very trace",
+    ("custom_vjp_function", "engines"): "recorded, and so lowered, as custom_vjp_call",
+    ("custom_vjp_call", "jvp"): "has reverse derivatives only: test_custom_vjp.py",
+    ("custom_lin", "case"): "can only be transposed: test_custom_vjp.py",
+    ("debug_callback", "case"): "has no results to compare: test_callback.py",
+    ("io_callback", "jvp"): "its jvp raises an error: test_callback.py",
+    ("pure_callback", "jvp"): "its jvp raises an error: test_callback.py",
+    **{
+        (name, rule): "has a meaning under vmap only: test_collective.py"
+        for name in (
+            "all_gather",
+            "all_to_all",
+            "axis_index",
+            "pmax",
+            "pmin",
+            "ppermute",
+            "psum",
+            "reduce_scatter",
+        )
+        for rule in ("case", "engines")
+    },
 }

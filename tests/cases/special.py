@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kiln.control import special_loops as loops
+from kiln.core.primitive import Primitive
 from kiln.ops import special as ops
 from tests.cases.case import Case, Operand
 from tests.cases.elementwise import FLOATING, tolerance, unary
@@ -11,26 +14,14 @@ HALF = ("float16", "bfloat16")
 
 
 def _looped(
-    primitive: object, function: object, *operands: Operand, moves: tuple[int, ...]
+    primitive: Primitive, function: Any, *operands: Operand, moves: tuple[int, ...]
 ) -> list[Case]:
+    named = tuple((i, 0) for i in range(len(operands)))
+    rest = [Operand((3,), "bfloat16", 0.1, 0.9)] * (len(operands) - 1)
+    coarse = (Operand((), "bfloat16", 0.5, 2), *rest)
     return [
-        Case(
-            primitive,  # type: ignore[arg-type]
-            function,  # type: ignore[arg-type]
-            operands,
-            differentiable=moves,
-            named=tuple((i, 0) for i in range(len(operands))),
-            tolerance=2e-5,
-        ),
-        Case(
-            primitive,  # type: ignore[arg-type]
-            function,  # type: ignore[arg-type]
-            (
-                Operand((), "bfloat16", 0.5, 2),
-                *[Operand((3,), "bfloat16", 0.1, 0.9)] * (len(operands) - 1),
-            ),
-            tolerance=2e-2,
-        ),
+        Case(primitive, function, operands, "", moves, named=named, tolerance=2e-5),
+        Case(primitive, function, coarse, tolerance=2e-2),
     ]
 
 

@@ -173,7 +173,7 @@ def test_what_is_in_the_key() -> None:
         np.ones(3, np.float32),
         jnp.zeros(3),
         np.ones(3, np.float64),
-        jnp.full(3, 7.0),
+        jnp.full(3, 7.0, "float32"),
     ]
     for x in same:
         f(x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kiln.core.array import from_host
@@ -19,6 +20,14 @@ TOGETHER = 40
 """Cases compiled as one program: compiling costs more than running."""
 COMPARED = [case for case in CASES if (case.primitive.name, "engines") not in KNOWN_GAPS]
 GROUPS = [COMPARED[i : i + TOGETHER] for i in range(0, len(COMPARED), TOGETHER)]
+
+
+def assert_same_zeros(found: Any, expected: Any, what: str) -> None:
+    """Compare the signs of zeros."""
+    a, b = np.asarray(found), np.asarray(expected)
+    if a.dtype.kind not in "bui":
+        zero = (a == 0) & (b == 0)
+        np.testing.assert_array_equal(np.signbit(a.real)[zero], np.signbit(b.real)[zero], what)
 
 
 def disagreements(cases: Sequence[Case], engine: str) -> list[str]:
@@ -44,6 +53,8 @@ def disagreements(cases: Sequence[Case], engine: str) -> list[str]:
     for case, a, b in zip(owners, found, expected, strict=True):
         try:
             assert_close(a, b, case.tolerance, case.id)
+            if case.name.startswith("edges"):
+                assert_same_zeros(a, b, case.id)
         except AssertionError as error:
             wrong.append(str(error))
     return wrong

@@ -12,7 +12,7 @@ from kiln.base.config import override
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import api_boundary, name_of
 from kiln.jit.call import JitFunction
-from kiln.jit.signature import choose, signature_of
+from kiln.jit.signature import choose
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -179,7 +179,7 @@ def wrap(
                 "return a list or an array instead of yielding",
             )
         )
-    static = choose(fun, signature_of(fun), static_argnums, static_argnames, "static")
+    static = choose(fun, static_argnums, static_argnames, "static")
     return JitFunction(
         fun, static, keep_unused=keep_unused, inline=inline, static_result=static_result
     )

@@ -118,6 +118,7 @@ __all__ = [
     "to_inexact_dtype",
     "to_numeric_dtype",
     "uint4",
+    "user_stacklevel",
 ]
 
 _WIDE = (SUPPORTED["int64"], SUPPORTED["uint64"])
@@ -172,7 +173,7 @@ def check_user_dtype(wanted: DTypeLike, fun_name: str) -> DType:
             f"and will be truncated to dtype {found}. To enable more dtypes, type "
             "kiln.config.update('jax_enable_x64', True) or set KILN_ENABLE_X64=1.",
             UserWarning,
-            stacklevel=_stacklevel(),
+            stacklevel=user_stacklevel(),
         )
     return found
 
@@ -181,7 +182,7 @@ def _shown(wanted: DTypeLike) -> str:
     return wanted.__name__ if isinstance(wanted, type) else repr(wanted)[:80]
 
 
-def _stacklevel() -> int:
+def user_stacklevel() -> int:
     """Return the `stacklevel` that makes our caller's warning point at the user's line."""
     level = 1
     frame: types.FrameType | None = sys._getframe(1)

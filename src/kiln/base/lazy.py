@@ -20,3 +20,4 @@ class LazyModule:
 
 scipy_special = LazyModule("scipy.special")
 scipy_linalg = LazyModule("scipy.linalg")
+opt_einsum = LazyModule("opt_einsum")

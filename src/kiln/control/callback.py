@@ -354,9 +354,7 @@ def pure_callback(
         )
     fun, arrays = _host_function(callback, args, kwargs, "pure_callback", static=False)
     avals, tree = _declared(result_shape_dtypes)
-    outs = pure_callback_p.bind(
-        *arrays, callback=fun, result_avals=avals, vmap_method=vmap_method
-    )
+    outs = pure_callback_p.bind(*arrays, callback=fun, result_avals=avals, vmap_method=vmap_method)
     return tree_unflatten(tree, outs)
 
 

@@ -63,9 +63,7 @@ def recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) 
     return memoized(jaxpr, key, lambda: _recomputation(jaxpr, unknown, policy))  # type: ignore[no-any-return]
 
 
-def _recomputation(
-    jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None
-) -> Recomputation:
+def _recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Recomputation:
     # A policy speaks of operations, so it must see into jitted functions.
     parts = split(jaxpr if policy is None else _inlined(jaxpr), unknown)
     known, count = parts.known, len(parts.known.outvars) - parts.residuals
@@ -93,7 +91,7 @@ def _recomputation(
             *parts.staged.invars[parts.residuals :],
         ],
         eqns,
-        [values.get(v, v) for v in parts.staged.outvars],  # type: ignore[arg-type, call-overload]
+        [values.get(v, v) for v in parts.staged.outvars],  # type: ignore[arg-type]
         name=jaxpr.name,
     )
     forward, _ = eliminate_dead_code(known.with_(outvars=[*known.outvars[:count], *kept]))
@@ -109,7 +107,7 @@ def _saveable(eqn: Eqn, policy: Policy | None) -> bool:
 
 
 def _substituted(eqn: Eqn, values: dict[Var, Atom]) -> Eqn:
-    return eqn.with_(invars=[values.get(v, v) for v in eqn.invars])  # type: ignore[arg-type, call-overload]
+    return eqn.with_(invars=[values.get(v, v) for v in eqn.invars])  # type: ignore[arg-type]
 
 
 def _inlined(jaxpr: Jaxpr) -> Jaxpr:
@@ -163,7 +161,13 @@ class Checkpoint(Region):
         return outs[:count], fill_zeros(out_moving, outs[count:], zeros)
 
     def batch_over(
-        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
+        self,
+        axis: MappedAxis,
+        xs: Sequence[Any],
+        axes: Sequence[Any],
+        *,
+        jaxpr: Jaxpr,
+        **params: Any,
     ) -> Any:
         stacked, at = batch_jaxpr(jaxpr, axis, axes)
         return self.bind(*xs, jaxpr=stacked, **params), [0 if s else None for s in at]

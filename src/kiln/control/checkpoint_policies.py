@@ -1,7 +1,7 @@
 """What `checkpoint` may keep from the forward pass instead of computing it again.
 
-A policy is asked about one equation, `policy(primitive, *operand_types, **params)`, and says whether
-its results may be kept.
+A policy is asked about one equation, `policy(primitive, *operand_types, **params)`, and says
+whether its results may be kept.
 """
 
 from __future__ import annotations

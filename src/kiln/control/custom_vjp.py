@@ -52,7 +52,7 @@ from kiln.core.staging import eval_jaxpr, stage_region
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
-from kiln.ops.shape import mapped_at, zeros_of
+from kiln.ops.shape import filled, mapped_at, zeros_of
 from kiln.transforms.batching import BatchTrace, MappedAxis, batch_jaxpr
 from kiln.transforms.partial_eval import PartialEvalTrace
 
@@ -92,7 +92,12 @@ class CustomLin(Primitive):
         return [np.zeros(a.shape, a.dtype) for a in self.infer(num_res=num_res, bwd=bwd)]
 
     def jvp(self, primals: Any, tangents: Any, *, num_res: int, bwd: Any) -> Any:
-        raise forward_mode(bwd)
+        if not all(map(is_zero, tangents[:num_res])):
+            raise forward_mode(bwd)
+        residuals = primals[:num_res]
+        moved = [*residuals, *map(filled, tangents[num_res:])]
+        outs = self.bind(*primals, num_res=num_res, bwd=bwd)
+        return outs, self.bind(*moved, num_res=num_res, bwd=bwd)
 
     def transpose(self, cts: Sequence[Any], *xs: Any, num_res: int, bwd: Any) -> Any:
         return [*[None] * num_res, *bwd(xs[:num_res], cts)]

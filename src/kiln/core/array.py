@@ -147,7 +147,7 @@ class ArrayOperators:
     __neg__, __pos__ = _unary("__neg__"), _unary("__pos__")
     __abs__, __invert__ = _unary("__abs__"), _unary("__invert__")
     __getitem__ = _binary("__getitem__")
-    __round__ = _method("round")
+    __round__ = _method("__round__")
 
     all, any, argmax, argmin = _method("all"), _method("any"), _method("argmax"), _method("argmin")
     argpartition, argsort = _method("argpartition"), _method("argsort")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import options, override
 from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.source import Source, current_source
 from kiln.core.array import Array, ArrayOperators
@@ -220,8 +221,20 @@ def check_live(tracer: Tracer) -> None:
         raise leaked(tracer)
 
 
+def _scalar_types(enable_x64: bool) -> dict[type, ShapedArray]:
+    with override(enable_x64=enable_x64):
+        pairs = {kind: dtypes.scalar_dtype(kind(0)) for kind in (bool, int, float, complex)}
+    return {kind: ShapedArray((), dtype, weak) for kind, (dtype, weak) in pairs.items()}
+
+
+_SCALARS = {enable_x64: _scalar_types(enable_x64) for enable_x64 in (False, True)}
+
+
 def aval_of(x: Any) -> ShapedArray:
     """Return the type of an array, a tracer, or a scalar. Python scalars are weakly typed."""
+    scalar = _SCALARS[options().enable_x64].get(type(x))
+    if scalar is not None:
+        return scalar
     try:
         return x.aval  # type: ignore[no-any-return]
     except AttributeError:

@@ -21,13 +21,17 @@ from kiln.core.array import ConcreteArray
 from kiln.core.compilation import compile_jaxpr
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.staging import eval_jaxpr
-from kiln.core.trace import Tracer, state
+from kiln.core.trace import Tracer, aval_of, state
 from kiln.jit.cache import Entries, Entry, entries_of, forget, register
 from kiln.jit.explain import explain
 from kiln.jit.signature import Chosen, static_keys
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
 from kiln.jit.tracing import argument_names, check_leaves, trace
+
+
+_CHEAP = frozenset([bool, int, float, complex])
+"""Leaves whose type needs no check on a hit; whether an int fits is seen when it is converted."""
 
 
 @functools.lru_cache(maxsize=None)
@@ -110,7 +114,7 @@ class JitFunction:
             dynamic, named, statics = args, kwargs, ()
         leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
         try:
-            avals = tuple([x.aval for x in leaves])
+            avals = tuple([aval_of(x) if type(x) in _CHEAP else x.aval for x in leaves])
         except AttributeError:
             avals = self._types(leaves, args, kwargs)
         return leaves, tree, avals, statics

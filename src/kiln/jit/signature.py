@@ -42,11 +42,7 @@ class Chosen:
 
 
 def choose(
-    fun: Callable[..., Any],
-    signature: inspect.Signature | None,
-    argnums: Any,
-    argnames: Any,
-    option: str,
+    fun: Callable[..., Any], argnums: Any, argnames: Any, option: str
 ) -> Chosen:
     """Validate `static_argnums` / `static_argnames` (or the donated ones) of a function.
 
@@ -58,6 +54,7 @@ def choose(
         return Chosen()
     nums = _numbers(argnums, f"{option}_argnums")
     names = _names(argnames, f"{option}_argnames")
+    signature = signature_of(fun)
     if signature is None:
         return Chosen(nums, names)
     nums = _check_numbers(fun, signature, nums, f"{option}_argnums")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.lax.shapes import broadcast_shapes, broadcast_to_rank, collapse, full, full_like
 from kiln.control.associative_scan import associative_scan
 from kiln.control.branches import cond, switch
 from kiln.control.cond import cond_p
@@ -251,6 +252,18 @@ from kiln.ops.contraction import (
     dot_general,
     dot_general_p,
 )
+from kiln.ops.convolution import (
+    conv,
+    conv_general_dilated,
+    conv_general_dilated_p,
+    conv_transpose,
+    conv_with_general_padding,
+)
+from kiln.ops.convolution_numbers import ConvDimensionNumbers, conv_dimension_numbers
+from kiln.ops.convolution_patches import (
+    conv_general_dilated_local,
+    conv_general_dilated_patches,
+)
 from kiln.ops.cumulative import (
     cumlogsumexp,
     cumlogsumexp_p,
@@ -284,4 +297,26 @@ from kiln.ops.reduction import (
     reduce_xor,
     reduce_xor_p,
 )
+from kiln.ops.generic_window import reduce_window, reduce_window_p
 from kiln.ops.sorting import sort, sort_key_val, sort_p, top_k, top_k_p
+from kiln.ops.window import (
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_sum_p,
+    select_and_gather_add_p,
+    select_and_scatter_add_p,
+)
+from kiln.ops.window_geometry import padtype_to_pads
+from kiln.ops.elementwise import copy_p
+from kiln.control.special_loops import (
+    betainc,
+    igamma,
+    igamma_grad_a,
+    igamma_grad_a_p,
+    igamma_p,
+    igammac,
+    igammac_p,
+    random_gamma_grad,
+    random_gamma_grad_p,
+    regularized_incomplete_beta_p,
+)

@@ -22,7 +22,7 @@ from kiln.numpy.promotion import (
     operands,
     promote_inexact,
 )
-from kiln.ops import conversion, elementwise
+from kiln.ops import conversion, elementwise, special
 from kiln.ops.elementwise import constant, select
 
 _BOOL = np.dtype(np.bool_)
@@ -374,3 +374,17 @@ def nan_to_num(
 def _as(value: Any, like: Any) -> Any:
     aval = aval_of(like)
     return converted(value, aval.dtype, aval.weak_type)
+
+
+def i0(x: Any) -> Any:
+    """Return the modified Bessel function of order 0."""
+    x = inexact("i0", x)
+    if not dtypes.issubdtype(aval_of(x).dtype, np.floating):
+        raise ValueError(
+            three_lines(
+                f"i0: operand {aval_of(x)} at {current_source()}",
+                f"Unsupported input type to jax.numpy.i0: {aval_of(x)}",
+                "pass real numbers",
+            )
+        )
+    return elementwise.mul(elementwise.exp(elementwise.abs(x)), special.bessel_i0e(x))

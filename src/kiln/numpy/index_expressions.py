@@ -1,8 +1,8 @@
 """From what stands between brackets, `x[1:, None, mask, ..., i]`, to a plan by axis.
 
-A plan says for every axis of the operand whether a part of it is kept, one place is fixed, or places
-come from index arrays, and how the axes of the result are laid out. Nothing is computed here; masks
-become index arrays.
+A plan says for every axis of the operand whether a part of it is kept, one place is fixed, or
+places come from index arrays, and how the axes of the result are laid out. Nothing is computed
+here; masks become index arrays.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _single(index: Any) -> Any:
                 f"an index of type {type(index).__name__} at {current_source()}",
                 "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
                 "`arr[array(seq)]` instead of `arr[seq]`.",
-                "write x[kiln.numpy.array(seq)] for several places along one axis, or x[tuple(seq)]",
+                "write x[kiln.numpy.array(seq)] for places along one axis, or x[tuple(seq)]",
             )
         )
     return index

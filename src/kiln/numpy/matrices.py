@@ -1,4 +1,4 @@
-"""Matrices by their shape: identity, triangles, diagonals, Vandermonde, indices of triangles."""
+"""Matrices by their shape: identity, triangles, diagonals, Vandermonde."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kiln.ops.shape import (
     reshape,
     transpose,
 )
-from kiln.ops.static_slicing import concatenate, pad, slice_in_dim
+from kiln.ops.static_slicing import pad, slice_in_dim
 
 _INT = np.dtype(np.int32)
 
@@ -190,45 +190,6 @@ def trace(
     return reduce_sum(cast(kept, wanted), (rank - 2, rank - 1))
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
-    """Return a copy with another main diagonal; arrays are immutable, so `inplace` must be False."""
-    if inplace:
-        raise NotImplementedError(
-            three_lines(
-                f"fill_diagonal(..., inplace=True) at {current_source()}",
-                "arrays are immutable, so jax.numpy.fill_diagonal must be called with inplace=False",
-                "write x = fill_diagonal(x, val, inplace=False)",
-            )
-        )
-    a, val = (lifted(x) for x in operands("fill_diagonal", a, val))
-    rank = len(a.shape)
-    if rank < 2 or (rank > 2 and len(set(a.shape)) != 1):
-        raise ValueError(
-            three_lines(
-                f"fill_diagonal of an array {a.aval}",
-                "the array must have two axes, or several of one size",
-                "use a matrix",
-            )
-        )
-    inside = None
-    for axis in range(1, rank):
-        first, other = (broadcasted_iota(_INT, a.shape, d) for d in (0, axis))
-        if wrap and rank == 2:
-            first = elementwise.rem(first, constant(a.shape[1] + 1, first))
-        same = elementwise.eq(first, other)
-        inside = same if inside is None else elementwise.bitwise_and(inside, same)
-    val = cast(val, a.dtype)
-    if val.shape:
-        flat = reshape(val, (val.size,))
-        n = min(a.shape)
-        repeats = -(-n // flat.shape[0])
-        flat = slice_in_dim(concatenate([flat] * repeats, 0), 0, n)
-        if a.shape[0] > n:
-            flat = pad(flat, constant(0, flat), [(0, a.shape[0] - n, 0)])
-        val = broadcast_in_dim(flat, a.shape, (0,))
-    return choose_by(inside, val, a)
-
-
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """Return the matrix whose columns are powers of `x`."""
     (x,) = operands("vander", x)
@@ -251,56 +212,6 @@ def cast_like_exponent(powers: Any, base: Any, target: Any) -> Any:
     if dtypes.issubdtype(base.dtype, np.integer):
         return cast(spread, base.dtype)
     return spread
-
-
-def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
-    """Return the indices of the main diagonal of an array with `ndim` axes of size `n`."""
-    if n < 0 or ndim < 0:
-        raise ValueError(
-            f"diag_indices({n}, {ndim})\nthe arguments must be nonnegative\nuse others"
-        )
-    return (iota(_INT, n),) * ndim
-
-
-def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    """Return the indices of the main diagonal of an array."""
-    (arr,) = operands("diag_indices_from", arr)
-    shape = shape_of(arr)
-    if len(shape) < 2 or len(set(shape)) != 1:
-        raise ValueError(
-            f"diag_indices_from of {aval_of(arr)}\nAll dimensions of input must be of equal length"
-            "\nuse an array with equal sizes"
-        )
-    return diag_indices(shape[0], len(shape))  # type: ignore[arg-type]
-
-
-def _fixed_indices(mask: np.ndarray) -> tuple[Any, ...]:
-    return tuple(asarray(index.astype(np.int32)) for index in np.nonzero(mask))
-
-
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
-    """Return the indices on and below the k-th diagonal."""
-    return _fixed_indices(np.tri(n, n if m is None else m, k, bool))  # type: ignore[return-value]
-
-
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
-    """Return the indices on and above the k-th diagonal."""
-    return _fixed_indices(~np.tri(n, n if m is None else m, k - 1, bool))  # type: ignore[return-value]
-
-
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
-    """Return the indices on and below the k-th diagonal of a matrix."""
-    return tril_indices(arr.shape[-2], k, arr.shape[-1])
-
-
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
-    """Return the indices on and above the k-th diagonal of a matrix."""
-    return triu_indices(arr.shape[-2], k, arr.shape[-1])
-
-
-def mask_indices(n: int, mask_func: Any, k: Any = 0, *, size: int | None = None) -> tuple[Any, ...]:
-    """Return the indices that a masking function such as triu keeps in an n x n matrix."""
-    return _fixed_indices(np.asarray(mask_func(np.ones((n, n)), k)) != 0)
 
 
 def matrix_transpose(x: Any, /) -> Any:

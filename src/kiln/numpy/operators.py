@@ -18,12 +18,18 @@ from kiln.numpy import (
     arithmetic,
     bitwise,
     creation,
+    cumulative,
     elementary,
+    indexing,
     logic,
     manipulation,
     matrices,
     products,
     reductions,
+    repetition,
+    search,
+    sorting,
+    statistics,
 )
 from kiln.numpy.promotion import SCALARS
 
@@ -107,8 +113,18 @@ def _namespace(self: Any) -> Any:
     return sys.modules["kiln.numpy"]
 
 
+def _rounded(self: Any, ndigits: int | None = None) -> Any:
+    if ndigits is not None:
+        return arithmetic.round(self, ndigits)
+    return manipulation.astype(arithmetic.round(self), int)
+
+
 def _copy(self: Any, order: str | None = None) -> Any:
     return creation.copy(self)
+
+
+def _compress(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
+    return indexing.compress(condition, self, axis, **options)
 
 
 def table() -> dict[str, Callable[..., Any]]:
@@ -125,34 +141,51 @@ def table() -> dict[str, Callable[..., Any]]:
         "__abs__": arithmetic.absolute,
         "__invert__": bitwise.bitwise_not,
         "__iter__": manipulation.unpacked,
+        "__round__": _rounded,
         "__array_namespace__": _namespace,
         "T": manipulation.transpose,
         "mT": matrices.matrix_transpose,
         "real": elementary.real,
         "imag": elementary.imag,
+        "at": indexing.at,
+        "__getitem__": indexing.getitem,
         "all": reductions.all,
         "any": reductions.any,
         "argmax": reductions.argmax,
         "argmin": reductions.argmin,
+        "argpartition": sorting.argpartition,
+        "argsort": sorting.argsort,
         "astype": _astype,
+        "choose": indexing.choose,
         "clip": _clip,
+        "compress": _compress,
         "conj": elementary.conj,
         "copy": _copy,
+        "cumprod": cumulative.cumprod,
+        "cumsum": cumulative.cumsum,
         "diagonal": matrices.diagonal,
         "dot": products.dot,
         "flatten": _flatten,
         "max": reductions.max,
+        "mean": statistics.mean,
         "min": reductions.min,
+        "nonzero": indexing.nonzero,
         "prod": reductions.prod,
         "ptp": reductions.ptp,
         "ravel": manipulation.ravel,
+        "repeat": repetition.repeat,
         "reshape": _reshape,
         "round": arithmetic.round,
+        "searchsorted": search.searchsorted,
+        "sort": sorting.sort,
         "squeeze": manipulation.squeeze,
+        "std": statistics.std,
         "sum": reductions.sum,
         "swapaxes": manipulation.swapaxes,
+        "take": indexing.take,
         "trace": matrices.trace,
         "transpose": _transpose,
+        "var": statistics.var,
         "view": manipulation.view,
     }
     return found

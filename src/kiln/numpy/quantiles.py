@@ -13,6 +13,7 @@ from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip, divide, refuse_out
 from kiln.numpy.creation import cast, full
+from kiln.numpy.indexing import take
 from kiln.numpy.logic import choose_by, isnan
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of

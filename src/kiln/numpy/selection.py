@@ -9,6 +9,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.core.trace import aval_of
+from kiln.numpy.indexing import nonzero
 from kiln.numpy.logic import choose_by, truth
 from kiln.numpy.promotion import converted, operands, promote_dtypes, shape_of
 

@@ -1,4 +1,4 @@
-"""Reading `x[index]`: ints and slices by slicing, traced scalars by dynamic slices, arrays by gather.
+"""Reading `x[index]`: by slices, by dynamic slices for traced scalars, by gather for arrays.
 
 Places outside are moved inside unless a mode says otherwise.
 """
@@ -139,7 +139,7 @@ def _basic(x: Any, plan: Plan, wrap: bool) -> Any:
     dropped = [i for i, axis in enumerate(plan.axes) if not isinstance(axis, Kept)]
     scalars = [i for i, axis in enumerate(plan.axes) if isinstance(axis, Places)]
     if type(x) is ConcreteArray and all(step == 1 for step in steps) and (dropped or any(starts)):
-        # Starts given as operands, so that a loop over x[i] compiles one program, not one for each i.
+        # With starts as operands a loop over x[i] compiles one program, not one for each i.
         places: list[Any] = [np.int32(start) for start in starts]
         sizes = [limit - start for start, limit in zip(starts, limits, strict=True)]
     else:

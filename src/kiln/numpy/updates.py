@@ -14,14 +14,15 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.config import options
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.control.loops import while_loop
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
 from kiln.numpy import arithmetic
 from kiln.numpy.creation import asarray
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Plan, parse
-from kiln.numpy.manipulation import broadcast_to
-from kiln.numpy.promotion import promote_dtypes
+from kiln.numpy.promotion import broadcast_to, converted, shape_of
 from kiln.numpy.subscripts import column, coordinates, read, region
 from kiln.ops import elementwise, indexing, reduction
 from kiln.ops.conversion import convert_element_type
@@ -192,12 +193,13 @@ def update(
     plan = parse(aval, index, wrap=wrap_negative_indices)
     found = GatherScatterMode.from_any(mode)
     y = values if dtypes.is_python_scalar(values) else asarray(values)
-    _check_cast(aval.dtype, values if dtypes.is_python_scalar(values) else y)
+    _check_cast(aval.dtype, y)
     scatter, join = _SCATTERS[how]
     if join is not None and aval.dtype == np.bool_ and how not in ("min", "max"):
-        elementwise.add_p.check_dtype(aval.dtype)
-    x, y = promote_dtypes(x, y)
-    y = broadcast_to(y, plan.result_shape())
+        reduction.check_dtype(how, aval, (np.number,))
+    common, _ = dtypes.lattice_result_type(_Strong(aval.dtype), y)
+    x, y = converted(x, common, False), converted(y, common, False)
+    y = _spread(y, plan.result_shape())
     if plan.added:
         x = expand_dims(x, plan.added)
     if _contiguous(plan):
@@ -219,7 +221,7 @@ def update(
 
 
 def _check_cast(dtype: Any, values: Any) -> None:
-    common, _ = dtypes.lattice_result_type(ArrayLike(dtype), values)
+    common, _ = dtypes.lattice_result_type(_Strong(dtype), values)
     if common != dtype:
         found, _ = dtypes.lattice_result_type(values)
         warnings.warn(
@@ -232,7 +234,7 @@ def _check_cast(dtype: Any, values: Any) -> None:
         )
 
 
-class ArrayLike:
+class _Strong:
     """A strongly typed operand of promotion, of which only the dtype is known."""
 
     __slots__ = ("dtype",)
@@ -240,6 +242,34 @@ class ArrayLike:
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
+
+
+def _spread(y: Any, shape: tuple[Dim, ...]) -> Any:
+    """Broadcast values to the shape of the part they are for."""
+    own = shape_of(y)
+    if own == shape:
+        return y
+    if len(own) > len(shape):
+        raise ValueError(
+            three_lines(
+                f"x.at[...]: values of shape {tuple(own)} for a part of shape {tuple(shape)} "
+                f"at {current_source()}",
+                f"Cannot broadcast to shape with fewer dimensions: arr_shape={tuple(own)} "
+                f"shape={tuple(shape)}",
+                "reshape the values to the shape of x[...]",
+            )
+        )
+    if any(a not in (1, b) for a, b in zip(own[::-1], shape[::-1], strict=False)):
+        raise ValueError(
+            three_lines(
+                f"x.at[...]: values of shape {tuple(own)} for a part of shape {tuple(shape)} "
+                f"at {current_source()}",
+                f"Incompatible types for broadcasting: shape {tuple(own)} and requested shape "
+                f"{tuple(shape)}",
+                "reshape the values to the shape of x[...]",
+            )
+        )
+    return broadcast_to(y, shape)
 
 
 def _contiguous(plan: Plan) -> bool:
@@ -314,11 +344,11 @@ def _scattered(
         inserted_window_dims=tuple(i for i in range(len(plan.axes)) if i not in in_window),
         scatter_dims_to_operand_dims=tuple(moving),
     )
-    kept = [size for item, size in _named_sizes(plan) if item != NEW]
+    kept = tuple(size for item, size in _named_sizes(plan) if item != NEW)
     return scatter(
         x,
         coordinates(columns, windows),
-        reshape(y, kept),
+        y if shape_of(y) == kept else reshape(y, kept),
         numbers,
         indices_are_sorted=indices_are_sorted or not windows,
         unique_indices=unique_indices or plan.distinct,

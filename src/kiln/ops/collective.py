@@ -93,9 +93,7 @@ class Reduction(Collective):
     def infer(self, x: Any, *, axes: Any, axis_index_groups: Any) -> ShapedArray:
         return x  # type: ignore[no-any-return]
 
-    def over(
-        self, axis: Any, x: Any, at: int | None, *, axes: Any, axis_index_groups: Any
-    ) -> Any:
+    def over(self, axis: Any, x: Any, at: int | None, *, axes: Any, axis_index_groups: Any) -> Any:
         out = self.repeat(x, axis.size) if at is None else self.reduce(x, (at,))
         rest = tuple(name for name in axes if name != axis.name)
         return self.bind(out, axes=rest, axis_index_groups=None) if rest else out, None
@@ -477,8 +475,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
         if len(set(ends)) < len(ends) or not all(0 <= i < size for i in ends):
             raise ValueError(
                 three_lines(
-                    f"ppermute with perm={pairs} over an axis of size {size} "
-                    f"at {current_source()}",
+                    f"ppermute with perm={pairs} over an axis of size {size} at {current_source()}",
                     "sources and targets must be unique members of the axis",
                     f"use each number from 0 to {size - 1} at most once on either side",
                 )

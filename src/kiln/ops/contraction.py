@@ -173,13 +173,13 @@ class DotGeneral(Primitive):
         if is_linear(x):
             # The axes of the product: batch, free axes of x, contracting axes as y orders them.
             dims = ((ct_y, y_free), (batch, rb))
-            placed = (*lb, *x_free, *(lc[i] for i in np.argsort(rc)))
+            placed = (*lb, *x_free, *(lc[i] for i in argsort(rc)))
             out = self._pulled(ct, y, dims, precision, x_aval)
-            return [transpose(out, np.argsort(placed)), None]
+            return [transpose(out, argsort(placed)), None]
         dims = ((x_free, ct_x), (lb, batch))
-        placed = (*rb, *(rc[i] for i in np.argsort(lc)), *y_free)
+        placed = (*rb, *(rc[i] for i in argsort(lc)), *y_free)
         out = self._pulled(x, ct, dims, precision, y_aval)
-        return [None, transpose(out, np.argsort(placed))]
+        return [None, transpose(out, argsort(placed))]
 
     def _pulled(self, x: Any, y: Any, dims: Any, precision: Any, target: ShapedArray) -> Any:
         params = {"precision": precision, "preferred_element_type": None}
@@ -220,6 +220,11 @@ class DotGeneral(Primitive):
             preferred_element_type=preferred_element_type,
         )
         return out, out_axis
+
+
+def argsort(axes: Sequence[int]) -> list[int]:
+    """Return the places of the axes in rising order; of a permutation, the one that undoes it."""
+    return sorted(range(len(axes)), key=axes.__getitem__)
 
 
 def _past(axes: Axes, inserted: int) -> Axes:

@@ -43,7 +43,7 @@ Pair = tuple[Any, Any]
 
 
 class Cumulative(Primitive):
-    """Replace each element by the reduction of all up to it along `axis`, or from it if `reverse`."""
+    """Replace each element by the reduction of all up to it, or from it on if `reverse`."""
 
     on_host = True
 

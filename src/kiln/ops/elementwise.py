@@ -20,7 +20,7 @@ from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops import edge_semantics as edge
-from kiln.ops.conversion import conj, convert_element_type, real
+from kiln.ops.conversion import complex, conj, convert_element_type, real
 from kiln.ops.families import (
     ANY,
     BITS,
@@ -91,6 +91,16 @@ def _abs_partial(t: Any, out: Any, x: Any) -> Any:
     if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         return real(mul(t, conj(sign(x))))
     return mul(t, sign(x))
+
+
+def _sign_partial(t: Any, out: Any, x: Any) -> Any:
+    if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        return Zero(aval_of(out))
+    # Of a complex number the sign turns: only the part of t across it counts.
+    along = complex(real(mul(conj(out), t)), full_like(abs(x), 0))
+    size = abs(x)
+    safe = select(eq(size, constant(0, size)), full_like(size, 1), size)
+    return div(sub(t, mul(out, along)), convert_element_type(safe, aval_of(x).dtype))
 
 
 class Power(Elementwise):
@@ -251,7 +261,7 @@ min_p = Elementwise(
     lambda t, o, x, y: mul(t, _balanced(x, o, y)),
     lambda t, o, x, y: mul(t, _balanced(y, o, x)),
 )
-sign_p = Elementwise("sign", edge.sign, NUMBER, lambda t, o, x: Zero(aval_of(o)))
+sign_p = Elementwise("sign", edge.sign, NUMBER, _sign_partial)
 floor_p = Elementwise("floor", np.floor, FLOAT, lambda t, o, x: Zero(aval_of(o)))
 round_p = Round("round", np.rint, FLOAT)
 ceil_p = Elementwise("ceil", np.ceil, FLOAT, lambda t, o, x: Zero(aval_of(o)))

@@ -72,7 +72,7 @@ class GenericReduceWindow(Primitive):
 
     def numpy(self, *xs: Any, jaxpr: Jaxpr, **params: Any) -> Any:
         n, windows = len(xs) // 2, geometry(**params)
-        counts = windows.counts(xs[0].shape)
+        counts: Any = windows.counts(xs[0].shape)
         views = [view_windows(x, start, windows) for x, start in zip(xs[:n], xs[n:], strict=True)]
         inside = view_windows(np.ones(xs[0].shape, np.bool_), False, windows)
         state = [np.broadcast_to(start, counts) for start in xs[n:]]
@@ -157,8 +157,8 @@ def reduce_window(
 ) -> Any:
     """Combine the elements of sliding windows by `computation(accumulated, element)`.
 
-    Operands may be a pytree of arrays of one shape, with a pytree of initial values like it, each of
-    which enters a window once. The computation must be associative; padding is left out.
+    Operands may be a pytree of arrays of one shape, with a pytree of initial values like it; each
+    enters a window once. The computation must be associative; padding is left out.
     Raises: TypeError for windows that do not fit the operand.
     """
     arrays, tree = tree_flatten(operand)

@@ -1,9 +1,9 @@
 """Sorting along an axis: sort, which carries further operands along, and top_k.
 
 The order is total: -0 equals 0 (for top_k it is less), nan comes after everything, complex numbers
-go by real part, then imaginary part. On the host, keys become integers of the same order; keys of at
-most 32 bits are sorted together with their positions in one 64-bit word, several times faster than
-a sort of positions.
+go by real part, then imaginary part. On the host, keys become integers of the same order; keys of
+at most 32 bits are sorted together with their positions in one 64-bit word, several times faster
+than a sort of positions.
 """
 
 from __future__ import annotations

@@ -84,6 +84,10 @@ def _lgamma(x: Any) -> Any:
     return np.where(np.isinf(x), np.inf, scipy_special.gammaln(x))
 
 
+def _i1e(x: Any) -> Any:
+    return np.where(x == 0, x, scipy_special.i1e(x))
+
+
 def _polygamma(m: Any, x: Any) -> Any:
     parity = np.where(m % 2 == 0, -1.0, 1.0)
     high = parity * scipy_special.gamma(m + 1) * scipy_special.zeta(m + 1, x)
@@ -200,7 +204,7 @@ bessel_i0e_p = ScaledBessel(
     scipys("i0e"),
     lambda t, o, x: mul(t, sub(bessel_i1e(x), mul(sign(x), o))),
 )
-bessel_i1e_p = ScaledBessel("bessel_i1e", True, scipys("i1e"), _bessel_i1e_partial)
+bessel_i1e_p = ScaledBessel("bessel_i1e", True, _i1e, _bessel_i1e_partial)
 
 erf: Unary = unary(erf_p)
 erfc: Unary = unary(erfc_p)

@@ -19,7 +19,15 @@ from kiln.core.absent import Zero
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import bitwise_and, bitwise_not, bitwise_or, ge_p, le_p, select, zeros_like
+from kiln.ops.elementwise import (
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    ge_p,
+    le_p,
+    select,
+    zeros_like,
+)
 from kiln.ops.families import ANY, NUMBER, add, constant
 from kiln.ops.reduction import Accepted, check_dtype, highest, lowest, widened
 from kiln.ops.shape import full, mapped_at, scalar, zeros_of
@@ -136,7 +144,7 @@ def worst(select_prim: Primitive, dtype: Any) -> Any:
     return lowest(dtype) if select_prim is ge_p else highest(dtype)
 
 
-def _winners(x: np.ndarray, select_prim: Primitive, windows: Windows) -> np.ndarray:
+def _winners(x: np.ndarray, select_prim: Primitive, windows: Windows) -> Any:
     """Return the place of the winner within each window, counted in row-major order."""
     wide = widened(x)
     fill = np.asarray(worst(select_prim, x.dtype)).astype(wide.dtype)
@@ -182,9 +190,7 @@ class SelectAndGatherAdd(_Selecting):
         windows = geometry(**params)
         if not windows.is_dense:
             return [scatter_to_winners(ct, x, select_prim, windows), None]
-        dense = {
-            name: params[name] for name in ("window_dimensions", "window_strides", "padding")
-        }
+        dense = {name: params[name] for name in ("window_dimensions", "window_strides", "padding")}
         return [select_and_scatter_add_p.bind(ct, x, select_prim=select_prim, **dense), None]
 
 

@@ -75,7 +75,8 @@ def write(
     if combine is None:
         target[index] = updates
     else:
-        combine.at(target, index, updates)
+        # Updates with strides of 0, which were broadcast, come out wrong in some NumPy versions.
+        combine.at(target, index, np.array(updates, copy=None, order="C"))
     return out
 
 

@@ -19,6 +19,7 @@ from kiln.ir.sizes import Dim, maximum
 
 Ints = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
+WORDS = ("window_dimensions", "window_strides", "base_dilation", "window_dilation")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +40,7 @@ class Windows:
     @property
     def spans(self) -> Ints:
         """How many elements each window reaches over."""
-        return tuple(
-            dilated(w, d) for w, d in zip(self.dimensions, self.dilation, strict=True)
-        )
+        return tuple(dilated(w, d) for w, d in zip(self.dimensions, self.dilation, strict=True))
 
     @property
     def params(self) -> dict[str, Any]:
@@ -61,12 +60,8 @@ class Windows:
 
     def counts(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
         """Return how many windows there are along each axis."""
-        return tuple(
-            _count(n, *axis)
-            for n, *axis in zip(
-                shape, self.spans, self.strides, self.padding, self.base_dilation, strict=True
-            )
-        )
+        axes = zip(shape, self.spans, self.strides, self.padding, self.base_dilation, strict=True)
+        return tuple(_count(n, *rest) for n, *rest in axes)  # type: ignore[arg-type]
 
     def with_axis(self, at: int) -> Windows:
         """Return the windows on arrays with one more axis, along which they do not reach."""
@@ -109,45 +104,44 @@ def dilated(n: Any, dilation: int) -> Any:
 def windows_of(
     name: str,
     rank: int,
-    window_dimensions: Sequence[int],
+    window_dimensions: Sequence[Any],
     window_strides: Sequence[int] | None,
     padding: Any,
     base_dilation: Sequence[int] | None,
     window_dilation: Sequence[int] | None,
     shape: Sequence[Dim],
+    words: Sequence[str] = WORDS,
 ) -> Windows:
     """Return windows as a user gave them, with the defaults filled in.
 
+    `words` are what the user calls the four sequences of numbers.
     Raises: TypeError for a wrong number of axes, or numbers that are not positive.
     """
     dimensions = tuple(int(w) for w in window_dimensions)
     ones = (1,) * rank
-    parts = {
-        "window_dimensions": dimensions,
-        "window_strides": ones if window_strides is None else tuple(map(int, window_strides)),
-        "base_dilation": ones if base_dilation is None else tuple(map(int, base_dilation)),
-        "window_dilation": ones if window_dilation is None else tuple(map(int, window_dilation)),
-    }
+    strides, holes, dilation = (
+        ones if given is None else tuple(map(int, given))
+        for given in (window_strides, base_dilation, window_dilation)
+    )
     asked = f"{name}: operand of shape {tuple(shape)} at {current_source()}"
-    for what, values in parts.items():
+    for what, values in zip(words, (dimensions, strides, holes, dilation), strict=True):
         if len(values) != rank:
             wrong = f"{name} got the wrong number of {what}: {len(values)} for {rank} axes"
         elif any(v < 1 for v in values):
             wrong = f"{name} {what} must have every element be strictly positive, got {values}"
         else:
             continue
-        raise TypeError(three_lines(asked, wrong, f"give {rank} positive numbers, one for each axis"))
+        raise TypeError(
+            three_lines(asked, wrong, f"give {rank} positive numbers, one for each axis")
+        )
     if isinstance(padding, str):
-        spans = [dilated(w, d) for w, d in zip(dimensions, parts["window_dilation"], strict=True)]
-        sizes = [dilated(n, d) for n, d in zip(shape, parts["base_dilation"], strict=True)]
-        padding = padtype_to_pads(sizes, spans, parts["window_strides"], padding)
+        spans = [dilated(w, d) for w, d in zip(dimensions, dilation, strict=True)]
+        padding = padtype_to_pads(shape, spans, strides, padding)
     pads = tuple((int(low), int(high)) for low, high in padding)
     if len(pads) != rank:
         wrong = f"{name} got the wrong number of paddings: {len(pads)} for {rank} axes"
         raise TypeError(three_lines(asked, wrong, "give a (low, high) pair for each axis"))
-    return Windows(
-        dimensions, parts["window_strides"], pads, parts["base_dilation"], parts["window_dilation"]
-    )
+    return Windows(dimensions, strides, pads, holes, dilation)
 
 
 def padtype_to_pads(
@@ -160,7 +154,7 @@ def padtype_to_pads(
 
     Raises: ValueError for another name.
     """
-    name = padding.upper() if isinstance(padding, str) else padding
+    name = str(padding).upper()
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
     if name not in ("SAME", "SAME_LOWER"):
@@ -203,14 +197,14 @@ def padded(x: np.ndarray, fill: Any, padding: Pads, base_dilation: Ints) -> np.n
 
 def view_windows(x: np.ndarray, fill: Any, windows: Windows) -> np.ndarray:
     """Return a view of all windows of a host array: axes that count windows, then window axes."""
-    counts = windows.counts(x.shape)
+    counts: Any = windows.counts(x.shape)
     full = padded(x, fill, windows.padding, windows.base_dilation)
     if 0 in counts:
-        return np.empty((*counts, *windows.dimensions), x.dtype)  # type: ignore[arg-type]
+        return np.empty((*counts, *windows.dimensions), x.dtype)
     steps = full.strides
     return np.lib.stride_tricks.as_strided(
         full,
-        (*counts, *windows.dimensions),  # type: ignore[arg-type]
+        (*counts, *windows.dimensions),
         (
             *(s * n for s, n in zip(windows.strides, steps, strict=True)),
             *(d * n for d, n in zip(windows.dilation, steps, strict=True)),

@@ -144,7 +144,7 @@ def batch_jaxpr(
     found = jaxpr.memo.get(key)
     if found is None:
         found = jaxpr.memo[key] = _batch_jaxpr(jaxpr, axis, in_axes, forced)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _batch_jaxpr(

@@ -17,6 +17,16 @@ from kiln import lax
 Program = Callable[[Any, Any], Any]
 
 
+def take(x: Any, i: int, axis: int = 0) -> Any:
+    """Return one slice of an array."""
+    return lax.index_in_dim(jnp.asarray(x), i, axis, keepdims=False)
+
+
+def stack(xs: Any, axis: int = 0) -> Any:
+    """Join arrays along a new axis."""
+    return lax.concatenate([lax.expand_dims(jnp.asarray(x), (axis,)) for x in xs], axis)
+
+
 class Structured:
     """Control flow as equations."""
 
@@ -29,6 +39,7 @@ class Structured:
     fori_loop = staticmethod(lax.fori_loop)
     map = staticmethod(lax.map)
     associative_scan = staticmethod(lax.associative_scan)
+    checkpoint = staticmethod(kiln.checkpoint)
 
 
 class Plain:
@@ -38,6 +49,8 @@ class Plain:
     def jit(fun: Any) -> Any:
         return fun
 
+    checkpoint = jit
+
     @staticmethod
     def vmap(fun: Any, in_axes: Any = 0, out_axes: int = 0) -> Any:
         def mapped(*args: Any) -> Any:
@@ -45,10 +58,10 @@ class Plain:
             pairs = list(zip(args, axes, strict=True))
             n = next(x.shape[a] for x, a in pairs if a is not None)
             rows = [
-                fun(*[x if a is None else jnp.take(x, i, axis=a) for x, a in pairs])
+                fun(*[x if a is None else take(x, i, a) for x, a in pairs])
                 for i in range(n)
             ]
-            return kiln.tree.map(lambda *ys: jnp.stack(ys, out_axes), *rows)
+            return kiln.tree.map(lambda *ys: stack(ys, out_axes), *rows)
 
         return mapped
 
@@ -57,8 +70,8 @@ class Plain:
         count = length if length is not None else kiln.tree.leaves(xs)[0].shape[0]
         carry, ys = init, [None] * count
         for i in reversed(range(count)) if reverse else range(count):
-            carry, ys[i] = f(carry, kiln.tree.map(lambda x: x[i], xs))
-        return carry, kiln.tree.map(lambda *y: jnp.stack([jnp.asarray(v) for v in y]), *ys)
+            carry, ys[i] = f(carry, kiln.tree.map(lambda x: take(x, i), xs))
+        return carry, kiln.tree.map(lambda *y: stack(y), *ys)
 
     @staticmethod
     def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
@@ -86,11 +99,11 @@ class Plain:
 
     @staticmethod
     def associative_scan(fn: Any, elems: Any, reverse: bool = False) -> Any:
-        rows = list(elems)
+        rows = [take(elems, i) for i in range(elems.shape[0])]
         out = [rows[-1 if reverse else 0]]
         for row in rows[-2::-1] if reverse else rows[1:]:
             out.append(fn(out[-1], row))
-        return jnp.stack(out[::-1] if reverse else out)
+        return stack(out[::-1] if reverse else out)
 
 
 def scan_carry(c: Any, x: Any) -> Any:
@@ -114,7 +127,7 @@ def scan_weights(c: Any, x: Any) -> Any:
         return {"v": v, "h": jnp.tanh(w @ h + v * t)}, (h, None)
 
     last, (hs, _) = c.scan(step, {"v": jnp.cos(x), "h": x}, x)
-    return last["h"] * hs[1] + last["v"]
+    return last["h"] * take(hs, 1) + last["v"]
 
 
 def scan_reverse(c: Any, x: Any) -> Any:
@@ -126,7 +139,7 @@ def scan_reverse(c: Any, x: Any) -> Any:
         return (i + 1, ~even, s), (s, i)
 
     (i, _, s), (ys, n) = c.scan(
-        step, (jnp.int32(1), jnp.array(True), x[0]), x, reverse=True, unroll=2
+        step, (jnp.int32(1), jnp.array(True), take(x, 0)), x, reverse=True, unroll=2
     )
     return ys * n + s * i
 
@@ -139,7 +152,7 @@ def scan_length(c: Any, x: Any) -> Any:
         return (b, jnp.sin(a) * b, unused * a), (a, b * 2.0)
 
     (a, _, _), (_, ys) = c.scan(step, (x, x * x, x), None, length=3)
-    return a + ys[0]
+    return a + take(ys, 0)
 
 
 def scan_in_scan(c: Any, x: Any) -> Any:
@@ -182,7 +195,7 @@ def cond_constant(c: Any, x: Any) -> Any:
 
 def switch_index(c: Any, x: Any) -> Any:
     """Three branches, an index out of range, pytrees."""
-    index = jnp.floor(x[0] * 2.0).astype("int32")
+    index = jnp.floor(take(x, 0) * 2.0).astype("int32")
     branches = [
         lambda d: {"a": d["a"] * 2.0, "b": jnp.sin(d["b"])},
         lambda d: {"a": d["b"], "b": d["a"] * d["b"]},
@@ -209,7 +222,7 @@ def scan_in_cond(c: Any, x: Any) -> Any:
     def looped(n: int) -> Any:
         return lambda z: c.scan(lambda h, _: (jnp.sin(h) * x, h), z, None, length=n)[0]
 
-    return c.cond(x[1] > 0, looped(2), looped(3), x * 0.5)
+    return c.cond(take(x, 1) > 0, looped(2), looped(3), x * 0.5)
 
 
 def fori_known(c: Any, x: Any) -> Any:
@@ -225,9 +238,10 @@ def mapped(c: Any, x: Any) -> Any:
 
 def prefixes(c: Any, x: Any) -> Any:
     """`associative_scan` of products."""
-    y = jnp.concatenate([x, jnp.sin(x), x * 0.5])
+    y = lax.concatenate([x, jnp.sin(x), x * 0.5], 0)
     a = c.associative_scan(lambda p, q: p * q, y)
-    return a[:3] + c.associative_scan(jnp.maximum, y, reverse=True)[-3:]
+    b = c.associative_scan(jnp.maximum, y, reverse=True)
+    return lax.slice_in_dim(a, 0, 3) + lax.slice_in_dim(b, -3, None)
 
 
 def call_in_scan(c: Any, x: Any) -> Any:
@@ -257,12 +271,79 @@ def scan_in_call(c: Any, x: Any) -> Any:
     return looped(x, x * 2.0) + looped(jnp.sin(x), x)
 
 
+def checkpoints(c: Any, x: Any) -> Any:
+    """Steps that are computed again, in a loop that is computed again."""
+
+    @c.checkpoint
+    def step(h: Any, t: Any) -> Any:
+        h = c.cond(h.sum() > 0, lambda a: jnp.sin(a * x) * t, lambda a: a * a, h)
+        return jnp.tanh(h), h * t
+
+    @c.checkpoint
+    def looped(h: Any, ts: Any) -> Any:
+        def body(carry: Any, t: Any) -> Any:
+            n, h = carry
+            h, y = step(h, t * n)
+            return (n + 1, h), y
+
+        (_, h), ys = c.scan(body, (jnp.int32(1), h), ts)
+        return h + ys.sum(0)
+
+    return looped(x, jnp.array([0.5, -1.5])) * x
+
+
+@kiln.custom_jvp
+def cube(x: Any, w: Any) -> Any:
+    """Return x³w, with a derivative written by hand."""
+    return x * x * x * w
+
+
+@cube.defjvp
+def _cube_jvp(primals: Any, tangents: Any) -> Any:
+    (x, w), (dx, dw) = primals, tangents
+    return cube(x, w), 3.0 * x * x * w * dx + x * x * x * dw
+
+
+@kiln.custom_vjp
+def tangled(x: Any, w: Any) -> Any:
+    """Return sin(x)w, with a derivative written by hand."""
+    return jnp.sin(x) * w
+
+
+tangled.defvjp(
+    lambda x, w: (tangled(x, w), (jnp.cos(x), jnp.sin(x), w)),
+    lambda kept, ct: (ct * kept[0] * kept[2], ct * kept[1]),
+)
+
+
+def custom_jvp_in_scan(c: Any, x: Any) -> Any:
+    """A rule by hand at every step and in a branch."""
+
+    def step(h: Any, t: Any) -> Any:
+        h = cube(jnp.tanh(h), x * t)
+        return h, c.cond(t > 0, lambda: cube(h, x), lambda: h)
+
+    h, ys = c.scan(step, x, jnp.array([0.5, -1.5, 1.0]))
+    return h + ys.sum(0)
+
+
+def custom_vjp_in_scan(c: Any, x: Any) -> Any:
+    """A backward rule by hand at every step and in a branch."""
+
+    def step(h: Any, t: Any) -> Any:
+        h = tangled(h, x * t)
+        return h, c.cond(t > 0, lambda: tangled(h, x), lambda: h)
+
+    h, ys = c.scan(step, x, jnp.array([0.5, -1.5, 1.0]))
+    return h + ys.sum(0)
+
+
 def while_value(c: Any, x: Any) -> Any:
     """A number of steps that depends on x."""
     _, y = c.while_loop(
         lambda s: s[0] < 6.0,
         lambda s: (s[0] + 1.0 + jnp.abs(s[1]).sum(), jnp.sin(s[1]) * 1.5 + x),
-        (x[0], x),
+        (take(x, 0), x),
     )
     return y
 
@@ -288,14 +369,14 @@ def scan_in_while(c: Any, x: Any) -> Any:
     def body(s: Any) -> Any:
         i, v = s
         v, _ = c.scan(lambda h, t: (jnp.sin(h) * t + h, None), v, x)
-        return i + 1, c.cond(v[0] > 0, lambda: v * 0.5, lambda: v)
+        return i + 1, c.cond(take(v, 0) > 0, lambda: v * 0.5, lambda: v)
 
-    return c.while_loop(lambda s: s[0] + s[1][0] < 3.0, body, (jnp.int32(0), x))[1]
+    return c.while_loop(lambda s: s[0] + take(s[1], 0) < 3.0, body, (jnp.int32(0), x))[1]
 
 
 def fori_unknown(c: Any, x: Any) -> Any:
     """Bounds that are traced under jit and vmap."""
-    n = jnp.floor(jnp.abs(x[0]) * 3.0).astype("int32")
+    n = jnp.floor(jnp.abs(take(x, 0)) * 3.0).astype("int32")
     return c.fori_loop(0, n, lambda i, v: v * jnp.cos(v) + x, x)
 
 
@@ -325,8 +406,12 @@ REVERSIBLE: dict[str, Program] = {
         call_in_scan,
         scan_in_call,
         while_constant,
+        checkpoints,
+        custom_jvp_in_scan,
     )
 }
+# A function with a backward rule alone has no forward derivative, so none of second order.
+FIRST_ORDER: dict[str, Program] = {"custom_vjp_in_scan": custom_vjp_in_scan}
 FORWARD_ONLY: dict[str, Program] = {
     f.__name__: f
     for f in (while_value, while_in_scan, scan_in_while, fori_unknown)

@@ -14,7 +14,13 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln.base.config import override
-from tests.unit.control.loop_programs import FORWARD_ONLY, REVERSIBLE, Plain, Structured
+from tests.unit.control.loop_programs import (
+    FIRST_ORDER,
+    FORWARD_ONLY,
+    REVERSIBLE,
+    Plain,
+    Structured,
+)
 
 X = np.array([0.7, -0.4, 1.1])
 V = np.array([0.3, 0.5, -0.9])
@@ -121,6 +127,12 @@ def test_forward(program: str, transformation: str) -> None:
 @pytest.mark.parametrize("program", REVERSIBLE)
 def test_reverse(program: str, transformation: str) -> None:
     agree(REVERSIBLE[program], REVERSE[transformation])
+
+
+@pytest.mark.parametrize("transformation", ["value", "vmap", "jit", *list(REVERSE)[:12]])
+@pytest.mark.parametrize("program", FIRST_ORDER)
+def test_first_order(program: str, transformation: str) -> None:
+    agree(FIRST_ORDER[program], {**FORWARD, **REVERSE}[transformation])
 
 
 @pytest.mark.parametrize(

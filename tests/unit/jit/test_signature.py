@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
 from kiln.jit.signature import Chosen, choose, parameter_name, static_key, static_keys
@@ -18,7 +16,7 @@ def plain(x, n, *, k=1):
 
 
 def chosen(fun, nums=None, names=None):
-    return choose(fun, inspect.signature(fun), nums, names, "static")
+    return choose(fun, nums, names, "static")
 
 
 def test_choose() -> None:
@@ -33,7 +31,7 @@ def test_choose() -> None:
 
 
 def test_without_a_signature_nothing_is_inferred() -> None:
-    assert choose(max, None, 1, None, "static") == Chosen((1,), ())
+    assert choose(max, 1, None, "static") == Chosen((1,), ())
 
 
 def test_parameter_names() -> None:

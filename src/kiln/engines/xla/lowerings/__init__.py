@@ -14,6 +14,7 @@ from kiln.engines.xla.lowerings import (
     contraction,
     control,
     conversion,
+    convolution,
     custom_rules,
     elementwise,
     identity,
@@ -44,5 +45,6 @@ LOWERINGS: dict[Primitive, Lowering] = {
     **reduction.LOWERINGS,
     **sorting.LOWERINGS,
     **window.LOWERINGS,
+    **convolution.LOWERINGS,
     **random_bits.LOWERINGS,
 }

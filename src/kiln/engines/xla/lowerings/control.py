@@ -54,7 +54,9 @@ def _cond(
     def run(branch: Jaxpr) -> Lowering:
         return lambda inner: inner.inline(branch, operands)
 
-    return b.case(index, [run(branch) for branch in branches], out, ordered=any(map(is_ordered, branches)))
+    return b.case(
+        index, [run(branch) for branch in branches], out, ordered=any(map(is_ordered, branches))
+    )
 
 
 def _scan(
@@ -81,8 +83,7 @@ def _scan(
             values, made = cut(state, num_carry)
             outs = inner.inline(jaxpr, [*consts, *values, *rows])
             made = [
-                _with_row(inner, y, row, at)
-                for y, row in zip(made, outs[num_carry:], strict=True)
+                _with_row(inner, y, row, at) for y, row in zip(made, outs[num_carry:], strict=True)
             ]
             state = [*outs[:num_carry], *made]
         return list(state)

@@ -80,7 +80,7 @@ def _position(direction: str) -> Lowering:
 def _reduce_precision(
     b: Builder, out: Out, x: Value, *, exponent_bits: int, mantissa_bits: int
 ) -> Value:
-    return b.emit(  # type: ignore[no-any-return]
+    return b.emit(
         f"stablehlo.reduce_precision {x}, format = e{exponent_bits}m{mantissa_bits} : "
         f"{type_of(x.aval)}",
         out[0],

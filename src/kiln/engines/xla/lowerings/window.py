@@ -47,7 +47,7 @@ def reduce_windows(
         windows = Windows(windows.dimensions, windows.strides, zeros, ones, windows.dilation)
     scalars = [v.aval for v in starts]
     region = b.region([*scalars, *scalars], body)
-    return b.op(  # type: ignore[no-any-return]
+    return b.op(
         "stablehlo.reduce_window",
         [*xs, *starts],
         [x.aval.with_(shape=counts) for x in xs],
@@ -103,7 +103,7 @@ def _scatter(
         source = b.convert(source, _FLOAT32)
     crops = any(low < 0 or high < 0 for low, high in windows.padding)
     if crops or 0 in source.shape:
-        return b.convert(  # type: ignore[no-any-return]
+        return b.convert(
             b.lower_fun(_unrolled, source, x, select_prim=select_prim, windows=windows), dtype
         )
     select = b.region(

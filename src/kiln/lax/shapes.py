@@ -1,0 +1,85 @@
+"""Functions of `kiln.lax` about shapes that are not one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim, product
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.shape import broadcast_in_dim, canonical_axis, reshape
+
+
+def full(shape: Sequence[Dim], fill_value: Any, dtype: Any = None) -> Any:
+    """Return an array of `shape` filled with a scalar; its dtype is that of the scalar.
+
+    Raises: TypeError if the fill value is not a scalar.
+    """
+    aval = aval_of(fill_value)
+    if aval.shape:
+        raise TypeError(
+            three_lines(
+                f"full: shape {tuple(shape)}, fill_value {aval} at {current_source()}",
+                "full must be called with scalar fill_value",
+                "use broadcast_in_dim for arrays",
+            )
+        )
+    weak = dtype is None and aval.weak_type
+    wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, "full")
+    value = convert_element_type(fill_value, wanted, weak_type=weak)
+    return broadcast_in_dim(value, tuple(shape), ())
+
+
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[Dim] | None = None
+) -> Any:
+    """Return an array filled with a scalar, of the shape and dtype of `x` unless given."""
+    aval = aval_of(x)
+    return full(aval.shape if shape is None else shape, fill_value, dtype or aval.dtype)
+
+
+def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Return the shape that shapes broadcast to.
+
+    Raises: ValueError if they do not.
+    """
+    rank = max((len(s) for s in shapes), default=0)
+    out: list[Dim] = []
+    for sizes in zip(*[(*([1] * (rank - len(s))), *s) for s in shapes], strict=True):
+        wide = [s for s in sizes if s != 1]
+        if any(s != wide[0] for s in wide):
+            raise ValueError(
+                three_lines(
+                    f"broadcast_shapes{tuple(map(tuple, shapes))}",
+                    f"Incompatible shapes for broadcasting: {tuple(map(tuple, shapes))}",
+                    "make the sizes of each axis equal, or 1",
+                )
+            )
+        out.append(wide[0] if wide else 1)
+    return tuple(out)
+
+
+def broadcast_to_rank(x: Any, rank: int) -> Any:
+    """Add leading axes of size 1 up to a rank."""
+    shape = aval_of(x).shape
+    missing = rank - len(shape)
+    if missing < 0:
+        raise ValueError(f"broadcast_to_rank: rank {rank} is below that of shape {shape}")
+    return broadcast_in_dim(x, (*[1] * missing, *shape), range(missing, rank))
+
+
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+    """Merge the axes from start to stop (not included) into one."""
+    shape = aval_of(operand).shape
+    start = canonical_axis("collapse", start_dimension, len(shape))
+    stop = len(shape) if stop_dimension is None else int(np.clip(stop_dimension, -len(shape), len(shape)))
+    stop = stop + len(shape) if stop < 0 else stop
+    if stop < start:
+        raise ValueError(f"collapse: stop_dimension {stop} is before start_dimension {start}")
+    return reshape(operand, (*shape[:start], product(shape[start:stop]), *shape[stop:]))

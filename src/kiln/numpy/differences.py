@@ -1,0 +1,141 @@
+"""Differences of neighbours, slopes, and integrals of samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.numpy.arithmetic import add, divide, multiply, negative, subtract
+from kiln.numpy.creation import cast
+from kiln.numpy.joining import concatenate
+from kiln.numpy.logic import not_equal
+from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
+from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes_inexact
+from kiln.numpy.reductions import sum
+from kiln.ops.shape import canonical_axis
+from kiln.ops.static_slicing import slice_in_dim
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Return the n-th differences of neighbours along an axis; of bools, whether they differ."""
+    a = one("diff", a)
+    if n < 0:
+        raise ValueError(f"diff(n={n})\norder must be non-negative but got {n}\nuse 0 or more")
+    if not a.shape:
+        raise ValueError(
+            three_lines(
+                f"diff of a scalar at {current_source()}",
+                f"diff requires input that is at least one dimensional; got {a.aval}",
+                "use an array with an axis",
+            )
+        )
+    axis = canonical_axis("diff", axis, len(a.shape))
+    if n == 0:
+        return a
+    parts = [a]
+    for extra, place in ((prepend, 0), (append, 2)):
+        if extra is not None:
+            extra = one("diff", *operands("diff", extra))
+            if not extra.shape:
+                shape = list(a.shape)
+                shape[axis] = 1
+                extra = broadcast_to(extra, tuple(shape))
+            parts.insert(place, extra)
+    if len(parts) > 1:
+        a = concatenate(parts, axis)
+    op = not_equal if a.dtype == np.bool_ else subtract
+    for _ in range(n):
+        a = op(slice_in_dim(a, 1, None, 1, axis), slice_in_dim(a, 0, -1, 1, axis))
+    return a
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Return the differences of neighbours in the flat array, between given ends."""
+    flat = ravel(one("ediff1d", ary))
+    parts = [subtract(slice_in_dim(flat, 1, None), slice_in_dim(flat, 0, -1))]
+    if to_begin is not None:
+        parts.insert(0, cast(ravel(one("ediff1d", to_begin)), flat.dtype))
+    if to_end is not None:
+        parts.append(cast(ravel(one("ediff1d", to_end)), flat.dtype))
+    return concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+    """Return slopes along axes: central differences inside, one-sided at the ends."""
+    if edge_order is not None:
+        raise NotImplementedError(
+            three_lines(
+                f"gradient(..., edge_order={edge_order}) at {current_source()}",
+                "The 'edge_order' argument to jnp.gradient is not supported.",
+                "leave it out",
+            )
+        )
+    f = one("gradient", f)
+    (f,) = promote_dtypes_inexact(f)
+    rank = len(f.shape)
+    axes = tuple(range(rank)) if axis is None else canonical_axes("gradient", axis, rank)
+    if len(varargs) not in (0, 1, len(axes)):
+        raise TypeError(
+            f"gradient with {len(varargs)} spacings for {len(axes)} axes\n"
+            "Invalid number of spacing arguments\ngive none, one, or one per axis"
+        )
+    spacings = list(varargs) or [1.0]
+    if len(spacings) == 1:
+        spacings = spacings * len(axes)
+    if any(f.shape[d] < 2 for d in axes):
+        raise ValueError(
+            three_lines(
+                f"gradient of {f.aval} at {current_source()}",
+                "Shape of array too small to calculate a numerical gradient, at least 2 elements "
+                "are required.",
+                "use longer axes",
+            )
+        )
+    found = [_slope(f, h, d) for h, d in zip(spacings, axes, strict=True)]
+    return found[0] if len(axes) == 1 else found
+
+
+def _slope(f: Any, h: Any, axis: int) -> Any:
+    f = moveaxis(f, axis, -1)
+    last = len(f.shape) - 1
+
+    def part(start: int, stop: int | None) -> Any:
+        return slice_in_dim(f, start, stop, 1, last)
+
+    (h,) = operands("gradient", h)
+    h = one("gradient", h)
+    if not h.shape:
+        inner = divide(multiply(subtract(part(2, None), part(0, -2)), 0.5), h)
+        first = divide(subtract(part(1, 2), part(0, 1)), h)
+        final = divide(subtract(part(-1, None), part(-2, -1)), h)
+    else:
+        steps = subtract(slice_in_dim(h, 1, None), slice_in_dim(h, 0, -1))
+        before, after = slice_in_dim(steps, 0, -1), slice_in_dim(steps, 1, None)
+        both = multiply(before, multiply(after, add(before, after)))
+        low = divide(negative(multiply(after, after)), both)
+        middle = divide(subtract(multiply(after, after), multiply(before, before)), both)
+        high = divide(multiply(before, before), both)
+        inner = add(
+            add(multiply(low, part(0, -2)), multiply(middle, part(1, -1))),
+            multiply(high, part(2, None)),
+        )
+        first = divide(subtract(part(1, 2), part(0, 1)), slice_in_dim(steps, 0, 1))
+        final = divide(subtract(part(-1, None), part(-2, -1)), slice_in_dim(steps, -1, None))
+    return moveaxis(concatenate([first, inner, final], -1), -1, axis)
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Integrate samples along an axis by the trapezoidal rule."""
+    distance = dx
+    if x is None:
+        (y,) = promote_dtypes_inexact(one("trapezoid", y))
+    else:
+        y, x = promote_dtypes_inexact(one("trapezoid", y), one("trapezoid", x))
+        distance = diff(x if len(x.shape) == 1 else moveaxis(x, axis, -1))
+    y = moveaxis(y, axis, -1)
+    last = len(y.shape) - 1
+    pairs = add(slice_in_dim(y, 1, None, 1, last), slice_in_dim(y, 0, -1, 1, last))
+    return multiply(sum(multiply(distance, pairs), -1), 0.5)

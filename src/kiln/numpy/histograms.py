@@ -1,0 +1,163 @@
+"""Counting elements in bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.numpy.arithmetic import add, divide, multiply
+from kiln.numpy.creation import asarray, cast, full
+from kiln.numpy.differences import diff
+from kiln.numpy.joining import stack
+from kiln.numpy.logic import choose_by
+from kiln.numpy.manipulation import one, ravel
+from kiln.numpy.promotion import promote_dtypes_inexact
+from kiln.numpy.ranges import linspace
+from kiln.numpy.reductions import max, min, sum
+from kiln.numpy.search import added_at, searchsorted
+from kiln.ops import elementwise
+from kiln.ops.shape import reshape
+from kiln.ops.static_slicing import index_in_dim, slice_in_dim
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """Return the edges of bins: those given, or so many of equal width."""
+    if isinstance(bins, str):
+        raise NotImplementedError(
+            three_lines(
+                f"histogram_bin_edges(bins={bins!r}) at {current_source()}",
+                "string values for `bins` not implemented.",
+                "give a number of bins, or their edges",
+            )
+        )
+    (a,) = promote_dtypes_inexact(one("histogram_bin_edges", a))
+    a = ravel(a)
+    if not isinstance(bins, (int, np.integer)):
+        return cast(asarray(bins), a.dtype)
+    if range is None:
+        low, high = (min(a), max(a)) if a.shape[0] else (asarray(0.0), asarray(1.0))
+    else:
+        low, high = (cast(asarray(x), a.dtype) for x in range)
+    low, high = cast(low, a.dtype), cast(high, a.dtype)
+    # A single value gets bins around it.
+    single = elementwise.eq(low, high)
+    low, high = (
+        choose_by(single, add(low, -0.5), low),
+        choose_by(single, add(high, 0.5), high),
+    )
+    return linspace(low, high, int(bins) + 1, dtype=a.dtype)
+
+
+def histogram(
+    a: Any,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Any, Any]:
+    """Count (or sum the weights of) the elements in each bin; return counts and edges."""
+    a = one("histogram", a)
+    if weights is None:
+        (values,) = promote_dtypes_inexact(a)
+        given = full(values.shape, 1, values.dtype)
+    else:
+        values, given = promote_dtypes_inexact(a, one("histogram", weights))
+        if tuple(values.shape) != tuple(given.shape):
+            raise ValueError("histogram\nweights should have the same shape as a.\ngive as many")
+    edges = histogram_bin_edges(values, bins, range, weights)
+    values, given = ravel(values), ravel(given)
+    counts = _counted([values], [edges], given)
+    if density:
+        counts = divide(divide(counts, diff(edges)), sum(counts))
+    return counts, edges
+
+
+def _counted(samples: Sequence[Any], edges: Sequence[Any], weights: Any) -> Any:
+    """Return the weights of samples summed by bin, along one axis per coordinate."""
+    shape = [e.shape[0] - 1 for e in edges]
+    place = None
+    for x, e, bins in zip(samples, edges, shape, strict=True):
+        last = index_in_dim(e, bins, 0, keepdims=False)
+        number = elementwise.sub(searchsorted(e, x, "right"), np.int32(1))
+        # The last bin holds its right edge.
+        number = choose_by(elementwise.eq(x, last), np.int32(bins - 1), number)
+        outside = elementwise.bitwise_or(
+            elementwise.lt(number, np.int32(0)), elementwise.ge(number, np.int32(bins))
+        )
+        total = int(np.prod(shape))
+        number = choose_by(outside, np.int32(total * bins), number)
+        place = number if place is None else add(multiply(place, np.int32(bins)), number)
+    total = int(np.prod(shape))
+    place = choose_by(
+        elementwise.bitwise_or(
+            elementwise.lt(place, np.int32(0)), elementwise.ge(place, np.int32(total))
+        ),
+        np.int32(total),
+        place,
+    )
+    return reshape(added_at(full((total,), 0, weights.dtype), place, weights), shape)
+
+
+def histogramdd(
+    sample: Any,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Any, list[Any]]:
+    """Count points with several coordinates in a grid of bins; return counts and edges."""
+    (sample,) = promote_dtypes_inexact(one("histogramdd", sample))
+    if len(sample.shape) == 1:
+        sample = reshape(sample, (sample.shape[0], 1))
+    n, rank = sample.shape
+    columns = [reshape(slice_in_dim(sample, i, i + 1, 1, 1), (n,)) for i in _upto(rank)]
+    each = [bins] * rank if isinstance(bins, (int, np.integer)) else list(bins)
+    if len(each) != rank:
+        raise ValueError(
+            f"histogramdd with {len(each)} bins for {rank} coordinates\n"
+            "should be a bin for each dimension.\ngive one number of bins per coordinate"
+        )
+    ranges = [None] * rank if range is None else list(range)
+    edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, each, ranges, strict=True)]
+    given = full((n,), 1, sample.dtype) if weights is None else one("histogramdd", weights)
+    counts = _counted(columns, edges, cast(given, dtypes.to_inexact_dtype(given.dtype)))
+    if density:
+        total = sum(counts)
+        counts = divide(counts, total)
+        for axis, e in enumerate(edges):
+            width = diff(e)
+            view = [1] * rank
+            view[axis] = width.shape[0]
+            counts = divide(counts, reshape(width, view))
+    return counts, edges
+
+
+def _upto(n: Any) -> Any:
+    return [*np.arange(n).tolist()]
+
+
+def histogram2d(
+    x: Any,
+    y: Any,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Any, Any, Any]:
+    """Count points with two coordinates in a grid of bins; return counts and both edges."""
+    x, y = one("histogram2d", x), one("histogram2d", y)
+    if isinstance(bins, (tuple, list)) and len(bins) == 2:
+        each: Any = bins
+    elif isinstance(bins, (int, np.integer)):
+        each = bins
+    else:
+        each = [bins, bins]
+    counts, edges = histogramdd(
+        stack(promote_dtypes_inexact(x, y), axis=1), each, range, weights, density
+    )
+    return counts, edges[0], edges[1]

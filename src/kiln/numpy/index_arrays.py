@@ -1,0 +1,265 @@
+"""Arrays of indices: coordinates and flat indices, diagonals, triangles, grids."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array import from_host, host_value
+from kiln.core.concretization import refuse
+from kiln.core.trace import Tracer, aval_of
+from kiln.ir.sizes import Dim
+from kiln.numpy.creation import asarray
+from kiln.numpy.index_expressions import joint_shape
+from kiln.numpy.manipulation import one
+from kiln.numpy.nonzero import nonzero
+from kiln.numpy.promotion import broadcast_to, shape_of
+from kiln.ops import elementwise
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.shape import iota, reshape
+from kiln.ops.slicing import from_end
+
+_INT32 = np.dtype(np.int32)
+
+
+def integers(name: str, indices: Any) -> Any:
+    """Return indices of an integer dtype.
+
+    Raises: ValueError for numbers that are no integers.
+    """
+    dtype = aval_of(indices).dtype
+    if dtype == np.bool_:
+        return convert_element_type(indices, _INT32)
+    if not dtypes.issubdtype(dtype, np.integer):
+        raise ValueError(
+            three_lines(
+                f"{name}: indices {aval_of(indices)} at {current_source()}",
+                "indices must have an integer type",
+                "convert them first: indices.astype('int32')",
+            )
+        )
+    return indices
+
+
+def modulo(index: Any, size: Dim) -> Any:
+    """Return the remainder with the sign of the size, which is positive."""
+    index = convert_element_type(index, _INT32)
+    divisor = np.int32(max(size, 1))
+    rest = elementwise.rem(index, divisor)
+    return elementwise.select(
+        elementwise.lt(rest, np.int32(0)), elementwise.add(rest, divisor), rest
+    )
+
+
+def in_range(name: str, index: Any, size: int, mode: str, wrong: str) -> Any:
+    """Return indices moved into range as `mode` says, or checked."""
+    index = integers(name, index)
+    if mode == "wrap":
+        return modulo(index, size)
+    if mode == "clip":
+        return elementwise.clamp(0, index, size - 1)
+    if mode != "raise":
+        raise ValueError(
+            three_lines(
+                f"{name}(..., mode={mode!r}) at {current_source()}",
+                "there is no such mode",
+                "use 'raise', 'wrap' or 'clip'",
+            )
+        )
+    value = index.concrete() if isinstance(index, Tracer) else index
+    if value is None:
+        refuse(index, name, "Use mode='wrap' or mode='clip' instead of mode='raise'")
+    host = host_value(value)
+    if ((host < 0) | (host >= size)).any():
+        raise ValueError(
+            three_lines(
+                f"{name}: indices {aval_of(index)} into {size} at {current_source()}",
+                wrong,
+                f"use numbers from 0 to {size - 1}, or mode='wrap' or 'clip'",
+            )
+        )
+    return index
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """Return the coordinates of flat indices: negative ones from the end, those outside clipped."""
+    flat = asarray(indices)
+    if not dtypes.issubdtype(aval_of(flat).dtype, np.integer):
+        raise TypeError(
+            three_lines(
+                f"unravel_index: indices {aval_of(flat)} at {current_source()}",
+                "indices must have an integer type",
+                "convert them first: indices.astype('int32')",
+            )
+        )
+    sizes = _sizes(shape)
+    total = math.prod(sizes)
+    flat = elementwise.clamp(0, from_end(flat, total), total - 1)
+    out: list[Any] = []
+    for size in reversed(sizes):
+        size = elementwise.constant(size, flat)
+        out.append(elementwise.rem(flat, size))
+        flat = elementwise.div(flat, size)
+    return tuple(reversed(out))
+
+
+def _sizes(shape: Any) -> list[int]:
+    if hasattr(shape, "__index__"):
+        return [operator.index(shape)]
+    return [operator.index(size) for size in shape]
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
+) -> Any:
+    """Return the flat indices of coordinates.
+
+    Raises: ValueError, with mode 'raise', for coordinates outside; ConcretizationTypeError if they
+        are traced.
+    """
+    sizes = _sizes(dims)
+    if len(multi_index) != len(sizes):
+        raise ValueError(
+            three_lines(
+                f"ravel_multi_index: {len(multi_index)} coordinates for dims {tuple(sizes)} "
+                f"at {current_source()}",
+                f"len(multi_index)={len(multi_index)} != len(dims)={len(sizes)}",
+                "pass one array of coordinates for each axis",
+            )
+        )
+    if order not in ("C", "F"):
+        raise ValueError(
+            three_lines(
+                f"ravel_multi_index(..., order={order!r}) at {current_source()}",
+                "there is no such order",
+                "use 'C' or 'F'",
+            )
+        )
+    wanted = dtypes.default_int_dtype() if dtype is None else dtypes.canonicalize_dtype(dtype)
+    total: Any = None
+    stride = 1
+    pairs = list(zip(multi_index, sizes, strict=True))
+    for index, size in reversed(pairs) if order == "C" else pairs:
+        place = one("ravel_multi_index", index)
+        place = in_range(
+            "ravel_multi_index", place, size, mode, "invalid entry in coordinates array"
+        )
+        part = elementwise.mul(convert_element_type(place, wanted), wanted.type(stride))
+        if total is not None:
+            common = joint_shape([shape_of(total), shape_of(part)])
+            part = elementwise.add(broadcast_to(total, common), broadcast_to(part, common))
+        total = part
+        stride *= size
+    return total
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+    """Return the indices of the diagonal of an array with `ndim` axes of size n."""
+    n, ndim = operator.index(n), operator.index(ndim)
+    for name, value in (("n", n), ("ndim", ndim)):
+        if value < 0:
+            raise ValueError(
+                three_lines(
+                    f"diag_indices({n}, {ndim}) at {current_source()}",
+                    f"{name} argument to diag_indices must be nonnegative, got {value}",
+                    "pass a size and a number of axes",
+                )
+            )
+    return (iota(_INT32, n),) * ndim
+
+
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    """Return the indices of the diagonal of an array whose axes have equal sizes."""
+    shape = aval_of(one("diag_indices_from", arr)).shape
+    if len(shape) < 2:
+        raise not_square("diag_indices_from", shape, "input array must be at least 2-d")
+    if len(set(shape)) != 1:
+        raise not_square(
+            "diag_indices_from", shape, "All dimensions of input must be of equal length"
+        )
+    return diag_indices(shape[0], len(shape))  # type: ignore[arg-type]
+
+
+def not_square(name: str, shape: Sequence[Dim], wrong: str) -> ValueError:
+    """Build the error of an array without a diagonal."""
+    return ValueError(
+        three_lines(
+            f"{name}: array of shape {tuple(shape)} at {current_source()}",
+            wrong,
+            "pass an array with two or more axes of one size",
+        )
+    )
+
+
+def _triangle(found: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
+    rows, columns = found
+    return from_host(rows.astype(np.int32)), from_host(columns.astype(np.int32))
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """Return the indices of the lower triangle of an (n, m) array, up to the k-th diagonal."""
+    return _triangle(np.tril_indices(operator.index(n), operator.index(k), m))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """Return the indices of the upper triangle of an (n, m) array, from the k-th diagonal on."""
+    return _triangle(np.triu_indices(operator.index(n), operator.index(k), m))
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """Return the indices of the lower triangle of an array."""
+    n, m = _matrix_shape("tril_indices_from", arr)
+    return tril_indices(n, k, m)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """Return the indices of the upper triangle of an array."""
+    n, m = _matrix_shape("triu_indices_from", arr)
+    return triu_indices(n, k, m)
+
+
+def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:
+    shape = tuple(arr.shape) if hasattr(arr, "shape") else aval_of(one(name, arr)).shape
+    if len(shape) != 2:
+        raise ValueError(
+            three_lines(
+                f"{name}: array of shape {shape} at {current_source()}",
+                "Only 2-D inputs are accepted",
+                "pass a matrix",
+            )
+        )
+    return shape  # type: ignore[return-value]
+
+
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """Return arrays that index the grid of all combinations of the given indices."""
+    found = [one("ix", arg) for arg in args]
+    out = []
+    for i, x in enumerate(found):
+        aval = aval_of(x)
+        if aval.ndim != 1:
+            raise ValueError(
+                three_lines(
+                    f"ix_: argument {i} is {aval} at {current_source()}",
+                    f"Arguments to kiln.numpy.ix_ must be 1-dimensional, got shape {aval.shape}",
+                    "pass lists of indices as arrays with one axis",
+                )
+            )
+        if aval.dtype == np.bool_:
+            (x,) = nonzero(x)
+        shape = [1] * len(found)
+        shape[i] = aval_of(x).shape[0]  # type: ignore[call-overload]
+        out.append(reshape(x, shape))
+    return tuple(out)

@@ -1,0 +1,341 @@
+"""Indexing by functions: take, put, choose, diagonals; and the whole family by name.
+
+`x[index]` is in `subscripts.py`, `x.at[index]` in `updates.py`, functions that make indices in
+`index_arrays.py`, and what depends on how many elements a condition selects in `nonzero.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim
+from kiln.numpy.creation import asarray
+from kiln.numpy.index_arrays import (
+    diag_indices,
+    diag_indices_from,
+    in_range,
+    integers,
+    ix_,
+    modulo,
+    not_square,
+    ravel_multi_index,
+    tril_indices,
+    tril_indices_from,
+    triu_indices,
+    triu_indices_from,
+    unravel_index,
+)
+from kiln.numpy.index_expressions import along, joint_shape
+from kiln.numpy.manipulation import one
+from kiln.numpy.nonzero import (
+    argwhere,
+    compress,
+    extract,
+    flatnonzero,
+    immutable,
+    indices_of,
+    mask_indices,
+    nonzero,
+    place,
+)
+from kiln.numpy.promotion import broadcast_to, promote_dtypes, shape_of
+from kiln.numpy.subscripts import getitem, read
+from kiln.numpy.updates import AtIndexer, IndexUpdate, at
+from kiln.ops import elementwise
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.dimension_numbers import (
+    CLIP,
+    FILL_OR_DROP,
+    PROMISE_IN_BOUNDS,
+    GatherDimensionNumbers,
+    GatherScatterMode,
+)
+from kiln.ops.indexing import gather
+from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, reshape
+from kiln.ops.slicing import from_end
+
+__all__ = [
+    "AtIndexer",
+    "IndexUpdate",
+    "argwhere",
+    "at",
+    "choose",
+    "compress",
+    "diag_indices",
+    "diag_indices_from",
+    "extract",
+    "fill_diagonal",
+    "flatnonzero",
+    "getitem",
+    "indices_of",
+    "ix_",
+    "mask_indices",
+    "nonzero",
+    "place",
+    "put",
+    "put_along_axis",
+    "ravel_multi_index",
+    "take",
+    "take_along_axis",
+    "tril_indices",
+    "tril_indices_from",
+    "triu_indices",
+    "triu_indices_from",
+    "unravel_index",
+]
+
+_INT32 = np.dtype(np.int32)
+
+
+def take(
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
+) -> Any:
+    """Take elements along an axis (of the flattened array without one).
+
+    `mode` says what becomes of indices outside: 'fill' (the default) gives `fill_value`, which is
+    nan or the like; 'clip' moves them inside; 'wrap' counts around.
+    Raises: NotImplementedError for mode 'raise' and for `out`.
+    """
+    _refuse_out("take", out)
+    a, indices = one("take", a), one("take", indices)
+    if axis is None:
+        a, axis = reshape(a, (aval_of(a).size,)), 0
+    elif not aval_of(a).shape and axis in (0, -1):
+        a = reshape(a, (1,))
+    shape = aval_of(a).shape
+    axis = canonical_axis("take", axis, len(shape))
+    index = integers("take", indices)
+    size = shape[axis]
+    if size == 0 and aval_of(index).size != 0:
+        raise IndexError(
+            three_lines(
+                f"take: array {aval_of(a)}, indices {aval_of(index)} at {current_source()}",
+                "Cannot do a non-empty kiln.numpy.take() from an empty axis.",
+                "check the size of the axis first",
+            )
+        )
+    how, index = _resolved("take", mode, index, size, axis)
+    return read(
+        a,
+        along(shape, axis, index),
+        mode=how,
+        fill_value=fill_value,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        wrap=False,
+    )
+
+
+def _refuse_out(name: str, out: Any) -> None:
+    if out is not None:
+        raise NotImplementedError(
+            three_lines(
+                f"{name}(..., out=...) at {current_source()}",
+                f"The 'out' argument to kiln.numpy.{name} is not supported.",
+                "use the result",
+            )
+        )
+
+
+def _resolved(
+    name: str, mode: str | None, index: Any, size: Dim, axis: int
+) -> tuple[GatherScatterMode, Any]:
+    """Return the mode and the indices with negative and wrapping ones counted."""
+    if mode == "raise":
+        raise NotImplementedError(
+            three_lines(
+                f"{name}(..., mode='raise') at {current_source()}",
+                f"The 'raise' mode to kiln.numpy.{name} is not supported.",
+                "use mode='fill', 'clip' or 'wrap'",
+            )
+        )
+    if mode == "wrap":
+        return PROMISE_IN_BOUNDS, modulo(index, size)
+    if mode == "clip":
+        return CLIP, index
+    return GatherScatterMode.from_any(mode), from_end(index, size)
+
+
+def take_along_axis(
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool | None = None,
+) -> Any:
+    """Take, for each line along an axis, the elements that `indices` has in the same line.
+
+    Raises: TypeError for indices that are no integers; ValueError for shapes that do not fit.
+    """
+    arr, indices = one("take_along_axis", arr), one("take_along_axis", indices)
+    dtype = aval_of(indices).dtype
+    if not dtypes.issubdtype(dtype, np.integer):
+        raise TypeError(
+            three_lines(
+                f"take_along_axis: indices {aval_of(indices)} at {current_source()}",
+                f"take_along_axis indices must be of integer type, got {dtypes.long_name(dtype)}",
+                "convert them first: indices.astype('int32')",
+            )
+        )
+    if axis is None:
+        arr, axis = reshape(arr, (aval_of(arr).size,)), 0
+    rank = aval_of(arr).ndim
+    _check_ranks("take_along_axis", arr, indices)
+    axis = canonical_axis("take_along_axis", axis, rank)
+    size = aval_of(arr).shape[axis]
+    if wrap_negative_indices is not False:
+        indices = from_end(indices, size)
+    arr, indices = _lined_up(arr, indices, axis)
+    others = tuple(i for i in range(rank) if i != axis)
+    numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    how = FILL_OR_DROP if mode is None else GatherScatterMode.from_any(mode)
+    return gather(
+        arr,
+        expand_dims(indices, (rank,)),
+        numbers,
+        (1,) * rank,
+        mode=how,
+        fill_value=fill_value,
+    )
+
+
+def _check_ranks(name: str, arr: Any, indices: Any) -> None:
+    if aval_of(arr).ndim != aval_of(indices).ndim:
+        raise ValueError(
+            three_lines(
+                f"{name}: array {aval_of(arr)}, indices {aval_of(indices)} at {current_source()}",
+                "indices and arr must have the same number of dimensions; "
+                f"{aval_of(indices).ndim} vs. {aval_of(arr).ndim}",
+                "add axes of size 1 to the indices: indices[:, None]",
+            )
+        )
+
+
+def _lined_up(arr: Any, indices: Any, axis: int) -> tuple[Any, Any]:
+    """Broadcast array and indices against each other along all axes but one."""
+    own, theirs = list(aval_of(arr).shape), list(aval_of(indices).shape)
+    size, count = own[axis], theirs[axis]
+    own[axis] = theirs[axis] = 1
+    common = list(joint_shape([tuple(theirs), tuple(own)]))
+    common[axis] = size
+    arr = broadcast_to(arr, tuple(common))
+    common[axis] = count
+    return arr, broadcast_to(indices, tuple(common))
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+    """Return the array with elements of its flattened form replaced; values repeat as needed.
+
+    Raises: ValueError unless `inplace=False`: arrays do not change.
+    """
+    if inplace:
+        raise immutable("put")
+    a, ind, v = one("put", a), one("put", ind), one("put", v)
+    aval, count = aval_of(a), aval_of(ind).size
+    total = aval_of(v).size
+    if count == 0 or total == 0:
+        return a
+    how, index = _resolved("put", mode, integers("put", ind), aval.size, 0)
+    flat = reshape(a, (aval.size,))
+    values = getitem(reshape(v, (total,)), np.arange(count) % total)
+    out = IndexUpdate(flat, reshape(index, (count,))).set(
+        values, mode=how, wrap_negative_indices=False
+    )
+    return reshape(out, aval.shape)
+
+
+def put_along_axis(
+    arr: Any,
+    indices: Any,
+    values: Any,
+    axis: int | None,
+    inplace: bool = True,
+    *,
+    mode: str | None = None,
+) -> Any:
+    """Return the array with the elements that `take_along_axis` would take replaced.
+
+    Raises: ValueError unless `inplace=False`: arrays do not change.
+    """
+    if inplace:
+        raise immutable("put_along_axis")
+    arr, indices = one("put_along_axis", arr), one("put_along_axis", indices)
+    shape = aval_of(arr).shape
+    if axis is None:
+        arr, axis = reshape(arr, (aval_of(arr).size,)), 0
+    _check_ranks("put_along_axis", arr, indices)
+    axis = canonical_axis("put_along_axis", axis, aval_of(arr).ndim)
+    own = list(aval_of(arr).shape)
+    own[axis] = aval_of(indices).shape[axis]
+    target = tuple(own)
+    indices = broadcast_to(indices, joint_shape([aval_of(indices).shape, target]))
+    places = [
+        indices if i == axis else broadcasted_iota(_INT32, target, i) for i in range(len(target))
+    ]
+    return reshape(IndexUpdate(arr, tuple(places)).set(values, mode=mode), shape)
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+    """Take each element from the choice that `a` numbers.
+
+    Raises: ValueError, with mode 'raise', for a number that is none; ConcretizationTypeError if it
+        cannot be checked because `a` is traced.
+    """
+    _refuse_out("choose", out)
+    a = one("choose", a)
+    given = list(choices) if isinstance(choices, (list, tuple)) else list(one("choose", choices))
+    cases = list(promote_dtypes(*[one("choose", choice) for choice in given]))
+    cases = [convert_element_type(case, aval_of(case).dtype) for case in cases]
+    index = in_range("choose", a, len(cases), mode, "invalid entry in choice array")
+    common = joint_shape([shape_of(index), *map(shape_of, cases)])
+    cases = [broadcast_to(case, common) for case in cases]
+    if len(cases) == 1:
+        return cases[0]
+    return elementwise.select_n(broadcast_to(convert_element_type(index, _INT32), common), *cases)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """Return the array with its diagonal replaced; values repeat as needed.
+
+    Raises: NotImplementedError for `wrap`, and unless `inplace=False`: arrays do not change.
+    """
+    if inplace or wrap:
+        raise NotImplementedError(
+            three_lines(
+                f"fill_diagonal(..., wrap={wrap}, inplace={inplace}) at {current_source()}",
+                "wrap=True is not implemented"
+                if wrap
+                else "kiln arrays are immutable, must use inplace=False",
+                "pass inplace=False and leave wrap out",
+            )
+        )
+    a = one("fill_diagonal", a)
+    shape = aval_of(a).shape
+    if len(shape) < 2:
+        raise not_square("fill_diagonal", shape, "array must be at least 2-d")
+    if len(shape) > 2 and len(set(shape)) != 1:
+        raise not_square("fill_diagonal", shape, "All dimensions of input must be of equal length")
+    n: int = min(shape)  # type: ignore[type-var, assignment]
+    values = asarray(val)
+    count = aval_of(values).size
+    if count == 0 or n == 0:
+        return a
+    if aval_of(values).shape:
+        values = getitem(reshape(values, (count,)), np.arange(n) % count)
+    places = np.arange(n, dtype=np.int32)
+    return IndexUpdate(a, (places,) * len(shape)).set(values, unique_indices=True)

@@ -1,0 +1,120 @@
+"""Values between known ones: linear interpolation, and angles without jumps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.numpy.arithmetic import add, divide, multiply, remainder, subtract
+from kiln.numpy.cumulative import cumsum
+from kiln.numpy.differences import diff
+from kiln.numpy.indexing import take
+from kiln.numpy.joining import concatenate
+from kiln.numpy.logic import choose_by
+from kiln.numpy.manipulation import moveaxis, one
+from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
+from kiln.numpy.search import searchsorted
+from kiln.numpy.sorting import argsort
+from kiln.ops import elementwise
+from kiln.ops.elementwise import constant
+from kiln.ops.static_slicing import index_in_dim, slice_in_dim
+
+
+def interp(
+    x: Any,
+    xp: Any,
+    fp: Any,
+    left: Any = None,
+    right: Any = None,
+    period: Any = None,
+) -> Any:
+    """Interpolate linearly between the points (xp, fp); `left` and `right` hold outside."""
+    x, xp, fp = operands("interp", x, xp, fp)
+    if len(shape_of(xp)) != 1 or shape_of(xp) != shape_of(fp):
+        raise ValueError(
+            three_lines(
+                f"interp with xp {aval_of(xp)}, fp {aval_of(fp)} at {current_source()}",
+                "xp and fp must be one-dimensional arrays of equal size",
+                "pass one value per point",
+            )
+        )
+    x, xp = (one("interp", v) for v in promote_dtypes_inexact(x, xp))
+    (fp,) = (one("interp", v) for v in promote_dtypes_inexact(fp))
+    if period is not None:
+        x, xp, fp = _one_period(x, xp, fp, period)
+        left = right = None
+    n = xp.shape[0]
+    place = searchsorted(xp, x, "right")
+    place = elementwise.min(elementwise.max(place, np.int32(1)), np.int32(n - 1))
+    before = elementwise.sub(place, np.int32(1))
+    x0, x1 = take(xp, before, mode="clip"), take(xp, place, mode="clip")
+    f0, f1 = take(fp, before, mode="clip"), take(fp, place, mode="clip")
+    width = subtract(x1, x0)
+    rise = subtract(f1, f0)
+    tiny = constant(float(np.spacing(dtypes.finfo(xp.dtype).eps)), width)
+    flat = elementwise.le(elementwise.abs(width), tiny)
+    slope = divide(subtract(x, x0), choose_by(flat, constant(1, width), width))
+    out = choose_by(flat, f0, add(f0, multiply(slope, rise)))
+    first, last = (index_in_dim(xp, i, 0, keepdims=False) for i in (0, n - 1))
+    if period is not None:
+        return out
+    sides = [(elementwise.lt(x, first), left, 0), (elementwise.gt(x, last), right, n - 1)]
+    for outside, value, end in sides:
+        if isinstance(value, str) and value == "extrapolate":
+            continue
+        if value is None:
+            value = index_in_dim(fp, end, 0, keepdims=False)
+        out = choose_by(outside, value, out)
+    return out
+
+
+def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
+    """Return points of one period in order, with a neighbour from the next at each end."""
+    (period,) = operands("interp", period)
+    period = elementwise.abs(one("interp", promote_dtypes_inexact(period)[0]))
+    x, xp = remainder(x, period), remainder(xp, period)
+    order = argsort(xp)
+    xp, fp = take(xp, order), take(fp, order)
+    n = xp.shape[0]
+    first, last = slice_in_dim(xp, 0, 1), slice_in_dim(xp, n - 1, n)
+    xp = concatenate([subtract(last, period), xp, add(first, period)])
+    return x, xp, concatenate([slice_in_dim(fp, n - 1, n), fp, slice_in_dim(fp, 0, 1)])
+
+
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
+    """Add multiples of the period so that neighbours differ by at most half of it."""
+    p = one("unwrap", p)
+    if not p.shape:
+        raise ValueError(f"unwrap of {p.aval}\nthe array must have an axis\nuse a vector")
+    if dtypes.issubdtype(p.dtype, np.complexfloating):
+        raise ValueError(f"unwrap of {p.aval}\njnp.unwrap does not support complex inputs.\n")
+    whole = dtypes.issubdtype(p.dtype, np.integer) and isinstance(period, int)
+    if not whole:
+        (p,) = promote_dtypes_inexact(p)
+    p = moveaxis(p, axis, -1)
+    half = period // 2 if whole else period / 2
+    if discont is None:
+        discont = half
+    step = diff(p)
+    short = subtract(remainder(add(step, half), period), half)
+    # A step of exactly half a period keeps its direction.
+    at_edge = elementwise.eq(short, constant(-half, short))
+    if not whole or period % 2 == 0:
+        at_edge = elementwise.bitwise_and(at_edge, elementwise.gt(step, constant(0, step)))
+        short = choose_by(at_edge, half, short)
+    correction = choose_by(
+        elementwise.lt(elementwise.abs(step), constant(discont, step)),
+        constant(0, step),
+        subtract(short, step),
+    )
+    last = len(p.shape) - 1
+    n = p.shape[-1]
+    tail = add(slice_in_dim(p, 1, n, 1, last), cumsum(correction, -1))
+    out = concatenate([slice_in_dim(p, 0, 1, 1, last), tail], -1)
+    return moveaxis(out, -1, axis)

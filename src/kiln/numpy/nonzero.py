@@ -1,0 +1,229 @@
+"""Where arrays are not zero: functions whose result has as many elements as a condition selects.
+
+While a program is traced that number is unknown, so these functions take it as `size`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array import from_host, host_value
+from kiln.core.concretization import refuse
+from kiln.core.trace import Tracer, aval_of
+from kiln.numpy.creation import asarray, full
+from kiln.numpy.index_expressions import along
+from kiln.numpy.manipulation import one
+from kiln.numpy.subscripts import getitem, read
+from kiln.numpy.updates import IndexUpdate
+from kiln.ops import cumulative, elementwise
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.dimension_numbers import FILL_OR_DROP
+from kiln.ops.shape import full as filled_with
+from kiln.ops.shape import iota, reshape, transpose, zeros_of
+from kiln.ops.slicing import concatenate, slice_in_dim
+
+_INT32 = np.dtype(np.int32)
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+    """Return the indices, by axis, of elements that are not zero.
+
+    With `size`, so many of them, or `fill_value` (one number, or one for each axis) where there are
+    fewer. Raises: ConcretizationTypeError for a traced array without `size`.
+    """
+    return indices_of("nonzero", a, size, fill_value)
+
+
+def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]:
+    """Do what `nonzero` does for the function called `name`."""
+    a = one(name, a)
+    shape = aval_of(a).shape
+    if not shape:
+        raise ValueError(
+            three_lines(
+                f"{name}: array {aval_of(a)} at {current_source()}",
+                f"Calling {name} on 0d arrays is not allowed.",
+                "give the array an axis: kiln.numpy.atleast_1d(x)",
+            )
+        )
+    value = a.concrete() if isinstance(a, Tracer) else a
+    if size is None:
+        if value is None:
+            refuse(
+                a,
+                name,
+                f"the size of the result of {name} must be known while tracing: pass it as "
+                f"size=..., as in kiln.numpy.{name}(x, size=n)",
+            )
+        return tuple(from_host(i.astype(np.int32)) for i in np.nonzero(host_value(value)))
+    count = operator.index(size)
+    if count < 0:
+        raise ValueError(
+            three_lines(
+                f"{name}: size {count} at {current_source()}",
+                "size must not be negative",
+                "pass the number of indices that the result shall have",
+            )
+        )
+    fills = _fills(name, fill_value, len(shape))
+    total = math.prod(shape)
+    if total == 0 or count == 0:
+        return tuple(convert_element_type(asarray(full((count,), fill)), _INT32) for fill in fills)
+    places = _first_places(a, count, total)
+    missing = elementwise.eq(places, np.int32(total))
+    out = []
+    stride = total
+    for dim, fill in zip(shape, fills, strict=True):
+        stride = stride // dim
+        index = elementwise.rem(elementwise.div(places, np.int32(stride)), np.int32(dim))
+        fill = convert_element_type(fill, _INT32) if hasattr(fill, "aval") else np.int32(fill)
+        out.append(elementwise.select(missing, fill, index))
+    return tuple(out)
+
+
+def _fills(name: str, fill_value: Any, ndim: int) -> tuple[Any, ...]:
+    if fill_value is None:
+        return (0,) * ndim
+    if isinstance(fill_value, tuple):
+        fits, found = len(fill_value) == ndim, fill_value
+    else:
+        fits, found = not np.shape(fill_value), (fill_value,) * ndim
+    if not fits:
+        raise ValueError(
+            three_lines(
+                f"{name}: fill_value {fill_value!r:.60} at {current_source()}",
+                f"fill_value must be a scalar or a tuple of length {ndim}",
+                "pass one number, or one for each axis",
+            )
+        )
+    return found
+
+
+def _first_places(a: Any, count: int, total: int) -> Any:
+    """Return the first `count` places in row-major order that are not zero, then `total`s."""
+    aval = aval_of(a)
+    flat = reshape(a, (total,))
+    mask = flat if aval.dtype == np.bool_ else elementwise.ne(flat, zeros_of(aval_of(flat)))
+    order = elementwise.sub(cumulative.cumsum(convert_element_type(mask, _INT32), 0), np.int32(1))
+    target = elementwise.select(mask, order, filled_with((total,), count, _INT32))
+    found = filled_with((count,), total, _INT32)
+    return IndexUpdate(found, target).set(iota(_INT32, total), unique_indices=True)
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Return the indices into the flattened array of elements that are not zero."""
+    a = one("flatnonzero", a)
+    return indices_of("flatnonzero", reshape(a, (aval_of(a).size,)), size, fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Return the indices of elements that are not zero, one row for each."""
+    a = one("argwhere", a)
+    aval = aval_of(a)
+    found = indices_of("argwhere", a if aval.shape else reshape(a, (1,)), size, fill_value)
+    rows = concatenate([reshape(i, (1, *aval_of(i).shape)) for i in found], 0)
+    out = transpose(rows, (1, 0))
+    return out if aval.shape else slice_in_dim(out, 0, 0, 1, 1)
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+    """Return the elements of the flattened array where the flattened condition holds."""
+    condition, arr = one("extract", condition), one("extract", arr)
+    flat = reshape(condition, (aval_of(condition).size,))
+    return compress(flat, reshape(arr, (aval_of(arr).size,)), 0, size=size, fill_value=fill_value)
+
+
+def compress(
+    condition: Any,
+    a: Any,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+    out: None = None,
+) -> Any:
+    """Return the slices along an axis (the flattened array without one) where a condition holds.
+
+    Raises: ValueError for a condition with other than one axis.
+    """
+    if out is not None:
+        raise NotImplementedError("The 'out' argument to kiln.numpy.compress is not supported.")
+    condition = one("compress", asarray(condition))
+    a = one("compress", a)
+    if aval_of(condition).ndim != 1:
+        raise ValueError(
+            three_lines(
+                f"compress: condition {aval_of(condition)} at {current_source()}",
+                "condition must be a 1D array",
+                "use extract for conditions with the shape of the array",
+            )
+        )
+    if axis is None:
+        a, axis = reshape(a, (aval_of(a).size,)), 0
+    aval = aval_of(a)
+    axis = axis + aval.ndim if axis < 0 else axis
+    length = aval.shape[axis]
+    if aval_of(condition).shape[0] > length:
+        condition = slice_in_dim(condition, 0, length)
+    dims = (slice(None),) * axis
+    (places,) = indices_of("compress", condition, size, length)
+    if size is None:
+        return getitem(a, (*dims, places))
+    return read(a, along(aval.shape, axis, places), mode=FILL_OR_DROP, fill_value=fill_value)
+
+
+def mask_indices(
+    n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
+) -> tuple[Any, ...]:
+    """Return the indices of an (n, n) array that `mask_func(ones, k)` keeps."""
+    dtype = dtypes.default_int_dtype()
+    return indices_of("mask_indices", mask_func(full((n, n), 1, dtype), k), size, None)
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+    """Return the array with elements where the mask holds replaced by the values in order.
+
+    Raises: ValueError unless `inplace=False`: arrays do not change.
+    """
+    if inplace:
+        raise immutable("place")
+    arr, mask, vals = one("place", arr), one("place", mask), one("place", asarray(vals))
+    aval, count = aval_of(arr), aval_of(vals).size
+    total = aval.size
+    if total == 0:
+        return arr
+    if count == 0:
+        raise ValueError(
+            three_lines(
+                f"place: values {aval_of(vals)} at {current_source()}",
+                "Cannot place values from an empty array",
+                "pass at least one value",
+            )
+        )
+    flat = reshape(mask, (total,))
+    holds = (
+        flat if aval_of(mask).dtype == np.bool_ else elementwise.ne(flat, zeros_of(aval_of(flat)))
+    )
+    order = elementwise.sub(cumulative.cumsum(convert_element_type(holds, _INT32), 0), np.int32(1))
+    wanted = elementwise.rem(elementwise.max(order, np.int32(0)), np.int32(count))
+    values = getitem(convert_element_type(reshape(vals, (count,)), aval.dtype), wanted)
+    return reshape(elementwise.select(holds, values, reshape(arr, (total,))), aval.shape)
+
+
+def immutable(name: str) -> ValueError:
+    """Build the error of asking for an update in place."""
+    return ValueError(
+        three_lines(
+            f"{name}(..., inplace=True) at {current_source()}",
+            f"kiln.numpy.{name} cannot modify arrays in-place, because arrays are immutable",
+            "Pass inplace=False to instead return an updated array.",
+        )
+    )

@@ -1,0 +1,141 @@
+"""Where values stand in sorted ones: searchsorted, digitize; counting into bins."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.numpy.creation import cast, concrete_number, full
+from kiln.numpy.indexing import take
+from kiln.numpy.logic import choose_by, isnan
+from kiln.numpy.manipulation import one
+from kiln.numpy.promotion import operands, promote_dtypes
+from kiln.ops import elementwise, indexing
+from kiln.ops.elementwise import constant
+from kiln.ops.shape import broadcast_in_dim, expand_dims, reduce_sum
+
+_INT = np.dtype(np.int32)
+_COMPARED_WITH_ALL = 128
+"""Up to this many sorted values, comparing with each is cheaper than a search."""
+
+
+def searchsorted(
+    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
+) -> Any:
+    """Return where to insert `v` into a sorted vector so that it stays sorted."""
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted(side={side!r})\n{side!r} is an invalid value for 'side'\n")
+    if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
+        raise ValueError(f"searchsorted(method={method!r})\nunknown method\nuse 'scan'")
+    a, v = (one("searchsorted", x) for x in operands("searchsorted", a, v))
+    if len(a.shape) != 1:
+        raise ValueError(
+            three_lines(
+                f"searchsorted in {a.aval} at {current_source()}",
+                "a should be 1-dimensional",
+                "search in a vector",
+            )
+        )
+    if sorter is not None:
+        a = take(a, sorter)
+    a, v = promote_dtypes(a, v)
+    n = a.shape[0]
+    if type(n) is int and n == 0:
+        return full(v.shape, 0, _INT)
+    if type(n) is not int or n <= _COMPARED_WITH_ALL or method == "compare_all":
+        return _count_before(a, v, side)
+    low = full(v.shape, 0, _INT)
+    high = full(v.shape, n, _INT)
+    for _ in range(math.ceil(math.log2(n + 1))):
+        middle = elementwise.shift_right_logical(elementwise.add(low, high), np.int32(1))
+        before = _stands_before(take(a, middle, mode="clip"), v, side)
+        open_ = elementwise.lt(low, high)
+        before = elementwise.bitwise_and(before, open_)
+        high = elementwise.select(
+            elementwise.bitwise_or(before, elementwise.bitwise_not(open_)), high, middle
+        )
+        low = elementwise.select(before, elementwise.add(middle, np.int32(1)), low)
+    return low
+
+
+def _stands_before(element: Any, value: Any, side: str) -> Any:
+    compare = elementwise.lt if side == "left" else elementwise.le
+    found = compare(element, value)
+    if not dtypes.issubdtype(aval_of(element).dtype, np.inexact):
+        return found
+    # A nan stands after all numbers, beside other nans.
+    last = isnan(value)
+    if side == "left":
+        last = elementwise.bitwise_and(last, elementwise.bitwise_not(isnan(element)))
+    return elementwise.bitwise_or(found, last)
+
+
+def _count_before(a: Any, v: Any, side: str) -> Any:
+    target = (*v.shape, a.shape[0])
+    rank = len(target)
+    elements = broadcast_in_dim(a, target, (rank - 1,))
+    values = broadcast_in_dim(v, target, range(rank - 1))
+    return reduce_sum(cast(_stands_before(elements, values, side), _INT), (rank - 1,))
+
+
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+    """Return the number of the bin each element falls in; bins are rising or falling edges."""
+    x, bins = (one("digitize", v) for v in operands("digitize", x, bins))
+    if len(bins.shape) != 1:
+        raise ValueError(
+            f"digitize with bins {bins.aval}\ndigitize: bins must be a 1-dimensional array\n"
+        )
+    n = bins.shape[0]
+    if n == 0:
+        return full(x.shape, 0, _INT)
+    side = "right" if not right else "left"
+    rising = searchsorted(bins, x, side)
+    if n == 1:
+        return rising
+    falling = elementwise.sub(
+        n, searchsorted(bins[::-1], x, "left" if side == "right" else "right")
+    )
+    return choose_by(elementwise.ge(bins[-1], bins[0]), rising, falling)
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+    """Count the occurrences of each number from 0 on; under a trace, `length` must be given."""
+    x = one("bincount", x)
+    if not dtypes.issubdtype(x.dtype, np.integer):
+        raise TypeError(
+            three_lines(
+                f"bincount of {x.aval} at {current_source()}",
+                f"x argument to bincount must have an integer type; got {x.dtype}",
+                "convert first: x.astype(int)",
+            )
+        )
+    if len(x.shape) != 1:
+        raise ValueError(f"bincount of {x.aval}\nonly 1-dimensional input supported.\nuse ravel")
+    if length is None:
+        value = concrete_number("bincount", "length", x)
+        largest = int(np.max(value)) + 1 if x.shape[0] else 0
+        length = max(int(minlength), largest)
+    else:
+        length = int(length)
+    counted = full(x.shape, 1, _INT) if weights is None else one("bincount", weights)
+    if tuple(counted.shape) != tuple(x.shape):
+        raise ValueError(
+            f"bincount weights {counted.aval}\nshape of weights must match shape of x\n"
+        )
+    place = elementwise.max(x, constant(0, x))
+    return added_at(full((length,), 0, counted.dtype), place, counted)
+
+
+def added_at(base: Any, places: Any, values: Any) -> Any:
+    """Add values to a vector at places; those outside are dropped."""
+    numbers = indexing.ScatterDimensionNumbers(
+        update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
+    )
+    places = expand_dims(cast(places, _INT), (1,))
+    return indexing.scatter_add(base, places, values, numbers)

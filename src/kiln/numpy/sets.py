@@ -1,0 +1,340 @@
+"""Arrays as sets: distinct elements, union, intersection, difference, membership.
+
+How many distinct elements there are depends on the values; under a trace their number is given as
+`size`, and what is missing is filled with `fill_value`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.core.concretization import refuse
+from kiln.core.trace import Tracer
+from kiln.numpy.creation import asarray, cast, full
+from kiln.numpy.cumulative import cumsum
+from kiln.numpy.indexing import nonzero, take
+from kiln.numpy.joining import concatenate
+from kiln.numpy.logic import choose_by, equal, isnan, logical_and, logical_not, logical_or
+from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
+from kiln.numpy.promotion import promote_dtypes
+from kiln.numpy.reductions import any as any_of
+from kiln.numpy.reductions import sum
+from kiln.numpy.search import added_at, searchsorted
+from kiln.ops import elementwise, sorting
+from kiln.ops.shape import expand_dims, iota, reshape
+from kiln.ops.static_slicing import pad, slice_in_dim
+
+_INT = np.dtype(np.int32)
+_BOOL = np.dtype(np.bool_)
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> Any:
+    """Return the distinct elements (or slices along an axis), in order.
+
+    With the flags, also where each is first met, which one each element is, and how many there are.
+    """
+    ar = one("unique", ar)
+    original = ar.shape
+    rows, dim = _rows(ar, axis)
+    found = _unique_rows("unique", rows, equal_nan, size)
+    values = _rows_at(rows, found.first, fill_value, found.count)
+    if axis is None:
+        values = ravel(values)
+    else:
+        moved = (dim, *(d for i, d in enumerate(original) if i != axis % len(original)))
+        values = moveaxis(reshape(values, (values.shape[0], *moved[1:])), 0, axis)
+    out = [values]
+    if return_index:
+        out.append(found.first)
+    if return_inverse:
+        out.append(reshape(found.inverse, original) if axis is None else found.inverse)
+    if return_counts:
+        out.append(found.counts)
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+def _rows(ar: Any, axis: int | None) -> tuple[Any, Any]:
+    """Return the things to compare as rows of a matrix, and how many there are."""
+    if axis is None:
+        return reshape(ar, (ar.size, 1)), ar.size
+    (axis,) = canonical_axes("unique", axis, len(ar.shape))
+    ar = moveaxis(ar, axis, 0)
+    n = ar.shape[0]
+    width = 1
+    for d in ar.shape[1:]:
+        width = width * d
+    return reshape(ar, (n, width)), n
+
+
+class _Found(NamedTuple):
+    first: Any
+    inverse: Any
+    counts: Any
+    count: Any
+
+
+def _unique_rows(name: str, rows: Any, equal_nan: bool, size: int | None) -> _Found:
+    n = rows.shape[0]
+    if n == 0:
+        total = 0 if size is None else size
+        nothing = full((total,), 0, _INT)
+        return _Found(nothing, full((0,), 0, _INT), nothing, full((), 0, _INT))
+    columns = [reshape(slice_in_dim(rows, i, i + 1, 1, 1), (n,)) for i in range(rows.shape[1])]
+    order = iota(_INT, n)
+    if columns:
+        order = sorting.sort((*columns, order), 0, num_keys=len(columns))[-1]
+    new = None
+    for column in columns:
+        ordered = take(column, order)
+        differs = _differs(slice_in_dim(ordered, 1, n), slice_in_dim(ordered, 0, n - 1), equal_nan)
+        new = differs if new is None else logical_or(new, differs)
+    if new is None:
+        new = full((n - 1,), False, _BOOL)
+    new = pad(new, np.bool_(True), [(1, 0, 0)])
+    number = elementwise.sub(cumsum(cast(new, _INT)), np.int32(1))
+    count = sum(new, dtype=_INT)
+    total = known_count(name, count) if size is None else size
+    starts = nonzero(new, size=total, fill_value=0)[0]
+    inverse = _scattered(order, number, n)
+    counts = added_at(full((total,), 0, _INT), inverse, full((n,), 1, _INT))
+    first = take(order, starts)
+    return _Found(first, inverse, counts, count)
+
+
+def _differs(x: Any, y: Any, equal_nan: bool) -> Any:
+    differs = elementwise.ne(x, y)
+    if equal_nan and dtypes.issubdtype(x.dtype, np.inexact):
+        differs = logical_and(differs, logical_not(logical_and(isnan(x), isnan(y))))
+    return differs
+
+
+def _scattered(order: Any, values: Any, n: int) -> Any:
+    """Return `values` put at the places that a permutation names."""
+    return added_at(full((n,), 0, _INT), order, values)
+
+
+def known_count(name: str, count: Any) -> int:
+    """Return a number of elements that the result's shape depends on.
+
+    Raises: ConcretizationTypeError mentioning `size` under a trace.
+    """
+    if isinstance(count, Tracer):
+        value = count.concrete()
+        if value is None:
+            refuse(
+                count,
+                name,
+                f"the number of elements that {name} returns depends on values: give it as the "
+                f"argument `size` of kiln.numpy.{name}(..., size=...)",
+            )
+        count = value
+    return int(count)
+
+
+def _rows_at(rows: Any, first: Any, fill_value: Any, count: Any) -> Any:
+    if rows.shape[0] == 0:
+        fill = 0 if fill_value is None else fill_value
+        return full((first.shape[0], rows.shape[1]), fill, rows.dtype)
+    values = take(rows, first, axis=0)
+    missing = elementwise.ge(iota(_INT, first.shape[0]), count)
+    missing = expand_dims(missing, (1,))
+    if fill_value is None:
+        return values
+    return choose_by(missing, cast(asarray(fill_value), values.dtype), values)
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+    """Return distinct elements, where they are first met, which each is, and their counts."""
+    found = unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueAll(*found)
+
+
+def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+    """Return distinct elements and their counts."""
+    found = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueCounts(*found)
+
+
+def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+    """Return distinct elements and which of them each element is."""
+    found = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueInverse(*found)
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Return the distinct elements."""
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+def _flat_pair(name: str, ar1: Any, ar2: Any) -> tuple[Any, Any]:
+    ar1, ar2 = promote_dtypes(one(name, ar1), one(name, ar2))
+    return ravel(ar1), ravel(ar2)
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Return the distinct elements of both arrays, in order."""
+    return unique(concatenate(_flat_pair("union1d", ar1, ar2)), size=size, fill_value=fill_value)
+
+
+def setdiff1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Return the elements of `ar1` that are not in `ar2`."""
+    ar1, ar2 = one("setdiff1d", ar1), one("setdiff1d", ar2)
+    ar1 = ravel(ar1)
+    if not assume_unique:
+        # Filled places repeat the first element, so that they are dropped with it or not at all.
+        found = _unique_rows("setdiff1d", reshape(ar1, (ar1.shape[0], 1)), True, ar1.shape[0])
+        real = elementwise.lt(iota(_INT, ar1.shape[0]), found.count)
+        ar1 = take(ar1, found.first) if ar1.shape[0] else ar1
+        wanted = logical_and(real, logical_not(isin(ar1, ar2)))
+    else:
+        wanted = logical_not(isin(ar1, ar2))
+    return chosen("setdiff1d", ar1, wanted, size, fill_value)
+
+
+def chosen(name: str, x: Any, wanted: Any, size: int | None, fill_value: Any) -> Any:
+    """Return the elements of a vector for which a condition holds, as many as `size`."""
+    count = sum(wanted, dtype=_INT)
+    total = known_count(name, count) if size is None else size
+    if x.shape[0] == 0:
+        return full((total,), 0 if fill_value is None else fill_value, x.dtype)
+    values = take(x, nonzero(wanted, size=total, fill_value=0)[0])
+    fill = 0 if fill_value is None else fill_value
+    missing = elementwise.ge(iota(_INT, total), count)
+    return choose_by(missing, cast(asarray(fill), x.dtype), values)
+
+
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Return the elements that both arrays have, in order; with the flag, also where they are."""
+    ar1, ar2 = _flat_pair("intersect1d", ar1, ar2)
+    first, second = (_firsts("intersect1d", x, assume_unique) for x in (ar1, ar2))
+    both = concatenate([take(ar1, first.first), take(ar2, second.first)])
+    real = concatenate([_real(first), _real(second)])
+    places = concatenate([first.first, second.first])
+    n = both.shape[0]
+    hidden = cast(logical_not(real), _INT)
+    order = sorting.sort((hidden, both, iota(_INT, n)), 0, num_keys=2)[-1]
+    ordered, kept = take(both, order), take(real, order)
+    same = elementwise.eq(slice_in_dim(ordered, 1, n), slice_in_dim(ordered, 0, n - 1))
+    same = logical_and(same, logical_and(slice_in_dim(kept, 1, n), slice_in_dim(kept, 0, n - 1)))
+    out = chosen("intersect1d", slice_in_dim(ordered, 0, n - 1), same, size, fill_value)
+    if not return_indices:
+        return out
+    where1, where2 = slice_in_dim(order, 0, n - 1), slice_in_dim(order, 1, n)
+    total = out.shape[0]
+    at1 = chosen("intersect1d", take(places, where1), same, total, ar1.shape[0])
+    at2 = chosen("intersect1d", take(places, where2), same, total, ar2.shape[0])
+    return out, at1, at2
+
+
+def _firsts(name: str, x: Any, distinct: bool) -> _Found:
+    n = x.shape[0]
+    if distinct:
+        count = full((), n, _INT)
+        return _Found(iota(_INT, n), None, None, count)
+    return _unique_rows(name, reshape(x, (n, 1)), False, n)
+
+
+def _real(found: _Found) -> Any:
+    return elementwise.lt(iota(_INT, found.first.shape[0]), found.count)
+
+
+def setxor1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Return the elements that only one of the arrays has, in order."""
+    ar1, ar2 = _flat_pair("setxor1d", ar1, ar2)
+    first, second = (_firsts("setxor1d", x, assume_unique) for x in (ar1, ar2))
+    both = concatenate([take(ar1, first.first), take(ar2, second.first)])
+    real = concatenate([_real(first), _real(second)])
+    hidden = cast(logical_not(real), _INT)
+    n = both.shape[0]
+    order = sorting.sort((hidden, both, iota(_INT, n)), 0, num_keys=2)[-1]
+    ordered, kept = take(both, order), take(real, order)
+    if n == 0:
+        return ordered
+    same = elementwise.eq(slice_in_dim(ordered, 1, n), slice_in_dim(ordered, 0, n - 1))
+    same = logical_and(same, slice_in_dim(kept, 1, n))
+    before = pad(same, np.bool_(False), [(1, 0, 0)])
+    after = pad(same, np.bool_(False), [(0, 1, 0)])
+    single = logical_and(kept, logical_not(logical_or(before, after)))
+    return chosen("setxor1d", ordered, single, size, fill_value)
+
+
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "auto",
+) -> Any:
+    """Tell which elements are among `test_elements`."""
+    element, tests = promote_dtypes(one("isin", element), one("isin", test_elements))
+    tests = ravel(tests)
+    if tests.shape[0] == 0:
+        found = full(element.shape, False, _BOOL)
+    elif method == "compare_all" or tests.shape[0] <= 128:
+        column = expand_dims(element, (len(element.shape),))
+        found = any_of(equal(column, tests), -1)
+    else:
+        ordered = sorting.sort(tests)
+        place = searchsorted(ordered, element)
+        found = elementwise.eq(take(ordered, place, mode="clip"), element)
+    return logical_not(found) if invert else found

@@ -1,0 +1,129 @@
+"""Sorting: values, the order they come in, several keys, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.numpy.creation import asarray, cast
+from kiln.numpy.manipulation import canonical_axes, one, ravel
+from kiln.numpy.promotion import operands
+from kiln.ops import elementwise, sorting
+from kiln.ops.shape import broadcasted_iota, canonical_axis, rev
+
+
+def _checked(name: str, kind: Any, order: Any) -> None:
+    if order is not None:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., order={order!r}) at {current_source()}",
+                f"'order' argument to {name} is not supported.",
+                "leave it out; arrays have no fields",
+            )
+        )
+    if kind is not None:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., kind={kind!r}) at {current_source()}",
+                f"'kind' argument to {name} is not supported. Only stable sorting exists",
+                "leave it out",
+            )
+        )
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Any:
+    """Sort along an axis, or the flat array; nans come last."""
+    _checked("sort", kind, order)
+    a = one("sort", a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonical_axis("sort", axis, len(a.shape))
+    out = sorting.sort(a, axis, stable)
+    return rev(out, (axis,)) if descending else out
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+    dtype: Any = None,
+) -> Any:
+    """Return the indices that sort along an axis, or the flat array."""
+    _checked("argsort", kind, order)
+    a = one("argsort", a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonical_axis("argsort", axis, len(a.shape))
+    wanted = (
+        dtypes.default_int_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "argsort")
+    )
+    places = broadcasted_iota(wanted, a.shape, axis)
+    if not descending:
+        return sorting.sort((a, places), axis, stable)[1]
+    # Equal elements keep their order: sort the reversed array, and count from its end.
+    places = sorting.sort((rev(a, (axis,)), places), axis, stable)[1]
+    return rev(elementwise.sub(a.shape[axis] - 1, places), (axis,))
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """Return the indices that sort by several keys, the last one first."""
+    found: Sequence[Any] = list(keys)
+    if not found:
+        raise TypeError(
+            three_lines(
+                f"lexsort([]) at {current_source()}",
+                "need sequence of keys with len > 0 in lexsort",
+                "pass some keys",
+            )
+        )
+    arrays = [one("lexsort", x) for x in operands("lexsort", *found)]
+    if len({tuple(x.shape) for x in arrays}) > 1:
+        raise ValueError(
+            three_lines(
+                f"lexsort of {', '.join(str(x.aval) for x in arrays)} at {current_source()}",
+                "all keys need to be the same shape",
+                "broadcast them first",
+            )
+        )
+    if not arrays[0].shape:
+        return asarray(0, dtypes.default_int_dtype())
+    axis = canonical_axis("lexsort", axis, len(arrays[0].shape))
+    places = broadcasted_iota(dtypes.default_int_dtype(), arrays[0].shape, axis)
+    return sorting.sort((*arrays[::-1], places), axis, num_keys=len(arrays))[-1]
+
+
+def sort_complex(a: Any) -> Any:
+    """Sort the flat array by real, then imaginary parts, as complex numbers."""
+    a = sort(one("sort_complex", a), 0)
+    return cast(a, dtypes.to_complex_dtype(a.dtype))
+
+
+def partition(a: Any, kth: int, axis: int = -1) -> Any:
+    """Put the element that sorting would put at `kth` there, smaller ones before it."""
+    a = one("partition", a)
+    (axis,) = canonical_axes("partition", axis, len(a.shape))
+    canonical_axis("partition", kth, a.shape[axis])
+    return sorting.sort(a, axis)
+
+
+def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+    """Return the indices that partition an array (see `partition`)."""
+    a = one("argpartition", a)
+    (axis,) = canonical_axes("argpartition", axis, len(a.shape))
+    canonical_axis("argpartition", kth, a.shape[axis])
+    return argsort(a, axis)

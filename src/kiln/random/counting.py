@@ -1,0 +1,267 @@
+"""Counts: Poisson, binomial, multinomial. All by rejection, with a simpler method for small means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.control.loops import scan, while_loop
+from kiln.core.trace import aval_of
+from kiln.numpy.arithmetic import clip
+from kiln.numpy.logic import isinf, isnan
+from kiln.numpy.manipulation import moveaxis
+from kiln.numpy.promotion import operands, shape_of
+from kiln.numpy.selection import where
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.cumulative import cumsum
+from kiln.ops.elementwise import abs, ceil, floor, log, log1p, sqrt
+from kiln.ops.families import full_like
+from kiln.ops.random_bits import random_split
+from kiln.ops.reduction import reduce_or
+from kiln.ops.shape import full
+from kiln.ops.special import lgamma
+from kiln.random.arguments import (
+    Shape,
+    check_broadcast,
+    filled_to,
+    float_dtype,
+    int_dtype,
+    sample_shape,
+    sampler,
+)
+from kiln.random.keys import single, typed
+from kiln.random.uniform import uniform_floats
+
+_FLOAT32 = np.dtype(np.float32)
+_SMALL = 10.0
+"""Means below this are drawn by the simpler methods."""
+
+
+def _any(flags: Any) -> Any:
+    return reduce_or(flags, range(len(shape_of(flags))))
+
+
+def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw Poisson variates of mean `lam`.
+
+    Source: Knuth, volume 2, section 3.4.1, for small means; Hörmann 1993 (PTRS) for others.
+    """
+    key = single("poisson", key)
+    found = int_dtype("poisson", dtype)
+    (lam,) = operands("poisson", lam)
+    return _poisson(key, lam, shape=sample_shape("poisson", shape, lam), dtype=found)
+
+
+@sampler
+def _poisson(key: Any, lam: Any, *, shape: Shape, dtype: Any) -> Any:
+    key, lam = typed(key), filled_to(lam, shape, _FLOAT32)
+    small = isnan(lam) | (lam < _SMALL)
+    few = _by_waiting_times(key, where(small, lam, full_like(lam, 0)), dtype)
+    # The elements drawn by the other method get a mean that is accepted soon.
+    many = _by_rejection(key, where(small, full_like(lam, 1e5), lam), dtype)
+    found = where(small, few, many)
+    return where(lam == 0, full_like(found, 0), found)
+
+
+def _by_waiting_times(key: Any, lam: Any, dtype: Any) -> Any:
+    most = dtypes.iinfo(dtype).max
+
+    def going_on(state: Any) -> Any:
+        step, _, _, time = state
+        return _any(time > -lam) & (convert_element_type(step, dtype) < most)
+
+    def wait(state: Any) -> Any:
+        step, count, key, time = state
+        keys = random_split(key, (2,))
+        count = where(time > -lam, count + 1, count)
+        time = time + log(uniform_floats(keys[1], shape_of(lam), _FLOAT32))
+        return step + 1, count, keys[0], time
+
+    start = (np.int32(0), full(shape_of(lam), 0, dtype), key, full_like(lam, 0))
+    return while_loop(going_on, wait, start)[1] - 1
+
+
+def _by_rejection(key: Any, lam: Any, dtype: Any) -> Any:
+    log_lam = log(lam)
+    b = 0.931 + 2.53 * sqrt(lam)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    v_r = 0.9277 - 3.6224 / (b - 2)
+
+    def propose(u: Any, v: Any) -> tuple[Any, Any]:
+        u_shifted = 0.5 - abs(u)
+        k = floor((2 * a / u_shifted + b) * u + lam + 0.43)
+        s = log(v * inverse_alpha / (a / (u_shifted * u_shifted) + b))
+        t = -lam + k * log_lam - lgamma(k + 1)
+        at_once = (u_shifted >= 0.07) & (v <= v_r)
+        refused = (k < 0) | ((u_shifted < 0.013) & (v > u_shifted))
+        return k, at_once | (~refused & (s <= t))
+
+    counts = _until_accepted(key, lam, propose, dtypes.iinfo(dtype).max, dtype)
+    return convert_element_type(counts, dtype)
+
+
+def _until_accepted(
+    key: Any, like: Any, propose: Callable[..., tuple[Any, Any]], most: Any, counter: Any
+) -> Any:
+    """Propose with u in [-0.5, 0.5) and v in [0, 1) until each element is accepted once.
+
+    An element that is accepted again takes the newer value: the loop runs for all of them.
+    """
+    shape, dtype = shape_of(like), aval_of(like).dtype
+
+    def going_on(state: Any) -> Any:
+        step, _, accepted, _ = state
+        return _any(~accepted) & (convert_element_type(step, counter) < most)
+
+    def draw(state: Any) -> Any:
+        step, found, accepted, key = state
+        keys = random_split(key, (3,))
+        u = uniform_floats(keys[1], shape, dtype) - 0.5
+        v = uniform_floats(keys[2], shape, dtype)
+        proposed, accept = propose(u, v)
+        return step + 1, where(accept, proposed, found), accepted | accept, keys[0]
+
+    start = (np.int32(0), full_like(like, -1), full(shape, False, np.dtype(bool)), key)
+    return while_loop(going_on, draw, start)[1]
+
+
+def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw the number of successes in `n` trials of probability `p`, as floats.
+
+    Source: Kachitvichyanukul and Schmeiser 1988 for few successes; Hörmann 1993 (BTRS) for many.
+    """
+    key = single("binomial", key)
+    found = float_dtype("binomial", dtype)
+    n, p = operands("binomial", n, p)
+    return _binomial(key, n, p, shape=sample_shape("binomial", shape, n, p), dtype=found)
+
+
+@sampler
+def _binomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
+    return binomial_values(typed(key), filled_to(n, shape, dtype), filled_to(p, shape, dtype))
+
+
+def binomial_values(key: Any, n: Any, p: Any) -> Any:
+    """Draw numbers of successes with a typed key; nan for a negative `n` or a `p` outside [0, 1]."""
+    rare = p < 0.5
+    q = where(rare, p, 1 - p)
+    no_count, endless = isnan(n) | (n < 0), isinf(n)
+    no_chance, negative = isnan(q), q < 0
+    q = where(no_chance | negative, full_like(q, 0.01), q)
+    few = no_count | (n * q <= _SMALL)
+    count = floor(n)
+    by_inversion = _by_geometric_sums(key, where(few, count, full_like(count, 0)), q)
+    # The elements drawn by the other method get numbers that are accepted soon.
+    by_rejection = _binomial_by_rejection(
+        key, where(few, full_like(count, 1e4), count), where(few, full_like(q, 0.5), q)
+    )
+    found = where(few, by_inversion, by_rejection)
+    invalid = negative | no_chance | no_count
+    found = where(invalid, full_like(found, np.nan), found)
+    found = where(endless & ~invalid, full_like(found, np.inf), found)
+    return where(rare | no_count | no_chance | endless, found, count - found)
+
+
+def _by_geometric_sums(key: Any, count: Any, p: Any) -> Any:
+    rate = log1p(-p)
+    shape, dtype = shape_of(count), aval_of(count).dtype
+
+    def going_on(state: Any) -> Any:
+        return _any(state[1] <= count)
+
+    def step(state: Any) -> Any:
+        successes, trials, key = state
+        keys = random_split(key, (2,))
+        successes = where(trials <= count, successes + 1, successes)
+        waited = ceil(log(uniform_floats(keys[0], shape, dtype)) / rate)
+        return successes, trials + waited, keys[1]
+
+    return while_loop(going_on, step, (full_like(count, 0), full_like(count, 0), key))[0] - 1
+
+
+def _binomial_by_rejection(key: Any, n: Any, p: Any) -> Any:
+    spread = sqrt(n * p * (1 - p))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    c = n * p + 0.5
+    v_r = 0.92 - 4.2 / b
+    odds = p / (1 - p)
+    alpha = (2.83 + 5.1 / b) * spread
+    mode = floor((n + 1) * p)
+
+    def propose(u: Any, v: Any) -> tuple[Any, Any]:
+        u_shifted = 0.5 - abs(u)
+        at_once = (u_shifted >= 0.07) & (v <= v_r)
+        k = floor((2 * a / u_shifted + b) * u + c)
+        refused = (k < 0) | (k > n)
+        v = log(v * alpha / (a / (u_shifted * u_shifted) + b))
+        bound = (
+            (mode + 0.5) * log((mode + 1) / (odds * (n - mode + 1)))
+            + (n + 1) * log((n - mode + 1) / (n - k + 1))
+            + (k + 0.5) * log(odds * (n - k + 1) / (k + 1))
+            + _stirling_rest(mode)
+            + _stirling_rest(n - mode)
+            - _stirling_rest(k)
+            - _stirling_rest(n - k)
+        )
+        return k, at_once | (~refused & (v <= bound))
+
+    dtype = aval_of(n).dtype
+    return _until_accepted(key, n, propose, dtypes.finfo(dtype).max, dtype)
+
+
+def _rest(k: int) -> float:
+    return math.lgamma(k + 1) - (
+        (k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi)
+    )
+
+
+_RESTS = tuple(_rest(k) for k in range(10))
+
+
+def _stirling_rest(k: Any) -> Any:
+    """Return what Stirling's formula leaves of log k!."""
+    dtype = aval_of(k).dtype
+    held = clip(k, 0, 9)
+    square = (held + 1) * (held + 1)
+    series = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (held + 1)
+    table = full_like(k, _RESTS[0])
+    for i, rest in enumerate(_RESTS):
+        table = where(floor(held) == i, dtype.type(rest), table)
+    return where(k <= 9, table, series)
+
+
+def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw how many of `n` trials fall in each of k categories of probabilities `p`.
+
+    Shapes: (...), (..., k) -> (*shape, k)
+    """
+    key = single("multinomial", key)
+    found = float_dtype("multinomial", dtype)
+    n, p = operands("multinomial", n, p)
+    wanted = sample_shape("multinomial", None if shape is None else shape, n, p[..., 0])
+    if shape is not None:
+        check_broadcast("multinomial", wanted, shape_of(n), shape_of(p)[:-1])
+    return _multinomial(key, n, p, shape=wanted, dtype=found)
+
+
+@sampler
+def _multinomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
+    n = filled_to(n, shape, dtype)
+    p = moveaxis(filled_to(p, (*shape, shape_of(p)[-1]), dtype), -1, 0)
+    left = cumsum(p, 0, reverse=True)
+    chances = p / where(left == 0, full_like(left, 1), left)
+
+    def draw(remaining: Any, category: Any) -> tuple[Any, Any]:
+        chance, key = category
+        found = binomial_values(key, remaining, clip(chance, 0, 1))
+        return remaining - found, found
+
+    keys = random_split(typed(key), shape_of(p)[:1])
+    _, counts = scan(draw, n, (chances, keys))
+    return moveaxis(counts, 0, -1)

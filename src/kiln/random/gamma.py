@@ -1,0 +1,311 @@
+"""Gamma variates, by rejection, and the distributions made of them.
+
+The derivative by the shape parameter is implicit: it keeps the probability of a smaller variate
+(Figurnov, Mohamed and Mnih 2018), so reverse mode does not meet the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.control.custom_jvp import custom_jvp
+from kiln.control.loops import while_loop
+from kiln.control.special_loops import random_gamma_grad
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import product
+from kiln.numpy.creation import canonical_shape
+from kiln.numpy.elementary import exp
+from kiln.numpy.promotion import operands, shape_of
+from kiln.numpy.selection import where
+from kiln.ops.elementwise import abs, div, eq, ge, le, log, max, mul, neg, pow, sqrt, stop_gradient
+from kiln.ops.families import full_like
+from kiln.ops.random_bits import random_split
+from kiln.ops.reduction import reduce_max, reduce_or
+from kiln.ops.shape import expand_dims, reduce_sum, reshape
+from kiln.random.arguments import (
+    Shape,
+    check_broadcast,
+    filled_to,
+    fitted,
+    float_dtype,
+    sample_shape,
+    sampler,
+)
+from kiln.random.inversion import exponential_values
+from kiln.random.keys import single, typed
+from kiln.random.normal import normal_values
+from kiln.random.uniform import random_signs, uniform_floats
+
+SQUEEZE = 0.0331
+"""The constant of the quick test that accepts most proposals."""
+
+
+def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw gamma variates of shape `a` and scale 1.
+
+    Source: Marsaglia and Tsang 2000.
+    """
+    key = single("gamma", key)
+    found = float_dtype("gamma", dtype)
+    (a,) = operands("gamma", a)
+    return _gamma(key, a, shape=sample_shape("gamma", shape, a), dtype=found)
+
+
+@sampler
+def _gamma(key: Any, a: Any, *, shape: Shape, dtype: Any) -> Any:
+    return gamma_values(typed(key), filled_to(a, shape, dtype))
+
+
+def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw logarithms of gamma variates: exact even where the variates would underflow."""
+    key = single("loggamma", key)
+    found = float_dtype("loggamma", dtype)
+    (a,) = operands("loggamma", a)
+    return _loggamma(key, a, shape=sample_shape("loggamma", shape, a), dtype=found)
+
+
+@sampler
+def _loggamma(key: Any, a: Any, *, shape: Shape, dtype: Any) -> Any:
+    return log_gamma_values(typed(key), filled_to(a, shape, dtype))
+
+
+@custom_jvp
+def gamma_values(key: Any, alpha: Any) -> Any:
+    """Draw gamma variates with a typed key, one for each element of `alpha`."""
+    scale, cube, keys, large = _accepted(key, alpha)
+    boost = pow(1 - uniform_floats(keys, (), scale.dtype), div(1, _flat(alpha)))
+    return reshape(scale * cube * where(large, full_like(boost, 1), boost), shape_of(alpha))
+
+
+@gamma_values.defjvp
+def _gamma_values_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    key, alpha = primals
+    out = gamma_values(key, alpha)
+    return out, mul(tangents[1], random_gamma_grad(alpha, out))
+
+
+@custom_jvp
+def log_gamma_values(key: Any, alpha: Any) -> Any:
+    """Draw logarithms of gamma variates with a typed key, one for each element of `alpha`."""
+    scale, cube, keys, large = _accepted(key, alpha)
+    waited = neg(exponential_values(keys, (), scale.dtype))
+    boost = where(large | eq(waited, 0), full_like(waited, 0), waited * div(1, _flat(alpha)))
+    return reshape(log(scale) + log(cube) + boost, shape_of(alpha))
+
+
+@log_gamma_values.defjvp
+def _log_gamma_values_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    key, alpha = primals
+    out = log_gamma_values(key, alpha)
+    variate = exp(out)
+    tiny = full_like(variate, float(dtypes.finfo(variate.dtype).tiny))
+    variate = where(eq(variate, 0), tiny, variate)
+    return out, mul(tangents[1], div(random_gamma_grad(alpha, variate), variate))
+
+
+def _flat(alpha: Any) -> Any:
+    return reshape(alpha, (product(shape_of(alpha)),))
+
+
+def _accepted(key: Any, alpha: Any) -> tuple[Any, Any, Any, Any]:
+    """Propose until all elements are accepted: variates are `scale * cube` for alpha >= 1.
+
+    Returns the two factors, a fresh key for each element, and which alphas are >= 1: for the others
+    alpha + 1 was used, and the caller corrects for it.
+    """
+    alpha = _flat(alpha)
+    keys = random_split(key, shape_of(alpha))
+    large = ge(alpha, 1)
+    third = aval_of(alpha).dtype.type(1 / 3)
+    scale = where(large, alpha, alpha + 1) - third
+    spread = third / sqrt(scale)
+    pair = random_split(keys, (2,))
+    zero, one = full_like(alpha, 0), full_like(alpha, 1)
+
+    def refused(square: Any, cube: Any, chance: Any) -> Any:
+        quick = chance >= 1 - SQUEEZE * (square * square)
+        return quick & (log(chance) >= square * 0.5 + scale * (1 - cube + log(cube)))
+
+    def going_on(state: Any) -> Any:
+        return _any(refused(*state[1:]))
+
+    def propose(state: Any) -> Any:
+        keys, square, cube, chance = state
+        triple = random_split(keys, (3,))
+        x, v = _positive(triple[:, 1], spread)
+        new = (triple[:, 0], x * x, v * v * v, uniform_floats(triple[:, 2], (), v.dtype))
+        retry = refused(square, cube, chance)
+        return tuple(where(retry, a, b) for a, b in zip(new, state, strict=True))
+
+    start = (pair[:, 0], zero, one, full_like(alpha, 2))
+    _, _, cube, _ = while_loop(going_on, propose, start)
+    return scale, cube, pair[:, 1], large
+
+
+def _positive(keys: Any, spread: Any) -> tuple[Any, Any]:
+    """Draw normal x until v = 1 + x * spread is positive; return both."""
+
+    def going_on(state: Any) -> Any:
+        return _any(le(state[2], 0))
+
+    def draw(state: Any) -> Any:
+        keys, x, v = state
+        pair = random_split(keys, (2,))
+        drawn = normal_values(pair[:, 1], (), v.dtype)
+        new = (pair[:, 0], drawn, 1 + drawn * spread)
+        return tuple(where(le(v, 0), a, b) for a, b in zip(new, state, strict=True))
+
+    start = (keys, full_like(spread, 0), full_like(spread, -1))
+    _, x, v = while_loop(going_on, draw, start)
+    return x, v
+
+
+def _any(flags: Any) -> Any:
+    return reduce_or(flags, (0,))
+
+
+def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw beta variates."""
+    key = single("beta", key)
+    found = float_dtype("beta", dtype)
+    a, b = operands("beta", a, b)
+    return _beta(key, a, b, shape=sample_shape("beta", shape, a, b), dtype=found)
+
+
+@sampler
+def _beta(key: Any, a: Any, b: Any, *, shape: Shape, dtype: Any) -> Any:
+    keys = random_split(typed(key), (2,))
+    first = log_gamma_values(keys[0], filled_to(a, shape, dtype))
+    second = log_gamma_values(keys[1], filled_to(b, shape, dtype))
+    # Relative to the larger of the two, neither underflows.
+    greatest = max(first, second)
+    first, second = exp(first - greatest), exp(second - greatest)
+    return first / (first + second)
+
+
+def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw Dirichlet vectors.
+
+    Shapes: (..., n) -> (*shape, n)
+    Raises: ValueError for a scalar alpha.
+    """
+    key = single("dirichlet", key)
+    found = float_dtype("dirichlet", dtype)
+    (alpha,) = operands("dirichlet", alpha)
+    full = shape_of(alpha)
+    if not full:
+        raise ValueError(
+            three_lines(
+                f"dirichlet: alpha {aval_of(alpha)} at {current_source()}",
+                "dirichlet requires alpha.ndim >= 1, got alpha.ndim == 0",
+                "give one concentration for each component",
+            )
+        )
+    wanted = full[:-1] if shape is None else canonical_shape("dirichlet", shape)
+    check_broadcast("dirichlet", wanted, full[:-1])
+    return _dirichlet(key, alpha, shape=(*wanted, full[-1]), dtype=found)
+
+
+@sampler
+def _dirichlet(key: Any, alpha: Any, *, shape: Shape, dtype: Any) -> Any:
+    logs = log_gamma_values(typed(key), filled_to(alpha, shape, dtype))
+    axis = len(shape) - 1
+    greatest = stop_gradient(expand_dims(reduce_max(logs, (axis,)), (axis,)))
+    parts = exp(logs - greatest)
+    return parts / expand_dims(reduce_sum(parts, (axis,)), (axis,))
+
+
+def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw chi-square variates with `df` degrees of freedom."""
+    key = single("chisquare", key)
+    found = float_dtype("chisquare", dtype)
+    (df,) = operands("chisquare", df)
+    return _chisquare(key, df, shape=sample_shape("chisquare", shape, df), dtype=found)
+
+
+@sampler
+def _chisquare(key: Any, df: Any, *, shape: Shape, dtype: Any) -> Any:
+    return _chisquare_values(typed(key), fitted(df, (), dtype), shape, dtype)
+
+
+def _chisquare_values(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
+    return exp(log_gamma_values(key, filled_to(df / 2, shape, dtype))) * 2
+
+
+def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw variates of Fisher's F with `dfnum` and `dfden` degrees of freedom."""
+    key = single("f", key)
+    found = float_dtype("f", dtype)
+    dfnum, dfden = operands("f", dfnum, dfden)
+    return _f(key, dfnum, dfden, shape=sample_shape("f", shape, dfnum, dfden), dtype=found)
+
+
+@sampler
+def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: Any) -> Any:
+    keys = random_split(typed(key), (2,))
+    dfnum, dfden = fitted(dfnum, (), dtype), fitted(dfden, (), dtype)
+    below = _chisquare_values(keys[0], dfden, shape, dtype)
+    above = _chisquare_values(keys[1], dfnum, shape, dtype)
+    return (above / dfnum) / (below / dfden)
+
+
+def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw variates of Student's t with `df` degrees of freedom."""
+    key = single("t", key)
+    found = float_dtype("t", dtype)
+    (df,) = operands("t", df)
+    return _t(key, df, shape=sample_shape("t", shape, df), dtype=found)
+
+
+@sampler
+def _t(key: Any, df: Any, *, shape: Shape, dtype: Any) -> Any:
+    keys = random_split(typed(key), (2,))
+    half = fitted(df, shape, dtype) / 2
+    drawn = normal_values(keys[0], shape, dtype)
+    return drawn * sqrt(half / gamma_values(keys[1], filled_to(half, shape, dtype)))
+
+
+def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw variates with density proportional to exp(-|x|**p)."""
+    key = single("generalized_normal", key)
+    found = float_dtype("generalized_normal", dtype)
+    wanted = canonical_shape("generalized_normal", shape)
+    return _generalized_normal(key, p, shape=wanted, dtype=found)
+
+
+@sampler
+def _generalized_normal(key: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
+    return _generalized_normal_values(typed(key), p, shape, dtype)
+
+
+def _generalized_normal_values(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
+    keys = random_split(key, (2,))
+    size = gamma_values(keys[0], filled_to(1 / p, shape, dtype))
+    return random_signs(keys[1], shape, dtype) * pow(size, filled_to(1 / p, shape, dtype))
+
+
+def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw points uniform in the unit ball of the p-norm in `d` dimensions.
+
+    Shapes: -> (*shape, d)
+    Source: Barthe, Guédon, Mendelson and Naor 2005.
+    """
+    key = single("ball", key)
+    found = float_dtype("ball", dtype)
+    wanted = canonical_shape("ball", shape)
+    return _ball(key, p, shape=(*wanted, *canonical_shape("ball", d)), dtype=found)
+
+
+@sampler
+def _ball(key: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
+    keys = random_split(typed(key), (2,))
+    points = _generalized_normal_values(keys[0], p, shape, dtype)
+    waited = exponential_values(keys[1], shape[:-1], dtype)
+    axis = len(shape) - 1
+    total = reduce_sum(pow(abs(points), filled_to(p, shape, dtype)), (axis,)) + waited
+    norm = pow(total, filled_to(1 / p, shape[:-1], dtype))
+    return points / expand_dims(norm, (axis,))

@@ -1,0 +1,216 @@
+"""Distributions drawn by inverting their distribution function: one uniform float per variate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from kiln.base import dtypes
+from kiln.core.trace import aval_of
+from kiln.numpy.creation import canonical_shape
+from kiln.numpy.promotion import operands
+from kiln.numpy.selection import where
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.elementwise import (
+    abs,
+    div,
+    eq,
+    exp,
+    floor,
+    ge,
+    log,
+    log1p,
+    lt,
+    mul,
+    neg,
+    pow,
+    sign,
+    sqrt,
+    sub,
+    tan,
+)
+from kiln.ops.families import full_like
+from kiln.random.arguments import (
+    Shape,
+    filled_to,
+    fitted,
+    float_dtype,
+    int_dtype,
+    sample_shape,
+    sampler,
+)
+from kiln.random.keys import single, typed
+from kiln.random.uniform import check_mode, uniform_floats
+
+
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw exponential variates of mean 1."""
+    key = single("exponential", key)
+    found = float_dtype("exponential", dtype)
+    return _exponential(key, shape=canonical_shape("exponential", shape), dtype=found)
+
+
+@sampler
+def _exponential(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    return exponential_values(typed(key), shape, dtype)
+
+
+def exponential_values(key: Any, shape: Shape, dtype: Any) -> Any:
+    """Draw exponential variates with a typed key."""
+    # 1 - u lies in (0, 1], so the logarithm is finite.
+    return neg(log1p(neg(uniform_floats(key, shape, dtype))))
+
+
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw Cauchy variates."""
+    key = single("cauchy", key)
+    found = float_dtype("cauchy", dtype)
+    return _cauchy(key, shape=canonical_shape("cauchy", shape), dtype=found)
+
+
+@sampler
+def _cauchy(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    least = dtype.type(dtypes.finfo(dtype).eps)
+    drawn = uniform_floats(typed(key), shape, dtype, least, dtype.type(1))
+    return tan(mul(dtype.type(math.pi), sub(drawn, 0.5)))
+
+
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw Laplace variates of scale 1."""
+    key = single("laplace", key)
+    found = float_dtype("laplace", dtype)
+    return _laplace(key, shape=canonical_shape("laplace", shape), dtype=found)
+
+
+@sampler
+def _laplace(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    least = dtype.type(-1 + float(dtypes.finfo(dtype).epsneg))
+    drawn = uniform_floats(typed(key), shape, dtype, least, dtype.type(1))
+    return mul(sign(drawn), log1p(neg(abs(drawn))))
+
+
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw logistic variates."""
+    key = single("logistic", key)
+    found = float_dtype("logistic", dtype)
+    return _logistic(key, shape=canonical_shape("logistic", shape), dtype=found)
+
+
+@sampler
+def _logistic(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    least = dtype.type(dtypes.finfo(dtype).tiny)
+    drawn = uniform_floats(typed(key), shape, dtype, least, dtype.type(1))
+    return sub(log(drawn), log1p(neg(drawn)))
+
+
+def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
+    """Draw Gumbel variates; `mode="high"` resolves the tail better."""
+    key = single("gumbel", key)
+    found = float_dtype("gumbel", dtype)
+    check_mode("gumbel", mode or "low")
+    draw = _precise_gumbel if mode == "high" else _gumbel
+    return draw(key, shape=canonical_shape("gumbel", shape), dtype=found)
+
+
+@sampler
+def _gumbel(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    return gumbel_values(typed(key), shape, dtype)
+
+
+@sampler
+def _precise_gumbel(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    return gumbel_values(typed(key), shape, dtype, "high")
+
+
+def gumbel_values(key: Any, shape: Shape, dtype: Any, mode: str | None = None) -> Any:
+    """Draw Gumbel variates with a typed key."""
+    tiny = dtype.type(dtypes.finfo(dtype).tiny)
+    if mode != "high":
+        drawn = uniform_floats(key, shape, dtype, tiny, dtype.type(1))
+        return neg(log(neg(log(drawn))))
+    coarse, fine = uniform_floats(key, (2, *shape), dtype)
+    joined = coarse + dtypes.finfo(dtype).eps * fine + tiny
+    drawn = where(ge(coarse, 0.5), coarse, joined)
+    return neg(log(neg(log1p(neg(drawn)))))
+
+
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw Pareto variates of shape `b`, at least 1."""
+    key = single("pareto", key)
+    found = float_dtype("pareto", dtype)
+    (b,) = operands("pareto", b)
+    return _pareto(key, b, shape=sample_shape("pareto", shape, b), dtype=found)
+
+
+@sampler
+def _pareto(key: Any, b: Any, *, shape: Shape, dtype: Any) -> Any:
+    return exp(div(exponential_values(typed(key), shape, dtype), fitted(b, shape, dtype)))
+
+
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+) -> Any:
+    """Draw Weibull variates."""
+    key = single("weibull_min", key)
+    found = float_dtype("weibull_min", dtype)
+    scale, concentration = operands("weibull_min", scale, concentration)
+    wanted = sample_shape("weibull_min", shape, scale, concentration)
+    return _weibull_min(key, scale, concentration, shape=wanted, dtype=found)
+
+
+@sampler
+def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: Shape, dtype: Any) -> Any:
+    drawn = exponential_values(typed(key), shape, dtype)
+    exponent = filled_to(1.0 / concentration, shape, dtype)
+    return mul(pow(drawn, exponent), fitted(scale, shape, dtype))
+
+
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw Rayleigh variates."""
+    key = single("rayleigh", key)
+    found = float_dtype("rayleigh", dtype)
+    (scale,) = operands("rayleigh", scale)
+    return _rayleigh(key, scale, shape=sample_shape("rayleigh", shape, scale), dtype=found)
+
+
+@sampler
+def _rayleigh(key: Any, scale: Any, *, shape: Shape, dtype: Any) -> Any:
+    drawn = uniform_floats(typed(key), shape, dtype)
+    return mul(fitted(scale, shape, dtype), sqrt(mul(log(drawn), -2)))
+
+
+def triangular(
+    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
+) -> Any:
+    """Draw variates of the triangular density on [left, right] that peaks at `mode`."""
+    key = single("triangular", key)
+    found = float_dtype("triangular", dtype)
+    left, mode, right = operands("triangular", left, mode, right)
+    wanted = sample_shape("triangular", shape, left, mode, right)
+    return _triangular(key, left, mode, right, shape=wanted, dtype=found)
+
+
+@sampler
+def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dtype: Any) -> Any:
+    left, mode, right = (filled_to(x, shape, dtype) for x in (left, mode, right))
+    drawn = uniform_floats(typed(key), shape, dtype)
+    rising = left + sqrt(drawn * (right - left) * (mode - left))
+    falling = right - sqrt((1 - drawn) * (right - left) * (right - mode))
+    return where(lt(drawn, (mode - left) / (right - left)), rising, falling)
+
+
+def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw the number of trials, each successful with probability `p`, up to the first success."""
+    key = single("geometric", key)
+    found = int_dtype("geometric", dtype)
+    (p,) = operands("geometric", p)
+    return _geometric(key, p, shape=sample_shape("geometric", shape, p), dtype=found)
+
+
+@sampler
+def _geometric(key: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
+    p = convert_element_type(p, dtypes.to_inexact_dtype(aval_of(p).dtype))
+    drawn = uniform_floats(typed(key), shape, aval_of(p).dtype)
+    safe = where(eq(drawn, 0), full_like(drawn, 1), drawn)
+    trials = floor(div(log(safe), fitted(log1p(neg(p)), shape, aval_of(p).dtype)))
+    return convert_element_type(trials + 1, dtype)

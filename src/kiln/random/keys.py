@@ -1,0 +1,224 @@
+"""Random keys: made of seeds, split, folded with data, read as the two words they consist of.
+
+Typed keys are scalars of dtype `key<fry>`; raw ones, of `PRNGKey`, are uint32[2]. Both give the same
+streams. Functions take either; `split` and `fold_in` return what they are given.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.config import options
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array import from_host
+from kiln.core.trace import aval_of
+from kiln.ir.types import ShapedArray
+from kiln.numpy.creation import canonical_shape
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.random_bits import (
+    KEY,
+    UINT32,
+    invalid_key_data,
+    random_clone,
+    random_fold_in,
+    random_seed,
+    random_split,
+    random_unwrap,
+    random_wrap,
+)
+
+IMPLEMENTATION = "threefry2x32"
+
+
+def key(seed: Any, *, impl: Any = None) -> Any:
+    """Make a key of an integer: its words are the high and the low 32 bits.
+
+    Raises: TypeError for a seed that is no integer scalar; OverflowError beyond 64 bits.
+    """
+    _check_implementation("key", impl)
+    return _seeded("key", seed)
+
+
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+    """Make a raw key, uint32[2], of an integer.
+
+    Raises: TypeError for a seed that is no integer scalar; OverflowError beyond 64 bits.
+    """
+    _check_implementation("PRNGKey", impl)
+    return random_unwrap(_seeded("PRNGKey", seed))
+
+
+def key_data(keys: Any) -> Any:
+    """Return the words of keys, uint32[..., 2]."""
+    keys = checked("key_data", keys)
+    return random_unwrap(keys) if aval_of(keys).dtype == KEY else keys
+
+
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
+    """Make keys of their words, uint32[..., 2].
+
+    Raises: TypeError for another dtype or shape.
+    """
+    _check_implementation("wrap_key_data", impl)
+    aval = _aval("wrap_key_data", key_bits_array)
+    if aval.dtype == KEY:
+        raise invalid_key_data("wrap_key_data", aval)
+    return typed(checked("wrap_key_data", key_bits_array))
+
+
+def key_impl(keys: Any) -> str:
+    """Return the name of the generator of keys."""
+    checked("key_impl", keys)
+    return IMPLEMENTATION
+
+
+def clone(key: Any) -> Any:
+    """Return a key that stands for the same stream."""
+    found = checked("clone", key)
+    return random_clone(found) if aval_of(found).dtype == KEY else found
+
+
+def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
+    """Make new keys of one key: an array of `num` of them, or of the shape `num`.
+
+    Raises: ValueError unless the key is a single one.
+    """
+    found = single("split", key)
+    shape = canonical_shape("split", num)
+    return _as_given(found, random_split(typed(found), shape))
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """Make a new key of a key and an integer.
+
+    Raises: ValueError unless the key is a single one; TypeError unless the data is a scalar;
+        OverflowError for a Python int that is no uint32.
+    """
+    found = single("fold_in", key)
+    if isinstance(data, int):
+        word = dtypes.coerce_python_scalar(int(data), UINT32)
+    else:
+        aval = aval_of(data)
+        if aval.shape:
+            raise TypeError(
+                three_lines(
+                    f"fold_in: data {aval} at {current_source()}",
+                    f"fold_in accepts a scalar, but was given an array of shape {aval.shape} != ()",
+                    "use vmap to fold in each element: vmap(fold_in, (None, 0))(key, data)",
+                )
+            )
+        word = convert_element_type(data, UINT32)
+    return _as_given(found, random_fold_in(typed(found), word))
+
+
+def typed(key: Any) -> Any:
+    """Return a key as a typed one."""
+    return key if aval_of(key).dtype == KEY else random_wrap(key)
+
+
+def checked(name: str, keys: Any) -> Any:
+    """Return keys, typed or raw, if they are keys.
+
+    Raises: TypeError naming the function for anything else.
+    """
+    aval = _aval(name, keys)
+    if aval.dtype == KEY or (aval.dtype == UINT32 and aval.shape and aval.shape[-1] == 2):
+        return keys
+    raise invalid_key_data(name, aval)
+
+
+def single(name: str, key: Any) -> Any:
+    """Return a key, typed or raw, if it is a single one.
+
+    Raises: TypeError if it is no key, ValueError if it is an array of keys.
+    """
+    found = checked(name, key)
+    aval = aval_of(found)
+    shape = aval.shape if aval.dtype == KEY else aval.shape[:-1]
+    if shape:
+        raise ValueError(
+            three_lines(
+                f"{name}: key {aval} at {current_source()}",
+                f"{name} accepts a single key, but was given a key array of shape {shape} != (). "
+                "Use vmap for batching.",
+                f"write vmap({name})(keys), or pass one of the keys",
+            )
+        )
+    return found
+
+
+def _as_given(given: Any, keys: Any) -> Any:
+    return keys if aval_of(given).dtype == KEY else random_unwrap(keys)
+
+
+def _aval(name: str, keys: Any) -> ShapedArray:
+    if not hasattr(keys, "aval") and not isinstance(keys, (np.ndarray, np.generic)):
+        raise TypeError(
+            three_lines(
+                f"{name}: key {keys!r:.60} at {current_source()}",
+                f"unexpected PRNG key type {type(keys)}",
+                "make a key with random.key(seed)",
+            )
+        )
+    return aval_of(keys)
+
+
+def _seeded(name: str, seed: Any) -> Any:
+    if isinstance(seed, int):
+        return _of_python_int(name, operator.index(seed))
+    if not hasattr(seed, "aval") and not isinstance(seed, (np.ndarray, np.generic, float)):
+        raise _no_seed(name, f"{seed!r:.60}")
+    aval = aval_of(seed)
+    if aval.shape:
+        raise TypeError(
+            three_lines(
+                f"{name}: seed {aval} at {current_source()}",
+                f"{name} accepts a scalar seed, but was given an array of shape {aval.shape} != ()",
+                f"use vmap for many seeds: vmap({name})(seeds)",
+            )
+        )
+    if not dtypes.issubdtype(aval.dtype, np.integer):
+        raise _no_seed(name, str(aval))
+    return random_seed(seed)
+
+
+def _of_python_int(name: str, seed: int) -> Any:
+    if not -(2**63) <= seed < 2**64:
+        raise OverflowError(
+            three_lines(
+                f"{name}({seed}) at {current_source()}",
+                "Python int too large to convert to a seed: a key has 64 bits",
+                "use a seed below 2**64",
+            )
+        )
+    if 0 <= seed < 2**31:
+        return random_seed(np.int32(seed))
+    words = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], UINT32)
+    return random_wrap(from_host(words))
+
+
+def _no_seed(name: str, shown: str) -> TypeError:
+    return TypeError(
+        three_lines(
+            f"{name}({shown}) at {current_source()}",
+            f"PRNG key seed must be an integer; got {shown}",
+            "pass an int, or an integer array without axes",
+        )
+    )
+
+
+def _check_implementation(name: str, impl: Any) -> None:
+    wanted = options().default_prng_impl if impl is None else impl
+    if wanted != IMPLEMENTATION and wanted != KEY:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., impl={wanted!r}) at {current_source()}",
+                f'unrecognized PRNG implementation "{wanted}"',
+                f'use "{IMPLEMENTATION}", the only one here',
+            )
+        )

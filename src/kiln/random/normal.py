@@ -1,0 +1,159 @@
+"""Normal variates and what is made of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.numpy.arithmetic import clip
+from kiln.numpy.creation import canonical_shape
+from kiln.numpy.elementary import exp
+from kiln.numpy.promotion import operands
+from kiln.numpy.selection import where
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.elementwise import div, mul, nextafter, sqrt, stop_gradient
+from kiln.ops.random_bits import random_split
+from kiln.ops.shape import reduce_sum
+from kiln.ops.special import erf, erf_inv
+from kiln.random.arguments import (
+    Shape,
+    fitted,
+    float_dtype,
+    sample_shape,
+    sampler,
+)
+from kiln.random.keys import single, typed
+from kiln.random.uniform import random_signs, uniform_floats
+
+
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw standard normal variates; complex ones have variance 1 in all.
+
+    Raises: ValueError unless the dtype is a float or complex one.
+    """
+    key = single("normal", key)
+    found = float_dtype("normal", dtype, np.inexact)
+    return _normal(key, shape=canonical_shape("normal", shape), dtype=found)
+
+
+@sampler
+def _normal(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    return normal_values(typed(key), shape, dtype)
+
+
+def normal_values(key: Any, shape: Shape, dtype: Any) -> Any:
+    """Draw standard normal variates with a typed key."""
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        part = dtypes.to_floating_dtype(dtype)
+        keys = random_split(key, (2,))
+        real, imag = (
+            convert_element_type(_real_normal(keys[i], shape, part), dtype) for i in range(2)
+        )
+        return div(real + imag * dtype.type(1j), dtype.type(part.type(math.sqrt(2))))
+    return _real_normal(key, shape, dtype)
+
+
+def _real_normal(key: Any, shape: Shape, dtype: Any) -> Any:
+    low = np.nextafter(dtype.type(-1), dtype.type(0))
+    drawn = uniform_floats(key, shape, dtype, low, dtype.type(1))
+    return mul(dtype.type(math.sqrt(2)), erf_inv(drawn))
+
+
+def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw standard normal variates that lie in (lower, upper).
+
+    Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
+    """
+    key = single("truncated_normal", key)
+    found = float_dtype("truncated_normal", dtype)
+    lower, upper = operands("truncated_normal", lower, upper)
+    wanted = sample_shape("truncated_normal", shape, lower, upper)
+    return _truncated_normal(key, lower, upper, shape=wanted, dtype=found)
+
+
+@sampler
+def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: Any) -> Any:
+    root = dtype.type(math.sqrt(2))
+    lower, upper = fitted(lower, shape, dtype), fitted(upper, shape, dtype)
+    low, high = erf(lower / root), erf(upper / root)
+    out = mul(root, erf_inv(uniform_floats(typed(key), shape, dtype, low, high)))
+    # Rounding must not carry a variate to the bounds.
+    return clip(
+        out,
+        nextafter(stop_gradient(lower), dtype.type(np.inf)),
+        nextafter(stop_gradient(upper), dtype.type(-np.inf)),
+    )
+
+
+def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw variates whose logarithm is normal with standard deviation `sigma`."""
+    key = single("lognormal", key)
+    found = float_dtype("lognormal", dtype, np.inexact)
+    (sigma,) = operands("lognormal", sigma)
+    wanted = sample_shape("lognormal", shape, sigma)
+    return _lognormal(key, sigma, shape=wanted, dtype=found)
+
+
+@sampler
+def _lognormal(key: Any, sigma: Any, *, shape: Shape, dtype: Any) -> Any:
+    return exp(normal_values(typed(key), shape, dtype) * fitted(sigma, shape, dtype))
+
+
+def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw lengths of normal vectors with three components."""
+    key = single("maxwell", key)
+    found = float_dtype("maxwell", dtype)
+    return _maxwell(key, shape=canonical_shape("maxwell", shape), dtype=found)
+
+
+@sampler
+def _maxwell(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    return _lengths(typed(key), shape, dtype)
+
+
+def _lengths(key: Any, shape: Shape, dtype: Any) -> Any:
+    vectors = normal_values(key, (*shape, 3), dtype)
+    return sqrt(reduce_sum(mul(vectors, vectors), (len(shape),)))
+
+
+def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw Maxwell variates of random sign, times `scale`, around `loc`."""
+    key = single("double_sided_maxwell", key)
+    found = float_dtype("double_sided_maxwell", dtype)
+    loc, scale = operands("double_sided_maxwell", loc, scale)
+    wanted = sample_shape("double_sided_maxwell", shape, loc, scale)
+    return _double_sided_maxwell(key, loc, scale, shape=wanted, dtype=found)
+
+
+@sampler
+def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: Shape, dtype: Any) -> Any:
+    keys = random_split(typed(key), (2,))
+    signed = random_signs(keys[1], shape, dtype) * _lengths(keys[0], shape, dtype)
+    return signed * fitted(scale, shape, dtype) + fitted(loc, shape, dtype)
+
+
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Draw inverse Gaussian variates of the given mean and scale 1.
+
+    Source: Michael, Schucany and Haas 1976.
+    """
+    key = single("wald", key)
+    found = float_dtype("wald", dtype)
+    (mean,) = operands("wald", mean)
+    return _wald(key, mean, shape=sample_shape("wald", shape, mean), dtype=found)
+
+
+@sampler
+def _wald(key: Any, mean: Any, *, shape: Shape, dtype: Any) -> Any:
+    keys = random_split(typed(key), (2,))
+    mean = fitted(mean, shape, dtype)
+    drawn = normal_values(keys[0], shape, dtype)
+    chance = uniform_floats(keys[1], shape, dtype)
+    square = drawn**2
+    spread = sqrt(4 * mean * square + mean**2 * square**2)
+    smaller = mean + mean**2 * square / 2 - mean / 2 * spread
+    keep = chance <= mean / (mean + smaller)
+    return where(keep, smaller, mean**2 / smaller)

@@ -1,0 +1,241 @@
+"""Choosing among given things: categories by their log-probabilities, elements, orders."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from kiln.api.jit import jit
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import product
+from kiln.ir.types import ShapedArray
+from kiln.numpy.creation import canonical_shape, zeros
+from kiln.numpy.indexing import take
+from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
+from kiln.numpy.search import searchsorted
+from kiln.ops.cumulative import cumsum
+from kiln.ops.elementwise import log
+from kiln.ops.random_bits import random_bits, random_split
+from kiln.ops.reduction import argmax
+from kiln.ops.shape import canonical_axis, expand_dims, iota, reshape
+from kiln.ops.sorting import sort_key_val, top_k
+from kiln.ops.static_slicing import index_in_dim, slice_in_dim
+from kiln.random.arguments import Shape, check_broadcast
+from kiln.random.inversion import gumbel_values
+from kiln.random.keys import single, typed
+from kiln.random.uniform import check_mode, randint, uniform_floats
+
+
+def categorical(
+    key: Any,
+    logits: Any,
+    axis: int = -1,
+    shape: Any = None,
+    replace: bool = True,
+    mode: str | None = None,
+) -> Any:
+    """Draw categories with the probabilities softmax(logits) along an axis.
+
+    With `replace=False` the leading axes of `shape`, those that logits do not have, hold different
+    categories.
+
+    Shapes: (..., n) -> shape, which ends in the axes of logits but `axis`
+    Raises: ValueError unless the shape does; or for more draws without replacement than categories.
+    """
+    key = single("categorical", key)
+    (logits,) = operands("categorical", logits)
+    aval = aval_of(logits)
+    if not dtypes.issubdtype(aval.dtype, np.floating):
+        raise ValueError(
+            three_lines(
+                f"categorical: logits {aval} at {current_source()}",
+                f"logits must have a float dtype, got {dtypes.long_name(aval.dtype)}",
+                "convert them first: logits.astype('float32')",
+            )
+        )
+    check_mode("categorical", mode or "low")
+    axis = canonical_axis("categorical", axis, aval.ndim)
+    inner = (*aval.shape[:axis], *aval.shape[axis + 1 :])
+    wanted = inner if shape is None else canonical_shape("categorical", shape)
+    check_broadcast("categorical", wanted, inner)
+    if replace:
+        return _categorical(key, logits, axis=axis, shape=wanted, mode=mode)
+    prefix = wanted[: len(wanted) - len(inner)]
+    _check_population("categorical", math.prod(prefix), aval.shape[axis])
+    return _distinct_categories(key, logits, axis=axis, shape=wanted, mode=mode)
+
+
+_selecting = functools.partial(jit, static_argnames=("axis", "shape", "mode"), inline=True)
+
+
+@_selecting
+def _categorical(key: Any, logits: Any, *, axis: int, shape: Shape, mode: str | None) -> Any:
+    aval = aval_of(logits)
+    leading = len(shape) - (aval.ndim - 1)
+    drawn = list(shape)
+    drawn.insert(leading + axis, aval.shape[axis])
+    noise = gumbel_values(typed(key), tuple(drawn), aval.dtype, mode)
+    stretched = expand_dims(logits, range(leading)) if leading else logits
+    return argmax(noise + stretched, leading + axis, dtypes.default_int_dtype())
+
+
+@_selecting
+def _distinct_categories(
+    key: Any, logits: Any, *, axis: int, shape: Shape, mode: str | None
+) -> Any:
+    aval = aval_of(logits)
+    count = math.prod(shape[: len(shape) - (aval.ndim - 1)])
+    noisy = logits + gumbel_values(typed(key), aval.shape, aval.dtype, mode)
+    _, found = top_k(noisy, count, axis=axis)
+    order = [axis, *[i for i in range(aval.ndim) if i != axis]]
+    return reshape(found, shape, order)
+
+
+def _check_population(name: str, draws: int, population: Any) -> None:
+    if draws > population:
+        raise ValueError(
+            three_lines(
+                f"{name}: {draws} draws of {population} at {current_source()}",
+                f"Cannot take a larger sample (size {draws}) than population (size {population}) "
+                "when 'replace=False'",
+                "draw fewer, or with replace=True",
+            )
+        )
+
+
+def choice(
+    key: Any,
+    a: Any,
+    shape: Any = (),
+    replace: bool = True,
+    p: Any = None,
+    axis: int = 0,
+    mode: str | None = None,
+) -> Any:
+    """Draw elements of an array along an axis, or of range(a), each with probability `p`.
+
+    Raises: ValueError for an empty population, too many draws without replacement, or a `p` of
+        another length.
+    """
+    key = single("choice", key)
+    a, *given = operands("choice", a, *(() if p is None else (p,)))
+    aval = aval_of(a)
+    wanted = canonical_shape("choice", shape)
+    draws = math.prod(wanted)
+    if aval.ndim:
+        axis = canonical_axis("choice", axis, aval.ndim)
+        population = aval.shape[axis]
+        full = (*aval.shape[:axis], *wanted, *aval.shape[axis + 1 :])
+    else:
+        axis, population, full = 0, int(a), wanted
+    if draws == 0:
+        return zeros(full, aval.dtype)
+    if population <= 0:
+        raise ValueError(
+            three_lines(
+                f"choice: {draws} draws of {aval} at {current_source()}",
+                "a must be greater than 0 unless no samples are taken",
+                "choose among something",
+            )
+        )
+    if not replace:
+        _check_population("choice", draws, population)
+    if given:
+        places = _weighted(key, given[0], wanted, population, replace, mode)
+    elif replace:
+        places = randint(key, wanted, 0, population)
+    else:
+        orders = permutation(key, a if aval.ndim else population, axis)
+        return reshape(slice_in_dim(orders, 0, draws, axis=axis), full)
+    chosen = take(a, places, axis=axis) if aval.ndim else places
+    return reshape(chosen, full)
+
+
+def _weighted(
+    key: Any, p: Any, shape: Shape, population: int, replace: bool, mode: str | None
+) -> Any:
+    if shape_of(p) != (population,):
+        raise ValueError(
+            three_lines(
+                f"choice: p {aval_of(p)} at {current_source()}",
+                "p must be None or a 1D vector with the same size as a.shape[axis]. p has shape "
+                f"{shape_of(p)} and a.shape[axis] is {population}.",
+                "give one probability for each element",
+            )
+        )
+    (p,) = promote_dtypes_inexact(p)
+    if replace:
+        return _weighted_with_replacement(key, p, shape=shape)
+    return _weighted_without(key, p, count=math.prod(shape), mode=mode)
+
+
+@functools.partial(jit, static_argnames=("shape",), inline=True)
+def _weighted_with_replacement(key: Any, p: Any, *, shape: Shape) -> Any:
+    sums = cumsum(p, 0)
+    total = index_in_dim(sums, -1, keepdims=False)
+    drawn = total * (1 - uniform_floats(typed(key), shape, aval_of(p).dtype))
+    return searchsorted(sums, drawn).astype(dtypes.default_int_dtype())
+
+
+@functools.partial(jit, static_argnames=("count", "mode"), inline=True)
+def _weighted_without(key: Any, p: Any, *, count: int, mode: str | None) -> Any:
+    noisy = gumbel_values(typed(key), shape_of(p), aval_of(p).dtype, mode) + log(p)
+    return top_k(noisy, count)[1].astype(dtypes.default_int_dtype())
+
+
+def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+    """Shuffle an array along an axis, or range(x).
+
+    With `independent`, each vector along the axis gets an order of its own.
+
+    Raises: TypeError for a scalar that is no integer.
+    """
+    key = single("permutation", key)
+    (x,) = operands("permutation", x)
+    aval = aval_of(x)
+    if not aval.ndim:
+        if not dtypes.issubdtype(aval.dtype, np.integer):
+            raise _not_shuffled(aval)
+        return _shuffled_range(key, size=max(int(x), 0))
+    axis = canonical_axis("permutation", axis, aval.ndim)
+    return _permutation(key, x, axis=axis, together=not independent and aval.ndim > 1)
+
+
+def _not_shuffled(aval: ShapedArray) -> TypeError:
+    return TypeError(
+        three_lines(
+            f"permutation: x {aval} at {current_source()}",
+            "x must be an integer or at least 1-dimensional",
+            "pass an int n for a permutation of range(n)",
+        )
+    )
+
+
+@functools.partial(jit, static_argnames=("size",), inline=True)
+def _shuffled_range(key: Any, *, size: int) -> Any:
+    return _shuffled(typed(key), iota(dtypes.default_int_dtype(), size), 0)
+
+
+@functools.partial(jit, static_argnames=("axis", "together"), inline=True)
+def _permutation(key: Any, x: Any, *, axis: int, together: bool) -> Any:
+    key = typed(key)
+    if not together:
+        return _shuffled(key, x, axis)
+    places = _shuffled(key, iota(dtypes.default_int_dtype(), shape_of(x)[axis]), 0)
+    return take(x, places, axis=axis, unique_indices=True)
+
+
+def _shuffled(key: Any, x: Any, axis: int) -> Any:
+    """Sort by random words, as often as makes a tie of words improbable."""
+    size = max(1, int(product(shape_of(x))))
+    for _ in range(math.ceil(3 * math.log(size) / math.log(2**32 - 1))):
+        keys = random_split(key, (2,))
+        key, words = keys[0], random_bits(keys[1], 32, shape_of(x))
+        _, x = sort_key_val(words, x, axis)
+    return x

@@ -1,0 +1,225 @@
+"""Bits, and what is one comparison or rounding away from them: floats, integers, coins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.numpy.creation import canonical_shape
+from kiln.numpy.promotion import operands, shape_of
+from kiln.numpy.selection import where
+from kiln.ops.conversion import bitcast_convert_type, convert_element_type
+from kiln.ops.elementwise import bitwise_or, clamp, gt, le, lt, max, rem, shift_right_logical
+from kiln.ops.families import full_like
+from kiln.ops.random_bits import random_bits, random_split
+from kiln.random.arguments import (
+    Shape,
+    check_broadcast,
+    chosen_dtype,
+    fitted,
+    float_dtype,
+    sample_shape,
+    sampler,
+)
+from kiln.random.keys import single, typed
+
+MODES = ("low", "high")
+
+
+def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw unsigned integers, all bits random.
+
+    Raises: ValueError unless the dtype is an unsigned integer.
+    """
+    key = single("bits", key)
+    found = chosen_dtype("bits", dtype, np.unsignedinteger, dtypes.default_uint_dtype())
+    return _bits(key, shape=canonical_shape("bits", shape), dtype=found)
+
+
+@sampler
+def _bits(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    return random_bits(typed(key), dtypes.bit_width(dtype), shape)
+
+
+def uniform(
+    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
+) -> Any:
+    """Draw floats uniform in [minval, maxval).
+
+    Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
+    """
+    key = single("uniform", key)
+    found = float_dtype("uniform", dtype)
+    wanted = canonical_shape("uniform", shape)
+    minval, maxval = operands("uniform", minval, maxval)
+    check_broadcast("uniform", wanted, shape_of(minval), shape_of(maxval))
+    return _uniform(key, minval, maxval, shape=wanted, dtype=found)
+
+
+@sampler
+def _uniform(key: Any, low: Any, high: Any, *, shape: Shape, dtype: Any) -> Any:
+    low, high = fitted(low, shape, dtype), fitted(high, shape, dtype)
+    return uniform_floats(typed(key), shape, dtype, low, high)
+
+
+def uniform_floats(key: Any, shape: Shape, dtype: Any, low: Any = 0, high: Any = 1) -> Any:
+    """Draw floats in [low, high), which are scalars of the dtype, or of the shape."""
+    width = dtypes.bit_width(dtype)
+    mantissa = int(dtypes.finfo(dtype).nmant)
+    # A byte is enough for the 7 bits of a bfloat16.
+    drawn = 8 if mantissa < 8 else width
+    words = random_bits(key, drawn, shape)
+    word = np.dtype(f"u{width // 8}")
+    words = convert_element_type(words, word)
+    words = shift_right_logical(words, word.type(drawn - mantissa))
+    # The random bits become the mantissa of a number in [1, 2).
+    one = np.ones((), dtype)
+    words = bitwise_or(words, one.view(word)[()])
+    unit = bitcast_convert_type(words, dtype) - one[()]
+    if isinstance(low, int):
+        low, high = dtype.type(low), dtype.type(high)
+    return max(low, unit * (high - low) + low)
+
+
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+    """Draw integers uniform in [minval, maxval).
+
+    Raises: TypeError unless the dtype is an integer; ValueError unless the bounds broadcast to the
+        shape.
+    """
+    key = single("randint", key)
+    found = (
+        dtypes.default_int_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "randint")
+    )
+    if not dtypes.issubdtype(found, np.integer):
+        raise TypeError(
+            three_lines(
+                f"randint(..., dtype={dtypes.long_name(found)}) at {current_source()}",
+                f"randint only accepts integer dtypes, got {dtypes.long_name(found)}",
+                "use random.uniform for floats",
+            )
+        )
+    wanted = canonical_shape("randint", shape)
+    minval, maxval = operands("randint", minval, maxval)
+    check_broadcast("randint", wanted, shape_of(minval), shape_of(maxval))
+    return _randint(key, minval, maxval, shape=wanted, dtype=found)
+
+
+@sampler
+def _randint(key: Any, low: Any, high: Any, *, shape: Shape, dtype: Any) -> Any:
+    limits = dtypes.iinfo(dtype)
+    if dtypes.bit_width(dtype) < 32:
+        # Narrow integers are drawn in 32 bits, where one more than the largest has a place.
+        wide = np.dtype(np.int32)
+        low = fitted(_within(low, limits.min, limits.max), shape, wide)
+        high = fitted(_within(high, limits.min, limits.max + 1), shape, wide)
+        return convert_element_type(_integers(typed(key), low, high, False, shape, wide), dtype)
+    beyond = gt(high, _within(full_like(high, 0), limits.max, limits.max))
+    low = fitted(_within(low, limits.min, limits.max), shape, dtype)
+    high = fitted(_within(high, limits.min, limits.max), shape, dtype)
+    return _integers(typed(key), low, high, beyond, shape, dtype)
+
+
+def _within(x: Any, least: int, greatest: int) -> Any:
+    """Hold x between two numbers, as far as its own dtype reaches."""
+    dtype = aval_of(x).dtype
+    if not dtypes.issubdtype(dtype, np.integer):
+        return clamp(dtype.type(least), x, dtype.type(greatest))
+    own = dtypes.iinfo(dtype)
+    bounds = [
+        dtype.type(sorted((int(own.min), bound, int(own.max)))[1]) for bound in (least, greatest)
+    ]
+    return clamp(bounds[0], x, bounds[1])
+
+
+def _integers(key: Any, low: Any, high: Any, beyond: Any, shape: Shape, dtype: Any) -> Any:
+    """Draw integers in [low, high); where `beyond`, the bound is one more than `high`."""
+    width = dtypes.bit_width(dtype)
+    unsigned = np.dtype(f"u{width // 8}")
+    keys = random_split(key, (2,))
+    upper, lower = (random_bits(keys[i], width, shape) for i in range(2))
+    span = convert_element_type(high - low, unsigned)
+    one = full_like(span, 1)
+    span = where(le(high, low), one, span)
+    if beyond is not False:
+        span = where(beyond & gt(high, low), span + one, span)
+    # Two words reduce the bias of the remainder: (upper 2^width + lower) mod span.
+    factor = rem(full_like(span, 2 ** (width // 2)), span)
+    factor = rem(factor * factor, span)
+    offset = rem(rem(upper, span) * factor + rem(lower, span), span)
+    return low + convert_element_type(offset, dtype)
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
+    """Draw booleans that are True with probability `p`; `mode="high"` resolves small p better.
+
+    Raises: TypeError unless p is a float; ValueError for another mode.
+    """
+    key = single("bernoulli", key)
+    (p,) = operands("bernoulli", p)
+    aval = aval_of(p)
+    if not dtypes.issubdtype(aval.dtype, np.floating):
+        raise TypeError(
+            three_lines(
+                f"bernoulli: p {aval} at {current_source()}",
+                "bernoulli probability `p` must have a floating dtype, got "
+                f"{dtypes.long_name(aval.dtype)}",
+                "write the probability as a float",
+            )
+        )
+    check_mode("bernoulli", mode)
+    wanted = sample_shape("bernoulli", shape, p)
+    return (_bernoulli if mode == "low" else _rare_bernoulli)(
+        key, p, shape=wanted, dtype=aval.dtype
+    )
+
+
+@sampler
+def _bernoulli(key: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
+    return lt(uniform_floats(typed(key), shape, dtype), fitted(p, shape, dtype))
+
+
+@sampler
+def _rare_bernoulli(key: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
+    coarse, fine = uniform_floats(typed(key), (2, *shape), dtype)
+    return lt(fine * dtypes.finfo(dtype).eps, fitted(p, shape, dtype) - coarse)
+
+
+def check_mode(name: str, mode: str) -> None:
+    """Raise ValueError unless the mode is a known one."""
+    if mode not in MODES:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., mode={mode!r}) at {current_source()}",
+                f"got mode={mode!r}, expected one of {MODES}",
+                "use mode='high' for more precision in the tail, at twice the bits",
+            )
+        )
+
+
+def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Draw -1 or 1 with equal probability."""
+    key = single("rademacher", key)
+    found = (
+        dtypes.default_int_dtype()
+        if dtype is None
+        else dtypes.check_user_dtype(dtype, "rademacher")
+    )
+    return _rademacher(key, shape=canonical_shape("rademacher", shape), dtype=found)
+
+
+@sampler
+def _rademacher(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    return random_signs(typed(key), shape, dtype)
+
+
+def random_signs(key: Any, shape: Shape, dtype: Any) -> Any:
+    """Draw -1 or 1 with a typed key."""
+    half = dtypes.default_float_dtype()
+    heads = lt(uniform_floats(key, shape, half), half.type(0.5))
+    return convert_element_type(heads, dtype) * 2 - 1

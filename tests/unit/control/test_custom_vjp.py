@@ -1,0 +1,204 @@
+"""custom_vjp: forward and backward rules, under every transformation and their mixtures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln import lax
+from kiln.base.errors import UnavailableOptionError, UnexpectedTracerError
+
+X = np.array([1.0, 2.0, 3.0], np.float32)
+
+
+@kiln.custom_vjp
+def f(x, y=2.0):
+    return jnp.sin(x) * y
+
+
+def f_fwd(x, y):
+    return f(x, y), (x, y)
+
+
+def f_bwd(saved, ct):
+    x, y = saved
+    return 10.0 * jnp.cos(x) * y * ct, None
+
+
+f.defvjp(f_fwd, f_bwd)
+
+
+def expected(x):
+    return 20.0 * np.cos(x)
+
+
+def test_values_and_keywords():
+    assert f.__name__ == "f"
+    np.testing.assert_allclose(f(1.0), 2 * np.sin(1.0), rtol=1e-6)
+    np.testing.assert_allclose(f(y=3.0, x=1.0), 3 * np.sin(1.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        kiln.grad(f),
+        kiln.jit(kiln.grad(f)),
+        kiln.grad(kiln.jit(f)),
+        kiln.jit(kiln.grad(kiln.jit(f))),
+        lambda x: kiln.vjp(f, x)[1](1.0)[0],
+    ],
+)
+def test_the_rules_are_used(derivative):
+    np.testing.assert_allclose(derivative(1.0), expected(1.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        kiln.vmap(kiln.grad(f)),
+        kiln.jit(kiln.vmap(kiln.grad(kiln.jit(f)))),
+        kiln.grad(lambda x: kiln.vmap(f)(x).sum()),
+        kiln.grad(kiln.jit(lambda x: kiln.vmap(f)(x).sum())),
+        kiln.grad(lambda x: kiln.vmap(kiln.jit(f))(x).sum()),
+        kiln.grad(lambda x: kiln.vmap(kiln.vmap(f))(x[None]).sum()),
+    ],
+)
+def test_mapped(derivative):
+    np.testing.assert_allclose(derivative(X), expected(X), rtol=1e-5)
+
+
+def test_none_is_zero():
+    assert float(kiln.grad(f, 1)(1.0, 2.0)) == 0.0
+
+
+def test_second_order():
+    second = -20.0 * np.sin(1.0)
+    np.testing.assert_allclose(kiln.grad(kiln.grad(f))(1.0), second, rtol=1e-5)
+    np.testing.assert_allclose(kiln.grad(kiln.jit(kiln.grad(kiln.jit(f))))(1.0), second, rtol=1e-5)
+    mapped = kiln.vmap(kiln.grad(kiln.jit(kiln.grad(f))))(X)
+    np.testing.assert_allclose(mapped, -20.0 * np.sin(X), rtol=1e-4)
+
+
+@pytest.mark.parametrize("wrap", [lambda fun: fun, kiln.jit])
+def test_cotangents_of_unmapped_arguments_are_summed(wrap):
+    @kiln.custom_vjp
+    def times(x, y):
+        return x * y
+
+    times.defvjp(
+        lambda x, y: (x * y, (x, y)), lambda saved, ct: (7.0 * ct * saved[1], ct * saved[0])
+    )
+    grads = kiln.grad(wrap(lambda x, y: kiln.vmap(times, (0, None))(x, y).sum()), (0, 1))(X, 2.0)
+    np.testing.assert_allclose(grads[0], [14.0, 14.0, 14.0])
+    np.testing.assert_allclose(grads[1], 6.0)
+
+
+def test_python_control_flow_sees_values():
+    @kiln.custom_vjp
+    def g(x):
+        return x
+
+    g.defvjp(lambda x: (x, 5.0 if x > 0 else 1.0), lambda factor, ct: (factor * ct,))
+    assert float(kiln.grad(g)(2.0)) == 5.0
+    assert float(kiln.grad(g)(-2.0)) == 1.0
+
+
+def test_nondiff_arguments():
+    def apply(fun, x, n):
+        return fun(x)
+
+    g = kiln.custom_vjp(apply, nondiff_argnums=(0, 2))
+    g.defvjp(lambda fun, x, n: (fun(x), None), lambda fun, n, _, ct: (float(n) * ct,))
+    assert float(kiln.grad(g, 1)(jnp.sin, 1.0, 3)) == 3.0
+    with pytest.raises(UnexpectedTracerError, match="nondiff_argnums"):
+        kiln.jit(lambda n: g(jnp.sin, 1.0, n))(3)
+
+
+def test_pytrees_and_integers():
+    @kiln.custom_vjp
+    def g(d, n):
+        return {"y": d["x"] * n, "n": n}
+
+    def bwd(n, ct):
+        assert ct["n"].dtype == kiln.dtypes.float0
+        return {"x": 7.0 * ct["y"], "z": None}, None
+
+    g.defvjp(lambda d, n: (g(d, n), n), bwd)
+    for fun in (g, kiln.jit(g)):
+        grads = kiln.grad(lambda d, fun=fun: fun(d, 3)["y"])({"x": 2.0, "z": jnp.ones(2)})
+        assert float(grads["x"]) == 7.0
+        np.testing.assert_array_equal(grads["z"], [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda: kiln.jvp(f, (1.0,), (1.0,)),
+        lambda: kiln.jvp(kiln.jit(f), (1.0,), (1.0,)),
+        lambda: kiln.jit(lambda x: kiln.jvp(f, (x,), (1.0,)))(1.0),
+        lambda: kiln.jacfwd(f)(1.0),
+    ],
+)
+def test_forward_mode_is_an_error(forward):
+    with pytest.raises(TypeError, match=r"can't apply forward-mode autodiff \(jvp\)"):
+        forward()
+
+
+def test_through_a_loop():
+    def loss(x):
+        def step(carry, _):
+            return f(carry, 1.0), None
+
+        return lax.scan(step, x, None, length=3)[0]
+
+    def reference(x):
+        slope = 1.0
+        for _ in range(3):
+            slope, x = slope * 10.0 * np.cos(x), np.sin(x)
+        return slope
+
+    np.testing.assert_allclose(kiln.grad(loss)(1.0), reference(1.0), rtol=1e-5)
+    found = kiln.jit(kiln.vmap(kiln.grad(loss)))(X)
+    np.testing.assert_allclose(found, [reference(x) for x in X], rtol=1e-4)
+
+
+def test_a_linear_map_may_be_mapped_and_then_transposed():
+    _, pushed = kiln.linearize(lambda x: f(x, 1.0), 1.0)
+    (found,) = kiln.linear_transpose(kiln.vmap(pushed), X)(X)
+    np.testing.assert_allclose(found, 10 * np.cos(1.0) * X, rtol=1e-5)
+
+
+def test_closing_over_a_mapped_value():
+    def outer(y):
+        g = kiln.custom_vjp(lambda x: x * y)
+        g.defvjp(lambda x: (x * y, None), lambda _, ct: (ct * y,))
+        return kiln.grad(g)(2.0)
+
+    for fun in (kiln.vmap(outer), kiln.jit(kiln.vmap(outer)), kiln.vmap(kiln.jit(outer))):
+        np.testing.assert_allclose(fun(X), X)
+
+
+def test_differentiating_by_a_closed_over_value_is_an_error():
+    def outer(x, y):
+        g = kiln.custom_vjp(lambda x: x * y)
+        g.defvjp(lambda x: (x * y, None), lambda _, ct: (ct * 2.0,))
+        return g(x)
+
+    with pytest.raises(UnexpectedTracerError, match="closed-over value"):
+        kiln.grad(kiln.jit(outer), (0, 1))(2.0, 3.0)
+
+
+def test_the_equation():
+    text = str(kiln.make_jaxpr(f)(1.0, 2.0))
+    assert "custom_vjp_call[" in text
+    assert "bwd=f_bwd" in text
+
+
+def test_without_rules_and_with_unavailable_options():
+    g = kiln.custom_vjp(lambda x: x)
+    with pytest.raises(AttributeError, match="No VJP defined for custom_vjp function"):
+        g(1.0)
+    with pytest.raises(UnavailableOptionError):
+        g.defvjp(f_fwd, f_bwd, symbolic_zeros=True)

@@ -1,0 +1,149 @@
+"""Convolutions against the reference library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kiln.base.config import override
+from kiln.core.array import from_host
+from kiln.ops import convolution as ops
+from kiln.ops import convolution_patches as patches
+from kiln.ops.convolution_numbers import ConvDimensionNumbers, conv_dimension_numbers
+from kiln.transforms.reverse import linearize
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype("float32")
+
+
+SETTINGS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((2, 3, 8, 9), (4, 3, 3, 2), {"window_strides": (2, 1), "padding": "SAME"}),
+    (
+        (2, 8, 9, 4),
+        (3, 2, 2, 6),
+        {
+            "window_strides": (1, 2),
+            "padding": [(1, 2), (0, 1)],
+            "lhs_dilation": (1, 2),
+            "rhs_dilation": (2, 1),
+            "dimension_numbers": ("NHWC", "HWIO", "NCHW"),
+            "feature_group_count": 2,
+        },
+    ),
+    ((4, 3, 8), (6, 3, 3), {"window_strides": (1,), "padding": "VALID", "batch_group_count": 2}),
+    ((2, 3, 8), (6, 3, 4), {"window_strides": (3,), "padding": "SAME_LOWER", "rhs_dilation": (2,)}),
+]
+
+
+@pytest.mark.parametrize("engine", ["reference", "xla"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_values_and_gradients(setting: Any, engine: str) -> None:
+    jax = pytest.importorskip("jax")
+    x_shape, w_shape, options = setting
+    x, w = random(*x_shape), random(*w_shape)
+    with override(engine=engine):
+        outs, linear = linearize(
+            lambda x, w: [ops.conv_general_dilated(x, w, **options)], [from_host(x), from_host(w)]
+        )
+        ct = random(*outs[0].shape)
+        pulled = linear.pull([from_host(ct)])
+    wanted, pull = jax.vjp(lambda x, w: jax.lax.conv_general_dilated(x, w, **options), x, w)
+    np.testing.assert_allclose(outs[0], wanted, 1e-4, 1e-4)
+    for ours, theirs in zip(pulled, pull(ct), strict=True):
+        np.testing.assert_allclose(ours, theirs, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID", [(1, 2), (0, 3)]])
+@pytest.mark.parametrize("more", [{}, {"transpose_kernel": True}, {"use_consistent_padding": True}])
+def test_conv_transpose(padding: Any, more: Any) -> None:
+    lax = pytest.importorskip("jax").lax
+    x = random(2, 5, 4, 3)
+    w = random(3, 2, 6, 3) if "transpose_kernel" in more else random(3, 2, 3, 6)
+    for strides in ((1, 1), (2, 3)):
+        for dilation in (None, (2, 1)):
+            ours = ops.conv_transpose(
+                from_host(x), from_host(w), strides, padding, dilation, **more
+            )
+            theirs = lax.conv_transpose(x, w, strides, padding, dilation, **more)
+            np.testing.assert_allclose(ours, theirs, 1e-4, 1e-4)
+
+
+def test_shorter_functions() -> None:
+    lax = pytest.importorskip("jax").lax
+    x, w = random(1, 2, 6), random(3, 2, 3)
+    np.testing.assert_allclose(
+        ops.conv(from_host(x), from_host(w), (2,), "SAME"), lax.conv(x, w, (2,), "SAME"), 1e-5, 1e-5
+    )
+    general = ((1,), [(2, 1)], (2,), (1,))
+    np.testing.assert_allclose(
+        ops.conv_with_general_padding(from_host(x), from_host(w), *general),
+        lax.conv_with_general_padding(x, w, *general),
+        1e-5,
+        1e-5,
+    )
+
+
+def test_patches() -> None:
+    lax = pytest.importorskip("jax").lax
+    x = random(2, 6, 5, 3)
+    setting = ((2, 3), (2, 1), "SAME", None, (1, 2), ("NHWC", "OIHW", "NHWC"))
+    ours = patches.conv_general_dilated_patches(from_host(x), *setting)
+    np.testing.assert_allclose(ours, lax.conv_general_dilated_patches(x, *setting), 1e-6)
+
+
+def test_local_kernels() -> None:
+    lax = pytest.importorskip("jax").lax
+    x, w = random(2, 3, 6), random(4, 3 * 2, 5)
+    ours = patches.conv_general_dilated_local(from_host(x), from_host(w), (1,), "VALID", (2,))
+    theirs = lax.conv_general_dilated_local(x, w, (1,), "VALID", (2,))
+    np.testing.assert_allclose(ours, theirs, 1e-5, 1e-5)
+
+
+def test_dimension_numbers() -> None:
+    plain = (0, 1, 2, 3)
+    shapes = ((1, 2, 3, 4), (5, 6, 7, 8))
+    assert conv_dimension_numbers(*shapes, None) == ConvDimensionNumbers(plain, plain, plain)
+    found = conv_dimension_numbers(*shapes, ("NWHC", "HWIO", "NHWC"))
+    assert found == ConvDimensionNumbers((0, 3, 2, 1), (3, 2, 0, 1), (0, 3, 1, 2))
+    assert conv_dimension_numbers(*shapes, found) is found
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        (("NHC", "HWIO", "NHWC"), "must have len equal"),
+        (("NHWC", "HWIO", "NHWX"), "'N' and 'C' exactly once"),
+        (("NHWC", "NHWC", "NHWC"), "'O' and 'I' exactly once"),
+        (("NHDC", "HWIO", "NHWC"), "same axes of space"),
+        (("NHWC", "HWIO"), "three strings"),
+    ],
+)
+def test_dimension_numbers_that_do_not_fit(numbers: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        conv_dimension_numbers((1, 2, 3, 4), (1, 2, 3, 4), numbers)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "error", "words"),
+    [
+        (((1, 2, 5), (3, 3, 2)), {}, ValueError, "times the rhs input feature dimension size 3"),
+        (((1, 2, 5), (3, 1, 2)), {"feature_group_count": 2}, ValueError, "multiple of"),
+        (((3, 2, 5), (4, 2, 2)), {"batch_group_count": 2}, ValueError, "batch_group_count 2"),
+        (
+            ((2, 2, 5), (4, 1, 2)),
+            {"batch_group_count": 2, "feature_group_count": 2},
+            ValueError,
+            "At most one of",
+        ),
+        (((1, 2, 5), (3, 2)), {}, TypeError, "ndim to be equal"),
+        (((1, 2, 5), (3, 2, 2)), {"rhs_dilation": (0,)}, TypeError, "rhs_dilation must have"),
+        (((1, 2, 5), (3, 2, 2)), {"lhs_dilation": (1, 1)}, TypeError, "number of lhs_dilation"),
+    ],
+)
+def test_errors(shapes: Any, options: Any, error: type[Exception], words: str) -> None:
+    x, w = (from_host(random(*shape)) for shape in shapes)
+    with pytest.raises(error, match=words):
+        ops.conv_general_dilated(x, w, (1,), "SAME", **options)
