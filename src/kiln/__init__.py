@@ -1,6 +1,6 @@
 """kiln: a just-in-time compiler for NumPy-style Python."""
 
-from kiln import core, debug, dtypes, errors, lax, stages, tree, tree_util
+from kiln import core, debug, dtypes, errors, lax, nn, random, stages, tree, tree_util
 from kiln import numpy as numpy
 from kiln.api.arrays import (
     block_until_ready,

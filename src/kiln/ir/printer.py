@@ -9,7 +9,6 @@ bb, ... in order of appearance. The printer knows programs only by their attribu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,12 @@ INDENT = "  "
 
 def to_text(jaxpr: Any) -> str:
     """Return the program's text."""
-    return "\n".join(_program(jaxpr, _Names()))
+    return "\n".join(_program(jaxpr, _Names(), WIDTH))
 
 
 def eqn_to_text(eqn: Any) -> str:
     """Return one equation's text, with names of its own."""
-    return "\n".join(_equation(eqn, _Names(), frozenset(map(id, eqn.outvars))))
+    return "\n".join(_equation(eqn, _Names(), frozenset(map(id, eqn.outvars)), WIDTH))
 
 
 class _Names:
@@ -65,57 +64,69 @@ def literal(value: Any) -> str:
     return str(value)
 
 
-def _program(jaxpr: Any, names: _Names) -> list[str]:
-    consts = " ".join(map(names.binder, jaxpr.constvars))
-    invars = " ".join(map(names.binder, jaxpr.invars))
+def _program(jaxpr: Any, names: _Names, width: int) -> list[str]:
+    consts = list(map(names.binder, jaxpr.constvars))
+    invars = list(map(names.binder, jaxpr.invars))
     used = frozenset(
         id(atom)
         for atoms in [*(eqn.invars for eqn in jaxpr.eqns), jaxpr.outvars]
         for atom in atoms
         if not atom.is_literal
     )
-    head = f"{{ lambda {consts}; {invars}. let" if consts else f"{{ lambda ; {invars}. let"
-    eqns = [_equation(eqn, names, used) for eqn in jaxpr.eqns]
+    head = f"{{ lambda {' '.join(consts)}; {' '.join(invars)}. let"
+    eqns = [_equation(eqn, names, used, width - len(INDENT)) for eqn in jaxpr.eqns]
     outs = ", ".join(map(names, jaxpr.outvars)) + ("," if len(jaxpr.outvars) == 1 else "")
     tail = f"in ({outs}) }}"
     if all(len(lines) == 1 for lines in eqns):
         middle = "; ".join(lines[0] for lines in eqns)
         one = f"{head} {middle} {tail}" if middle else f"{head} {tail}"
-        if len(one) <= WIDTH and len(eqns) <= 1:
+        if len(one) <= width:
             return [one]
     body = [INDENT + line for lines in eqns for line in lines]
-    return [head, *body, tail]
+    return [*_wrapped(head, width), *body, tail]
 
 
-def _equation(eqn: Any, names: _Names, used: frozenset[int]) -> list[str]:
-    params = _params(eqn.params, names)
-    operands = "".join(" " + names(atom) for atom in eqn.invars)
+def _wrapped(head: str, width: int) -> list[str]:
+    lines = [""]
+    for word in head.split(" "):
+        if lines[-1].strip() and len(lines[-1]) + 1 + len(word) > width:
+            lines.append(2 * INDENT + word)
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def _equation(eqn: Any, names: _Names, used: frozenset[int], width: int) -> list[str]:
+    # Names go in order of appearance: results, programs among the parameters, operands.
     outs = " ".join(
         names.binder(v) if id(v) in used else f"_:{v.aval.str_short()}" for v in eqn.outvars
     )
+    params = _params(eqn.params, names, width - len(INDENT))
+    operands = "".join(" " + names(atom) for atom in eqn.invars)
     left = f"{outs} = {eqn.primitive.name}" if outs else eqn.primitive.name
     if not params:
         return [left + operands]
-    flat = " ".join(lines[0] for lines in params)
-    if all(len(lines) == 1 for lines in params) and len(left) + len(flat) + len(operands) < WIDTH:
-        return [f"{left}[{flat}]{operands}"]
+    if all(len(lines) == 1 for lines in params):
+        one = f"{left}[{' '.join(lines[0] for lines in params)}]{operands}"
+        if len(one) <= width:
+            return [one]
     inner = [INDENT + line for lines in params for line in lines]
     return [left + "[", *inner, "]" + operands]
 
 
-def _params(params: dict[str, Any], names: _Names) -> Iterable[list[str]]:
+def _params(params: dict[str, Any], names: _Names, width: int) -> list[list[str]]:
     return [
-        _prefixed(f"{key}=", _value(value, names))
-        for key, value in sorted(params.items())
+        _prefixed(f"{key}=", _value(value, names, width - len(key) - 1))
+        for key, value in sorted(params.items(), key=lambda item: (item[0] != "name", item[0]))
         if not key.startswith("_")
     ]
 
 
-def _value(value: Any, names: _Names) -> list[str]:
+def _value(value: Any, names: _Names, width: int) -> list[str]:
     if hasattr(value, "eqns"):
-        return _program(getattr(value, "jaxpr", value), names)
+        return _program(getattr(value, "jaxpr", value), names, width)
     if isinstance(value, tuple) and value and all(hasattr(v, "eqns") for v in value):
-        inner = [INDENT + line for v in value for line in _value(v, names)]
+        inner = [INDENT + line for v in value for line in _value(v, names, width - len(INDENT))]
         return ["(", *inner, ")"]
     if isinstance(value, np.dtype):
         return [value.name]

@@ -129,10 +129,6 @@ from kiln.ops.elementwise import (
     not_p,
 )
 from kiln.ops.collective import (
-    all_gather,
-    all_gather_p,
-    all_to_all,
-    all_to_all_p,
     axis_index,
     axis_index_p,
     axis_size,
@@ -141,11 +137,17 @@ from kiln.ops.collective import (
     pmean,
     pmin,
     pmin_p,
+    psum,
+    psum_p,
+)
+from kiln.ops.exchange import (
+    all_gather,
+    all_gather_p,
+    all_to_all,
+    all_to_all_p,
     ppermute,
     ppermute_p,
     pshuffle,
-    psum,
-    psum_p,
     psum_scatter,
     pswapaxes,
     reduce_scatter_p,

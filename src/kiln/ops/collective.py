@@ -1,4 +1,4 @@
-"""Talking over a mapped axis: sums, extremes, gathering, exchange, and where one stands.
+"""Talking over a mapped axis: sums, means, extremes, and where one stands.
 
 Each primitive has the effect of the axes it names. A `vmap` of that name turns it into ordinary
 operations on the stack; any other one maps through it. So nothing of this reaches an engine.
@@ -26,16 +26,10 @@ from kiln.ops.families import constant
 from kiln.ops.reduction import reduce_max, reduce_min
 from kiln.ops.shape import (
     LinearOp,
-    canonical_axis,
-    full,
     iota,
     mapped_at,
-    move_axis,
     reduce_sum,
-    reshape,
-    to_front,
 )
-from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 AxisName = Hashable | tuple[Hashable, ...]
 
@@ -106,145 +100,6 @@ class Sum(Reduction, LinearOp):
         return [self.bind(ct, **params)]
 
 
-class AllGather(Collective, LinearOp):
-    """Stack the values of all members along a new axis, or join them along one (`tiled`)."""
-
-    name = "all_gather"
-
-    def infer(
-        self, x: Any, *, all_gather_dimension: int, axis_size: Any, tiled: bool, **_: Any
-    ) -> ShapedArray:
-        shape = list(x.shape)
-        if tiled:
-            shape[all_gather_dimension] *= axis_size
-        else:
-            shape.insert(all_gather_dimension, axis_size)
-        return x.with_(shape=shape)  # type: ignore[no-any-return]
-
-    def transpose(self, ct: Any, x: Any, **params: Any) -> Any:
-        dimension = params.pop("all_gather_dimension")
-        return [reduce_scatter_p.bind(ct, scatter_dimension=dimension, **params)]
-
-    def over(
-        self, axis: Any, x: Any, at: int | None, *, all_gather_dimension: int, tiled: bool, **_: Any
-    ) -> Any:
-        x = mapped_at(x, axis.size, at, all_gather_dimension)
-        return merged(x, all_gather_dimension) if tiled else x, None
-
-    def through(self, size: Any, x: Any, at: int, **params: Any) -> Any:
-        params["all_gather_dimension"] += 1
-        return self.bind(to_front(x, at), **params), 0
-
-
-class ReduceScatter(Collective, LinearOp):
-    """Sum over all members; each gets its part of the result along an axis."""
-
-    name = "reduce_scatter"
-
-    def infer(
-        self, x: Any, *, scatter_dimension: int, axis_size: Any, tiled: bool, **_: Any
-    ) -> ShapedArray:
-        shape = list(x.shape)
-        size = shape.pop(scatter_dimension)
-        if tiled:
-            shape.insert(scatter_dimension, size // axis_size)
-        return x.with_(shape=shape)  # type: ignore[no-any-return]
-
-    def transpose(self, ct: Any, x: Any, **params: Any) -> Any:
-        dimension = params.pop("scatter_dimension")
-        return [all_gather_p.bind(ct, all_gather_dimension=dimension, **params)]
-
-    def over(
-        self, axis: Any, x: Any, at: int | None, *, scatter_dimension: int, tiled: bool, **_: Any
-    ) -> Any:
-        x = times(x, axis.size) if at is None else reduce_sum(x, (at,))
-        return divided(x, axis.size, scatter_dimension) if tiled else x, scatter_dimension
-
-    def through(self, size: Any, x: Any, at: int, **params: Any) -> Any:
-        params["scatter_dimension"] += 1
-        return self.bind(to_front(x, at), **params), 0
-
-
-class AllToAll(Collective, LinearOp):
-    """Cut along `split_axis`, send part i to member i; join what comes in along `concat_axis`."""
-
-    name = "all_to_all"
-
-    def infer(
-        self, x: Any, *, split_axis: int, concat_axis: int, axis_size: Any, tiled: bool, **_: Any
-    ) -> ShapedArray:
-        shape = list(x.shape)
-        if tiled:
-            shape[split_axis] //= axis_size
-            shape[concat_axis] *= axis_size
-        else:
-            shape.insert(concat_axis, shape.pop(split_axis))
-        return x.with_(shape=shape)  # type: ignore[no-any-return]
-
-    def transpose(self, ct: Any, x: Any, **params: Any) -> Any:
-        swapped = {
-            "split_axis": params["concat_axis"],
-            "concat_axis": params["split_axis"],
-        }
-        return [self.bind(ct, **{**params, **swapped})]
-
-    def over(
-        self,
-        axis: Any,
-        x: Any,
-        at: int | None,
-        *,
-        split_axis: int,
-        concat_axis: int,
-        tiled: bool,
-        **_: Any,
-    ) -> Any:
-        x = mapped_at(x, axis.size, at, 0)
-        if not tiled:
-            return move_axis(to_front(x, split_axis + 1), 1, concat_axis + 1), 0
-        x = divided(x, axis.size, split_axis + 1)
-        # The senders' axis stands right before the axis that their parts are joined along.
-        x = move_axis(to_front(x, split_axis + 1), 1, concat_axis + 1)
-        return merged(x, concat_axis + 1), 0
-
-    def through(self, size: Any, x: Any, at: int, **params: Any) -> Any:
-        params["split_axis"] += 1
-        params["concat_axis"] += 1
-        return self.bind(to_front(x, at), **params), 0
-
-
-class Permute(Collective, LinearOp):
-    """Send values by (source, target) pairs; who receives nothing gets zeros."""
-
-    name = "ppermute"
-
-    def infer(self, x: Any, *, axis_name: Any, perm: Any) -> ShapedArray:
-        return x  # type: ignore[no-any-return]
-
-    def transpose(self, ct: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
-        back = tuple((target, source) for source, target in perm)
-        return [self.bind(ct, axis_name=axis_name, perm=back)]
-
-    def over(self, axis: Any, x: Any, at: int | None, *, axis_name: Any, perm: Any) -> Any:
-        x = mapped_at(x, axis.size, at, 0)
-        source_of = {target: source for source, target in perm}
-        shape, dtype = aval_of(x).shape[1:], aval_of(x).dtype
-        parts, target = [], 0
-        while target < axis.size:
-            source, count = source_of.get(target), 1
-            # Runs of neighbours move together.
-            while target + count < axis.size and source_of.get(target + count) == (
-                None if source is None else source + count
-            ):
-                count += 1
-            if source is None:
-                parts.append(full((count, *shape), 0, dtype))
-            else:
-                parts.append(slice_in_dim(x, source, source + count))
-            target += count
-        return concatenate(parts, 0) if len(parts) > 1 else parts[0], 0
-
-
 class AxisIndex(Collective):
     """The member's position along the axis."""
 
@@ -266,25 +121,9 @@ def times(x: Any, size: Dim) -> Any:
     return reduce_sum(mapped_at(x, size, None, 0), (0,))
 
 
-def merged(x: Any, axis: int) -> Any:
-    """Join an axis with the next one."""
-    shape = aval_of(x).shape
-    return reshape(x, (*shape[:axis], product(shape[axis : axis + 2]), *shape[axis + 2 :]))
-
-
-def divided(x: Any, size: Dim, axis: int) -> Any:
-    """Cut an axis in two, the first of them of the given size."""
-    shape = aval_of(x).shape
-    return reshape(x, (*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :]))
-
-
 psum_p = Sum("psum", reduce_sum, times)
 pmax_p = Reduction("pmax", reduce_max, lambda x, size: x)
 pmin_p = Reduction("pmin", reduce_min, lambda x, size: x)
-all_gather_p = AllGather()
-reduce_scatter_p = ReduceScatter()
-all_to_all_p = AllToAll()
-ppermute_p = Permute()
 axis_index_p = AxisIndex()
 
 
@@ -314,7 +153,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 
     Raises: NameError if there is no mapped axis of that name.
     """
-    size = _checked("psum", axis_name, axis_index_groups)
+    size = checked_size("psum", axis_name, axis_index_groups)
 
     def one(leaf: Any) -> Any:
         if dtypes.issubdtype(aval_of(leaf).dtype, np.bool_):
@@ -331,7 +170,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 
     Raises: NameError if there is no mapped axis of that name.
     """
-    size = _checked("pmean", axis_name, axis_index_groups)
+    size = checked_size("pmean", axis_name, axis_index_groups)
 
     def one(leaf: Any) -> Any:
         total = psum(leaf, axis_name)
@@ -362,139 +201,16 @@ def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 
 
 def _extreme(primitive: Reduction, x: Any, axis_name: AxisName, groups: Any) -> Any:
-    _checked(primitive.name, axis_name, groups)
+    checked_size(primitive.name, axis_name, groups)
     names = names_of(axis_name)
     return tree_map(lambda v: primitive.bind(v, axes=names, axis_index_groups=None), x)
 
 
-def all_gather(
-    x: Any,
-    axis_name: AxisName,
-    *,
-    axis_index_groups: Any = None,
-    axis: int = 0,
-    tiled: bool = False,
-) -> Any:
-    """Gather a pytree's values along a new `axis`, or with `tiled` join them along `axis`.
+def checked_size(what: str, axis_name: AxisName, groups: Any, *, single: bool = False) -> Any:
+    """Return the size of the mapped axes, after checking what is asked of them.
 
-    Raises: NameError if there is no mapped axis of that name.
+    Raises: NameError for an unbound name, UnavailableOptionError for groups or several axes.
     """
-    _checked("all_gather", axis_name, axis_index_groups)
-
-    def one(leaf: Any) -> Any:
-        ndim = len(aval_of(leaf).shape) + (not tiled)
-        place = canonical_axis("all_gather", axis, ndim)
-        names = names_of(axis_name)
-        for i, name in enumerate(reversed(names)):
-            joined = tiled or i > 0
-            leaf = all_gather_p.bind(
-                leaf,
-                all_gather_dimension=place,
-                axis_index_groups=None,
-                axis_name=(name,),
-                axis_size=axis_size_of(name),
-                tiled=joined,
-            )
-        return leaf
-
-    return tree_map(one, x)
-
-
-def psum_scatter(
-    x: Any,
-    axis_name: AxisName,
-    *,
-    scatter_dimension: int = 0,
-    axis_index_groups: Any = None,
-    tiled: bool = False,
-) -> Any:
-    """Sum a pytree over a mapped axis and keep one's own part along `scatter_dimension`.
-
-    Raises: NameError if there is no mapped axis of that name; ValueError if the parts do not fit.
-    """
-    size = _checked("psum_scatter", axis_name, axis_index_groups, single=True)
-
-    def one(leaf: Any) -> Any:
-        shape = aval_of(leaf).shape
-        place = canonical_axis("psum_scatter", scatter_dimension, len(shape))
-        _check_parts("psum_scatter", leaf, place, size, tiled)
-        return reduce_scatter_p.bind(
-            leaf,
-            scatter_dimension=place,
-            axis_index_groups=None,
-            axis_name=names_of(axis_name),
-            axis_size=size,
-            tiled=tiled,
-        )
-
-    return tree_map(one, x)
-
-
-def all_to_all(
-    x: Any,
-    axis_name: AxisName,
-    split_axis: int,
-    concat_axis: int,
-    *,
-    axis_index_groups: Any = None,
-    tiled: bool = False,
-) -> Any:
-    """Exchange parts: cut along `split_axis`, join what the others sent along `concat_axis`.
-
-    Raises: NameError if there is no mapped axis of that name; ValueError if the parts do not fit.
-    """
-    size = _checked("all_to_all", axis_name, axis_index_groups, single=True)
-
-    def one(leaf: Any) -> Any:
-        ndim = len(aval_of(leaf).shape)
-        split = canonical_axis("all_to_all", split_axis, ndim)
-        concat = canonical_axis("all_to_all", concat_axis, ndim)
-        _check_parts("all_to_all", leaf, split, size, tiled)
-        return all_to_all_p.bind(
-            leaf,
-            split_axis=split,
-            concat_axis=concat,
-            axis_index_groups=None,
-            axis_name=names_of(axis_name),
-            axis_size=size,
-            tiled=tiled,
-        )
-
-    return tree_map(one, x)
-
-
-def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send a pytree's values by (source, target) pairs; who receives nothing gets zeros.
-
-    Raises: NameError if there is no mapped axis of that name; ValueError for pairs that repeat a
-        source or a target, or lie outside the axis.
-    """
-    size = _checked("ppermute", axis_name, None, single=True)
-    pairs = tuple((int(source), int(target)) for source, target in perm)
-    for ends in zip(*pairs, strict=True):
-        if len(set(ends)) < len(ends) or not all(0 <= i < size for i in ends):
-            raise ValueError(
-                three_lines(
-                    f"ppermute with perm={pairs} over an axis of size {size} at {current_source()}",
-                    "sources and targets must be unique members of the axis",
-                    f"use each number from 0 to {size - 1} at most once on either side",
-                )
-            )
-    names = names_of(axis_name)
-    return tree_map(lambda leaf: ppermute_p.bind(leaf, axis_name=names, perm=pairs), x)
-
-
-def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
-    """Rearrange a pytree's values: member i gets that of member perm[i]."""
-    return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
-
-
-def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """Exchange a mapped axis with an axis of the operands, of the same size."""
-    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
-
-
-def _checked(what: str, axis_name: AxisName, groups: Any, *, single: bool = False) -> Any:
     size = axis_size(axis_name)
     if groups is not None:
         raise UnavailableOptionError(
@@ -513,17 +229,3 @@ def _checked(what: str, axis_name: AxisName, groups: Any, *, single: bool = Fals
             )
         )
     return size
-
-
-def _check_parts(what: str, x: Any, axis: int, size: Any, tiled: bool) -> None:
-    found = aval_of(x).shape[axis]
-    if found % size != 0 if tiled else found != size:
-        raise ValueError(
-            three_lines(
-                f"{what} of {aval_of(x)} along axis {axis} at {current_source()}",
-                f"{what} requires x.shape[{axis}] to be "
-                + ("divisible by" if tiled else "equal to")
-                + f" the size of the mapped axis, but they are {found} and {size} respectively",
-                "reshape the operand, or use another axis",
-            )
-        )

@@ -9,6 +9,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 
 Axes = tuple[int, ...]
+SPECIAL = ("NC", "OI", "NC")
 
 
 class ConvDimensionNumbers(NamedTuple):
@@ -55,30 +56,32 @@ def conv_dimension_numbers(
         raise TypeError(three_lines(asked, wrong, 'write for example ("NHWC", "HWIO", "NHWC")'))
     if not all(isinstance(spec, str) for spec in specs):
         return ConvDimensionNumbers(*(tuple(int(a) for a in spec) for spec in specs))
-    for i, (spec, special) in enumerate(zip(specs, ("NC", "OI", "NC"), strict=True)):
-        first, second = special[0], special[1]
-        if len(spec) != rank:
-            wrong = (
-                f"convolution dimension_numbers[{i}] must have len equal to the ndim of lhs and "
-                f"rhs, got {spec} for {rank} axes"
-            )
-        elif spec.count(first) != 1 or spec.count(second) != 1:
-            wrong = (
-                f"convolution dimension_numbers[{i}] must contain the characters '{first}' and "
-                f"'{second}' exactly once, got {spec}"
-            )
-        elif len(set(spec)) != rank or set(spec) - set(special) != set(specs[1]) - set("OI"):
-            wrong = (
-                f"convolution dimension_numbers {specs} must name the same axes of space, "
-                f"each exactly once"
-            )
-        else:
-            continue
+    wrong = _wrong_letters(specs, rank)
+    if wrong:
         raise TypeError(three_lines(asked, wrong, 'write for example ("NHWC", "HWIO", "NHWC")'))
     space = [letter for letter in specs[1] if letter not in "OI"]
     return ConvDimensionNumbers(
         *(
             tuple(spec.index(letter) for letter in (*special, *space))
-            for spec, special in zip(specs, ("NC", "OI", "NC"), strict=True)
+            for spec, special in zip(specs, SPECIAL, strict=True)
         )
     )
+
+
+def _wrong_letters(specs: Sequence[str], rank: int) -> str:
+    """Say what is wrong with three strings that name axes, if anything is."""
+    for i, (spec, special) in enumerate(zip(specs, SPECIAL, strict=True)):
+        if len(spec) != rank:
+            return (
+                f"convolution dimension_numbers[{i}] must have len equal to the ndim of lhs and "
+                f"rhs, got {spec} for {rank} axes"
+            )
+        if any(spec.count(letter) != 1 for letter in special):
+            return (
+                f"convolution dimension_numbers[{i}] must contain the characters '{special[0]}' "
+                f"and '{special[1]}' exactly once, got {spec}"
+            )
+    spaces = [set(spec) - set(special) for spec, special in zip(specs, SPECIAL, strict=True)]
+    if any(space != spaces[0] or len(space) != rank - 2 for space in spaces):
+        return f"convolution dimension_numbers {tuple(specs)} must name the same axes of space once"
+    return ""

@@ -147,7 +147,7 @@ def _binomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def binomial_values(key: Any, n: Any, p: Any) -> Any:
-    """Draw numbers of successes with a typed key; nan for a negative `n` or a `p` outside [0, 1]."""
+    """Draw numbers of successes with a typed key; nan for a negative `n` or `p`, or `p` > 1."""
     rare = p < 0.5
     q = where(rare, p, 1 - p)
     no_count, endless = isnan(n) | (n < 0), isinf(n)

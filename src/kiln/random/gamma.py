@@ -153,7 +153,7 @@ def _positive(keys: Any, spread: Any) -> tuple[Any, Any]:
         return _any(le(state[2], 0))
 
     def draw(state: Any) -> Any:
-        keys, x, v = state
+        keys, _, v = state
         pair = random_split(keys, (2,))
         drawn = normal_values(pair[:, 1], (), v.dtype)
         new = (pair[:, 0], drawn, 1 + drawn * spread)

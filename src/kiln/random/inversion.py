@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln.base import dtypes
 from kiln.core.trace import aval_of
+from kiln.numpy.arithmetic import power
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import operands
 from kiln.numpy.selection import where
@@ -23,7 +24,6 @@ from kiln.ops.elementwise import (
     lt,
     mul,
     neg,
-    pow,
     sign,
     sqrt,
     sub,
@@ -154,15 +154,15 @@ def weibull_min(
     key = single("weibull_min", key)
     found = float_dtype("weibull_min", dtype)
     scale, concentration = operands("weibull_min", scale, concentration)
-    wanted = sample_shape("weibull_min", shape, scale, concentration)
+    wanted = canonical_shape("weibull_min", shape)
     return _weibull_min(key, scale, concentration, shape=wanted, dtype=found)
 
 
 @sampler
 def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: Shape, dtype: Any) -> Any:
     drawn = exponential_values(typed(key), shape, dtype)
-    exponent = filled_to(1.0 / concentration, shape, dtype)
-    return mul(pow(drawn, exponent), fitted(scale, shape, dtype))
+    exponent = convert_element_type(1.0 / concentration, dtype)
+    return power(drawn, exponent) * convert_element_type(scale, dtype)
 
 
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:

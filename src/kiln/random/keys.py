@@ -1,7 +1,7 @@
 """Random keys: made of seeds, split, folded with data, read as the two words they consist of.
 
-Typed keys are scalars of dtype `key<fry>`; raw ones, of `PRNGKey`, are uint32[2]. Both give the same
-streams. Functions take either; `split` and `fold_in` return what they are given.
+Typed keys are scalars of dtype `key<fry>`; raw ones, of `PRNGKey`, are uint32[2]. Both give the
+same streams. Functions take either; `split` and `fold_in` return what they are given.
 """
 
 from __future__ import annotations

@@ -120,12 +120,16 @@ def _lengths(key: Any, shape: Shape, dtype: Any) -> Any:
 
 
 def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Draw Maxwell variates of random sign, times `scale`, around `loc`."""
+    """Draw Maxwell variates of random sign, times `scale`, around `loc`.
+
+    Shapes: -> (*shape, ...), after the axes of the parameters; those twice without a shape
+    """
     key = single("double_sided_maxwell", key)
     found = float_dtype("double_sided_maxwell", dtype)
     loc, scale = operands("double_sided_maxwell", loc, scale)
-    wanted = sample_shape("double_sided_maxwell", shape, loc, scale)
-    return _double_sided_maxwell(key, loc, scale, shape=wanted, dtype=found)
+    inner = sample_shape("double_sided_maxwell", None, loc, scale)
+    outer = canonical_shape("double_sided_maxwell", shape) or inner
+    return _double_sided_maxwell(key, loc, scale, shape=(*outer, *inner), dtype=found)
 
 
 @sampler

@@ -222,4 +222,4 @@ def random_signs(key: Any, shape: Shape, dtype: Any) -> Any:
     """Draw -1 or 1 with a typed key."""
     half = dtypes.default_float_dtype()
     heads = lt(uniform_floats(key, shape, half), half.type(0.5))
-    return convert_element_type(heads, dtype) * 2 - 1
+    return convert_element_type(convert_element_type(heads, dtype) * 2 - 1, dtype)

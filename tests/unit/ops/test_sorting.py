@@ -80,7 +80,11 @@ def test_top_k_is_that_of_the_reference_library(engine: str) -> None:
         (lambda x: ops.sort([]), TypeError, "at least one operand"),
         (lambda x: ops.sort(x, 2), ValueError, "axis 2 is out of bounds"),
         (lambda x: ops.sort(x, num_keys=2), ValueError, "num_keys=2 must be"),
-        (lambda x: ops.sort((x, ops.sort(x[0]))), TypeError, r"equal shapes, got: \(2, 3\), \(3,\)"),
+        (
+            lambda x: ops.sort((x, ops.sort(x[0]))),
+            TypeError,
+            r"equal shapes, got: \(2, 3\), \(3,\)",
+        ),
         (lambda x: ops.top_k(x, 4), ValueError, "no larger than the axis"),
         (lambda x: ops.top_k(x, -1), ValueError, "nonnegative"),
     ],

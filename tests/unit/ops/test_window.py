@@ -48,15 +48,15 @@ def test_pooling_gradients(name: str, engine: str) -> None:
         w = np.random.default_rng(1).normal(size=outs[0].shape).astype("float32")
         (ct,) = linear.pull([from_host(w)])
     wanted = jax.grad(
-        lambda x: (jax.lax.reduce_window(x, STARTS[name], getattr(jax.lax, name), *windows) * w).sum()
+        lambda x: (
+            jax.lax.reduce_window(x, STARTS[name], getattr(jax.lax, name), *windows) * w
+        ).sum()
     )(x)
     np.testing.assert_allclose(ct, wanted, 1e-5, 1e-6)
 
 
 def primitive_of(start: Any, function: Any) -> str:
-    jaxpr, _ = stage(
-        lambda x: [reduce_window(x, start, function, (2, 2))], [aval_of(from_host(X))]
-    )
+    jaxpr, _ = stage(lambda x: [reduce_window(x, start, function, (2, 2))], [aval_of(from_host(X))])
     return " ".join(eqn.primitive.name for eqn in jaxpr.eqns)
 
 

@@ -39,12 +39,6 @@ def reduce_windows(
     if windows.rank == 0:
         return list(body(b, *starts, *xs))
     counts = windows.counts(xs[0].shape)
-    if any(low < 0 or high < 0 for low, high in windows.padding):
-        config = [(*p, d - 1) for p, d in zip(windows.padding, windows.base_dilation, strict=True)]
-        xs = [b.pad(x, start, config) for x, start in zip(xs, starts, strict=True)]
-        zeros = ((0, 0),) * windows.rank
-        ones = (1,) * windows.rank
-        windows = Windows(windows.dimensions, windows.strides, zeros, ones, windows.dilation)
     scalars = [v.aval for v in starts]
     region = b.region([*scalars, *scalars], body)
     return b.op(

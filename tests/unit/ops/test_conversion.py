@@ -1,0 +1,71 @@
+"""Conversions at the edges, compared with jax."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kiln import lax
+from kiln.base import dtypes
+from kiln.core.array import from_host
+from tests.unit.ops.test_elementwise import edges
+
+jax = pytest.importorskip("jax")
+ALL = ["bool", "int8", "uint8", "int32", "uint32", "float16", "bfloat16", "float32", "complex64"]
+
+
+@pytest.mark.parametrize("source", ALL)
+def test_conversions_are_those_of_jax(source: str) -> None:
+    if source == "complex64":
+        x = (np.array([0, 1, -2.7, 300, 1e20, np.inf, np.nan]) + 1j).astype(np.complex64)
+    else:
+        x = edges(source)
+    if source == "float32":
+        x = np.concatenate([x, np.array([127.5, -129, 255.9, 1e20, -1e20, 2**31], np.float32)])
+    expected = jax.jit(lambda x: [jax.lax.convert_element_type(x, target) for target in ALL])(x)
+    for target, wanted in zip(ALL, expected, strict=True):
+        found = np.asarray(lax.convert_element_type(from_host(x), target))
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, np.asarray(wanted), f"{source} to {target}")
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("float32", "int32"), ("int32", "uint8"), ("bfloat16", "uint16"), ("uint8", "int8")],
+)
+def test_bitcasts_are_those_of_jax(source: str, target: str) -> None:
+    x = edges(source)
+    expected = np.asarray(jax.lax.bitcast_convert_type(x, target))
+    found = np.asarray(lax.bitcast_convert_type(from_host(x), target))
+    np.testing.assert_array_equal(found, expected)
+    back = np.asarray(lax.bitcast_convert_type(from_host(found), source))
+    assert back.shape == x.shape
+    assert back.tobytes() == x.tobytes()
+
+
+def test_bitcast_refuses_a_last_axis_of_another_size() -> None:
+    with pytest.raises(ValueError, match="last axis must have size 4"):
+        lax.bitcast_convert_type(from_host(np.zeros((2, 3), np.uint8)), "float32")
+
+
+def test_converting_to_the_own_type_records_nothing() -> None:
+    x = from_host(np.zeros(2, np.float32))
+    assert lax.convert_element_type(x, "float32") is x
+
+
+def test_keys_and_numbers_do_not_convert() -> None:
+    with pytest.raises(TypeError, match="keys do not convert"):
+        lax.convert_element_type(from_host(np.zeros(2, np.float32)), "key<fry>")
+
+
+def test_parts_of_complex_numbers() -> None:
+    x = from_host(np.array([1 + 2j, -0.0 - 3j], np.complex64))
+    assert np.asarray(lax.real(x)).tolist() == [1, 0]
+    assert np.asarray(lax.imag(x)).tolist() == [2, -3]
+    assert np.asarray(lax.conj(x)).tolist() == [1 - 2j, 3j]
+    both = lax.complex(from_host(np.float32([-0.0])), from_host(np.float32([np.inf])))
+    assert str(np.asarray(both)[0]) == "(-0+infj)"
+    with pytest.raises(TypeError, match="real does not accept dtype float32"):
+        lax.real(from_host(np.zeros(2, np.float32)))
+    with pytest.raises(TypeError, match="complex does not accept dtype float16"):
+        lax.complex(from_host(np.zeros(2, np.float16)), from_host(np.zeros(2, np.float16)))
