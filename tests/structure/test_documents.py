@@ -7,6 +7,7 @@ import io
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.structure.source_tree import KILN, REPOSITORY
@@ -53,6 +54,22 @@ def test_the_example_of_the_readme_prints_what_it_says() -> None:
     with contextlib.redirect_stdout(printed):
         exec(compile(blocks["python"], "README.md", "exec"), {})
     assert printed.getvalue() == blocks["text"]
+
+
+def test_the_tour_prints_what_it_says() -> None:
+    text = (REPOSITORY / "docs" / "tour.md").read_text(encoding="utf-8")
+    steps = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert len(steps) == text.count("```python")
+    names: dict[str, object] = {}
+    options = np.get_printoptions()
+    try:
+        for code, shown in steps:
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, "docs/tour.md", "exec"), names)
+            assert printed.getvalue() == shown
+    finally:
+        np.set_printoptions(**options)
 
 
 def test_bad_documents_are_found(tmp_path: Path) -> None:

@@ -20,20 +20,23 @@ X = np.random.default_rng(0).normal(size=(5, 7)).astype("float32")
 STARTS = {"add": 0.0, "max": -np.inf, "min": np.inf, "mul": 1.0}
 
 
-@pytest.mark.parametrize("engine", ["reference", "xla"])
-@pytest.mark.parametrize("padding", ["SAME", "VALID", "SAME_LOWER", [(1, 2), (0, -1)]])
+ENGINES = ["reference", "xla"]
+
+
+@pytest.mark.parametrize("padding", ["SAME_LOWER", [(1, 2), (0, -1)]])
 @pytest.mark.parametrize("name", STARTS)
-def test_values(name: str, padding: Any, engine: str) -> None:
+def test_values(name: str, padding: Any) -> None:
     lax = pytest.importorskip("jax").lax
     windows = ((2, 3), (2, 1), padding, (1, 2), (2, 1))
     for start in (STARTS[name], 0.5):
-        with override(engine=engine):
-            ours = reduce_window(from_host(X), start, getattr(elementwise, name), *windows)
         theirs = lax.reduce_window(X, start, getattr(lax, name), *windows)
-        np.testing.assert_allclose(ours, theirs, 1e-5)
+        for engine in ENGINES:
+            with override(engine=engine):
+                ours = reduce_window(from_host(X), start, getattr(elementwise, name), *windows)
+            np.testing.assert_allclose(ours, theirs, 1e-5)
 
 
-@pytest.mark.parametrize("engine", ["reference", "xla"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["add", "max", "min"])
 def test_pooling_gradients(name: str, engine: str) -> None:
     jax = pytest.importorskip("jax")

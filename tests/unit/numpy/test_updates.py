@@ -1,0 +1,282 @@
+"""`x.at[index]` against NumPy's ufunc.at and the reference library."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln.base.config import override
+from tests.unit.numpy.test_indexing import C, M, X, environment, random_index, same
+
+PARTS = [
+    "x[1]",
+    "x[-1]",
+    "x[1:3]",
+    "x[::2]",
+    "x[::-1]",
+    "x[...]",
+    "x[None, 1]",
+    "x[True]",
+    "x[False]",
+    "x[a([1, 1, 2])]",
+    "x[a([[0, 1], [1, -1]])]",
+    "x[x > 2]",
+    "x[a(3)]",
+    "x[2:2]",
+    "m[1]",
+    "m[:, 1]",
+    "m[1:, ::-2]",
+    "m[0, 1:3]",
+    "m[a([0, 0])]",
+    "m[a([0, 2]), 1:]",
+    "m[::-1, a([0, 0])]",
+    "m[a([0, 0]), a([1, 1])]",
+    "m[a([0, 2]), None, a([1, 3])]",
+    "m[m > 3]",
+    "c[a([0, 1]), :, a([2, 2])]",
+    "c[:, a([[0], [1]]), 1:3]",
+    "c[0, :, a([2, 3])]",
+    "c[1:, 0, ::2]",
+]
+JOINED = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def index_of(part: str) -> tuple[Any, Any]:
+    """Return the array a part is of, and the index, as NumPy's."""
+    whole = {"x": X, "m": M, "c": C}[part[0]]
+    names = environment(np, None)
+    return whole, eval(f"s{part[1:]}", {**names, "s": np.s_})
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_updates_are_those_of_numpy(part: str) -> None:
+    whole, index = index_of(part)
+    array, inner = part.split("[", 1)
+    rng = np.random.default_rng(0)
+    values = rng.integers(1, 9, whole[index].shape).astype(whole.dtype)
+    for how in ("set", *JOINED):
+        wanted = whole.copy()
+        if how == "set":
+            wanted[index] = values
+        else:
+            JOINED[how].at(wanted, index, values)
+
+        def fun(x: Any, m: Any, c: Any, values: Any, how: str = how) -> Any:
+            names = {**environment(kiln, jnp), "x": x, "m": m, "c": c, "values": values}
+            return eval(f"{array}.at[{inner}.{how}(values)", names)
+
+        arrays = [jnp.array(v) for v in (X, M, C, values)]
+        for engine in ("reference", "xla"):
+            with override(engine=engine):
+                same(fun(*arrays), wanted)
+        if ">" not in part:
+            same(kiln.jit(fun)(*arrays), wanted)
+
+
+EXPRESSIONS = [
+    # Places outside, in all modes.
+    "x.at[9].set(1)",
+    "x.at[-9].set(1)",
+    "x.at[a([9, -9, -1])].set(1)",
+    "x.at[a([9, -9, -1])].add(1)",
+    "x.at[9].set(1, mode='clip')",
+    "x.at[-9].add(1, mode='clip')",
+    "x.at[9].set(1, mode='drop')",
+    "x.at[9].set(1, mode='fill')",
+    "x.at[9].set(1, mode='promise_in_bounds')",
+    "x.at[a([9, -9])].multiply(3, mode='clip')",
+    "x.at[a([9, -9])].max(30, mode='clip')",
+    "x.at[-1].set(9, wrap_negative_indices=False)",
+    "x.at[a([-1, 1])].set(9, wrap_negative_indices=False)",
+    "m.at[1, 9].set(1)",
+    "m.at[9, 1:].set(1)",
+    "m.at[a([0, 9]), 1:].set(1)",
+    "m.at[a([0, 9]), 1:].add(1, mode='clip')",
+    # Values that are broadcast, converted, or given as lists.
+    "x.at[:2].set([1, 2])",
+    "m.at[1].set(a([1.0, 2, 3, 4]))",
+    "m.at[:, a([0, 1])].set(a([1.0, 2]))",
+    "m.at[1:].add(a([[1.0], [2.0]]))",
+    "m.at[m > 3].set(a(np.arange(8.0)))",
+    "x.at[0].set(np.float64(3))",
+    "x.at[0].set(a(3))",
+    "c.at[0].set(True)",
+    "a([T, F]).at[1].set(True)",
+    "a([1, 1], dtype='int8').at[0].set(300)",
+    "a([1, 1], dtype='uint8').at[0].add(-1)",
+    "a([1, 1], dtype='uint8').at[0].subtract(2)",
+    "a(1.0).at[()].set(3)",
+    "a(1).at[()].add(3)",
+    "a([1j, 2]).at[a([0, 0])].multiply(2j)",
+    # The rest of the methods.
+    "x.at[1:3].divide(2)",
+    "x.at[1:3].div(2)",
+    "x.at[a([1, 1])].divide(2)",
+    "c.at[1].divide(2)",
+    "x.at[1:3].power(2)",
+    "x.at[a([2, 2])].power(2)",
+    "c.at[a([1])].power(2)",
+    "x.at[1:3].mul(2)",
+    "x.at[1:3].sub(2)",
+    "x.at[0].apply(jnp.cos)",
+    "x.at[1:3].apply(jnp.cos)",
+    "x.at[a([1, 1, 2])].apply(lambda v: v * 2 + 1)",
+    "x.at[a([1, 9])].apply(lambda v: v * 2 + 1)",
+    "c.at[a([0, 0]), 1].apply(lambda v: v + 1)",
+]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_values_are_those_of_the_reference_library(expression: str) -> None:
+    jax = pytest.importorskip("jax")
+    wanted = eval(expression, environment(jax, jax.numpy))
+    for engine in ("reference", "xla"):
+        with override(engine=engine):
+            found = eval(expression, environment(kiln, jnp))
+        assert found.shape == wanted.shape and str(found.dtype) == str(wanted.dtype)
+        assert found.weak_type == wanted.weak_type
+        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-6)
+
+
+LOSSY = [
+    "c.at[0].set(1.5)",
+    "a([3]).at[0].mul(1.5)",
+    "a([3]).at[a([0, 0])].add(a([0.75, 0.75]))",
+    "a([1, 1], dtype='int8').at[0].set(a(300))",
+    "a([T, F]).at[0].set(3)",
+    "a([1.0], dtype='bfloat16').at[0].set(x[1])",
+]
+
+
+@pytest.mark.parametrize("expression", LOSSY)
+def test_values_that_do_not_fit_warn(expression: str) -> None:
+    jax = pytest.importorskip("jax")
+    with warnings.catch_warnings(record=True):
+        wanted = eval(expression, environment(jax, jax.numpy))
+    with pytest.warns(FutureWarning, match="cannot safely cast value from dtype=") as caught:
+        found = eval(expression, environment(kiln, jnp))
+    assert "kiln" not in caught[0].filename.split("/")[-1]
+    same(found, wanted)
+
+
+def test_values_that_fit_do_not_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for expression in EXPRESSIONS:
+            eval(expression, environment(kiln, jnp))
+
+
+ERRORS = [
+    ("x.at[0].set([1, 2])", ValueError, r"fewer dimensions: arr_shape=\(2,\) shape=\(\)"),
+    ("x.at[:2].set(np.ones(3))", ValueError, "Incompatible types for broadcasting"),
+    ("x.at[0].set('a')", TypeError, "str"),
+    ("x.at[0].set(None)", ValueError, "None is not a valid value"),
+    ("x.at[1, 2].set(1)", IndexError, "Too many indices"),
+    ("x.at['a'].set(1)", TypeError, "string indexing"),
+    ("x.at[[1]].set(1)", TypeError, "non-tuple sequence"),
+    ("x.at[1.0].set(1)", TypeError, "integer or boolean type"),
+    ("x.at[0].set(1, mode='foo')", ValueError, 'Unknown gather mode "foo"'),
+    ("a([T, F]).at[0].add(True)", TypeError, "does not accept dtype bool"),
+    ("a([T, F]).at[a([0])].multiply(True)", TypeError, "does not accept dtype bool"),
+    ("x.at[0].nope(1)", AttributeError, "nope"),
+    ("x.at[0] + 1", TypeError, "unsupported operand"),
+]
+
+
+@pytest.mark.parametrize(("expression", "kind", "phrase"), ERRORS, ids=[e[0] for e in ERRORS])
+def test_errors(expression: str, kind: type[Exception], phrase: str) -> None:
+    with pytest.raises(kind, match=phrase):
+        eval(expression, environment(kiln, jnp))
+
+
+def test_assignment_says_what_to_write() -> None:
+    with pytest.raises(TypeError, match=r"immutable(?s:.*)\.at\["):
+        jnp.array(X)[0] = 1
+    with pytest.raises(TypeError, match=r"immutable(?s:.*)\.at\["):
+        kiln.jit(lambda x: x.__setitem__(0, 1))(X)
+
+
+DERIVATIVES = [
+    "x.at[1].set(y[0])",
+    "x.at[1:3].set(y[:2])",
+    "x.at[1:3].multiply(y[:2])",
+    "x.at[i].set(y[0])",
+    "x.at[a([1, 1, 2])].set(y)",
+    "x.at[a([1, 1, 2])].add(y)",
+    "x.at[a([1, 9, 2])].add(y)",
+    "x.at[a([1, 1, 2])].max(y)",
+    "x.at[i].multiply(y[1])",
+    "x.at[a([1, 0, 2])].multiply(y, unique_indices=True)",
+    "x.at[1].divide(y[0])",
+    "x.at[::-2].subtract(y)",
+]
+
+
+@pytest.mark.parametrize("expression", DERIVATIVES)
+def test_derivatives_are_those_of_the_reference_library(expression: str) -> None:
+    jax = pytest.importorskip("jax")
+    y = np.array([2.5, 0.5, 3.5], np.float32)
+
+    def loss(library: Any, module: Any) -> Any:
+        names = environment(library, module)
+
+        def fun(x: Any, y: Any, i: Any) -> Any:
+            out = eval(expression, {**names, "x": x, "y": y, "i": i})
+            return (module.sin(out) * out).sum()
+
+        return fun
+
+    wanted = jax.grad(loss(jax, jax.numpy), (0, 1))(X, y, 2)
+    fun = kiln.grad(loss(kiln, jnp), (0, 1))
+    for way in (fun, kiln.jit(fun)):
+        for ours, theirs in zip(way(X, y, 2), wanted, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("expression", [*DERIVATIVES, "m.at[i, a([0, 1])].add(y[:2])"])
+def test_mapped_updates(expression: str) -> None:
+    names = environment(kiln, jnp)
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(2, 3)).astype(np.float32)
+    stacks = [np.stack([X, X + 1]), np.stack([M, M + 1]), y, np.array([2, -1], np.int32)]
+
+    def fun(x: Any, m: Any, y: Any, i: Any) -> Any:
+        return eval(expression, {**names, "x": x, "m": m, "y": y, "i": i})
+
+    for axes in ((0, 0, 0, 0), (None, None, 0, None), (0, 0, None, None), (None, None, None, 0)):
+        args = [s if at == 0 else s[0] for s, at in zip(stacks, axes, strict=True)]
+        found = kiln.vmap(fun, axes)(*args)
+        for k in range(2):
+            each = [v if at is None else v[k] for v, at in zip(args, axes, strict=True)]
+            np.testing.assert_allclose(found[k], fun(*map(jnp.array, each)), rtol=1e-5)
+
+
+def test_a_random_index_writes_what_numpy_writes() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(250):
+        shape = tuple(int(s) for s in rng.integers(1, 4, int(rng.integers(1, 4))))
+        x = rng.integers(0, 9, shape).astype(np.float32)
+        index = random_index(rng, shape)
+        try:
+            part = x[index]
+        except IndexError:
+            continue
+        values = rng.integers(1, 9, part.shape).astype(np.float32)
+        wanted = x.copy()
+        wanted[index] = values
+        same(jnp.array(x).at[index].set(values), wanted)
+        for how, ufunc in JOINED.items():
+            wanted = x.copy()
+            ufunc.at(wanted, index, values)
+            same(getattr(jnp.array(x).at[index], how)(values), wanted)
