@@ -21,6 +21,7 @@ from kiln.ops.shape import filled
 
 
 def array_of(x: Any) -> Any:
+    """Return a value as an array or tracer."""
     return x if isinstance(x, (ConcreteArray, Tracer)) else as_array(x)
 
 
@@ -34,6 +35,10 @@ def value_of(t: Any) -> Any:
 
 
 def leaves_of(fun: Any, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
+    """Return the leaves of a tree as arrays, and its structure.
+
+    Raises: TypeError naming the path of a leaf that is no array.
+    """
     pairs, treedef = tree_flatten_with_path(tree)
     for path, x in pairs:
         if leaf_type(x) is None:
@@ -49,6 +54,10 @@ def leaves_of(fun: Any, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
 
 
 def argument_numbers(fun: Any, argnums: Any, count: int, what: str) -> tuple[int, ...]:
+    """Return argument numbers as a tuple of non-negative ints.
+
+    Raises: TypeError for other types and for numbers out of range, ValueError for none.
+    """
     nums = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     if not nums:
         raise ValueError(f"{what} of {name_of(fun)}: argnums must name at least one argument")
@@ -69,6 +78,7 @@ def argument_numbers(fun: Any, argnums: Any, count: int, what: str) -> tuple[int
 
 
 def check_input(fun: Any, what: str, x: Any, *, holomorphic: bool, allow_int: bool) -> None:
+    """Raise TypeError unless a value of this dtype may be differentiated."""
     dtype = aval_of(x).dtype
     name = dtypes.long_name(dtype)
     if holomorphic:
@@ -109,6 +119,10 @@ def restrict(
 
 
 def pair(fun: Any, what: str, result: Any) -> tuple[Any, Any]:
+    """Return a (value, aux) result.
+
+    Raises: TypeError for anything else.
+    """
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(
             three_lines(
@@ -123,6 +137,7 @@ def pair(fun: Any, what: str, result: Any) -> tuple[Any, Any]:
 
 
 def require_callable(fun: Any, what: str) -> None:
+    """Raise TypeError unless `fun` is callable."""
     if not callable(fun):
         raise TypeError(f"{what}: Expected a callable value, got {fun!r}")
 

@@ -9,6 +9,7 @@ become one object, so that what has been derived from the first serves the next.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import inspect
 import threading
 import types
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.base.errors import TypePromotionError, three_lines
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import (
@@ -188,10 +190,10 @@ def _wider(aval: ShapedArray, out: ShapedArray) -> ShapedArray:
     if not aval.weak_type or aval.dtype == out.dtype:
         return aval
     try:
-        dtype, weak = dtypes.lattice_result_type(aval, out)
+        dtype, _ = dtypes.lattice_result_type(aval, out)
     except TypePromotionError:
         return aval
-    return aval.with_(dtype=dtype, weak_type=weak)
+    return aval.with_(dtype=dtype, weak_type=False)
 
 
 def converted(x: Any, aval: ShapedArray) -> Any:
@@ -199,8 +201,6 @@ def converted(x: Any, aval: ShapedArray) -> Any:
     if aval_of(x).dtype == aval.dtype:
         return x
     if dtypes.is_python_scalar(x):
-        if aval.weak_type:
-            return dtypes.python_scalar(x, aval.dtype)
         return dtypes.coerce_python_scalar(x, aval.dtype)
     return convert_element_type(x, aval.dtype, aval.weak_type)
 
@@ -294,17 +294,41 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
     A loop called again and again records its body anew; what has been derived from the body (its
     derivative, its batched form) is kept on the jaxpr, and found again this way.
     """
+    if not _outlives_its_call(jaxpr):
+        return jaxpr
     # Ids of code objects are good as keys: the kept jaxpr keeps the code alive.
     places = tuple(
         (id(eqn.source.code), eqn.source.offset) if eqn.source else None for eqn in jaxpr.eqns
     )
-    key = (canonical(jaxpr), places)
+    key = (canonical(jaxpr), places, options().key())
     with _lock:
         found = _interned.setdefault(key, jaxpr)
         _interned.move_to_end(key)
         if len(_interned) > CAPACITY:
             _interned.popitem(last=False)
     return found
+
+
+def _outlives_its_call(jaxpr: Jaxpr) -> bool:
+    """Tell whether a jaxpr holds nothing of the user's that ought to die with the call.
+
+    Callbacks and rules of custom derivatives are functions of the user's, with their closures.
+    """
+    return all(
+        _is_plain(value) for eqn in jaxpr.eqns if eqn.params for value in eqn.params.values()
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Jaxpr):
+        return _outlives_its_call(value)
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    if isinstance(value, types.FunctionType):
+        return value.__closure__ is None and "<locals>" not in value.__qualname__
+    if dataclasses.is_dataclass(value) and callable(value):
+        return all(_is_plain(getattr(value, f.name)) for f in dataclasses.fields(value))
+    return not callable(value) or isinstance(value, type)
 
 
 def clear() -> None:

@@ -36,6 +36,7 @@ from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import eq, select, select_n, stop_gradient
+from kiln.ops.random_bits import random_wrap
 from kiln.ops.shape import broadcast_in_dim, mapped_at, zeros_of
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr
@@ -275,11 +276,18 @@ def _with_slots(
         outs = eval_jaxpr(known, (), *args)
         residuals = outs[results:]
         return outs[:results] + [
-            residuals[filled[slot]] if slot in filled else zeros_of(aval)
+            residuals[filled[slot]] if slot in filled else _nothing(aval)
             for slot, aval in enumerate(slots)
         ]
 
     return stage_pure(run, known.in_avals, name=known.name, purpose="partial evaluation")
+
+
+def _nothing(aval: ShapedArray) -> Any:
+    if dtypes.is_extended(aval.dtype):
+        words = (*aval.shape, *aval.dtype.physical_shape)
+        return random_wrap(zeros_of(ShapedArray(words, aval.dtype.physical_dtype)))
+    return zeros_of(aval)
 
 
 def _from_slots(

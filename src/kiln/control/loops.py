@@ -267,7 +267,7 @@ def while_loop(cond_fun: Fun, body_fun: Fun, init_val: Any) -> Any:
 def _check_condition(cond_fun: Fun, cond: Body) -> None:
     if cond.out_tree.is_leaf and cond.out_avals[0].same_type(_FLAG):
         return
-    types = ", ".join(map(str, cond.out_avals))
+    types = ", ".join([str(aval) for aval in cond.out_avals])
     found = types if cond.out_tree.is_leaf else f"pytree {cond.out_tree} of {types}"
     raise TypeError(
         three_lines(

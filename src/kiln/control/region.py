@@ -94,12 +94,12 @@ def _split(jaxpr: Jaxpr, unknown: Sequence[bool], force: Sequence[bool] | None) 
 
 
 def mark_pure(jaxpr: Jaxpr, unknown: Sequence[bool]) -> None:
-    """Note that every equation of a jaxpr depends on the `unknown` inputs, inner ones as well."""
+    """Note that all results of all equations of a jaxpr depend on the `unknown` inputs."""
     jaxpr.memo["pure"] = tuple(unknown)
 
 
 def is_pure(jaxpr: Jaxpr, unknown: Sequence[bool]) -> bool:
-    """Tell whether it was noted that every equation depends on the `unknown` inputs."""
+    """Tell whether all results of all equations are known to depend on the `unknown` inputs."""
     return bool(jaxpr.memo.get("pure") == tuple(unknown))
 
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class StagingTracer(Tracer):
     """A value of a program being recorded."""
 
-    __slots__ = ("var",)
+    __slots__ = ("variable",)
 
     def __init__(self, owner: Trace, var: Var) -> None:
         self.owner = owner
-        self.var = var
+        self.variable = var
         self.aval = var.aval
 
 
@@ -64,7 +64,7 @@ class StagingTrace(Trace):
     def atom(self, x: Any) -> Atom:
         """Return what stands for a value in the program: a variable, a literal, or a constant."""
         if type(x) is StagingTracer and x.owner is self:
-            return x.var
+            return x.variable
         if isinstance(x, Tracer):
             check_live(x)
         elif isinstance(x, (bool, int, float, complex, np.generic)):
@@ -83,7 +83,7 @@ class StagingTrace(Trace):
         atoms: list[Atom] = []
         for x in args:
             if type(x) is StagingTracer and x.owner is self:
-                atoms.append(x.var)
+                atoms.append(x.variable)
             else:
                 atoms.append(self.atom(x))
         inferred = primitive.infer(*[atom.aval for atom in atoms], **params)
@@ -95,11 +95,11 @@ class StagingTrace(Trace):
         """Append an equation with results of the given types and return their tracers."""
         if primitive.multiple:
             outs = [StagingTracer(self, Var(aval)) for aval in inferred]
-            outvars = [out.var for out in outs]
+            outvars = [out.variable for out in outs]
             result: Any = outs
         else:
             out = StagingTracer(self, Var(inferred))
-            outvars = [out.var]
+            outvars = [out.variable]
             result = out
         source = state.source or current_source()
         self.eqns.append(Eqn(primitive, atoms, outvars, params, primitive.effects(params), source))
@@ -115,7 +115,7 @@ class StagingTrace(Trace):
         assert isinstance(tracer, StagingTracer)
         made_by = {id(v): eqn for eqn in self.eqns for v in eqn.outvars}
         seen: set[int] = set()
-        todo: list[Any] = [tracer.var]
+        todo: list[Any] = [tracer.variable]
         while todo:
             atom = todo.pop()
             if atom.is_literal or id(atom) in seen:

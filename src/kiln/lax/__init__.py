@@ -279,6 +279,7 @@ from kiln.ops.cumulative import (
     cumsum_p,
 )
 from kiln.ops.generic_reduction import reduce, reduce_p
+from kiln.ops.product import reduce_prod, reduce_prod_p
 from kiln.ops.reduction import (
     argmax,
     argmax_p,
@@ -294,8 +295,6 @@ from kiln.ops.reduction import (
     reduce_or_p,
     reduce_precision,
     reduce_precision_p,
-    reduce_prod,
-    reduce_prod_p,
     reduce_xor,
     reduce_xor_p,
 )

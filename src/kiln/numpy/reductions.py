@@ -21,7 +21,7 @@ from kiln.numpy.creation import cast
 from kiln.numpy.logic import choose_by, logical_and, logical_or, truth
 from kiln.numpy.manipulation import canonical_axes, one
 from kiln.numpy.promotion import operands, shape_of
-from kiln.ops import elementwise, reduction
+from kiln.ops import elementwise, product, reduction
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import expand_dims, reduce_sum, reshape
 
@@ -100,7 +100,7 @@ def prod(
     """Multiply over axes."""
     refuse_out("prod", out)
     return _accumulated(
-        "prod", reduction.reduce_prod, 1, a, axis, dtype, keepdims, initial, where, promote_integers
+        "prod", product.reduce_prod, 1, a, axis, dtype, keepdims, initial, where, promote_integers
     )
 
 

@@ -26,15 +26,14 @@ from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import and_p, max_p, min_p, mul_p, or_p, xor_p
 from kiln.ops.families import Elementwise, add_p
+from kiln.ops.product import reduce_prod_p
 from kiln.ops.reduction import (
     check_reduced_axes,
-    halved,
     past_mapped,
     reduce_and_p,
     reduce_max_p,
     reduce_min_p,
     reduce_or_p,
-    reduce_prod_p,
     reduce_xor_p,
 )
 from kiln.ops.shape import (
@@ -48,6 +47,7 @@ from kiln.ops.shape import (
     transpose,
     without,
 )
+from kiln.ops.slicing import concatenate, slice_in_dim
 
 BY_OPERATION: dict[Primitive, Primitive] = {
     add_p: reduce_sum_p,
@@ -136,6 +136,21 @@ class GenericReduce(Primitive):
         inner, _ = past_mapped(dimensions, 0)
         outs = self.bind(*arrays, *xs[n:], jaxpr=jaxpr, dimensions=inner)
         return outs, [0] * n
+
+
+def halved(combine: Callable[..., Sequence[Any]], xs: Sequence[Any]) -> Sequence[Any]:
+    """Reduce arrays together along axis 0, half with half, down to size 1."""
+    size = int(aval_of(xs[0]).shape[0])
+    while size > 1:
+        half = size // 2
+        first = [slice_in_dim(x, 0, half) for x in xs]
+        second = [slice_in_dim(x, half, 2 * half) for x in xs]
+        joined = combine(first, second)
+        if size % 2:
+            rest = [slice_in_dim(x, 2 * half, size) for x in xs]
+            joined = [concatenate([j, r], 0) for j, r in zip(joined, rest, strict=True)]
+        xs, size = joined, half + size % 2
+    return xs
 
 
 def fold(

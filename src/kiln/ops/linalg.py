@@ -14,22 +14,22 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.absent import Zero, is_linear
+from kiln.core.absent import Zero
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops import lapack
 from kiln.ops.contraction import accumulator_dtype
 from kiln.ops.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
-from kiln.ops.families import add, full_like, neg
+from kiln.ops.elementwise import bitwise_and, ge, mul, select, stop_gradient
+from kiln.ops.families import add, constant, full_like, neg
 from kiln.ops.indexing import gather
 from kiln.ops.matrices import (
     Stacked,
-    adjoint,
     check_matrix,
     check_square,
     conjugated,
-    identity,
+    diagonal_mask,
     incompatible,
     lower,
     matmul,
@@ -38,22 +38,20 @@ from kiln.ops.matrices import (
     upper,
 )
 from kiln.ops.shape import (
-    broadcast_in_dim,
     broadcasted_iota,
     expand_dims,
-    filled,
     move_axis,
     reshape,
     squeeze,
 )
 from kiln.ops.sorting import sort
-from kiln.ops.static_slicing import concatenate, pad, slice_in_dim
+from kiln.ops.static_slicing import pad, slice_in_dim
 
 _INT = np.dtype(np.int32)
 
 
 class Cholesky(Stacked):
-    """Return the lower triangular L with L L^H = A, reading the lower triangle of A; nan if none."""
+    """Return the lower triangular L with L L^H = A, of which the lower triangle is read."""
 
     name = "cholesky"
 
@@ -82,10 +80,8 @@ class Cholesky(Stacked):
 
 def _lower_half(x: Any) -> Any:
     """Return the lower triangle with half of the diagonal."""
-    half = np.asarray(0.5, aval_of(x).dtype)[()]
-    strict = lower(x, -1)
-    on_diagonal = add(lower(x), neg(strict))
-    return add(strict, on_diagonal * half)
+    inside = lower(x)
+    return select(diagonal_mask(aval_of(x).shape), mul(inside, constant(0.5, x)), inside)
 
 
 class TriangularSolve(Stacked):
@@ -213,10 +209,7 @@ class LU(Stacked):
         count = min(rows, columns)
         factor = lapack.routine("getrf", x.dtype)
         results = [((rows, columns), x.dtype), ((count,), _INT)]
-        factors, pivots = lapack.each(lambda a: factor(a)[:2], results if count else [], (x, 2)) or (
-            x,
-            np.zeros((*x.shape[:-2], 0), _INT),
-        )
+        factors, pivots = lapack.each(lambda a: factor(a)[:2], results, (x, 2))
         return [factors, pivots, host_permutation(pivots, rows)]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -224,38 +217,33 @@ class LU(Stacked):
         factors, pivots, permutation = self.bind(*primals)
         rows, columns = aval_of(factors).shape[-2:]
         count = minimum(rows, columns)
-        left = _square(lower(factors, -1), rows, count)
-        right = _square(upper(factors), columns, count)
-        moved = permuted_rows(t, permutation)
-        moved = triangular_solve(right, moved, lower=False)
+        # Both factors become square: with zeros below, or with ones on the rest of the diagonal.
+        below = _resized(_resized(lower(factors, -1), rows, -1), rows, -2)
+        left = select(diagonal_mask(aval_of(below).shape), full_like(below, 1), below)
+        right = _resized(upper(factors), columns, -2)
+        beyond = ge(broadcasted_iota(_INT, aval_of(right).shape, aval_of(right).ndim - 2), count)
+        beyond = bitwise_and(beyond, diagonal_mask(aval_of(right).shape))
+        right = select(beyond, full_like(right, 1), right)
+        moved = triangular_solve(right, permuted_rows(t, permutation))
         moved = triangular_solve(left, moved, left_side=True, lower=True, unit_diagonal=True)
-        rank = aval_of(factors).ndim
-        below = slice_in_dim(lower(moved, -1), 0, count, axis=rank - 1)
-        above = slice_in_dim(upper(moved), 0, count, axis=rank - 2)
-        first = slice_in_dim(right, 0, count, axis=rank - 2)
-        change_of_left = matmul(add(lower(left, -1), identity(left)), below)
-        change_of_right = matmul(above, first)
+        change_of_left = matmul(left, _resized(lower(moved, -1), count, -1))
+        change_of_right = matmul(_resized(upper(moved), count, -2), right)
+        total = add(_resized(change_of_left, columns, -1), _resized(change_of_right, rows, -2))
         zeros = [Zero(aval_of(p).tangent()) for p in (pivots, permutation)]
-        total = add(_padded(change_of_left, columns, -1), _padded(change_of_right, rows, -2))
         return [factors, pivots, permutation], [total, *zeros]
 
 
-def _padded(x: Any, size: Any, axis: int) -> Any:
-    """Append zeros along an axis up to a size."""
+def _resized(x: Any, size: Any, axis: int) -> Any:
+    """Cut an axis to a size, or append zeros up to it."""
     aval = aval_of(x)
+    found = aval.shape[axis]
+    if found == size:
+        return x
+    if minimum(found, size) == size:
+        return slice_in_dim(x, 0, size, axis=axis)
     config = [(0, 0, 0)] * aval.ndim
-    config[axis] = (0, size - aval.shape[axis], 0)
-    return pad(x, np.asarray(0, aval.dtype)[()], config)
-
-
-def _square(x: Any, size: Any, count: Any) -> Any:
-    """Cut or pad a triangular factor to `size`; beyond `count` the diagonal is one."""
-    rank = aval_of(x).ndim
-    for axis in (rank - 2, rank - 1):
-        x = slice_in_dim(x, 0, minimum(aval_of(x).shape[axis], size), axis=axis)
-        x = _padded(x, size, axis)
-    beyond = broadcasted_iota(_INT, aval_of(x).shape, rank - 1) >= count
-    return add(x, upper(lower(beyond.astype(aval_of(x).dtype))))
+    config[axis] = (0, size - found, 0)
+    return pad(x, constant(0, x), config)
 
 
 class LUPivotsToPermutation(Stacked):
@@ -370,9 +358,7 @@ class LUSolve(Stacked):
     ) -> Any:
         return [None, None, None, self.bind(a, factors, permutation, ct, trans=not trans)]
 
-    def batch(
-        self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, trans: bool
-    ) -> Any:
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, trans: bool) -> Any:
         *matrix, b = xs
         if any(at is not None for at in axes[:-1]):
             return super().batch(size, xs, axes, trans=trans)
@@ -477,3 +463,9 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
 def lu_solve(a: Any, factors: Any, permutation: Any, b: Any, *, trans: bool = False) -> Any:
     """Solve a x = b by what `lu(a)` returned; differentiable by a and b."""
     return lu_solve_p.bind(a, factors, permutation, b, trans=trans)
+
+
+def linear_solve(a: Any, b: Any, *, trans: bool = False) -> Any:
+    """Solve a x = b (a^T x = b with `trans`) for stacks of square matrices a and matrices b."""
+    factors, _, permutation = lu(stop_gradient(a))
+    return lu_solve(a, factors, permutation, b, trans=trans)

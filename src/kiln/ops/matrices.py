@@ -36,7 +36,7 @@ COMPUTED = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.
 
 
 class Stacked(Primitive):
-    """An operation on stacks of matrices or vectors; a mapped axis is one more axis of the stack."""
+    """An operation on stacks of matrices or vectors; a mapped axis becomes part of the stack."""
 
     on_host = True
 

@@ -1,7 +1,8 @@
-"""Reductions over axes: extremes, products, logic, and the position of an extreme.
+"""Reductions over axes: extremes, logic, and the position of an extreme.
 
-`reduce_sum` is in `shape.py`, beside broadcasting; reductions by any function are in
-`generic_reduction.py`, running ones in `cumulative.py`. Reducing nothing gives the identity.
+`reduce_sum` is in `shape.py`, beside broadcasting; `reduce_prod` is in `product.py`; reductions by
+any function are in `generic_reduction.py`, running ones in `cumulative.py`. Reducing nothing gives
+the identity.
 """
 
 from __future__ import annotations
@@ -17,13 +18,11 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import div, eq, mul
-from kiln.ops.families import ANY, BITS, FLOAT, NUMBER, Elementwise, add
-from kiln.ops.shape import broadcast_in_dim, kept_axes, reduce_sum, reshape, transpose, without
-from kiln.ops.slicing import concatenate, slice_in_dim
+from kiln.ops.families import ANY, BITS, FLOAT, Elementwise
+from kiln.ops.shape import broadcast_in_dim, kept_axes, reduce_sum, without
 
 Accepted = tuple[type, ...]
 
@@ -72,24 +71,6 @@ class ReduceExtreme(Reduce):
         spread = broadcast_in_dim(out, aval.shape, kept_axes(aval.ndim, axes))
         places = convert_element_type(eq(x, spread), aval.dtype)
         return out, div(reduce_sum(mul(t, places), axes), reduce_sum(places, axes))
-
-
-class ReduceProduct(Reduce):
-    """The product."""
-
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, axes: Any) -> Any:
-        (x,), (t,) = primals, tangents
-        out = self.bind(x, axes=axes)
-        sizes = aval_of(x).shape
-        kept = kept_axes(len(sizes), axes)
-        shape = tuple(sizes[a] for a in kept)
-        count = product([sizes[a] for a in axes])
-        if count == 0:
-            return out, Zero(aval_of(out).tangent())
-        # A tree of products: dividing the whole by one factor would fail at zero.
-        rows = [reshape(transpose(v, (*axes, *kept)), (count, *shape)) for v in (x, t)]
-        _, moved = halved(_product_with_tangent, rows)
-        return out, reshape(moved, shape)
 
 
 class ArgExtreme(Primitive):
@@ -243,29 +224,8 @@ def all_bits(dtype: Any) -> Any:
     return np.bitwise_not(np.zeros((), dtype))[()]
 
 
-def _product_with_tangent(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
-    (x, dx), (y, dy) = a, b
-    return [mul(x, y), add(mul(dx, y), mul(x, dy))]
-
-
-def halved(combine: Callable[..., Sequence[Any]], xs: Sequence[Any]) -> Sequence[Any]:
-    """Reduce arrays together along axis 0, half with half, down to size 1."""
-    size = int(aval_of(xs[0]).shape[0])
-    while size > 1:
-        half = size // 2
-        first = [slice_in_dim(x, 0, half) for x in xs]
-        second = [slice_in_dim(x, half, 2 * half) for x in xs]
-        joined = combine(first, second)
-        if size % 2:
-            rest = [slice_in_dim(x, 2 * half, size) for x in xs]
-            joined = [concatenate([j, r], 0) for j, r in zip(joined, rest, strict=True)]
-        xs, size = joined, half + size % 2
-    return xs
-
-
 reduce_max_p = ReduceExtreme("reduce_max", np.maximum, lowest, ANY)
 reduce_min_p = ReduceExtreme("reduce_min", np.minimum, highest, ANY)
-reduce_prod_p = ReduceProduct("reduce_prod", np.multiply, lambda dtype: 1, NUMBER)
 reduce_and_p = Reduce("reduce_and", np.bitwise_and, all_bits, BITS)
 reduce_or_p = Reduce("reduce_or", np.bitwise_or, lambda dtype: 0, BITS)
 reduce_xor_p = Reduce("reduce_xor", np.bitwise_xor, lambda dtype: 0, BITS)
@@ -274,17 +234,19 @@ argmin_p = ArgExtreme("argmin", np.argmin)
 reduce_precision_p = ReducePrecision("reduce_precision", _round_bits, FLOAT)
 
 
-def _reduction(primitive: Reduce) -> Callable[[Any, Sequence[int]], Any]:
-    def reduction(operand: Any, axes: Sequence[int]) -> Any:
+def reduction(primitive: Reduce) -> Callable[[Any, Sequence[int]], Any]:
+    """Return the function that applies a primitive along axes."""
+
+    def fun(operand: Any, axes: Sequence[int]) -> Any:
         return primitive.bind(operand, axes=tuple(int(a) for a in axes))
 
-    reduction.__name__ = reduction.__qualname__ = primitive.name
-    reduction.__doc__ = f"Apply `{primitive.name}` along axes, which count from 0."
-    return reduction
+    fun.__name__ = fun.__qualname__ = primitive.name
+    fun.__doc__ = f"Apply `{primitive.name}` along axes, which count from 0."
+    return fun
 
 
-reduce_max, reduce_min, reduce_prod = map(_reduction, (reduce_max_p, reduce_min_p, reduce_prod_p))
-reduce_and, reduce_or, reduce_xor = map(_reduction, (reduce_and_p, reduce_or_p, reduce_xor_p))
+reduce_max, reduce_min = map(reduction, (reduce_max_p, reduce_min_p))
+reduce_and, reduce_or, reduce_xor = map(reduction, (reduce_and_p, reduce_or_p, reduce_xor_p))
 
 
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:

@@ -165,40 +165,6 @@ def test_a_carry_moves_if_it_does_after_some_steps() -> None:
     assert [t.tolist() for t in kiln.vmap(f)(jnp.array([1.0, 2.0]))] == [[1.0, 2.0]] * 3
 
 
-def test_constants_and_slices_are_not_stacked_again() -> None:
-    w, h, xs = map(jnp.asarray, (W, H, XS))
-    program = kiln.make_jaxpr(kiln.grad(lambda w, h, xs: weights(w, h, xs)[1].sum(), (0, 1, 2)))
-    forward, backward = scans(program(w, h, xs))
-    stacked = [v.aval.shape for v in forward.outvars[forward.params["num_carry"] :]]
-    # Of the residuals only h, before and after the step, changes and is no slice of xs.
-    assert (3, 2, 2) not in stacked
-    assert stacked.count((3, 2)) <= 4
-    consts = [v.aval.shape for v in backward.invars[: backward.params["num_consts"]]]
-    assert consts == [(2, 2)]
-
-
-def test_a_residual_of_constants_alone_is_computed_outside() -> None:
-    def f(w: Any, h: Any) -> Any:
-        return lax.scan(lambda h, _: (h * jnp.exp(w), None), h, None, length=4)[0].sum()
-
-    program = kiln.make_jaxpr(kiln.grad(f, 1))(jnp.float32(0.1), jnp.float32(2.0))
-    backward = scans(program)[-1]
-    assert [v.aval.shape for v in backward.invars] == [(), ()]
-    np.testing.assert_allclose(
-        kiln.grad(f, (0, 1))(0.1, 2.0), (8 * np.exp(0.4), np.exp(0.4)), rtol=1e-5
-    )
-
-
-def test_a_constant_in_the_carry_is_not_stacked_either() -> None:
-    def f(w: Any, h: Any) -> Any:
-        body = lambda c, _: ({"w": c["w"], "h": jnp.sin(c["w"] @ c["h"])}, None)
-        return lax.scan(body, {"w": w, "h": h}, None, length=4)[0]["h"].sum()
-
-    program = kiln.make_jaxpr(kiln.grad(f, (0, 1)))(jnp.asarray(W), jnp.asarray(H))
-    shapes = [v.aval.shape for eqn in scans(program) for v in eqn.outvars]
-    assert (4, 2, 2) not in shapes
-
-
 def test_dead_carries_and_results_go() -> None:
     def f(x: Any) -> Any:
         def step(c: Any, t: Any) -> Any:
@@ -320,22 +286,6 @@ def test_operands_of_other_types_are_refused() -> None:
     params = {"jaxpr": jaxpr, "reverse": False, "num_consts": 0, "num_carry": 1, "unroll": 1}
     with pytest.raises(TypeError, match=r"operands float32\[\], float32\[3\]\nthe body takes"):
         scan_p.infer(ShapedArray((), F32), ShapedArray((3,), F32), length=4, **params)
-
-
-def test_transposition_of_a_loop_with_a_counter_and_constants() -> None:
-    def f(x: Any) -> Any:
-        def step(c: Any, w: Any) -> Any:
-            i, h = c
-            return (i + 1, h * w + x * i), h * jnp.exp(w)
-
-        (_, h), ys = lax.scan(step, (jnp.int32(1), x * 0.0), jnp.array([1.0, 2.0, 3.0]))
-        return h, ys
-
-    example = jnp.float32(0.0)
-    transposed = kiln.linear_transpose(f, example)
-    h, ys = f(jnp.float32(1.0))
-    (found,) = transposed((jnp.float32(1.0), jnp.ones(3)))
-    np.testing.assert_allclose(found, h + ys.sum(), rtol=1e-6)
 
 
 def test_the_engine_writes_a_loop() -> None:

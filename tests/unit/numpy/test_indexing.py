@@ -140,14 +140,11 @@ def same(found: Any, wanted: Any) -> None:
 
 @pytest.mark.parametrize("expression", READS)
 def test_reads_are_those_of_numpy(expression: str) -> None:
-    wanted = eval(expression, environment(np, None))
-    for engine in ("reference", "xla"):
-        with override(engine=engine):
-            same(eval(expression, environment(kiln, jnp)), wanted)
+    same(eval(expression, environment(kiln, jnp)), eval(expression, environment(np, None)))
 
 
 @pytest.mark.parametrize("expression", READS)
-def test_reads_under_jit(expression: str) -> None:
+def test_compiled_reads_are_those_of_numpy(expression: str) -> None:
     wanted = eval(expression, environment(np, None))
     names = environment(kiln, jnp)
     if "x > 2" in expression or "m > 3" in expression:
@@ -236,7 +233,8 @@ OUTSIDE = [
 def test_places_outside(expression: str) -> None:
     jax = pytest.importorskip("jax")
     theirs, ours = environment(jax, jax.numpy), environment(kiln, jnp)
-    same(eval(expression, ours), eval(expression, theirs))
+    with override(engine="xla"):
+        same(eval(expression, ours), eval(expression, theirs))
     array, index = expression.split("[", 1)
     for options in (
         "mode='clip'",
@@ -248,10 +246,7 @@ def test_places_outside(expression: str) -> None:
         "mode='fill', wrap_negative_indices=False",
     ):
         got = f"{array}.at[{index}.get({options})"
-        wanted = eval(got, theirs)
-        for engine in ("reference", "xla"):
-            with override(engine=engine):
-                same(eval(got, ours), wanted)
+        same(eval(got, ours), eval(got, theirs))
 
 
 ERRORS = [
@@ -502,13 +497,13 @@ def test_mapped_indices_and_operands(expression: str) -> None:
 
     for axes in ((0, 0, 0, 0), (0, 0, 0, None), (None, None, None, 0)):
         args = [
-            stack if at == 0 else stack[0]
+            jnp.array(stack if at == 0 else stack[0])
             for stack, at in zip([*stacks, indices], axes, strict=True)
         ]
         found = kiln.vmap(fun, axes)(*args)
         for k in range(2):
             each = [v if at is None else v[k] for v, at in zip(args, axes, strict=True)]
-            same(found[k], fun(*map(jnp.array, each)))
+            same(found[k], fun(*each))
 
 
 def test_a_random_index_reads_what_numpy_reads() -> None:

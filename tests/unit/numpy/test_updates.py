@@ -65,23 +65,24 @@ def test_updates_are_those_of_numpy(part: str) -> None:
     array, inner = part.split("[", 1)
     rng = np.random.default_rng(0)
     values = rng.integers(1, 9, whole[index].shape).astype(whole.dtype)
+
+    def fun(x: Any, m: Any, c: Any, values: Any) -> dict[str, Any]:
+        names = {**environment(kiln, jnp), "x": x, "m": m, "c": c, "values": values}
+        ways = ("set", *JOINED)
+        return {how: eval(f"{array}.at[{inner}.{how}(values)", names) for how in ways}
+
+    arrays = [jnp.array(v) for v in (X, M, C, values)]
+    found = [fun(*arrays)]
+    if ">" not in part:
+        found.append(kiln.jit(fun)(*arrays))
     for how in ("set", *JOINED):
         wanted = whole.copy()
         if how == "set":
             wanted[index] = values
         else:
             JOINED[how].at(wanted, index, values)
-
-        def fun(x: Any, m: Any, c: Any, values: Any, how: str = how) -> Any:
-            names = {**environment(kiln, jnp), "x": x, "m": m, "c": c, "values": values}
-            return eval(f"{array}.at[{inner}.{how}(values)", names)
-
-        arrays = [jnp.array(v) for v in (X, M, C, values)]
-        for engine in ("reference", "xla"):
-            with override(engine=engine):
-                same(fun(*arrays), wanted)
-        if ">" not in part:
-            same(kiln.jit(fun)(*arrays), wanted)
+        for outs in found:
+            same(outs[how], wanted)
 
 
 EXPRESSIONS = [
@@ -121,14 +122,12 @@ EXPRESSIONS = [
     "a([1j, 2]).at[a([0, 0])].multiply(2j)",
     # The rest of the methods.
     "x.at[1:3].divide(2)",
-    "x.at[1:3].div(2)",
     "x.at[a([1, 1])].divide(2)",
     "c.at[1].divide(2)",
     "x.at[1:3].power(2)",
     "x.at[a([2, 2])].power(2)",
     "c.at[a([1])].power(2)",
     "x.at[1:3].mul(2)",
-    "x.at[1:3].sub(2)",
     "x.at[0].apply(jnp.cos)",
     "x.at[1:3].apply(jnp.cos)",
     "x.at[a([1, 1, 2])].apply(lambda v: v * 2 + 1)",
@@ -141,12 +140,13 @@ EXPRESSIONS = [
 def test_values_are_those_of_the_reference_library(expression: str) -> None:
     jax = pytest.importorskip("jax")
     wanted = eval(expression, environment(jax, jax.numpy))
-    for engine in ("reference", "xla"):
-        with override(engine=engine):
-            found = eval(expression, environment(kiln, jnp))
-        assert found.shape == wanted.shape and str(found.dtype) == str(wanted.dtype)
-        assert found.weak_type == wanted.weak_type
-        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-6)
+    found = eval(expression, environment(kiln, jnp))
+    assert found.shape == wanted.shape and str(found.dtype) == str(wanted.dtype)
+    assert found.weak_type == wanted.weak_type
+    np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-6)
+    with override(engine="xla"):
+        compiled = eval(expression, environment(kiln, jnp))
+    np.testing.assert_allclose(np.asarray(compiled), np.asarray(wanted), rtol=1e-6)
 
 
 LOSSY = [
@@ -255,11 +255,14 @@ def test_mapped_updates(expression: str) -> None:
         return eval(expression, {**names, "x": x, "m": m, "y": y, "i": i})
 
     for axes in ((0, 0, 0, 0), (None, None, 0, None), (0, 0, None, None), (None, None, None, 0)):
-        args = [s if at == 0 else s[0] for s, at in zip(stacks, axes, strict=True)]
+        args = [
+            jnp.array(stack if at == 0 else stack[0])
+            for stack, at in zip(stacks, axes, strict=True)
+        ]
         found = kiln.vmap(fun, axes)(*args)
         for k in range(2):
             each = [v if at is None else v[k] for v, at in zip(args, axes, strict=True)]
-            np.testing.assert_allclose(found[k], fun(*map(jnp.array, each)), rtol=1e-5)
+            np.testing.assert_allclose(found[k], fun(*each), rtol=1e-5)
 
 
 def test_a_random_index_writes_what_numpy_writes() -> None:

@@ -8,6 +8,8 @@ import pytest
 from kiln import lax
 from kiln.base import dtypes
 from kiln.core.array import from_host
+from kiln.ir.types import ShapedArray
+from kiln.ops import conversion as ops
 from tests.unit.ops.test_elementwise import edges
 
 jax = pytest.importorskip("jax")
@@ -26,7 +28,13 @@ def test_conversions_are_those_of_jax(source: str) -> None:
     for target, wanted in zip(ALL, expected, strict=True):
         found = np.asarray(lax.convert_element_type(from_host(x), target))
         assert found.dtype == wanted.dtype
-        np.testing.assert_array_equal(found, np.asarray(wanted), f"{source} to {target}")
+        if (source, target) == ("complex64", "bool"):
+            # jax drops the imaginary part here, and does not in `astype`.
+            assert found.tolist() == (x != 0).tolist()
+            continue
+        wide = np.complex128 if target == "complex64" else np.float64
+        what = f"{source} to {target}"
+        np.testing.assert_array_equal(found.astype(wide), np.asarray(wanted).astype(wide), what)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +62,10 @@ def test_converting_to_the_own_type_records_nothing() -> None:
 
 
 def test_keys_and_numbers_do_not_convert() -> None:
+    key = ShapedArray((2,), dtypes.KeyDtype("fry"))
     with pytest.raises(TypeError, match="keys do not convert"):
-        lax.convert_element_type(from_host(np.zeros(2, np.float32)), "key<fry>")
+        ops.convert_element_type_p.infer(key, new_dtype=np.dtype("float32"), weak_type=False)
+    assert ops.convert_element_type_p.infer(key, new_dtype=key.dtype, weak_type=False) == key
 
 
 def test_parts_of_complex_numbers() -> None:

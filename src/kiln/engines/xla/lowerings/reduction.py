@@ -21,6 +21,7 @@ from kiln.ir.types import ShapedArray
 from kiln.ops import cumulative, generic_reduction
 from kiln.ops import reduction as ops
 from kiln.ops.elementwise import max_p, min_p
+from kiln.ops.product import reduce_prod_p
 
 Out = Sequence[ShapedArray]
 _FLOAT32 = np.dtype(np.float32)
@@ -123,7 +124,7 @@ def _cumulative(name: str, identity: Any) -> Lowering:
 LOWERINGS: dict[Primitive, Lowering] = {
     ops.reduce_max_p: _reduce("maximum", ops.reduce_max_p),
     ops.reduce_min_p: _reduce("minimum", ops.reduce_min_p),
-    ops.reduce_prod_p: _reduce("multiply", ops.reduce_prod_p),
+    reduce_prod_p: _reduce("multiply", reduce_prod_p),
     ops.reduce_and_p: _reduce("and", ops.reduce_and_p),
     ops.reduce_or_p: _reduce("or", ops.reduce_or_p),
     ops.reduce_xor_p: _reduce("xor", ops.reduce_xor_p),

@@ -1,0 +1,124 @@
+"""Cutting a scan in two: what is stacked for the way back, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln import lax
+from kiln.base.config import override
+from kiln.control import region
+from kiln.control.scan import scan_p
+from kiln.control.scan_split import cut, split_scan
+from kiln.core.staging import eval_jaxpr, stage
+from kiln.ir.checker import check
+from kiln.ir.types import ShapedArray
+
+F32 = ShapedArray((), np.dtype(np.float32))
+I32 = ShapedArray((), np.dtype(np.int32))
+W = np.array([[0.3, -0.2], [0.5, 0.4]], np.float32)
+H = np.array([0.1, -0.7], np.float32)
+XS = np.array([[0.2, 0.3], [-0.4, 0.5], [0.6, -0.7]], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _reference() -> Iterator[None]:
+    with override(engine="reference", check=True):
+        yield
+
+
+def scans(jaxpr: Any) -> list[Any]:
+    """Return the scan equations of a program, outermost first."""
+    found = []
+    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        if eqn.primitive is scan_p:
+            found.append(eqn)
+        for inner in region.jaxprs_of(eqn.params):
+            found += scans(inner)
+    return found
+
+
+def weights(w: Any, h: Any, xs: Any) -> Any:
+    def step(h: Any, x: Any) -> Any:
+        h = jnp.tanh(w @ h + x)
+        return h, h * x
+
+    return lax.scan(step, h, xs)
+
+
+def test_cut() -> None:
+    assert cut([1, 2, 3, 4], 1, 2) == [[1], [2, 3], [4]]
+    assert cut([], 0) == [[], []]
+
+
+def test_a_known_carry_that_meets_an_unknown_one_becomes_unknown() -> None:
+    jaxpr, _ = stage(
+        lambda n, a, b, x: [n + 1, b * 2.0, a * x, a * n], [I32, F32, F32, F32]
+    )
+    params = {"jaxpr": jaxpr, "num_consts": 0, "num_carry": 3}
+    parts = split_scan(params, [False, True, False, False])
+    assert parts.unknown == (False, True, True, False)
+    assert parts.unknown_out == (False, True, True, True)
+    check(parts.known)
+    check(parts.staged)
+    # x is a slice already; n is needed before it is raised, as a float.
+    assert parts.rows == (("operand", 1), ("result", 1))
+    known = eval_jaxpr(parts.known, (), np.int32(3), np.float32(5))
+    assert [float(v) for v in known] == [4, 3]
+
+
+def test_constants_and_slices_are_not_stacked_again() -> None:
+    w, h, xs = map(jnp.asarray, (W, H, XS))
+    program = kiln.make_jaxpr(kiln.grad(lambda w, h, xs: weights(w, h, xs)[1].sum(), (0, 1, 2)))
+    forward, backward = scans(program(w, h, xs))
+    stacked = [v.aval.shape for v in forward.outvars[forward.params["num_carry"] :]]
+    # Of the residuals only h, before and after the step, changes and is no slice of xs.
+    assert (3, 2, 2) not in stacked
+    assert stacked.count((3, 2)) <= 4
+    consts = [v.aval.shape for v in backward.invars[: backward.params["num_consts"]]]
+    assert consts == [(2, 2)]
+
+
+def test_a_residual_of_constants_alone_is_computed_outside() -> None:
+    def f(w: Any, h: Any) -> Any:
+        return lax.scan(lambda h, _: (h * jnp.exp(w), None), h, None, length=4)[0].sum()
+
+    program = kiln.make_jaxpr(kiln.grad(f, 1))(jnp.float32(0.1), jnp.float32(2.0))
+    backward = scans(program)[-1]
+    assert [v.aval.shape for v in backward.invars] == [(), ()]
+    np.testing.assert_allclose(
+        kiln.grad(f, (0, 1))(0.1, 2.0), (8 * np.exp(0.4), np.exp(0.4)), rtol=1e-5
+    )
+
+
+def test_a_constant_in_the_carry_is_not_stacked_either() -> None:
+    def f(w: Any, h: Any) -> Any:
+        body = lambda c, _: ({"w": c["w"], "h": jnp.sin(c["w"] @ c["h"])}, None)
+        return lax.scan(body, {"w": w, "h": h}, None, length=4)[0]["h"].sum()
+
+    program = kiln.make_jaxpr(kiln.grad(f, (0, 1)))(jnp.asarray(W), jnp.asarray(H))
+    shapes = [v.aval.shape for eqn in scans(program) for v in eqn.outvars]
+    assert (4, 2, 2) not in shapes
+
+
+def test_transposition_of_a_loop_with_a_counter_and_constants() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, w: Any) -> Any:
+            i, h = c
+            return (i + 1, h * w + x * i), h * jnp.exp(w)
+
+        (_, h), ys = lax.scan(step, (jnp.int32(1), x * 0.0), jnp.array([1.0, 2.0, 3.0]))
+        return h, ys
+
+    example = jnp.float32(0.0)
+    transposed = kiln.linear_transpose(f, example)
+    h, ys = f(jnp.float32(1.0))
+    (found,) = transposed((jnp.float32(1.0), jnp.ones(3)))
+    np.testing.assert_allclose(found, h + ys.sum(), rtol=1e-6)
+
+
