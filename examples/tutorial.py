@@ -299,10 +299,9 @@ def timed(what: str, run: Callable[[], Any]) -> None:
     timer = timeit.Timer(run)
     number, seconds = timer.autorange()
     best = min([seconds, *timer.repeat(2, number)]) / number
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if best >= scale:
-            break
-    print(f"{what}: {best / scale:.3g} {unit} per loop")
+    units = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+    unit = next((name for name, scale in units.items() if best >= scale), "us")
+    print(f"{what}: {best / units[unit]:.3g} {unit} per loop")
 
 
 def run(block: Block, number: int, names: dict[str, Any]) -> str:
@@ -314,7 +313,7 @@ def run(block: Block, number: int, names: dict[str, Any]) -> str:
     with contextlib.redirect_stdout(printed):
         try:
             exec(compile(code, filename, "exec"), names)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the blocks raise what they raise
             kinds = [kind.__name__ for kind in type(error).__mro__]
             known = "ConcretizationTypeError"
             shown = known if known in kinds else kinds[0]

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ops import generic_reduction, product
+from kiln.ops import generic_reduction
 from kiln.ops import reduction as ops
 from kiln.ops.elementwise import add, lt, mul, select
+from kiln.ops.product import reduce_prod, reduce_prod_p
 from tests.cases.case import Case, Operand
 
 ZEROS = Operand((2, 3), values=[[0.0, 2.0, 3.0], [0.0, 0.0, 1.5]])
@@ -84,40 +85,40 @@ CASES = [
     *_extreme(ops.reduce_max_p, ops.reduce_max),
     *_extreme(ops.reduce_min_p, ops.reduce_min),
     Case(
-        product.reduce_prod_p,
-        lambda x: product.reduce_prod(x, (1,)),
+        reduce_prod_p,
+        lambda x: reduce_prod(x, (1,)),
         (Operand((2, 5)),),
         differentiable=(0,),
         named=((0, 0),),
     ),
     Case(
-        product.reduce_prod_p,
-        lambda x: product.reduce_prod(x, (0, 2)),
+        reduce_prod_p,
+        lambda x: reduce_prod(x, (0, 2)),
         (Operand((2, 3, 2)),),
         "two axes ",
         differentiable=(0,),
     ),
     Case(
-        product.reduce_prod_p,
-        lambda x: product.reduce_prod(x, (1,)),
+        reduce_prod_p,
+        lambda x: reduce_prod(x, (1,)),
         (ZEROS,),
         "zeros ",
         differentiable=(0,),
     ),
     Case(
-        product.reduce_prod_p,
-        lambda x: product.reduce_prod(x, (0,)),
+        reduce_prod_p,
+        lambda x: reduce_prod(x, (0,)),
         (Operand((0, 2)),),
         "of nothing ",
     ),
     Case(
-        product.reduce_prod_p,
-        lambda x: product.reduce_prod(x, (0,)),
+        reduce_prod_p,
+        lambda x: reduce_prod(x, (0,)),
         (Operand((9, 2), "int8", 1, 5),),
     ),
     Case(
-        product.reduce_prod_p,
-        lambda x: product.reduce_prod(x, (0,)),
+        reduce_prod_p,
+        lambda x: reduce_prod(x, (0,)),
         (Operand((3, 2), "complex64"),),
         differentiable=(0,),
     ),

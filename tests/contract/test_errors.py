@@ -143,7 +143,7 @@ def test_data_dependent_shapes() -> None:
     for fun in (jnp.nonzero, jnp.unique, jnp.where, jnp.argwhere):
         with pytest.raises(errors.ConcretizationTypeError, match="size"):
             kiln.jit(fun)(x)
-    with pytest.raises(TypeError, match="(?si)shape.*concrete"):
+    with pytest.raises(TypeError, match=r"(?si)shape.*concrete"):
         kiln.jit(lambda n: jnp.zeros(n))(3)
     with pytest.raises(TypeError, match="arange"):
         kiln.jit(lambda n: jnp.arange(n))(3)
@@ -182,7 +182,7 @@ def test_shape_errors() -> None:
     for bad in ([1, 2], None):
         with pytest.raises(TypeError, match=f"(?s)sin.*{type(bad).__name__}"):
             jnp.sin(bad)
-    with pytest.raises(IndexError, match="(?i)too many indices"):
+    with pytest.raises(IndexError, match=r"(?i)too many indices"):
         jnp.ones(3)[0, 0]
 
 
@@ -191,23 +191,25 @@ def test_control_flow_errors() -> None:
     lax = kiln.lax
     with pytest.raises(TypeError, match=r"(?s)cond.*float32.*int32|cond.*int32.*float32"):
         lax.cond(True, lambda x: x * 1.0, lambda x: jnp.int32(1), 2.0)
-    with pytest.raises(TypeError, match="(?s)switch"):
+    with pytest.raises(TypeError, match=r"(?s)switch"):
         lax.switch(0, [lambda x: x, lambda x: (x, x)], 1.0)
-    with pytest.raises(TypeError, match="(?s)scan.*carry"):
+    with pytest.raises(TypeError, match=r"(?s)scan.*carry"):
         lax.scan(lambda c, x: (c.astype("int32"), x), jnp.float32(0), jnp.arange(3))
-    with pytest.raises(TypeError, match="(?s)while_loop.*carry|body_fun.*carry|body_fun.*structure"):
+    with pytest.raises(
+        TypeError, match=r"(?s)while_loop.*carry|body_fun.*carry|body_fun.*structure"
+    ):
         lax.while_loop(lambda c: True, lambda c: (c, c), 0)
-    with pytest.raises(TypeError, match="(?i)scalar"):
+    with pytest.raises(TypeError, match=r"(?i)scalar"):
         lax.cond(jnp.array([True, False]), lambda: 1, lambda: 2)
-    with pytest.raises(TypeError, match="(?is)cond_fun.*(boolean|bool).*scalar|cond_fun.*scalar"):
+    with pytest.raises(TypeError, match=r"(?is)cond_fun.*(boolean|bool).*scalar|cond_fun.*scalar"):
         lax.while_loop(lambda c: 1.0, lambda c: c, 0)
     with pytest.raises(TypeError, match="pair"):
         lax.scan(lambda c, x: c, 0, jnp.arange(3))
-    with pytest.raises(ValueError, match="length|sizes"):
+    with pytest.raises(ValueError, match=r"length|sizes"):
         lax.scan(lambda c, x: (c, x), 0, (jnp.arange(3), jnp.arange(4)))
     with pytest.raises(ValueError, match="length"):
         lax.scan(lambda c, x: (c, x), 0)
-    with pytest.raises(ValueError, match="(?i)branch"):
+    with pytest.raises(ValueError, match=r"(?i)branch"):
         lax.switch(0, [])
     assert lax.switch(7, [lambda: 0, lambda: 1]) == 1
     assert lax.switch(-7, [lambda: 0, lambda: 1]) == 0

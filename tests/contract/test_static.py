@@ -63,7 +63,7 @@ def test_argnames_spellings(names) -> None:
 
 @contract("3.2")
 def test_bad_argnames() -> None:
-    with pytest.raises(ValueError, match="(?s)static_argnames.*'m'"):
+    with pytest.raises(ValueError, match=r"(?s)static_argnames.*'m'"):
         counted(static_argnames="m")
     with pytest.raises(ValueError, match="positional-only"):
         kiln.jit(lambda x, /: x, static_argnames="x")
@@ -109,9 +109,7 @@ def test_values_arrive_unchanged() -> None:
 
 
 @contract("3.5")
-@pytest.mark.parametrize(
-    "value", [[1], {1: 2}, {1}, np.ones(2)], ids=lambda x: type(x).__name__
-)
+@pytest.mark.parametrize("value", [[1], {1: 2}, {1}, np.ones(2)], ids=lambda x: type(x).__name__)
 def test_unhashable_values(value) -> None:
     f, _ = counted(static_argnums=1)
     with pytest.raises(ValueError, match="Non-hashable static arguments") as error:

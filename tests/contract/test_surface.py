@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import inspect
@@ -39,9 +40,7 @@ def test_parameters_are_the_documented_ones() -> None:
         "check",
     ]
     assert parameters["fun"].kind is inspect.Parameter.POSITIONAL_ONLY
-    assert all(
-        p.kind is inspect.Parameter.KEYWORD_ONLY for p in list(parameters.values())[1:]
-    )
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in list(parameters.values())[1:])
 
 
 @contract("1.2")
@@ -171,7 +170,7 @@ def test_functions_and_what_they_close_over_are_collected() -> None:
     f, big = make()
     jitted = kiln.jit(f)
     jitted(jnp.zeros(3))
-    kiln.grad(lambda x: jitted(x).sum())(jnp.zeros(3))
+    kiln.grad(lambda x, g=jitted: g(x).sum())(jnp.zeros(3))
     function = weakref.ref(f)
     del f, jitted
     gc.collect()
@@ -230,8 +229,6 @@ def test_later_options_never_pass_silently() -> None:
 
 @contract("2.1", "2.2")
 def test_containers_are_preserved() -> None:
-    import collections
-
     Point = collections.namedtuple("Point", "x y")
 
     @kiln.jit

@@ -10,6 +10,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln.core.compilation import on_compile
 from tests.contract.marks import contract
 
 
@@ -178,7 +179,9 @@ def test_what_is_in_the_key() -> None:
     for x in same:
         f(x)
     assert len(traces) == 1
-    for i, x in enumerate([np.ones(4), np.ones(3, np.int32), [1.0], (1.0,), {"a": 1.0}, {"b": 1.0}]):
+    for i, x in enumerate(
+        [np.ones(4), np.ones(3, np.int32), [1.0], (1.0,), {"a": 1.0}, {"b": 1.0}]
+    ):
         f(x)
         assert len(traces) == i + 2
     n = len(traces)
@@ -307,8 +310,6 @@ def test_explain_names_the_argument(caplog) -> None:
 
 
 def test_equal_programs_compile_once() -> None:
-    from kiln.core.compilation import on_compile
-
     names: list = []
     stop = on_compile(lambda name, seconds: names.append(name))
     try:
@@ -331,7 +332,7 @@ def test_threads() -> None:
                 assert float(f(x)) == pytest.approx(n * k * np.sin(0.5), rel=1e-4)
                 with kiln.enable_x64(n % 2 == 0):
                     assert f(1.0).dtype == (np.float64 if n % 2 == 0 else np.float32)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - reported by the main thread
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 9)]

@@ -3,7 +3,7 @@
 A topic is a list of cases; a case is a named function of a library (jax, or kiln in its place) that
 returns arrays. `python -m tests.differential.oracle [TOPIC ...]` asks jax and writes
 `data/TOPIC.npz`; `--show TOPIC` prints what is stored. Topics are the `TOPIC` of the test files in
-this folder.
+this folder and in `tests/programs`.
 """
 
 from __future__ import annotations
@@ -212,10 +212,10 @@ def _parsed(text: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def topics() -> dict[str, Topic]:
-    """Return the topics of all test files in this folder."""
+    """Return the topics of all test files in this folder and among the whole programs."""
     found = {}
-    for path in sorted(HERE.glob("test_*.py")):
-        module = importlib.import_module(f"tests.differential.{path.stem}")
+    for path in sorted([*HERE.glob("test_*.py"), *HERE.parent.glob("programs/test_*.py")]):
+        module = importlib.import_module(f"tests.{path.parent.name}.{path.stem}")
         topic = getattr(module, "TOPIC", None)
         if isinstance(topic, Topic):
             found[topic.name] = topic
@@ -238,7 +238,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         jax = importlib.import_module("jax")
         jax.config.update("jax_platforms", "cpu")
         importlib.import_module("jax.numpy")
-        store(topic.path, {case.id: ask(case, jax) for case in topic.cases})
+        # Operation by operation: far fewer programs to compile than one per case.
+        with jax.disable_jit():
+            store(topic.path, {case.id: ask(case, jax) for case in topic.cases})
         print(f"{name}: {len(topic.cases)} cases, {topic.path.stat().st_size} bytes")
 
 

@@ -77,7 +77,7 @@ class Program:
         name = f"<program {next(_numbers)}>"
         # Tracebacks then show the lines.
         linecache.cache[name] = (len(self.source), None, self.source.splitlines(True), name)
-        exec(compile(self.source, name, "exec"), namespace)  # noqa: S102
+        exec(compile(self.source, name, "exec"), namespace)
         return namespace["program"]  # type: ignore[return-value]
 
     def inputs(self, dtype: Any = np.float32, turn: int = 0) -> list[Any]:
@@ -160,8 +160,7 @@ class _Writer:
         kinds = [
             step
             for step, needs in STEPS
-            if (needs is None or needs in self.allowed)
-            and (self.depth < 2 or step not in NESTING)
+            if (needs is None or needs in self.allowed) and (self.depth < 2 or step not in NESTING)
         ]
         before = len(self.values)
         self.choose(kinds)(self)
@@ -229,9 +228,7 @@ def _reduce(w: _Writer) -> None:
     axes = w.choose([None, -1, 0, tuple(range(len(shape)))])
     keep = w.choose([False, True])
     which = range(len(shape)) if axes is None else np.atleast_1d(axes) % len(shape)
-    left = tuple(
-        1 if i in which else d for i, d in enumerate(shape) if keep or i not in which
-    )
+    left = tuple(1 if i in which else d for i, d in enumerate(shape) if keep or i not in which)
     text = w.choose(
         [
             "jnp.sum({0}, axis={1}, keepdims={2})",
@@ -351,8 +348,12 @@ def _index(w: _Writer) -> None:
     elif kind == 9:
         w.add(f"lax.dynamic_slice_in_dim({x}, jnp.argmax(x0.ravel()) % {n + 1}, 1)", (1, *rest))
     elif kind == 10:
-        w.add(f"lax.dynamic_update_index_in_dim({x}, {value}, jnp.argmin(x0.ravel()), 0)"
-              if like else f"{x}[jnp.argmax(x0.ravel()) % {n}]", shape if like else rest)
+        w.add(
+            f"lax.dynamic_update_index_in_dim({x}, {value}, jnp.argmin(x0.ravel()), 0)"
+            if like
+            else f"{x}[jnp.argmax(x0.ravel()) % {n}]",
+            shape if like else rest,
+        )
     else:
         w.add(f"jnp.take({x}, jnp.array({picks}), axis=-1, mode='clip')", (*shape[:-1], len(picks)))
 
@@ -369,9 +370,7 @@ def _contract(w: _Writer) -> None:
             w.add(f"0.3 * jnp.outer({x}, jnp.sin({y}))", (*shape, *second))
         else:
             letters = "abcd"[: len(shape)]
-            w.add(
-                f"jnp.einsum('{letters},{letters}->{letters[0]}', {x}, jnp.cos({x}))", shape[:1]
-            )
+            w.add(f"jnp.einsum('{letters},{letters}->{letters[0]}', {x}, jnp.cos({x}))", shape[:1])
         return
     y, second = other
     try:

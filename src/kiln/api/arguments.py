@@ -158,6 +158,7 @@ class FlatFunction:
         self.count = 0
 
     def __call__(self, *leaves: Any) -> list[Any]:
+        """Call the function and flatten its result."""
         result = self.fun(*tree_unflatten(self.in_tree, leaves))
         extra: list[Any] = []
         if self.has_aux:

@@ -121,7 +121,8 @@ def _check_output(fun: Any, what: str, aval: ShapedArray, *, holomorphic: bool) 
         raise TypeError(
             three_lines(
                 f"{what} of {name_of(fun)} at {current_source()}",
-                f"Gradient only defined for scalar-output functions. Output had shape: {aval.shape}.",
+                "Gradient only defined for scalar-output functions. Output had shape: "
+                f"{aval.shape}.",
                 "reduce the output to a scalar (sum, mean), or use jacrev or vjp",
             )
         )

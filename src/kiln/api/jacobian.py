@@ -15,6 +15,7 @@ from kiln.base.source import api_boundary
 from kiln.base.tree import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from kiln.core.array import from_host
 from kiln.core.trace import aval_of
+from kiln.ir.sizes import product
 from kiln.ops.shape import reshape
 from kiln.ops.slicing import slice_in_dim
 
@@ -22,7 +23,7 @@ from kiln.ops.slicing import slice_in_dim
 def _basis(tree: Any) -> Any:
     """Return, per leaf, the unit vectors of the whole tree's space, stacked in front."""
     leaves, treedef = tree_flatten(tree)
-    sizes = [aval_of(x).size for x in leaves]
+    sizes = [int(aval_of(x).size) for x in leaves]
     total = sum(sizes)
     offset = 0
     stacks = []
@@ -40,7 +41,7 @@ def _unstack(stack: Any, leaves: Sequence[Any], treedef: Any, axis: int) -> Any:
     from_shapes = [aval_of(x).shape for x in leaves]
     out, offset = [], 0
     for shape in from_shapes:
-        size = int(np.prod(shape, dtype=np.int64))
+        size = int(product(shape))
         piece = slice_in_dim(stack, offset, offset + size, axis=axis)
         full_shape = (*stack.shape[:axis], *shape, *stack.shape[axis + 1 :])
         out.append(reshape(piece, full_shape) if full_shape != piece.shape else piece)

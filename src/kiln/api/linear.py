@@ -151,7 +151,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
 def _check_tangents(
     fun: Any, what: str, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> list[Any]:
-    checked = []
+    checked: list[Any] = []
     for p, t in zip(primals, tangents, strict=True):
         want = aval_of(p).tangent()
         if want.dtype == dtypes.float0:

@@ -167,7 +167,7 @@ def _name(fun: Any, path: Any) -> str:
 
 def _out_axes(fun: Any, out_axes: Any, result: Any) -> list[int | None]:
     try:
-        return broadcast_prefix(out_axes, result, is_leaf=lambda x: x is None)  # type: ignore[no-any-return]
+        return broadcast_prefix(out_axes, result, is_leaf=lambda x: x is None)
     except ValueError as error:
         raise ValueError(
             three_lines(

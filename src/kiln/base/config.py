@@ -1,8 +1,8 @@
 """Options: one frozen dataclass, read from the environment, changed globally or per thread.
 
 `options()` is what the rest of kiln reads. A field marked `in_key` changes generated programs, so
-it is part of every cache key. The environment variable of a field is `KILN_` + its name in capitals;
-the `jax_...` spellings of `config.update` map onto fields through `ALIASES`.
+it is part of every cache key. The environment variable of a field is `KILN_` + its name in
+capitals; the `jax_...` spellings of `config.update` map onto fields through `ALIASES`.
 """
 
 from __future__ import annotations

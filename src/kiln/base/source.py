@@ -9,12 +9,16 @@ import types
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from kiln.base.config import options
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# A NumPy function given a traced value is the user's call, not NumPy's own line.
+_NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep)
 
 
 class Source:
@@ -57,11 +61,11 @@ def is_internal(filename: str) -> bool:
 
 
 def current_source() -> Source | None:
-    """Return the innermost frame outside kiln."""
+    """Return the innermost frame outside kiln and NumPy."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_ROOT):
+        if not code.co_filename.startswith(_NOT_THE_USERS):
             return Source(code, frame.f_lasti)
         frame = frame.f_back
     return None
@@ -72,9 +76,9 @@ def definition_of(fun: Any) -> str:
     while isinstance(fun, functools.partial):
         fun = fun.func
     inner = getattr(fun, "__wrapped__", fun)
-    code = getattr(inner, "__code__", None) or getattr(
-        getattr(type(inner), "__call__", None), "__code__", None
-    )
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        code = getattr(vars(type(inner)).get("__call__"), "__code__", None)
     name = name_of(fun)
     return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name
 

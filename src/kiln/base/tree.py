@@ -153,7 +153,10 @@ def tree_transpose(
     if inner_treedef is None:
         inner_treedef = tree_structure(subtrees[0])
     columns = [inner_treedef.flatten_up_to(subtree) for subtree in subtrees]
-    rows = [outer_treedef.unflatten(row) for row in zip(*columns, strict=True)]
+    rows = [
+        outer_treedef.unflatten([column[i] for column in columns])
+        for i in range(inner_treedef.num_leaves)
+    ]
     return inner_treedef.unflatten(rows)
 
 

@@ -6,6 +6,7 @@ missing between them filled in. Source: Blelloch, Prefix sums and their applicat
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,7 +72,7 @@ def associative_scan(
 def _prefixes(
     combine: Callable[[Stacks, Stacks], Stacks], stacks: Stacks, axes: Sequence[int]
 ) -> Stacks:
-    n = aval_of(stacks[0]).shape[axes[0]]
+    n = operator.index(aval_of(stacks[0]).shape[axes[0]])
     if n < 2:
         return stacks
 

@@ -11,8 +11,8 @@ from kiln.control.region import (
     avals_of,
     fill_zeros,
     live_region,
-    merge,
     memoized,
+    merge,
     pull_back,
     select_by,
     split,
@@ -46,7 +46,9 @@ class Call(Region):
         )
         return compiled(xs)
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> Any:
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str
+    ) -> Any:
         moving = [not is_zero(t) for t in tangents]
         both, out_moving = jvp_jaxpr(jaxpr, moving)
         outs = self.bind(*primals, *select_by(moving, tangents), jaxpr=both, name=name)
@@ -91,4 +93,3 @@ class Call(Region):
 
 
 jit_p = Call()
-

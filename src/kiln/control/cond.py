@@ -37,7 +37,7 @@ from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import eq, select, select_n, stop_gradient
 from kiln.ops.random_bits import random_wrap
-from kiln.ops.shape import broadcast_in_dim, mapped_at, zeros_of
+from kiln.ops.shape import broadcast_in_dim, full, mapped_at, zeros_of
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr
 
@@ -191,7 +191,7 @@ def _select_branch(
 
 
 def _has_tangent(x: Any) -> bool:
-    return aval_of(x).tangent().dtype != dtypes.float0
+    return bool(aval_of(x).tangent().dtype != dtypes.float0)
 
 
 def _guard(mine: Any, x: Any) -> Any:
@@ -285,8 +285,7 @@ def _with_slots(
 
 def _nothing(aval: ShapedArray) -> Any:
     if dtypes.is_extended(aval.dtype):
-        words = (*aval.shape, *aval.dtype.physical_shape)
-        return random_wrap(zeros_of(ShapedArray(words, aval.dtype.physical_dtype)))
+        return random_wrap(full((*aval.shape, 2), 0, np.dtype(np.uint32)))
     return zeros_of(aval)
 
 
@@ -296,7 +295,7 @@ def _from_slots(
     slots: list[ShapedArray],
     others: list[ShapedArray],
 ) -> Jaxpr:
-    variables = {place: v for place, v in zip(where, staged.invars, strict=False)}
+    variables = dict(zip(where, staged.invars, strict=False))
     binders = [
         *[variables.get((True, i)) or Var(aval) for i, aval in enumerate(slots)],
         *[variables.get((False, i)) or Var(aval) for i, aval in enumerate(others)],

@@ -351,14 +351,18 @@ def fori_loop(
 
 def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, ShapedArray]:
     """Return the bounds in one dtype, and the type of the counter."""
-    values = []
+    values: list[Any] = []
     for name, bound in (("lower", lower), ("upper", upper)):
         if isinstance(bound, Size):
             values.append(bound)
             continue
         value = as_operand(bound)
         if value is None or aval_of(value).shape:
-            raise TypeError(_bad_bounds(f"{name} is {type(bound).__name__ if value is None else aval_of(value)}"))
+            raise TypeError(
+                _bad_bounds(
+                    f"{name} is {type(bound).__name__ if value is None else aval_of(value)}"
+                )
+            )
         if not dtypes.issubdtype(aval_of(value).dtype, np.integer):
             raise TypeError(_bad_bounds(f"{name} is {aval_of(value)}"))
         values.append(value)
@@ -394,7 +398,7 @@ def _trip_count(first: Any, last: Any) -> Dim | None:
 
 
 @api_boundary
-def map(f: Fun, xs: Any, *, batch_size: int | None = None) -> Any:  # noqa: A001
+def map(f: Fun, xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply `f` to each slice of xs along the first axis, one after the other; stack the results.
 
     With `batch_size`, that many slices are taken at a time, as by `vmap`.

@@ -188,7 +188,9 @@ def merge(mask: Sequence[bool], on_true: Sequence[Any], on_false: Sequence[Any])
     return [next(yes) if m else next(no) for m in mask]
 
 
-def fill_zeros(there: Sequence[bool], values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
+def fill_zeros(
+    there: Sequence[bool], values: Sequence[Any], avals: Sequence[ShapedArray]
+) -> list[Any]:
     """Return values where they are there, Zeros of the given types elsewhere."""
     given = iter(values)
     return [next(given) if t else Zero(a) for t, a in zip(there, avals, strict=True)]

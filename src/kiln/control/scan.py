@@ -1,9 +1,9 @@
 """The primitive `scan`: a loop of known length that carries values and stacks results.
 
-Operands are consts, carry, xs; the body maps (consts, carry, one slice of each of the xs) to (carry,
-one slice of each of the ys). Every rule is a scan again, over a body derived from this one and kept
-on its jaxpr. What is mapped, moving, unknown or needed in a carry is a fixpoint: it must stay so
-round the loop. The function users call is in `loops.py`; cutting a scan in two, in `scan_split.py`.
+Operands are consts, carry, xs; the body maps (consts, carry, one slice of each of the xs) to
+(carry, one slice of each of the ys). Every rule is a scan again, over a body derived from this one
+and kept on its jaxpr. What is mapped, moving, unknown or needed in a carry is a fixpoint: it must
+stay so round the loop. Cutting a scan in two is in `scan_split.py`; what users call, in `loops.py`.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Scan(Region):
         body, moving, there = _transposed_body(
             jaxpr, nc, nk, linear, [not is_zero(ct) for ct in cts]
         )
-        consts, carry, xs = cut(operands, nc, nk)
+        consts, _, xs = cut(operands, nc, nk)
         lin_consts, _, lin_xs = cut(linear, nc, nk)
         fixed, fixed_xs = select_by(lin_consts, consts, False), select_by(lin_xs, xs, False)
         pulled = select_by(lin_consts, consts)

@@ -114,8 +114,8 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSp
     )
     variables = parts.staged.invars
     residuals = list(zip(found, variables[: parts.residuals], strict=True))
-    fixed = [(source, var) for (is_fixed, *source), var in residuals if is_fixed]
-    rows = [(source, var) for (is_fixed, *source), var in residuals if not is_fixed]
+    fixed = [((where, i), var) for (is_fixed, where, i), var in residuals if is_fixed]
+    rows = [((where, i), var) for (is_fixed, where, i), var in residuals if not is_fixed]
     unknown_nc, unknown_nk = (p.count(True) for p in cut(unknown, nc, nk)[:2])
     consts, carry, xs = cut(variables[parts.residuals :], unknown_nc, unknown_nk)
     staged = parts.staged.with_(
@@ -131,8 +131,8 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSp
         known_results=results,
         hoisted=drop_inputs(hoisted, needed),
         hoisted_operands=tuple(i for i, n in enumerate(needed) if n),
-        fixed=tuple((where, i) for (where, i), _ in fixed),
-        rows=tuple((where, i) for (where, i), _ in rows),
+        fixed=tuple(source for source, _ in fixed),
+        rows=tuple(source for source, _ in rows),
         staged=staged,
         staged_counts=(len(fixed) + unknown_nc, unknown_nk),
     )

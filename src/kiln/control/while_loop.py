@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.cond import spread_over

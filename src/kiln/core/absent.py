@@ -1,4 +1,4 @@
-"""Values that stand for nothing: a tangent known to be zero, an operand to transpose with respect to."""
+"""Values that stand for nothing: a tangent known to be zero, an operand to pull back to."""
 
 from __future__ import annotations
 

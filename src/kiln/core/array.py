@@ -1,9 +1,9 @@
 """Array: what users hold.
 
 `Array` is abstract: concrete arrays and tracers are instances of it without sharing a layout.
-Operators and methods arrive by one call, `set_operators(table)`. Only this file knows how a concrete
-array keeps its data: an engine's buffer, a host view of it, or both; other modules ask through the
-functions at the end.
+Operators and methods arrive by one call, `set_operators(table)`. Only this file knows how a
+concrete array keeps its data: an engine's buffer, a host view of it, or both; other modules ask
+through the functions at the end.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ class ArrayOperators:
         return self.size * self.itemsize
 
     @property
-    def T(self) -> Any:  # noqa: N802
+    def T(self) -> Any:
         """The array with its axes reversed."""
         return _table["T"](self)
 
     @property
-    def mT(self) -> Any:  # noqa: N802
+    def mT(self) -> Any:
         """The array with its last two axes exchanged."""
         return _table["mT"](self)
 
@@ -143,7 +143,7 @@ class ArrayOperators:
     __rshift__, __rrshift__ = _binary("__rshift__"), _binary("__rrshift__")
     __lt__, __le__ = _binary("__lt__"), _binary("__le__")
     __gt__, __ge__ = _binary("__gt__"), _binary("__ge__")
-    __eq__, __ne__ = _binary("__eq__"), _binary("__ne__")  # type: ignore[assignment]
+    __eq__, __ne__ = _binary("__eq__"), _binary("__ne__")
     __neg__, __pos__ = _unary("__neg__"), _unary("__pos__")
     __abs__, __invert__ = _unary("__abs__"), _unary("__invert__")
     __getitem__ = _binary("__getitem__")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -15,7 +14,7 @@ from kiln.base.errors import (
     TracerIntegerConversionError,
     three_lines,
 )
-from kiln.base.source import Source, current_source, is_internal
+from kiln.base.source import Source, current_source
 
 _CLASSES: dict[str, type[Exception]] = {
     "bool": TracerBoolConversionError,
@@ -83,11 +82,7 @@ def _rewrite(conversion: str, text: str) -> str:
 
 
 def _numpy_name(text: str) -> str | None:
-    frame = sys._getframe(1)
-    module = "np|numpy|onp"
-    while frame is not None and is_internal(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
-    found = re.search(rf"\b(?:{module})\.([a-z_0-9.]+)\(", text)
+    found = re.search(r"\b(?:np|numpy|onp)\.([a-z_0-9.]+)\(", text)
     return f"kiln.numpy.{found.group(1)}" if found else None
 
 

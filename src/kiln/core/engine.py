@@ -33,31 +33,44 @@ class Device(Protocol):
     """One place where programs run."""
 
     @property
-    def id(self) -> int: ...
+    def id(self) -> int:
+        """The number of the device."""
+        ...
+
     @property
-    def platform(self) -> str: ...
+    def platform(self) -> str:
+        """The kind of processor: cpu, gpu, tpu."""
+        ...
 
 
 class Executable(Protocol):
     """A compiled program: buffers in, buffers out, both of its engine's own kind."""
 
-    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]: ...
+    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Run the program."""
+        ...
 
-    def as_text(self, stage: str) -> str: ...
+    def as_text(self, stage: str) -> str:
+        """Return the program at one of the engine's stages."""
+        ...
 
 
 class Engine(Protocol):
     """Runs programs on the devices of one platform."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name it is asked for by."""
+        ...
 
     @property
     def host_memory(self) -> bool:
         """Whether the engine's buffers are NumPy arrays."""
         ...
 
-    def devices(self) -> Sequence[Device]: ...
+    def devices(self) -> Sequence[Device]:
+        """Return the devices it runs programs on."""
+        ...
 
     def put(self, value: np.ndarray) -> Buffer:
         """Copy host data into a new buffer."""
@@ -75,9 +88,13 @@ class Engine(Protocol):
         """Block until the buffer's data is there; raise what went wrong while it was computed."""
         ...
 
-    def is_ready(self, buffer: Buffer) -> bool: ...
+    def is_ready(self, buffer: Buffer) -> bool:
+        """Tell whether a buffer's data is there."""
+        ...
 
-    def delete(self, buffer: Buffer) -> None: ...
+    def delete(self, buffer: Buffer) -> None:
+        """Free a buffer's memory."""
+        ...
 
     def barrier(self) -> None:
         """Wait until every program with effects has ended; raise what went wrong in one."""
@@ -87,7 +104,9 @@ class Engine(Protocol):
         """Return the program in the engine's input language."""
         ...
 
-    def compile(self, program: Program) -> Executable: ...
+    def compile(self, program: Program) -> Executable:
+        """Return the program ready to run; raise UnsupportedPrimitive if it cannot be."""
+        ...
 
 
 ENGINES: dict[str, str] = {

@@ -66,8 +66,10 @@ class Primitive:
         """Return one cotangent (or None) per operand; those to pull back to are `Linear`."""
         raise self._missing("transpose", "it is not linear")
 
-    def batch(self, size: Any, operands: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> Any:
-        """Return (result, axis); with `multiple`, lists. `axes` holds ints, or None for unmapped."""
+    def batch(
+        self, size: Any, operands: Sequence[Any], axes: Sequence[Any], /, **params: Any
+    ) -> Any:
+        """Return (result, axis); with `multiple`, lists. `axes` are ints, or None for unmapped."""
         raise self._missing("batch")
 
     def batch_over(

@@ -1,4 +1,4 @@
-"""The type checker of jaxprs: every variable is bound once before use, every equation well typed."""
+"""The checker of jaxprs: every variable is bound once, before use; every equation is well typed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """An effect, compared by value. `ordered` ones keep their order; `keep` ones survive when unused."""
+    """An effect, compared by value. `ordered` ones keep order; `keep` ones survive unused."""
 
     name: str
     ordered: bool = False

@@ -49,7 +49,7 @@ def canonical(jaxpr: Jaxpr) -> Hashable:
     key = jaxpr.memo.get(canonical)
     if key is None:
         key = jaxpr.memo[canonical] = _canonical(jaxpr)
-    return key  # type: ignore[no-any-return]
+    return key
 
 
 def _canonical(jaxpr: Jaxpr) -> Hashable:

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Hashable
 from typing import Any
 
+from kiln.control.bodies import clear as clear_bodies
 from kiln.core.compilation import Compiled
 from kiln.core.compilation import clear as clear_executables
 from kiln.core.eager import clear as clear_eager
@@ -22,7 +23,16 @@ class Entry:
     `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run.
     """
 
-    __slots__ = ("compiled", "consts", "in_tree", "jaxpr", "name", "out_is_leaf", "out_tree", "static")
+    __slots__ = (
+        "compiled",
+        "consts",
+        "in_tree",
+        "jaxpr",
+        "name",
+        "out_is_leaf",
+        "out_tree",
+        "static",
+    )
 
     def __init__(
         self, jaxpr: Jaxpr, consts: list[Any], in_tree: Any, out_tree: Any, name: str, static: Any
@@ -86,5 +96,6 @@ def clear_caches() -> None:
                 entries.clear()
     for wrapper in list(_wrappers):
         wrapper.forget_entries()
+    clear_bodies()
     clear_executables()
     clear_eager()

@@ -29,12 +29,11 @@ from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
 from kiln.jit.tracing import argument_names, check_leaves, trace
 
-
 _CHEAP = frozenset([bool, int, float, complex])
 """Leaves whose type needs no check on a hit; whether an int fits is seen when it is converted."""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _flat(count: int) -> Any:
     """Return the structure of `count` arrays passed by position."""
     return tree_flatten((0,) * count)[1]
@@ -65,6 +64,7 @@ class JitFunction:
         register(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled program for these arguments, tracing and compiling it if needed."""
         opts = options()
         if not opts.jit:
             return self._fun(*args, **kwargs)

@@ -48,7 +48,7 @@ def _difference(old: Any, new: Any, names: Sequence[str]) -> list[str]:
 
 
 def _type(aval: Any) -> str:
-    return aval.str_short(short_dtypes=False) + (" (weak type)" if aval.weak_type else "")
+    return str(aval) + (" (weak type)" if aval.weak_type else "")
 
 
 def _statics(statics: Any) -> str:

@@ -41,9 +41,7 @@ class Chosen:
         return bool(self.argnums or self.argnames)
 
 
-def choose(
-    fun: Callable[..., Any], argnums: Any, argnames: Any, option: str
-) -> Chosen:
+def choose(fun: Callable[..., Any], argnums: Any, argnames: Any, option: str) -> Chosen:
     """Validate `static_argnums` / `static_argnames` (or the donated ones) of a function.
 
     Given one of the two, the other follows from the signature; given both, nothing is inferred.
@@ -188,7 +186,8 @@ def static_key(value: Any) -> Hashable:
 
 
 def _plain(kind: type) -> bool:
-    return kind.__dataclass_params__.eq and "__eq__" in kind.__dict__  # type: ignore[attr-defined, no-any-return]
+    parameters: Any = getattr(kind, "__dataclass_params__")  # noqa: B009 - dataclasses hide it
+    return bool(parameters.eq) and "__eq__" in kind.__dict__
 
 
 def static_keys(

@@ -100,6 +100,10 @@ class Compiled:
 
     @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program; static arguments are left out.
+
+        Raises: TypeError for other types or another structure than compiled for.
+        """
         leaves, tree = tree_flatten((args, kwargs) if kwargs else args)
         if tree != self.entry.in_tree:
             raise TypeError(

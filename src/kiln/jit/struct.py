@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base import dtypes
+from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 
 
@@ -14,7 +15,7 @@ class ShapeDtypeStruct:
 
     __slots__ = ("_type",)
 
-    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> None:
+    def __init__(self, shape: Sequence[Dim], dtype: Any, *, weak_type: bool = False) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified, got None")
         self._type = ShapedArray(shape, dtypes.canonicalize_dtype(dtype), weak_type)

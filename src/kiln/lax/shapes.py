@@ -78,7 +78,11 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     """Merge the axes from start to stop (not included) into one."""
     shape = aval_of(operand).shape
     start = canonical_axis("collapse", start_dimension, len(shape))
-    stop = len(shape) if stop_dimension is None else int(np.clip(stop_dimension, -len(shape), len(shape)))
+    stop = (
+        len(shape)
+        if stop_dimension is None
+        else int(np.clip(stop_dimension, -len(shape), len(shape)))
+    )
     stop = stop + len(shape) if stop < 0 else stop
     if stop < start:
         raise ValueError(f"collapse: stop_dimension {stop} is before start_dimension {start}")

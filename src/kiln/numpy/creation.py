@@ -177,6 +177,8 @@ def _from_sequence(x: Any, dtype: Any) -> Any:
     if dtypes.is_extended(dtype) or any(isinstance(leaf, Tracer) for leaf in leaves):
         return _stacked(x, dtype)
     if any(type(leaf) is ConcreteArray for leaf in leaves):
+        if any(leaf.shape for leaf in leaves if type(leaf) is ConcreteArray):
+            return _stacked(x, dtype)
         x = _on_host(x)
     if any(isinstance(leaf, (float, np.floating)) for leaf in leaves) and dtypes.issubdtype(
         dtype, np.integer

@@ -121,7 +121,7 @@ def _with_initial(
             )
         axis = 0
     (axis,) = canonical_axes(name, axis, len(x.shape))
-    out = _running(name, run, x, axis, dtype, promote=True)
+    out = _running(name, run, x, axis, dtype, promote=name == "cumulative_sum")
     if initial is None:
         return out
     config = [(1 if d == axis else 0, 0, 0) for d in range(len(x.shape))]

@@ -259,7 +259,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
             )
         if aval.dtype == np.bool_:
             (x,) = nonzero(x)
-        shape = [1] * len(found)
-        shape[i] = aval_of(x).shape[0]  # type: ignore[call-overload]
+        shape: list[Dim] = [1] * len(found)
+        shape[i] = aval_of(x).shape[0]
         out.append(reshape(x, shape))
     return tuple(out)

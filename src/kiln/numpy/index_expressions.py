@@ -301,7 +301,11 @@ def _with_ellipsis(x: ShapedArray, entries: list[Any]) -> list[Any]:
 
 def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> Plan:
     shape = list(x.shape)
-    arrays = any(isinstance(e, np.ndarray) or (hasattr(e, "aval") and e.ndim) for e in entries)
+    arrays = any(
+        (isinstance(e, np.ndarray) and (e.ndim or e.dtype == np.bool_))
+        or (hasattr(e, "aval") and e.ndim)
+        for e in entries
+    )
     axes: list[Axis] = []
     layout: list[int | str] = []
     added: list[int] = []
@@ -366,8 +370,8 @@ def _kept(entry: slice, size: Dim) -> Kept:
     if entry.start is None and entry.stop is None and entry.step is None:
         return Kept(0, size, 1)
     if type(size) is int and not any(type(b) is Size for b in (entry.start, entry.stop)):
-        start, stop, step = entry.indices(size)
-        return Kept(start, len(range(start, stop, step)), step)
+        bounds = entry.indices(size)
+        return Kept(bounds[0], len(range(*bounds)), bounds[2])
     step = 1 if entry.step is None else entry.step
     if step < 0 and (entry.start is not None or entry.stop is not None):
         raise IndexError(

@@ -246,8 +246,9 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     if inplace:
         raise immutable("put")
     a, ind, v = one("put", a), one("put", ind), one("put", v)
-    aval, count = aval_of(a), aval_of(ind).size
-    total = aval_of(v).size
+    aval = aval_of(a)
+    count: Any = aval_of(ind).size
+    total: Any = aval_of(v).size
     if count == 0 or total == 0:
         return a
     how, index = _resolved("put", mode, integers("put", ind), aval.size, 0)
@@ -330,9 +331,9 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
         raise not_square("fill_diagonal", shape, "array must be at least 2-d")
     if len(shape) > 2 and len(set(shape)) != 1:
         raise not_square("fill_diagonal", shape, "All dimensions of input must be of equal length")
-    n: int = min(shape)  # type: ignore[type-var, assignment]
+    n: Any = min(shape)
     values = asarray(val)
-    count = aval_of(values).size
+    count: Any = aval_of(values).size
     if count == 0 or n == 0:
         return a
     if aval_of(values).shape:

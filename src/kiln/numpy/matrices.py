@@ -56,10 +56,10 @@ def identity(n: Any, dtype: Any = None) -> Any:
 
 def _offset(name: str, k: Any) -> Any:
     if isinstance(k, (float, complex)):
-        raise TypeError(
+        raise ValueError(
             three_lines(
                 f"{name}(..., k={k!r}) at {current_source()}",
-                "k must be an integer",
+                f"k must be a scalar integer; got {k!r}",
                 "pass the number of the diagonal",
             )
         )
@@ -123,10 +123,10 @@ def diag(v: Any, k: int = 0) -> Any:
 
 def _with_diagonal(v: Any, k: int) -> Any:
     zero = constant(0, v)
-    v = pad(v, zero, [(max(0, k), max(0, -k), 0)])
+    v = pad(v, zero, [(0, abs(k), 0)])
     n = shape_of(v)[0]
     inside = on_diagonal((n, n), k)
-    return choose_by(inside, broadcast_in_dim(v, (n, n), (1 if k >= 0 else 0,)), zero)
+    return choose_by(inside, broadcast_in_dim(v, (n, n), (0 if k >= 0 else 1,)), zero)
 
 
 def diagflat(v: Any, k: int = 0) -> Any:

@@ -74,7 +74,7 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
             )
         )
     fills = _fills(name, fill_value, len(shape))
-    total = math.prod(shape)
+    total: Any = math.prod(shape)
     if total == 0 or count == 0:
         return tuple(convert_element_type(asarray(full((count,), fill)), _INT32) for fill in fills)
     places = _first_places(a, count, total)

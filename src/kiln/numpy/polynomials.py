@@ -21,7 +21,7 @@ from kiln.ops.static_slicing import index_in_dim, pad, slice_in_dim
 
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     """Evaluate a polynomial at x."""
-    p, x = promote_dtypes_inexact(*operands("polyval", p, x))
+    p, x = promote_dtypes(*operands("polyval", p, x))
     p, x = one("polyval", p), one("polyval", x)
     out = full(shape_of(x), 0, p.dtype)
     for i in range(p.shape[0]):

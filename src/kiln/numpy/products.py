@@ -85,7 +85,7 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
                 a_squeezed.append(at_a)
             out_axes.append(("b", i))
         else:
-            raise TypeError(
+            raise ValueError(
                 three_lines(
                     f"matmul: operands {a.aval}, {b.aval} at {current_source()}",
                     f"matmul got incompatible shapes for broadcasting: {tuple(a_batch)}, "

@@ -175,9 +175,8 @@ def _sorted_quantile(name: str, a: Any, q: Any, n: Any, method: str, skip_nan: b
         high_part = elementwise.sub(place, low)
         low, high = (clip(x, 0, n - 1) for x in (low, high))
     if method == "nearest":
-        # Halves go to the even place, as rounding does.
-        low = high = elementwise.round(place, elementwise.RoundingMethod.TO_NEAREST_EVEN)
-        low = high = clip(low, 0, n - 1)
+        half = elementwise.le(high_part, constant(0.5, high_part))
+        low = choose_by(half, low, high)
     low_value, high_value = (_taken(ordered, i, len(q.shape), shape, skip_nan) for i in (low, high))
     if method in ("lower", "nearest"):
         return low_value

@@ -98,9 +98,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     rising = searchsorted(bins, x, side)
     if n == 1:
         return rising
-    falling = elementwise.sub(
-        n, searchsorted(bins[::-1], x, "left" if side == "right" else "right")
-    )
+    falling = elementwise.sub(n, searchsorted(bins[::-1], x, side))
     return choose_by(elementwise.ge(bins[-1], bins[0]), rising, falling)
 
 

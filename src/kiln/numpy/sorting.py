@@ -25,10 +25,10 @@ def _checked(name: str, kind: Any, order: Any) -> None:
             )
         )
     if kind is not None:
-        raise ValueError(
+        raise TypeError(
             three_lines(
                 f"{name}(..., kind={kind!r}) at {current_source()}",
-                f"'kind' argument to {name} is not supported. Only stable sorting exists",
+                f"'kind' argument to {name} is not supported. Use stable=True or stable=False.",
                 "leave it out",
             )
         )

@@ -329,10 +329,12 @@ def _scattered(
             if axis.whole(size):
                 continue
             if i in in_window:
-                found: Any = np.int32(axis.start)  # type: ignore[arg-type]
+                found: Any = np.int32(axis.start)
             else:
-                count = axis.start + axis.step * np.arange(axis.size)
-                found = _at(count.astype(np.int32), numbering.index(i), 1, len(numbering))
+                first: Any = axis.start
+                count: Any = axis.size
+                found = np.arange(first, first + count * axis.step, axis.step, dtype=np.int32)
+                found = _at(found, numbering.index(i), 1, len(numbering))
         elif isinstance(axis, Fixed):
             found = np.asarray(axis.index, np.int32)
         else:

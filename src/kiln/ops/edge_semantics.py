@@ -127,23 +127,19 @@ def sign(x: np.ndarray) -> Any:
 
 def maximum(x: np.ndarray, y: np.ndarray) -> Any:
     """Return the larger; nan wins, and 0 is larger than -0."""
-    return _settle_zeros(np.maximum(x, y), x, y, np.minimum)
+    return _settle_zeros(np.maximum(x, y), x, y, 0.0)
 
 
 def minimum(x: np.ndarray, y: np.ndarray) -> Any:
     """Return the smaller; nan wins, and -0 is smaller than 0."""
-    return _settle_zeros(np.minimum(x, y), x, y, np.maximum)
+    return _settle_zeros(np.minimum(x, y), x, y, -0.0)
 
 
-def _settle_zeros(out: Any, x: np.ndarray, y: np.ndarray, of_signs: Meaning) -> Any:
-    if not dtypes.issubdtype(out.dtype, np.floating):
+def _settle_zeros(out: Any, x: np.ndarray, y: np.ndarray, winner: float) -> Any:
+    if out.dtype.kind in "biuc" or np.count_nonzero(out) == out.size:
         return out
-    tie = (x == 0) & (y == 0)
-    if not tie.any():
-        return out
-    one = out.dtype.type(1)
-    negative = of_signs(np.signbit(x), np.signbit(y))
-    return np.where(tie, np.copysign(out.dtype.type(0), np.where(negative, -one, one)), out)
+    tie = (x == 0) & (y == 0) & (np.signbit(x) != np.signbit(y))
+    return np.where(tie, out.dtype.type(winner), out) if tie.any() else out
 
 
 def clamp(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> Any:

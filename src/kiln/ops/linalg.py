@@ -384,6 +384,8 @@ def solve_by_factors(factors: Any, permutation: Any, b: Any, trans: Any = False)
 def permuted_rows(x: Any, permutation: Any) -> Any:
     """Put row permutation[i] at row i.   (..., n, m), (..., n) -> (..., n, m)."""
     shape = aval_of(x).shape
+    if 0 in shape:
+        return x
     rank = len(shape)
     stack = tuple(range(rank - 2))
     numbers = GatherDimensionNumbers((rank - 1,), (rank - 2,), (rank - 2,), stack, stack)

@@ -359,7 +359,9 @@ def _hash_halves(keys: np.ndarray, count: int) -> np.ndarray:
 def _hash_numbers(keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     numbers = np.arange(count, dtype=np.uint64)
     first, second = (word[..., None] for word in words_of(keys))
-    return hash_words(first, second, (numbers >> np.uint64(32)).astype(UINT32), numbers.astype(UINT32))
+    return hash_words(
+        first, second, (numbers >> np.uint64(32)).astype(UINT32), numbers.astype(UINT32)
+    )
 
 
 def _beside_counts(word: Any, counts: Any) -> Any:
@@ -514,6 +516,4 @@ def random_fold_in(keys: Any, data: Any) -> Any:
 def random_bits(keys: Any, bit_width: int, shape: Shape) -> Any:
     """Return unsigned integers of 8, 16, 32 or 64 bits, of `shape` for each key."""
     layout = options().threefry_partitionable
-    return random_bits_p.bind(
-        keys, bit_width=bit_width, shape=tuple(shape), _partitionable=layout
-    )
+    return random_bits_p.bind(keys, bit_width=bit_width, shape=tuple(shape), _partitionable=layout)

@@ -297,13 +297,16 @@ def from_end(index: Any, size: Dim) -> Any:
     """Return an index, or an array of them, with negative ones counted from the end."""
     if type(index) is int:
         return index if index >= 0 else index + size
-    if isinstance(index, (np.ndarray, np.generic)):
-        if index.dtype.kind != "i":
-            return index
-        return np.where(index < 0, index + index.dtype.type(size), index)[()]
-    aval = aval_of(index)
-    if not dtypes.issubdtype(aval.dtype, np.signedinteger):
+    dtype = index.dtype if isinstance(index, (np.ndarray, np.generic)) else aval_of(index).dtype
+    if not dtypes.issubdtype(dtype, np.signedinteger):
         return index
+    if dtypes.bit_width(dtype) < 32 and (type(size) is not int or size > dtypes.iinfo(dtype).max):
+        dtype = np.dtype(np.int32)
+    if isinstance(index, (np.ndarray, np.generic)):
+        known: Any = index.astype(dtype)
+        return np.where(known < 0, known + dtype.type(size), known)[()]
+    if aval_of(index).dtype != dtype:
+        index = convert_element_type(index, dtype)
     return select(lt(index, constant(0, index)), add(index, constant(size, index)), index)
 
 

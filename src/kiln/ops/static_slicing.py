@@ -278,8 +278,9 @@ class Concatenate(Primitive):
         for x in xs:
             aval = x.aval if is_linear(x) else aval_of(x)
             end = at + aval.shape[dimension]
-            starts, limits = [0] * len(shape), list(shape)
-            starts[dimension], limits[dimension] = at, end  # type: ignore[call-overload]
+            starts: list[Dim] = [0] * len(shape)
+            limits = list(shape)
+            starts[dimension], limits[dimension] = at, end
             out.append(slice(ct, starts, limits) if is_linear(x) else None)
             at = end
         return out

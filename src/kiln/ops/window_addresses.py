@@ -119,7 +119,7 @@ def _address(
         return base
     along = [1] * len(partial)
     along[partial.index(axis)] = size
-    return base + np.arange(size).reshape(along)  # type: ignore[no-any-return]
+    return base + np.arange(size).reshape(along)
 
 
 def _starts(indices: np.ndarray, window: Window, rank: int) -> Starts:

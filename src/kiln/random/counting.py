@@ -1,4 +1,4 @@
-"""Counts: Poisson, binomial, multinomial. All by rejection, with a simpler method for small means."""
+"""Counts: Poisson, binomial, multinomial; by rejection, by simpler methods for small means."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ def primitives() -> dict[str, list[Primitive]]:
             for name, value in vars(module).items():
                 if isinstance(value, Primitive) and name.endswith("_p") and id(value) not in seen:
                     seen.add(id(value))
-                    families.setdefault(f"{package.__name__.split('.')[1]}/{found.name}", []).append(
-                        value
-                    )
+                    families.setdefault(
+                        f"{package.__name__.split('.')[1]}/{found.name}", []
+                    ).append(value)
     return families
 
 

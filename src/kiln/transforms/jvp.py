@@ -107,7 +107,7 @@ def jvp_jaxpr(
     found = jaxpr.memo.get(key)
     if found is None:
         found = jaxpr.memo[key] = _jvp_jaxpr(jaxpr, moving, forced)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _jvp_jaxpr(

@@ -39,9 +39,7 @@ class PartialEvalTrace(StagingTrace):
             return primitive.partial_eval(self, args, params)
         return super().process(primitive, args, params)
 
-    def known_bind(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
+    def known_bind(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply an operation under the parent trace."""
         assert self.parent is not None
         state.trace = self.parent
@@ -81,9 +79,7 @@ def partial_eval(
                 for x, aval in zip(args, unknown_avals, strict=True)
             ]
         )
-        unknown = [
-            trace.unknown(x) or (force is not None and force[i]) for i, x in enumerate(outs)
-        ]
+        unknown = [trace.unknown(x) or (force is not None and force[i]) for i, x in enumerate(outs)]
         jaxpr, residuals = trace.finish([x for x, u in zip(outs, unknown, strict=True) if u])
     finally:
         assert trace.parent is not None

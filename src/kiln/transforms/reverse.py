@@ -135,7 +135,9 @@ def backward(
             state.source = eqn.source
             values = [v.val if v.is_literal else env[v] for v in eqn.invars]  # type: ignore[union-attr]
             result = eqn.primitive.bind(*values, **eqn.params)
-            env.update(zip(eqn.outvars, result if eqn.primitive.multiple else [result], strict=True))
+            env.update(
+                zip(eqn.outvars, result if eqn.primitive.multiple else [result], strict=True)
+            )
         cts: dict[Any, Any] = {}
 
         def accumulate(v: Any, ct: Any) -> None:
@@ -143,8 +145,8 @@ def backward(
                 return
             cts[v] = add(cts[v], ct) if v in cts else ct
 
-        for v, ct in zip(jaxpr.outvars, cotangents, strict=True):
-            accumulate(v, ct)
+        for atom, given in zip(jaxpr.outvars, cotangents, strict=True):
+            accumulate(atom, given)
         for eqn in reversed(pending):
             outs = [cts.pop(v, None) for v in eqn.outvars]
             if all(ct is None for ct in outs):
@@ -164,10 +166,9 @@ def backward(
                 ]
             else:
                 ct = outs[0]
-            for v, c in zip(
-                eqn.invars, eqn.primitive.transpose(ct, *operands, **eqn.params), strict=True
-            ):
-                accumulate(v, c)
+            pulled = eqn.primitive.transpose(ct, *operands, **eqn.params)
+            for atom, found in zip(eqn.invars, pulled, strict=True):
+                accumulate(atom, found)
     finally:
         state.source = previous
     return [

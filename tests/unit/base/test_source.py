@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import linecache
 import traceback
 
 import pytest
@@ -23,7 +24,7 @@ def test_current_source_is_this_line() -> None:
     assert source is not None
     assert source.file == __file__
     assert source.function == "test_current_source_is_this_line"
-    assert "current_source()" in open(__file__).read().splitlines()[source.line - 1]
+    assert "current_source()" in linecache.getlines(__file__)[source.line - 1]
     assert str(source) == f"{__file__}:{source.line}"
 
 

@@ -1,8 +1,8 @@
-"""Programs with control flow, written twice at once: by primitives, and by Python's own statements.
+"""Programs with control flow, written twice at once: by primitives, and by Python's statements.
 
-A program is `program(c, x)` where `c` is `Structured` (scan, cond, while_loop, jit are equations) or
-`Plain` (they are Python loops, ifs and calls). Both go through the same transformations, so plain
-Python is what the rules of the primitives are compared with.
+A program is `program(c, x)` where `c` is `Structured` (scan, cond, while_loop, jit are equations)
+or `Plain` (they are Python loops, ifs and calls). Both go through the same transformations, so
+plain Python is what the rules of the primitives are compared with.
 """
 
 from __future__ import annotations
@@ -57,20 +57,19 @@ class Plain:
             axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
             pairs = list(zip(args, axes, strict=True))
             n = next(x.shape[a] for x, a in pairs if a is not None)
-            rows = [
-                fun(*[x if a is None else take(x, i, a) for x, a in pairs])
-                for i in range(n)
-            ]
+            rows = [fun(*[x if a is None else take(x, i, a) for x, a in pairs]) for i in range(n)]
             return kiln.tree.map(lambda *ys: stack(ys, out_axes), *rows)
 
         return mapped
 
     @staticmethod
-    def scan(f: Any, init: Any, xs: Any = None, length: Any = None, reverse: bool = False, **_: Any) -> Any:
+    def scan(
+        f: Any, init: Any, xs: Any = None, length: Any = None, reverse: bool = False, **_: Any
+    ) -> Any:
         count = length if length is not None else kiln.tree.leaves(xs)[0].shape[0]
         carry, ys = init, [None] * count
         for i in reversed(range(count)) if reverse else range(count):
-            carry, ys[i] = f(carry, kiln.tree.map(lambda x: take(x, i), xs))
+            carry, ys[i] = f(carry, kiln.tree.map(lambda x, i=i: take(x, i), xs))
         return carry, kiln.tree.map(lambda *y: stack(y), *ys)
 
     @staticmethod
@@ -107,7 +106,7 @@ class Plain:
 
 
 def scan_carry(c: Any, x: Any) -> Any:
-    """A recurrent network: the weights are closed over, the state is carried, outputs are stacked."""
+    """A recurrent network: weights closed over, the state carried, outputs stacked."""
     w = jnp.array([[0.3, -0.2, 0.1], [0.5, 0.4, -0.6], [-0.1, 0.2, 0.7]])
 
     def step(h: Any, t: Any) -> Any:
@@ -413,6 +412,5 @@ REVERSIBLE: dict[str, Program] = {
 # A function with a backward rule alone has no forward derivative, so none of second order.
 FIRST_ORDER: dict[str, Program] = {"custom_vjp_in_scan": custom_vjp_in_scan}
 FORWARD_ONLY: dict[str, Program] = {
-    f.__name__: f
-    for f in (while_value, while_in_scan, scan_in_while, fori_unknown)
+    f.__name__: f for f in (while_value, while_in_scan, scan_in_while, fori_unknown)
 }

@@ -44,7 +44,9 @@ def test_objects_that_become_arrays() -> None:
     assert bodies.as_operand(Wrapped()).shape == (3,)
     assert bodies.as_operand("text") is None
     assert bodies.as_operand(np.array(["text"])) is None
-    with pytest.raises(TypeError, match=r"init\[1\] has type object, which is not a valid JAX type"):
+    with pytest.raises(
+        TypeError, match=r"init\[1\] has type object, which is not a valid JAX type"
+    ):
         bodies.arrays_of("scan", "init", (1, object()))
 
 

@@ -77,7 +77,9 @@ def test_branches_share_what_they_close_over() -> None:
 
 
 def test_pytrees_and_keyword_operand() -> None:
-    out = lax.cond(True, lambda d: {"b": d["a"], "n": None}, lambda d: {"b": d["a"], "n": None}, {"a": 3})
+    out = lax.cond(
+        True, lambda d: {"b": d["a"], "n": None}, lambda d: {"b": d["a"], "n": None}, {"a": 3}
+    )
     assert out["n"] is None
     assert int(out["b"]) == 3
     assert int(lax.cond(True, lambda v: v, lambda v: v, operand=5)) == 5
@@ -99,7 +101,13 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
     "structure": (
         TypeError,
         lambda: lax.cond(True, lambda: (ONE, ONE), lambda: [ONE, ONE]),
-        ["cond", "true_fun is <lambda> at", "structure", "a tuple of length 2", "a list of length 2"],
+        [
+            "cond",
+            "true_fun is <lambda> at",
+            "structure",
+            "a tuple of length 2",
+            "a list of length 2",
+        ],
     ),
     "keys": (
         TypeError,
@@ -142,7 +150,11 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         ["switch", "Branch index must be a scalar, got type int32[2]"],
     ),
     "no branches": (ValueError, lambda: lax.switch(0, []), ["switch", "Empty branch sequence"]),
-    "no function": (TypeError, lambda: lax.cond(True, 1, lambda: 2), ["cond", "true_fun", "callable"]),
+    "no function": (
+        TypeError,
+        lambda: lax.cond(True, 1, lambda: 2),
+        ["cond", "true_fun", "callable"],
+    ),
     "operand is no array": (
         TypeError,
         lambda: lax.cond(True, lambda d: 1, lambda d: 2, {"k": "text"}),

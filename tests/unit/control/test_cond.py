@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln import lax
+from kiln import lax, random
 from kiln.base.config import override
 from kiln.control import cond as family
 from kiln.control import region
@@ -101,6 +101,19 @@ def test_residuals_of_branches_share_their_slots() -> None:
     assert len(backward.outvars) == 1
 
 
+def test_keys_are_residuals_of_one_branch() -> None:
+    @kiln.checkpoint
+    def noisy(key: Any, x: Any) -> Any:
+        return random.normal(key, (3,)) * jnp.sin(x)
+
+    key = random.key(0)
+    f = lambda p, x: lax.cond(p, lambda: noisy(random.split(key)[0], x), lambda: x).sum()
+    noise = random.normal(random.split(key)[0], (3,))
+    np.testing.assert_allclose(kiln.grad(f, 1)(True, X), noise * np.cos(X), rtol=1e-5)
+    found = kiln.vmap(kiln.grad(f, 1))(np.array([True, False]), np.stack([X, X]))
+    np.testing.assert_allclose(found, [noise * np.cos(X), X * 0 + 1], rtol=1e-5)
+
+
 def test_operands_needed_for_the_way_back_are_handed_on() -> None:
     def f(p: Any, w: Any, x: Any) -> Any:
         return lax.cond(p, lambda: w @ x, lambda: x).sum()
@@ -161,7 +174,7 @@ def test_effects_happen_in_the_branch_taken() -> None:
     kiln.jit(kiln.grad(f, 1))(False, 1.0)
     kiln.effects_barrier()
     assert seen == ["no"]
-    with pytest.raises(NotImplementedError, match="vmap of cond.*\n.*effect: debug"):
+    with pytest.raises(NotImplementedError, match=r"vmap of cond.*\n.*effect: debug"):
         kiln.vmap(f)(np.array([True, False]), np.ones(2))
     seen.clear()
     kiln.vmap(f, (None, 0))(True, np.ones(2))

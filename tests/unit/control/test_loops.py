@@ -98,7 +98,7 @@ def test_types_are_those_of_jax(case: str) -> None:
 
 def test_promotion_goes_from_carry_to_carry() -> None:
     def step(c: Any, x: Any) -> Any:
-        a, b, d = c
+        _, b, d = c
         return (b, d, x), None
 
     last, _ = lax.scan(step, (0, 0, 0), jnp.array([1.5, 2.5, 3.5, 4.5]))
@@ -120,7 +120,9 @@ def test_fori_loop_of_known_length_is_a_scan() -> None:
 def test_fori_loop_counts_with_the_type_of_its_bounds() -> None:
     seen = []
     for lower, upper in ((0, 3), (jnp.int8(0), 3), (0, np.uint8(3)), (jnp.int32(1), jnp.int32(2))):
-        lax.fori_loop(lower, upper, lambda i, v: (seen.append((str(i.dtype), i.weak_type)), v)[1], 0.0)
+        lax.fori_loop(
+            lower, upper, lambda i, v: (seen.append((str(i.dtype), i.weak_type)), v)[1], 0.0
+        )
     assert seen == [("int32", True), ("int8", False), ("uint8", False), ("int32", False)]
     assert float(lax.fori_loop(5, 2, lambda i, v: v + 1.0, 7.0)) == 7.0
     assert kiln.vmap(lambda n: lax.fori_loop(0, n, lambda i, v: v + i, 0))(
@@ -187,9 +189,10 @@ def test_python_loops_when_jit_is_off() -> None:
         assert kiln.vmap(lambda n: lax.while_loop(lambda c: c < n, lambda c: c + 1, 0))(
             jnp.array([1, 4])
         ).tolist() == [1, 4]
-        assert kiln.grad(lambda x: lax.scan(lambda c, _: (c * x, None), x, None, length=2)[0])(
-            2.0
-        ) == 12.0
+        assert (
+            kiln.grad(lambda x: lax.scan(lambda c, _: (c * x, None), x, None, length=2)[0])(2.0)
+            == 12.0
+        )
         assert lax.map(lambda x: x + 1, jnp.arange(3)).tolist() == [1, 2, 3]
         assert lax.scan(lambda c, x: (c, x), 0.0, jnp.ones((0, 2)))[1].shape == (0, 2)
     assert not any(kinds)
@@ -199,7 +202,9 @@ ONE = jnp.float32(1)
 ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
     "scan: carry dtype": (
         TypeError,
-        lambda: lax.scan(lambda c, x: ({"a": [c["a"][0] * 1.5]}, None), {"a": [jnp.int32(1)]}, None, 3),
+        lambda: lax.scan(
+            lambda c, x: ({"a": [c["a"][0] * 1.5]}, None), {"a": [jnp.int32(1)]}, None, 3
+        ),
         ["scan", "carry['a'][0] goes in as int32[] and comes out as float32[]", ".astype('int32')"],
     ),
     "scan: carry shape": (
@@ -238,7 +243,11 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         lambda: lax.scan(lambda c, x: (c, x), ONE, jnp.ones(3), length=4),
         ["scan", "`length` argument of 4", "xs has 3"],
     ),
-    "scan: no length": (ValueError, lambda: lax.scan(lambda c, x: (c, x), ONE), ["scan", "`length`"]),
+    "scan: no length": (
+        ValueError,
+        lambda: lax.scan(lambda c, x: (c, x), ONE),
+        ["scan", "`length`"],
+    ),
     "scan: negative length": (
         ValueError,
         lambda: lax.scan(lambda c, x: (c, x), ONE, None, -1),

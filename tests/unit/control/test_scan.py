@@ -171,7 +171,7 @@ def test_dead_carries_and_results_go() -> None:
             a, b, unused, counter = c
             return (b, a * t, unused + a, counter + 1), (a, unused, t)
 
-        (a, *_), (ys, *_) = lax.scan(step, (x, x, x, 0), (jnp.ones(3)))
+        _, (ys, *_) = lax.scan(step, (x, x, x, 0), (jnp.ones(3)))
         return ys
 
     jaxpr, _ = stage(lambda x: [f(x)], [ShapedArray((), F32)])

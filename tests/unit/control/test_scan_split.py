@@ -57,9 +57,7 @@ def test_cut() -> None:
 
 
 def test_a_known_carry_that_meets_an_unknown_one_becomes_unknown() -> None:
-    jaxpr, _ = stage(
-        lambda n, a, b, x: [n + 1, b * 2.0, a * x, a * n], [I32, F32, F32, F32]
-    )
+    jaxpr, _ = stage(lambda n, a, b, x: [n + 1, b * 2.0, a * x, a * n], [I32, F32, F32, F32])
     params = {"jaxpr": jaxpr, "num_consts": 0, "num_carry": 3}
     parts = split_scan(params, [False, True, False, False])
     assert parts.unknown == (False, True, True, False)
@@ -120,5 +118,3 @@ def test_transposition_of_a_loop_with_a_counter_and_constants() -> None:
     h, ys = f(jnp.float32(1.0))
     (found,) = transposed((jnp.float32(1.0), jnp.ones(3)))
     np.testing.assert_allclose(found, h + ys.sum(), rtol=1e-6)
-
-

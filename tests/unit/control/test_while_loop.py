@@ -104,7 +104,7 @@ def test_linearize_runs_the_known_part_at_once() -> None:
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_reverse_mode_is_refused(wrapped: bool) -> None:
     grad = kiln.grad(lambda x: doubled(x, 10.0)[1])
-    with pytest.raises(ValueError, match="Reverse-mode differentiation does not work for lax.") as e:
+    with pytest.raises(ValueError, match="Reverse-mode differentiation does not work for lax") as e:
         (kiln.jit(kiln.vmap(grad)) if wrapped else grad)(np.ones(2, "f4") if wrapped else 1.0)
     assert "lax.while_loop or lax.fori_loop with dynamic start/stop values" in str(e.value)
     assert len(str(e.value).split("\n")) == 3
@@ -116,7 +116,9 @@ def test_reverse_mode_beside_a_loop_that_does_not_move() -> None:
         return jnp.sin(y) * n + lax.while_loop(lambda v: v < 9.0, lambda v: v * 2.0, 1.0) * x
 
     np.testing.assert_allclose(kiln.grad(f)(0.5), np.cos(0.5) * 6 + 16, rtol=1e-6)
-    np.testing.assert_allclose(kiln.jit(kiln.grad(kiln.jit(f)))(0.5), np.cos(0.5) * 6 + 16, rtol=1e-6)
+    np.testing.assert_allclose(
+        kiln.jit(kiln.grad(kiln.jit(f)))(0.5), np.cos(0.5) * 6 + 16, rtol=1e-6
+    )
     stopped = lambda x: doubled(lax.stop_gradient(x), 10.0)[1] * x
     np.testing.assert_allclose(kiln.grad(stopped)(3.0), 12.0)
 
@@ -176,7 +178,7 @@ def test_effects_happen_once_a_step() -> None:
     assert sorted(seen) == [-2, -1, 1, 2]
     assert float(push(1.0)) == 4.0
     assert len(seen) == 4
-    with pytest.raises(NotImplementedError, match="vmap of while_loop.*\n.*effect: debug"):
+    with pytest.raises(NotImplementedError, match=r"vmap of while_loop.*\n.*effect: debug"):
         kiln.vmap(f)(np.ones(2))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,14 @@ def number(value: float) -> Literal:
     return Literal(value, ShapedArray((), F32, weak_type=True))
 
 
-def eqn(name: str, invars: list[Any], outvars: list[Var], **params: Any) -> Eqn:
-    return Eqn(Primitive(name), invars, outvars, params)
+def eqn(kind: str, invars: list[Any], outvars: list[Var], /, **params: Any) -> Eqn:
+    return Eqn(Primitive(kind), invars, outvars, params)
 
 
 def chain(length: int, *shape: int) -> Jaxpr:
     """Return a program of `length` negations."""
     variables = [var(*shape) for _ in range(length + 1)]
-    eqns = [eqn("neg", [a], [b]) for a, b in zip(variables, variables[1:], strict=False)]
+    eqns = [eqn("neg", [a], [b]) for a, b in itertools.pairwise(variables)]
     return Jaxpr([], variables[:1], eqns, variables[-1:])
 
 
@@ -142,7 +143,7 @@ def test_many_inputs_are_wrapped() -> None:
 def test_dimensions_and_dtypes() -> None:
     n = symbol("n")
     x = var(n, 3, 2 * n + 1, dtype=np.dtype(np.bool_))
-    assert str(Jaxpr([], [x], [], [])) == "{ lambda ; a:bool[n,3,2*n + 1]. let in () }"
+    assert str(Jaxpr([], [x], [], [])) == "{ lambda ; a:bool[n,3,2*n+1]. let in () }"
 
 
 def test_names_run_like_numbers() -> None:

@@ -29,9 +29,7 @@ def test_the_types_are_public() -> None:
 def test_traced() -> None:
     traced = kiln.jit(double).trace(ShapeDtypeStruct((3,), "float32"), 1.0)
     assert traced.fun_name == "double"
-    assert str(traced.jaxpr) == (
-        "{ lambda ; a:f32[3] b:f32[]. let c:f32[3] = mul a 2.0 in (c,) }"
-    )
+    assert str(traced.jaxpr) == ("{ lambda ; a:f32[3] b:f32[]. let c:f32[3] = mul a 2.0 in (c,) }")
     assert traced.out_info == {"out": ShapeDtypeStruct((3,), "float32")}
 
 
@@ -49,7 +47,9 @@ def test_compiled_checks_its_arguments() -> None:
     compiled = kiln.jit(double).lower(X, 1.0).compile()
     np.testing.assert_array_equal(compiled(X, 1.0)["out"], [2, 2, 2])
     np.testing.assert_array_equal(compiled(X.astype(np.float64), 1.0)["out"], [2, 2, 2])
-    with pytest.raises(TypeError, match=r"x compiled with float32\[3\] and called with float32\[4\]"):
+    with pytest.raises(
+        TypeError, match=r"x compiled with float32\[3\] and called with float32\[4\]"
+    ):
         compiled(np.ones(4, np.float32), 1.0)
     with pytest.raises(TypeError, match="pytree"):
         compiled((X, 1.0))

@@ -1,7 +1,7 @@
-"""`x[index]` and indexing functions, against NumPy and the reference library.
+"""`x[index]` and indexing functions, against NumPy.
 
 An expression is text, evaluated by each library with its own `x`, `m`, `c`, and `a` for its arrays.
-Updates are in `test_updates.py`.
+Updates are in `test_updates.py`; what differs from NumPy is in `tests/differential`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
 from kiln.core.array import from_host
 
 X = np.arange(5, dtype=np.float32)
@@ -157,15 +156,6 @@ def test_compiled_reads_are_those_of_numpy(expression: str) -> None:
     same(kiln.jit(fun)(X, M, C), wanted)
 
 
-@pytest.mark.parametrize("expression", READS[::3])
-def test_reads_are_those_of_the_reference_library(expression: str) -> None:
-    jax = pytest.importorskip("jax")
-    wanted = eval(expression, environment(jax, jax.numpy))
-    found = eval(expression, environment(kiln, jnp))
-    same(found, wanted)
-    assert found.weak_type == wanted.weak_type
-
-
 TRACED = ["x[i]", "m[i]", "m[:, i]", "m[i, j]", "c[i, 1:, j]", "m[i, None]", "c[i, ::-1]"]
 
 
@@ -200,6 +190,7 @@ def test_static_indices_are_slices() -> None:
 def test_traced_scalars_are_dynamic_slices() -> None:
     found = primitives(lambda x, i: x[i], X, 1)
     assert "dynamic_slice" in found and "gather" not in found
+    assert primitives(lambda x: x[jnp.array(1)], X) == {"dynamic_slice", "squeeze"}
     found = primitives(lambda m, i, j: m[i, j], M, 1, 1)
     assert "dynamic_slice" in found and "gather" not in found
     assert "gather" in primitives(lambda x, i: x[i], X, np.array([1, 2]))
@@ -210,43 +201,6 @@ def test_static_updates_are_no_scatters() -> None:
     assert primitives(lambda x: x.at[...].add(1.0), X) <= {"broadcast_in_dim", "add"}
     assert "scatter" in primitives(lambda x, i: x.at[i].set(0.0), X, 1)
     assert "scatter-add" in primitives(lambda x, i: x.at[i].add(0.0), X, 1)
-
-
-OUTSIDE = [
-    "x[9]",
-    "x[-9]",
-    "m[1, 9]",
-    "m[-9]",
-    "x[a([9, -9, -1])]",
-    "m[a([9, -9]), 1]",
-    "m[a([0, 9]), a([9, -9])]",
-    "m[1, a([9, -9])]",
-    "m[9, a([0, 1])]",
-    "x[a(9)]",
-    "m[a(9), a(-9)]",
-    "c[:, a([9, 0]), 1:]",
-    "m[a([9, 0]), ::-1]",
-]
-
-
-@pytest.mark.parametrize("expression", OUTSIDE)
-def test_places_outside(expression: str) -> None:
-    jax = pytest.importorskip("jax")
-    theirs, ours = environment(jax, jax.numpy), environment(kiln, jnp)
-    with override(engine="xla"):
-        same(eval(expression, ours), eval(expression, theirs))
-    array, index = expression.split("[", 1)
-    for options in (
-        "mode='clip'",
-        "mode='fill'",
-        "mode='fill', fill_value=7",
-        "mode='promise_in_bounds'",
-        "fill_value=7",
-        "wrap_negative_indices=False",
-        "mode='fill', wrap_negative_indices=False",
-    ):
-        got = f"{array}.at[{index}.get({options})"
-        same(eval(got, ours), eval(got, theirs))
 
 
 ERRORS = [
@@ -272,11 +226,8 @@ ERRORS = [
 
 @pytest.mark.parametrize(("expression", "kind", "phrase"), ERRORS, ids=[e[0] for e in ERRORS])
 def test_errors(expression: str, kind: type[Exception], phrase: str) -> None:
-    jax = pytest.importorskip("jax")
     with pytest.raises(kind, match=phrase):
         eval(expression, environment(kiln, jnp))
-    with pytest.raises(kind):
-        eval(expression, environment(jax, jax.numpy))
 
 
 def test_a_traced_mask_is_refused_with_a_remedy() -> None:
@@ -309,36 +260,17 @@ def test_data_dependent_sizes_ask_for_size(name: str) -> None:
 
 
 FUNCTIONS = [
-    "jnp.take(x, -1)",
-    "jnp.take(x, 9)",
-    "jnp.take(x, a([0, 9, -9]))",
-    "jnp.take(x, a([0, 9, -9]), mode='clip')",
-    "jnp.take(x, a([0, 9, -9]), mode='wrap')",
-    "jnp.take(x, a([0, 9]), fill_value=4)",
-    "jnp.take(m, a([[0, 1], [2, 7]]), axis=1)",
-    "jnp.take(m, a([5, 13]))",
-    "jnp.take(m, 1, axis=-1)",
-    "jnp.take(c, a([0, 9]), 0)",
-    "jnp.take(m[:0], a([], dtype='int32'), axis=0)",
-    "jnp.take_along_axis(m, a([[0, 1], [2, 7], [-1, -9]]), 1)",
-    "jnp.take_along_axis(m, a([[0, 1], [2, 7], [-1, -9]]), 1, mode='clip')",
-    "jnp.take_along_axis(m, a([[0, 1]]), 1)",
+    "jnp.take(x, a([0, -1]))",
+    "jnp.take(m, a([[0, 1], [2, 3]]), axis=1)",
+    "jnp.take(m, a([0, 30, -30]), mode='clip')",
+    "jnp.take(m, a([0, 30, -30]), mode='wrap')",
+    "jnp.take(c, 1, axis=-1)",
+    "jnp.take_along_axis(m, a([[0, 1], [2, 3], [-1, -2]]), 1)",
     "jnp.take_along_axis(m, a([[0, 1, 1, 2]]), 0)",
-    "jnp.take_along_axis(m, a([0, 5]), None)",
-    "jnp.take_along_axis(m, a([[0, 1]], dtype='uint8'), 1)",
-    "jnp.take_along_axis(m, a([[0, 9]]), 1, mode='fill', fill_value=3)",
     "jnp.take_along_axis(c, a([[[1]], [[0]], [[2]]]), 1)",
-    "jnp.put(x, a([0, 7, -1]), 1, inplace=False)",
-    "jnp.put(m, a([0, 7, -1]), a([10, 20]), inplace=False)",
-    "jnp.put(x, a([0, 7, -9]), 1, mode='clip', inplace=False)",
-    "jnp.put(x, a([0, 7]), 1, mode='wrap', inplace=False)",
-    "jnp.put_along_axis(m, a([[0], [1], [2]]), 9.0, 1, inplace=False)",
-    "jnp.put_along_axis(m, a([[0, 1, 1, 2]]), 9.0, 0, inplace=False)",
-    "jnp.put_along_axis(m, a([0, 5]), 9.0, None, inplace=False)",
     "jnp.choose(a([0, 1, 0]), [a([1, 2, 3]), a([4, 5, 6])])",
     "jnp.choose(a([0, -1, 3]), [a([1, 2, 3]), a([4, 5, 6])], mode='clip')",
     "jnp.choose(a([0, -1, 3]), [a([1, 2, 3]), a([4, 5, 6])], mode='wrap')",
-    "jnp.choose(a([[0], [1]]), [1.0, a([0, 1, 2])], mode='clip')",
     "jnp.diag_indices(3, 3)",
     "jnp.diag_indices_from(c[:, :3, :3])",
     "jnp.tril_indices(3, -1)",
@@ -346,51 +278,30 @@ FUNCTIONS = [
     "jnp.tril_indices_from(m, 1)",
     "jnp.triu_indices_from(m)",
     "jnp.ix_(a([0, 1]), a([2, 3, 4]))",
-    "jnp.unravel_index(a([5, 11, -1, 50, -50]), (3, 4))",
-    "jnp.unravel_index(5, (3, 4))",
-    "jnp.unravel_index(a([1]), 4)",
+    "jnp.ix_(a([T, F, T]), a([2, 3]))",
+    "jnp.unravel_index(a([5, 11]), (3, 4))",
     "jnp.ravel_multi_index((a([1, 2]), a([3, 0])), (3, 4))",
     "jnp.ravel_multi_index((a([1, 5]), a([3, -1])), (3, 4), mode='clip')",
     "jnp.ravel_multi_index((a([1, 5]), a([3, -1])), (3, 4), mode='wrap', order='F')",
-    "jnp.ravel_multi_index((1, 2), (3, 4))",
     "jnp.nonzero(a([[1, 0], [0, 2]]))",
-    "jnp.nonzero(a([1, 0, 2]), size=4)",
-    "jnp.nonzero(a([1, 0, 2]), size=1)",
-    "jnp.nonzero(a([1, 0, 2]), size=4, fill_value=-1)",
-    "jnp.nonzero(a([[1, 0], [0, 2]]), size=4, fill_value=(7, 8))",
-    "jnp.nonzero(m[:0], size=2)",
-    "jnp.nonzero(m, size=0)",
-    "jnp.nonzero(c > 20, size=9)",
-    "jnp.argwhere(a([[1, 0], [0, 2]]))",
-    "jnp.argwhere(a([[1, 0], [0, 2]]), size=3, fill_value=9)",
+    "jnp.argwhere(m > 5)",
     "jnp.argwhere(a(1.0))",
-    "jnp.argwhere(a(0.0))",
-    "jnp.flatnonzero(a([[1, 0], [0, 2]]), size=3)",
-    "jnp.extract(x > 2, x)",
-    "jnp.extract(x > 2, x, size=4, fill_value=7)",
+    "jnp.flatnonzero(m)",
+    "jnp.extract(m > 2, m)",
     "jnp.compress(a([T, F, T]), m, axis=0)",
-    "jnp.compress(a([T, F, T]), m, axis=1)",
+    "jnp.compress(a([T, F, T]), m, axis=-1)",
     "jnp.compress(a([T, F, T]), m)",
-    "jnp.compress(a([T, F, T]), m, axis=0, size=3, fill_value=9)",
-    "jnp.mask_indices(3, jnp.triu)",
-    "jnp.fill_diagonal(m, 1, inplace=False)",
-    "jnp.fill_diagonal(m, a([1, 2]), inplace=False)",
-    "jnp.fill_diagonal(c[:3, :3, :3], 1, inplace=False)",
-    "jnp.place(x, x > 2, a([9, 8, 7]), inplace=False)",
-    "jnp.place(m, m > 2, a([9, 8]), inplace=False)",
 ]
 
 
 @pytest.mark.parametrize("expression", FUNCTIONS)
-def test_functions_are_those_of_the_reference_library(expression: str) -> None:
-    jax = pytest.importorskip("jax")
-    wanted = eval(expression, environment(jax, jax.numpy))
+def test_functions_are_those_of_numpy(expression: str) -> None:
+    wanted = eval(expression, {**environment(np, None), "jnp": np})
     found = eval(expression, environment(kiln, jnp))
-    assert isinstance(found, tuple) == isinstance(wanted, tuple)
-    pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
+    pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
     for ours, theirs in pairs:
-        same(ours, theirs)
-        assert ours.weak_type == theirs.weak_type
+        narrow = np.asarray(theirs)
+        same(ours, narrow.astype(np.int32) if narrow.dtype == np.int64 else narrow)
 
 
 FUNCTION_ERRORS = [
@@ -423,11 +334,8 @@ FUNCTION_ERRORS = [
     ("expression", "kind", "phrase"), FUNCTION_ERRORS, ids=[e[0] for e in FUNCTION_ERRORS]
 )
 def test_errors_of_functions(expression: str, kind: type[Exception], phrase: str) -> None:
-    jax = pytest.importorskip("jax")
     with pytest.raises(kind, match=phrase):
         eval(expression, environment(kiln, jnp))
-    with pytest.raises(kind):
-        eval(expression, environment(jax, jax.numpy))
 
 
 def test_checks_that_need_values_are_refused_under_jit() -> None:
@@ -464,26 +372,6 @@ DERIVATIVES = [
     "jnp.take_along_axis(m, a([[0], [1], [1]]), 1)",
     "m[i][None, 1:]",
 ]
-
-
-@pytest.mark.parametrize("expression", DERIVATIVES)
-def test_derivatives_are_those_of_the_reference_library(expression: str) -> None:
-    jax = pytest.importorskip("jax")
-
-    def loss(library: Any, module: Any) -> Any:
-        names = environment(library, module)
-
-        def fun(x: Any, m: Any, i: Any) -> Any:
-            out = eval(expression, {**names, "x": x, "m": m, "i": i})
-            return (module.sin(out) * out).sum()
-
-        return fun
-
-    wanted = jax.grad(loss(jax, jax.numpy), (0, 1))(X, M, 1)
-    fun = kiln.grad(loss(kiln, jnp), (0, 1))
-    for way in (fun, kiln.jit(fun)):
-        for ours, theirs in zip(way(X, M, 1), wanted, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("expression", [*TRACED, *DERIVATIVES, "c[:, i, a([0, 1])]"])

@@ -1,4 +1,4 @@
-"""`x.at[index]` against NumPy's ufunc.at and the reference library."""
+"""`x.at[index]` against NumPy's ufunc.at; what NumPy lacks is in `tests/differential`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
 from tests.unit.numpy.test_indexing import C, M, X, environment, random_index, same
 
 PARTS = [
@@ -43,6 +42,7 @@ PARTS = [
     "c[0, :, a([2, 3])]",
     "c[1:, 0, ::2]",
 ]
+Y = np.array([2.5, 0.5, 3.5], np.float32)
 JOINED = {
     "add": np.add,
     "subtract": np.subtract,
@@ -85,96 +85,32 @@ def test_updates_are_those_of_numpy(part: str) -> None:
             same(outs[how], wanted)
 
 
-EXPRESSIONS = [
-    # Places outside, in all modes.
-    "x.at[9].set(1)",
-    "x.at[-9].set(1)",
-    "x.at[a([9, -9, -1])].set(1)",
-    "x.at[a([9, -9, -1])].add(1)",
-    "x.at[9].set(1, mode='clip')",
-    "x.at[-9].add(1, mode='clip')",
-    "x.at[9].set(1, mode='drop')",
-    "x.at[9].set(1, mode='fill')",
-    "x.at[9].set(1, mode='promise_in_bounds')",
-    "x.at[a([9, -9])].multiply(3, mode='clip')",
-    "x.at[a([9, -9])].max(30, mode='clip')",
-    "x.at[-1].set(9, wrap_negative_indices=False)",
-    "x.at[a([-1, 1])].set(9, wrap_negative_indices=False)",
-    "m.at[1, 9].set(1)",
-    "m.at[9, 1:].set(1)",
-    "m.at[a([0, 9]), 1:].set(1)",
-    "m.at[a([0, 9]), 1:].add(1, mode='clip')",
-    # Values that are broadcast, converted, or given as lists.
-    "x.at[:2].set([1, 2])",
-    "m.at[1].set(a([1.0, 2, 3, 4]))",
-    "m.at[:, a([0, 1])].set(a([1.0, 2]))",
-    "m.at[1:].add(a([[1.0], [2.0]]))",
-    "m.at[m > 3].set(a(np.arange(8.0)))",
-    "x.at[0].set(np.float64(3))",
-    "x.at[0].set(a(3))",
-    "c.at[0].set(True)",
-    "a([T, F]).at[1].set(True)",
-    "a([1, 1], dtype='int8').at[0].set(300)",
-    "a([1, 1], dtype='uint8').at[0].add(-1)",
-    "a([1, 1], dtype='uint8').at[0].subtract(2)",
-    "a(1.0).at[()].set(3)",
-    "a(1).at[()].add(3)",
-    "a([1j, 2]).at[a([0, 0])].multiply(2j)",
-    # The rest of the methods.
-    "x.at[1:3].divide(2)",
-    "x.at[a([1, 1])].divide(2)",
-    "c.at[1].divide(2)",
-    "x.at[1:3].power(2)",
-    "x.at[a([2, 2])].power(2)",
-    "c.at[a([1])].power(2)",
-    "x.at[1:3].mul(2)",
-    "x.at[0].apply(jnp.cos)",
-    "x.at[1:3].apply(jnp.cos)",
-    "x.at[a([1, 1, 2])].apply(lambda v: v * 2 + 1)",
-    "x.at[a([1, 9])].apply(lambda v: v * 2 + 1)",
-    "c.at[a([0, 0]), 1].apply(lambda v: v + 1)",
-]
-
-
-@pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_values_are_those_of_the_reference_library(expression: str) -> None:
-    jax = pytest.importorskip("jax")
-    wanted = eval(expression, environment(jax, jax.numpy))
-    found = eval(expression, environment(kiln, jnp))
-    assert found.shape == wanted.shape and str(found.dtype) == str(wanted.dtype)
-    assert found.weak_type == wanted.weak_type
-    np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-6)
-    with override(engine="xla"):
-        compiled = eval(expression, environment(kiln, jnp))
-    np.testing.assert_allclose(np.asarray(compiled), np.asarray(wanted), rtol=1e-6)
-
-
 LOSSY = [
-    "c.at[0].set(1.5)",
-    "a([3]).at[0].mul(1.5)",
-    "a([3]).at[a([0, 0])].add(a([0.75, 0.75]))",
-    "a([1, 1], dtype='int8').at[0].set(a(300))",
-    "a([T, F]).at[0].set(3)",
-    "a([1.0], dtype='bfloat16').at[0].set(x[1])",
+    ("c.at[0].set(1.5)", C[0] * 0 + 1),
+    ("a([3]).at[0].mul(1.5)", 4),
+    ("a([3]).at[a([0, 0])].add(a([0.75, 0.75]))", 4),
+    ("a([1, 1], dtype='int8').at[0].set(a([300])[0])", 44),
+    ("a([T, F]).at[0].set(3)", True),
 ]
 
 
-@pytest.mark.parametrize("expression", LOSSY)
-def test_values_that_do_not_fit_warn(expression: str) -> None:
-    jax = pytest.importorskip("jax")
-    with warnings.catch_warnings(record=True):
-        wanted = eval(expression, environment(jax, jax.numpy))
+@pytest.mark.parametrize(("expression", "wanted"), LOSSY, ids=[e[0] for e in LOSSY])
+def test_values_that_do_not_fit_warn(expression: str, wanted: Any) -> None:
     with pytest.warns(FutureWarning, match="cannot safely cast value from dtype=") as caught:
         found = eval(expression, environment(kiln, jnp))
-    assert "kiln" not in caught[0].filename.split("/")[-1]
-    same(found, wanted)
+    assert "src/kiln" not in caught[0].filename
+    np.testing.assert_array_equal(found[0], wanted)
 
 
 def test_values_that_fit_do_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for expression in EXPRESSIONS:
-            eval(expression, environment(kiln, jnp))
+        jnp.array(X).at[0].set(1)
+        jnp.array(X).at[0].set(np.float64(1))
+        jnp.array(X).at[0].set(jnp.array([1, 2])[0])
+        jnp.array(X).at[0].set(True)
+        jnp.array([1], "int8").at[0].add(300)
+        jnp.array([1], "bfloat16").at[0].set(2.5)
 
 
 ERRORS = [
@@ -221,27 +157,6 @@ DERIVATIVES = [
     "x.at[1].divide(y[0])",
     "x.at[::-2].subtract(y)",
 ]
-
-
-@pytest.mark.parametrize("expression", DERIVATIVES)
-def test_derivatives_are_those_of_the_reference_library(expression: str) -> None:
-    jax = pytest.importorskip("jax")
-    y = np.array([2.5, 0.5, 3.5], np.float32)
-
-    def loss(library: Any, module: Any) -> Any:
-        names = environment(library, module)
-
-        def fun(x: Any, y: Any, i: Any) -> Any:
-            out = eval(expression, {**names, "x": x, "y": y, "i": i})
-            return (module.sin(out) * out).sum()
-
-        return fun
-
-    wanted = jax.grad(loss(jax, jax.numpy), (0, 1))(X, y, 2)
-    fun = kiln.grad(loss(kiln, jnp), (0, 1))
-    for way in (fun, kiln.jit(fun)):
-        for ours, theirs in zip(way(X, y, 2), wanted, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("expression", [*DERIVATIVES, "m.at[i, a([0, 1])].add(y[:2])"])

@@ -26,7 +26,6 @@ from kiln.ops.dimension_numbers import (
 ENGINES = ["reference", "xla"]
 POINTS = GatherDimensionNumbers((), (0,), (0,))
 POINT_UPDATES = ScatterDimensionNumbers((), (0,), (0,))
-SCATTERS = ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")
 
 
 def array(x: Any, dtype: Any = None) -> Any:
@@ -86,34 +85,13 @@ def test_gather_reads_windows(seed: int) -> None:
         np.testing.assert_array_equal(found, naive_gather(x, indices, window, sizes, fill))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_random_windows_agree_with_the_reference_library(seed: int) -> None:
-    lax = pytest.importorskip("jax").lax
-    rng = np.random.default_rng(100 + seed)
-    shape, window, sizes, indices = random_window(rng)
-    x = rng.normal(size=shape).astype(np.float32)
-    updates = rng.normal(size=window.arranged(indices.shape[:-1], sizes)).astype(np.float32)
-    theirs = lax.ScatterDimensionNumbers(*vars(window.scatter()).values())
-    name = SCATTERS[seed % len(SCATTERS)]
-    for mode in ("clip", "drop"):
-        wanted = getattr(lax, name)(x, indices, updates, theirs, mode=mode)
-        for engine in ENGINES:
-            with override(engine=engine):
-                found = getattr(ops, name)(
-                    array(x), array(indices), array(updates), window.scatter(), mode=mode
-                )
-            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_scatter_writes_what_gather_reads(seed: int) -> None:
     rng = np.random.default_rng(200 + seed)
     shape, window, sizes, indices = random_window(rng)
     x, w = (rng.normal(size=shape).astype(np.float32) for _ in range(2))
     for mode in (CLIP, FILL_OR_DROP):
-        read = ops.gather(
-            array(w), array(indices), window.gather(), sizes, mode=mode, fill_value=0
-        )
+        read = ops.gather(array(w), array(indices), window.gather(), sizes, mode=mode, fill_value=0)
         u = rng.normal(size=read.shape).astype(np.float32)
         added = ops.scatter_add(array(x), array(indices), array(u), window.scatter(), mode=mode)
         difference = float((w * (np.asarray(added) - x)).sum())
@@ -198,20 +176,13 @@ def test_only_the_update_that_stays_gets_a_cotangent() -> None:
 
 
 def test_extrema_share_the_cotangent_among_equals() -> None:
-    jax = pytest.importorskip("jax")
-    indices = np.array([[1], [1], [2]], np.int32)
-    u = np.array([2.0, 2.0, 5.0], np.float32)
-    x = np.array([0.0, 2.0, 2.0], np.float32)
-    theirs = jax.lax.ScatterDimensionNumbers((), (0,), (0,))
-    for name in ("scatter_max", "scatter_min"):
-        wanted = jax.vjp(lambda x, u: getattr(jax.lax, name)(x, indices, u, theirs), x, u)[1](
-            jax.numpy.array([1.0, 2.0, 3.0])
-        )
-        found = kiln.vjp(
-            lambda x, u: getattr(ops, name)(x, array(indices), u, POINT_UPDATES), array(x), array(u)
-        )[1](jnp.array([1.0, 2.0, 3.0]))
-        for a, b in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-6)
+    def fun(x: Any, u: Any) -> Any:
+        return ops.scatter_max(x, array([[1], [1], [2]]), u, POINT_UPDATES)
+
+    x, u = jnp.array([0.0, 2.0, 2.0]), jnp.array([2.0, 2.0, 5.0])
+    to_x, to_u = kiln.vjp(fun, x, u)[1](jnp.array([1.0, 3.0, 4.0]))
+    np.testing.assert_allclose(to_x, [1, 1, 0], rtol=1e-6)
+    np.testing.assert_allclose(to_u, [1, 1, 4], rtol=1e-6)
 
 
 def test_products_need_unique_indices_for_the_derivative_by_updates() -> None:

@@ -31,6 +31,7 @@ class ReferenceExecutable:
         self.jaxpr = program.jaxpr
 
     def __call__(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run the program."""
         with np.errstate(all="ignore"):
             return meaning(self.jaxpr, buffers)
 

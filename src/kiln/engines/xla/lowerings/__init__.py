@@ -19,6 +19,7 @@ from kiln.engines.xla.lowerings import (
     elementwise,
     identity,
     indexing,
+    linalg,
     random_bits,
     reduction,
     shape,
@@ -46,5 +47,6 @@ LOWERINGS: dict[Primitive, Lowering] = {
     **sorting.LOWERINGS,
     **window.LOWERINGS,
     **convolution.LOWERINGS,
+    **linalg.LOWERINGS,
     **random_bits.LOWERINGS,
 }

@@ -119,7 +119,7 @@ def _scatter(join: Any) -> Lowering:
         )
         element = ShapedArray((), operand.dtype)
         region = b.region([element, element], lambda b, old, new: [join(b, old, new)])
-        return b.op("stablehlo.scatter", [operand, indices, updates], out[0], attrs, [region])  # type: ignore[no-any-return]
+        return b.op("stablehlo.scatter", [operand, indices, updates], out[0], attrs, [region])
 
     return lower
 

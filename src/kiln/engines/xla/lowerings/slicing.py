@@ -60,12 +60,12 @@ def _starts(b: Builder, starts: Sequence[Value]) -> list[Value]:
 
 def _dynamic_slice(b: Builder, out: Out, x: Value, *starts: Value, slice_sizes: Any) -> Value:
     attrs = f"slice_sizes = {int_array(slice_sizes)}"
-    return b.op("stablehlo.dynamic_slice", [x, *_starts(b, starts)], out[0], attrs)  # type: ignore[no-any-return]
+    return b.op("stablehlo.dynamic_slice", [x, *_starts(b, starts)], out[0], attrs)
 
 
 def _dynamic_update_slice(b: Builder, out: Out, x: Value, update: Value, *starts: Value) -> Value:
     # The operation has no attributes, but its types differ, so they are written out.
-    return b.op("stablehlo.dynamic_update_slice", [x, update, *_starts(b, starts)], out[0])  # type: ignore[no-any-return]
+    return b.op("stablehlo.dynamic_update_slice", [x, update, *_starts(b, starts)], out[0])
 
 
 LOWERINGS: dict[Primitive, Lowering] = {

@@ -1,0 +1,217 @@
+"""Activation functions: element-wise, but for `glu`, which gates one half of an axis by the other.
+
+Eager calls run operation by operation; under a trace the equations stand in the open. Rules of
+their own have those whose expression has no derivative, or an inexact one, where pieces meet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.control.custom_jvp import custom_jvp
+from kiln.core.trace import aval_of
+from kiln.numpy.arithmetic import clip, maximum, minimum, square
+from kiln.numpy.elementary import exp, expm1, log, log1p, logaddexp, sqrt
+from kiln.numpy.elementary import tanh as tanh
+from kiln.numpy.promotion import inexact, lifted, operands
+from kiln.numpy.selection import where
+from kiln.ops.elementwise import logistic
+from kiln.ops.shape import canonical_axis
+from kiln.ops.special import erfc
+from kiln.ops.static_slicing import split
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _array(name: str, x: Any) -> Any:
+    (x,) = operands(name, x)
+    return lifted(x)
+
+
+def _clipped(name: str, low: float, high: float) -> Callable[[Any], Any]:
+    """Return the function that holds x in [low, high], with derivative 0 at both ends."""
+
+    def fun(x: Any) -> Any:
+        x = maximum(_array(name, x), low)
+        return x if high == math.inf else minimum(x, high)
+
+    fun.__name__ = fun.__qualname__ = name
+    whole = custom_jvp(fun)
+
+    def derivative(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        (x,), (t,) = primals, tangents
+        inside = x > low if high == math.inf else (x > low) & (x < high)
+        return whole(x), where(inside, t, 0)
+
+    whole.defjvp(derivative)
+    return whole
+
+
+_relu = _clipped("relu", 0, math.inf)
+_relu6 = _clipped("relu6", 0, 6.0)
+
+
+def relu(x: Any) -> Any:
+    """Return max(x, 0); the derivative at 0 is 0."""
+    return _relu(_array("relu", x))
+
+
+def relu6(x: Any) -> Any:
+    """Return min(max(x, 0), 6); the derivatives at 0 and 6 are 0."""
+    return _relu6(_array("relu6", x))
+
+
+def identity(x: Any) -> Any:
+    """Return x as an array."""
+    return _array("identity", x)
+
+
+def sigmoid(x: Any) -> Any:
+    """Return 1 / (1 + exp(-x))."""
+    return logistic(inexact("sigmoid", x))
+
+
+@custom_jvp
+def _softplus(x: Any) -> Any:
+    return logaddexp(x, 0)
+
+
+@_softplus.defjvp
+def _softplus_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (x,), (t,) = primals, tangents
+    return _softplus(x), t * logistic(x)
+
+
+def softplus(x: Any) -> Any:
+    """Return log(1 + exp(x)), without overflow."""
+    return _softplus(inexact("softplus", x))
+
+
+def sparse_plus(x: Any) -> Any:
+    """Return 0 up to -1, x from 1 on, and (x + 1)² / 4 between."""
+    x = _array("sparse_plus", x)
+    return where(x <= -1.0, 0.0, where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+
+
+def sparse_sigmoid(x: Any) -> Any:
+    """Return 0 up to -1, 1 from 1 on, and (x + 1) / 2 between."""
+    return 0.5 * clip(_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
+
+
+def soft_sign(x: Any) -> Any:
+    """Return x / (1 + |x|)."""
+    x = _array("soft_sign", x)
+    return x / (abs(x) + 1)
+
+
+def silu(x: Any) -> Any:
+    """Return x * sigmoid(x)."""
+    x = inexact("silu", x)
+    return x * sigmoid(x)
+
+
+def mish(x: Any) -> Any:
+    """Return x * tanh(softplus(x))."""
+    x = _array("mish", x)
+    return x * tanh(softplus(x))
+
+
+def log_sigmoid(x: Any) -> Any:
+    """Return log(sigmoid(x)), without overflow."""
+    return -softplus(-_array("log_sigmoid", x))
+
+
+def log1mexp(x: Any) -> Any:
+    """Return log(1 - exp(-x)) for positive x, exactly near 0."""
+    x = inexact("log1mexp", x)
+    return where(x < math.log(2), log(-expm1(-x)), log1p(-exp(-x)))
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """Return x if positive, else alpha * (exp(x) - 1)."""
+    x = _array("elu", x)
+    # The exponential must not overflow where it is not used, or its derivative would be nan.
+    return where(x > 0, x, alpha * expm1(where(x > 0, 0.0, x)))
+
+
+def celu(x: Any, alpha: Any = 1.0) -> Any:
+    """Return max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)."""
+    x = _array("celu", x)
+    return maximum(x, 0.0) + alpha * expm1(minimum(x, 0.0) / alpha)
+
+
+def selu(x: Any) -> Any:
+    """Return scale * elu(x, alpha), with the constants that keep variance.
+
+    Source: Klambauer, Unterthiner, Mayr and Hochreiter 2017.
+    """
+    return SELU_SCALE * elu(x, SELU_ALPHA)
+
+
+def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
+    """Return x if not negative, else negative_slope * x."""
+    x = _array("leaky_relu", x)
+    return where(x >= 0, x, negative_slope * x)
+
+
+def hard_tanh(x: Any) -> Any:
+    """Return x held in [-1, 1]."""
+    x = _array("hard_tanh", x)
+    return where(x > 1, 1, where(x < -1, -1, x))
+
+
+def hard_sigmoid(x: Any) -> Any:
+    """Return relu6(x + 3) / 6."""
+    return relu6(_array("hard_sigmoid", x) + 3.0) / 6.0
+
+
+def hard_silu(x: Any) -> Any:
+    """Return x * hard_sigmoid(x)."""
+    x = _array("hard_silu", x)
+    return x * hard_sigmoid(x)
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """Return x times the probability that a normal variate is smaller; by default approximately.
+
+    Source: Hendrycks and Gimpel 2016.
+    """
+    x = inexact("gelu", lifted(*operands("gelu", x)))
+    if not approximate:
+        return 0.5 * x * erfc(-x * math.sqrt(0.5))
+    return x * (0.5 * (1.0 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+
+
+def squareplus(x: Any, b: Any = 4) -> Any:
+    """Return (x + sqrt(x² + b)) / 2."""
+    x = _array("squareplus", x)
+    return (x + sqrt(square(x) + b)) / 2
+
+
+def glu(x: Any, axis: int = -1) -> Any:
+    """Return the first half of x along an axis times the sigmoid of the second.
+
+    Raises: AssertionError for an axis of odd size.
+    """
+    x = _array("glu", x)
+    axis = canonical_axis("glu", axis, x.ndim)
+    size = x.shape[axis]
+    if size % 2:
+        raise AssertionError(
+            three_lines(
+                f"glu: x {aval_of(x)}, axis {axis} at {current_source()}",
+                "axis size must be divisible by 2",
+                "give as many gates as values",
+            )
+        )
+    value, gate = split(x, (size // 2, size // 2), axis)
+    return value * sigmoid(gate)
+
+
+swish = silu
+hard_swish = hard_silu

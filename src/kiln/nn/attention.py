@@ -1,0 +1,173 @@
+"""Scaled dot-product attention, written out as two products around a softmax."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.nn.normalization import logsumexp, softmax
+from kiln.numpy.promotion import operands
+from kiln.numpy.selection import where
+from kiln.ops.contraction import dot_general
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.elementwise import stop_gradient
+from kiln.ops.shape import broadcasted_iota, expand_dims, iota, reshape, transpose
+
+
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+    return_residual: bool = False,
+) -> Any:
+    """Return averages of values, weighted by softmax(query · key * scale + bias).
+
+    There may be fewer heads of keys and values than of queries: each then serves a group of them.
+    A pair of positions counts where `mask` holds, and by `is_causal`, the lengths, and the window
+    (left, right) around the query's position. The logits and their softmax are in 32 bits. With
+    `return_residual`, return also the logarithm of the softmax' denominators.
+
+    Shapes: (batch, T, heads, d), (batch, S, groups, d) twice -> (batch, T, heads, d);
+        bias, mask (batch | 1, heads | 1, T | 1, S | 1); without batch as well
+    Raises: ValueError for shapes and dtypes that do not go together.
+    """
+    query, key, value = operands("dot_product_attention", query, key, value)
+    given_shape = aval_of(query).shape
+    if implementation not in (None, "xla"):
+        raise _refused(
+            f"implementation={implementation!r}",
+            f"Unsupported implementation option: {implementation}",
+            "leave implementation out",
+        )
+    if len(given_shape) == 3:
+        query, key, value = (expand_dims(x, (0,)) for x in (query, key, value))
+        bias, mask = (
+            x if x is None or aval_of(x).ndim == 4 else expand_dims(x, (0,)) for x in (bias, mask)
+        )
+    _check(query, key, value, mask)
+    batch, length, heads, width = aval_of(query).shape
+    others, groups = aval_of(key).shape[1:3]
+    size = heads // groups
+    query = reshape(query, (batch, length, groups, size, width))
+    # (batch, groups, T, size, S) -> (batch, groups, size, T, S)
+    products = dot_general(
+        query,
+        key,
+        (((4,), (3,)), ((0, 2), (0, 2))),
+        preferred_element_type=np.float32,
+    )
+    factor = 1 / math.sqrt(width) if scale is None else scale
+    logits = transpose(products, (0, 1, 3, 2, 4)) * factor
+    if bias is not None:
+        logits = logits + _by_group(bias, groups, size)
+    counts = None if mask is None else _by_group(mask, groups, size)
+    for condition in (
+        _near(length, others, is_causal, local_window_size),
+        _within(length, 1, query_seq_lengths),
+        _within(others, 0, key_value_seq_lengths),
+    ):
+        if condition is not None:
+            counts = condition if counts is None else counts & condition
+    if counts is not None:
+        logits = where(counts, logits, -0.7 * float(dtypes.finfo(np.float32).max))
+    weights = convert_element_type(softmax(logits), aval_of(key).dtype)
+    # (batch, groups, size, T, d) -> (batch, T, groups, size, d)
+    averages = dot_general(
+        weights,
+        value,
+        (((4,), (1,)), ((0, 1), (0, 2))),
+        preferred_element_type=aval_of(value).dtype,
+    )
+    averages = transpose(averages, (0, 3, 1, 2, 4))
+    known = _within(length, 1, query_seq_lengths)
+    if known is not None:
+        # (batch, 1, 1, T, 1) -> (batch, T, 1, 1, 1)
+        averages = averages * convert_element_type(
+            transpose(known, (0, 3, 1, 2, 4)), aval_of(averages).dtype
+        )
+    out = reshape(averages, given_shape)
+    if not return_residual:
+        return out
+    residual = transpose(stop_gradient(logsumexp(logits, axis=-1)), (0, 3, 1, 2))
+    return out, reshape(residual, given_shape[:-1])
+
+
+def _by_group(x: Any, groups: int, size: int) -> Any:
+    """Bring bias or mask from (batch, heads, T, S) to (batch, groups, size, T, S); 1s remain."""
+    batch, heads, length, others = aval_of(x).shape
+    shape = (batch, 1, 1, length, others)
+    return reshape(x, shape if heads == 1 else (batch, groups, size, length, others))
+
+
+def _near(length: int, others: int, causal: bool, window: Any) -> Any:
+    """Tell for each pair of positions whether the query may see the key."""
+    if not causal and window is None:
+        return None
+    here, there = (broadcasted_iota(np.int32, (length, others), axis) for axis in (0, 1))
+    near = here >= there if causal else None
+    if window is not None:
+        left, right = (window, window) if isinstance(window, int) else window
+        inside = (here <= there + left) & (here >= there - right)
+        near = inside if near is None else near & inside
+    return near
+
+
+def _within(size: int, axis: int, lengths: Any) -> Any:
+    """Tell which positions come before the lengths: (batch, 1, 1, T, S), T or S being 1."""
+    if lengths is None:
+        return None
+    found = iota(np.int32, size) < expand_dims(lengths, (1,))
+    return reshape(found, (*found.shape[:1], 1, 1, *((size, 1) if axis else (1, size))))
+
+
+def _check(query: Any, key: Any, value: Any, mask: Any) -> None:
+    q, k, v = map(aval_of, (query, key, value))
+    if len({len(x.shape) for x in (q, k, v)} | {4}) > 1:
+        raise _refused(f"{q}, {k}, {v}", "the operands must have 3 or 4 axes", "reshape them")
+    if v.shape != k.shape or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+        raise _refused(
+            f"{q}, {k}, {v}",
+            f"query shape should be [{k.shape[0]}, -1, -1, {k.shape[3]}] and value shape "
+            f"{k.shape}: but got {q.shape} and {v.shape}",
+            "give query, key and value the same batch size and width",
+        )
+    if len({q.dtype, k.dtype, v.dtype}) > 1:
+        raise _refused(
+            f"{q}, {k}, {v}",
+            f"query, key and value dtype should be equal, but got {q.dtype}, {k.dtype}, {v.dtype}",
+            "convert them first",
+        )
+    if q.shape[2] % k.shape[2]:
+        raise _refused(
+            f"{q}, {k}, {v}",
+            "The number of query heads must be a multiple of key/value heads, but got "
+            f"{q.shape[2]} vs {k.shape[2]}",
+            "repeat heads of keys and values",
+        )
+    if mask is not None and aval_of(mask).dtype != np.bool_:
+        raise _refused(
+            f"mask {aval_of(mask)}",
+            f"mask dtype should be bool, but got {aval_of(mask).dtype}",
+            "pass numbers to be added as bias",
+        )
+
+
+def _refused(asked: str, wrong: str, remedy: str) -> ValueError:
+    return ValueError(
+        three_lines(f"dot_product_attention({asked}) at {current_source()}", wrong, remedy)
+    )

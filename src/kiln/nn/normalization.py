@@ -1,0 +1,146 @@
+"""Functions of whole axes: softmax and its logarithm, standardization, one-hot codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.numpy.arithmetic import clip, sign, square
+from kiln.numpy.elementary import exp, log
+from kiln.numpy.logic import isfinite
+from kiln.numpy.promotion import lifted, operands, promote_dtypes_inexact
+from kiln.numpy.reductions import max as maximum_along
+from kiln.numpy.reductions import sum as sum_along
+from kiln.numpy.selection import where as choose
+from kiln.numpy.statistics import mean as mean_along
+from kiln.numpy.statistics import var as variance_along
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.elementwise import rsqrt, stop_gradient
+from kiln.ops.families import full_like
+from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, squeeze
+
+ALGORITHMS = ("fast", "stable")
+
+
+def _from_largest(x: Any, axis: Any, where: Any) -> tuple[Any, Any]:
+    """Return x less its maximum along the axes, and exp of that, where it counts."""
+    greatest = maximum_along(x, axis, where=where, initial=-np.inf, keepdims=True)
+    known = x if where is None else choose(where, x, -np.inf)
+    distance = known - stop_gradient(greatest)
+    return distance, exp(distance)
+
+
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """Return exp(x) divided by its sum along an axis, or several; 0 outside `where`."""
+    (x,) = promote_dtypes_inexact(*operands("softmax", x))
+    _, parts = _from_largest(x, axis, where)
+    out = parts / sum_along(parts, axis, where=where, keepdims=True)
+    return out if where is None else choose(where, out, 0)
+
+
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """Return the logarithm of softmax, without underflow; -inf outside `where`."""
+    (x,) = promote_dtypes_inexact(*operands("log_softmax", x))
+    distance, parts = _from_largest(x, axis, where)
+    out = distance - log(sum_along(parts, axis, where=where, keepdims=True))
+    return out if where is None else choose(where, out, -np.inf)
+
+
+def logsumexp(
+    a: Any,
+    axis: Any = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Any = None,
+) -> Any:
+    """Return log(sum(b * exp(a))) along axes, without overflow.
+
+    With `return_sign`, return the logarithm of the sum's size and the sum's sign.
+    """
+    if b is None:
+        (a,) = promote_dtypes_inexact(*operands("logsumexp", a))
+    else:
+        a, b = promote_dtypes_inexact(*operands("logsumexp", a, b))
+        a = choose(b != 0, a, -np.inf)
+    a = lifted(a)
+    if where is not None:
+        a = choose(where, a, 0)
+    real = a.real if dtypes.issubdtype(a.dtype, np.complexfloating) else a
+    greatest = maximum_along(real, axis, where=where, initial=-np.inf, keepdims=True)
+    greatest = stop_gradient(choose(isfinite(greatest), greatest, 0))
+    parts = exp(a - convert_element_type(greatest, a.dtype))
+    if b is not None:
+        parts = parts * b
+    total = sum_along(parts, axis, where=where, keepdims=True)
+    signs = sign(total)
+    out = log(abs(total)) + greatest
+    if not keepdims:
+        axes = range(a.ndim) if axis is None else np.atleast_1d(axis)
+        axes = [canonical_axis("logsumexp", i, a.ndim) for i in axes]
+        out, signs = squeeze(out, axes), squeeze(signs, axes)
+    if return_sign:
+        return out, signs
+    if dtypes.issubdtype(a.dtype, np.complexfloating):
+        return log(signs) + out
+    return out if b is None else choose(signs < 0, np.nan, out)
+
+
+def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+    """Return log(mean(exp(x))) along axes, without overflow."""
+    (x,) = promote_dtypes_inexact(*operands("logmeanexp", x))
+    total = logsumexp(x, axis, where=where, keepdims=keepdims)
+    counted = full_like(x, 1) if where is None else choose(where, full_like(x, 1), 0)
+    return total - log(sum_along(counted, axis, keepdims=keepdims))
+
+
+def standardize(
+    x: Any,
+    axis: Any = -1,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: Any = 1e-5,
+    where: Any = None,
+    *,
+    algorithm: str = "fast",
+) -> Any:
+    """Return (x - mean) / sqrt(variance + epsilon) along axes.
+
+    Where the variance is not given, "fast" computes it as the mean of squares less the square of
+    the mean; "stable" takes a second pass.
+    """
+    if algorithm not in ALGORITHMS:
+        raise ValueError(
+            three_lines(
+                f"standardize(..., algorithm={algorithm!r}) at {current_source()}",
+                f"Unknown algorithm {algorithm!r}. Expected 'fast' or 'stable'.",
+                "use 'stable' where the mean is much larger than the deviation",
+            )
+        )
+    x, epsilon = promote_dtypes_inexact(*operands("standardize", x, epsilon))
+    if mean is None:
+        mean = mean_along(x, axis, keepdims=True, where=where)
+    if variance is None and algorithm == "fast":
+        # The difference of two roundings may be negative.
+        squares = mean_along(square(x), axis, keepdims=True, where=where)
+        variance = clip(squares - square(mean), 0, None)
+    elif variance is None:
+        variance = variance_along(x, axis, keepdims=True, where=where)
+    return (x - mean) * rsqrt(variance + epsilon)
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+    """Return a new axis of `num_classes` with 1 where it is x; all 0 for x out of range."""
+    x = lifted(*operands("one_hot", x))
+    found = (
+        dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "one_hot")
+    )
+    axis = canonical_axis("one_hot", axis, x.ndim + 1)
+    shape = [1] * (x.ndim + 1)
+    shape[axis] = num_classes
+    classes = broadcasted_iota(x.dtype, shape, axis)
+    return convert_element_type(expand_dims(x, (axis,)) == classes, found)

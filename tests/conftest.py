@@ -1,0 +1,29 @@
+"""What all tests share: every program is checked, and the fixture `engine` runs a test on each."""
+
+from __future__ import annotations
+
+import os
+
+# Before kiln reads its options.
+os.environ.setdefault("KILN_CHECK", "1")
+
+from collections.abc import Iterator
+
+import pytest
+
+from kiln.base.config import override
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the files of tests/golden again instead of comparing with them",
+    )
+
+
+@pytest.fixture(params=["reference", "xla"])
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run the test once with each engine in force."""
+    with override(engine=request.param):
+        yield request.param

@@ -1,0 +1,500 @@
+"""Whole small programs, as functions of the library (jax, or kiln in its place).
+
+Each returns a tree of arrays: losses, parameters, gradients. Data are fixed NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Model = Callable[[Any], Any]
+MODELS: dict[str, Model] = {}
+
+
+def model(function: Model) -> Model:
+    """Register a program under its name."""
+    MODELS[function.__name__] = function
+    return function
+
+
+def data(seed: int, *shape: int, scale: float = 1.0) -> np.ndarray:
+    """Return float32 numbers of a normal distribution."""
+    return (scale * np.random.RandomState(seed).randn(*shape)).astype(np.float32)
+
+
+@model
+def tied_autoencoder(jax: Any) -> Any:
+    """One matrix encodes and, transposed, decodes: its gradient has two parts."""
+    jnp = jax.numpy
+    x = data(0, 8, 5)
+    params = {"w": data(1, 5, 3, scale=0.5), "in": np.zeros(3, "f4"), "out": np.zeros(5, "f4")}
+
+    def loss(p: Any, x: Any) -> Any:
+        code = jnp.tanh(x @ p["w"] + p["in"])
+        return jnp.mean((code @ p["w"].T + p["out"] - x) ** 2)
+
+    @jax.jit
+    def step(p: Any, x: Any) -> Any:
+        value, g = jax.value_and_grad(loss)(p, x)
+        return jax.tree.map(lambda a, b: a - 0.2 * b, p, g), value
+
+    values = []
+    for _ in range(10):
+        params, value = step(params, x)
+        values.append(value)
+    return {"values": jnp.stack(values), "params": params}
+
+
+@model
+def recurrent_network(jax: Any) -> Any:
+    """A recurrent network by scan; the gradient is a scan in reverse."""
+    jnp, lax = jax.numpy, jax.lax
+    params = {"h": data(2, 4, 4, scale=0.4), "x": data(3, 3, 4, scale=0.4), "b": np.zeros(4, "f4")}
+    xs, targets = data(4, 6, 2, 3), data(5, 6, 2, 4)
+
+    def loss(p: Any, xs: Any) -> Any:
+        def cell(h: Any, inputs: Any) -> Any:
+            x, target = inputs
+            h = jnp.tanh(h @ p["h"] + x @ p["x"] + p["b"])
+            return h, jnp.mean((h - target) ** 2)
+
+        h, errors = lax.scan(cell, jnp.zeros((2, 4)), (xs, targets))
+        return jnp.sum(errors) + 0.1 * jnp.sum(h**2)
+
+    value, gradient = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(params, xs)
+    return {"value": value, "gradient": gradient, "eager": jax.grad(loss)(params, xs)}
+
+
+@model
+def scan_over_layers(jax: Any) -> Any:
+    """Equal layers as one scan over stacked weights, recomputed in the backward pass."""
+    jnp, lax = jax.numpy, jax.lax
+    depth = 5
+    params = {"w": data(6, depth, 4, 4, scale=0.5), "b": data(7, depth, 4, scale=0.1)}
+    x = data(8, 3, 4)
+
+    def layer(x: Any, p: Any) -> Any:
+        return x + jax.nn.gelu(x @ p["w"] + p["b"])
+
+    def scanned(p: Any, x: Any, block: Any) -> Any:
+        return jnp.sum(lax.scan(lambda c, q: (block(c, q), None), x, p)[0] ** 2)
+
+    def unrolled(p: Any, x: Any) -> Any:
+        for i in range(depth):
+            x = layer(x, jax.tree.map(lambda a, i=i: a[i], p))
+        return jnp.sum(x**2)
+
+    dots = jax.checkpoint(layer, policy=jax.checkpoint_policies.dots_saveable)
+    return {
+        "plain": jax.jit(jax.grad(lambda p: scanned(p, x, layer)))(params),
+        "remat": jax.jit(jax.grad(lambda p: scanned(p, x, jax.checkpoint(layer))))(params),
+        "dots": jax.jit(jax.grad(lambda p: scanned(p, x, dots)))(params),
+        "unrolled": jax.jit(jax.grad(unrolled))(params, x),
+        "value": scanned(params, x, layer),
+    }
+
+
+@model
+def newton(jax: Any) -> Any:
+    """Newton's method: a while_loop whose body takes gradients and Hessians."""
+    jnp, lax = jax.numpy, jax.lax
+
+    def f(x: Any) -> Any:
+        return jnp.sum(jnp.cosh(x - jnp.array([0.5, -0.25]))) + 0.3 * x[0] * x[1]
+
+    def inverse(m: Any) -> Any:
+        a, b, c, d = m[0, 0], m[0, 1], m[1, 0], m[1, 1]
+        return jnp.array([[d, -b], [-c, a]]) / (a * d - b * c)
+
+    def go_on(state: Any) -> Any:
+        _, g, count = state
+        return (jnp.max(jnp.abs(g)) > 1e-5) & (count < 20)
+
+    def step(state: Any) -> Any:
+        x, g, count = state
+        x = x - inverse(jax.hessian(f)(x)) @ g
+        return x, jax.grad(f)(x), count + 1
+
+    @jax.jit
+    def minimise(x: Any) -> Any:
+        return lax.while_loop(go_on, step, (x, jax.grad(f)(x), 0))
+
+    starts = jnp.array([[2.0, 1.0], [-1.0, 0.5], [0.5, -0.2]])
+    x, _, count = jax.vmap(minimise)(starts)
+    return {"x": x, "count": count, "one": minimise(starts[0])[0]}
+
+
+@model
+def kalman_filter(jax: Any) -> Any:
+    """A Kalman filter by scan, and the gradient of its likelihood."""
+    jnp, lax = jax.numpy, jax.lax
+    observations = np.cumsum(data(9, 20, scale=0.3)).astype(np.float32)
+    move = np.array([[1.0, 0.1], [0.0, 1.0]], np.float32)
+    look = np.array([1.0, 0.0], np.float32)
+
+    def likelihood(noise: Any, y: Any) -> Any:
+        q, r = jnp.exp(noise["process"]), jnp.exp(noise["sensor"])
+
+        def step(belief: Any, y: Any) -> Any:
+            mean, cov = belief
+            mean, cov = move @ mean, move @ cov @ move.T + q * jnp.eye(2)
+            spread = look @ cov @ look + r
+            gain = cov @ look / spread
+            error = y - look @ mean
+            mean = mean + gain * error
+            cov = cov - jnp.outer(gain, look @ cov)
+            return (mean, cov), (mean, -0.5 * (jnp.log(spread) + error**2 / spread))
+
+        _, (means, terms) = lax.scan(step, (jnp.zeros(2), jnp.eye(2)), y)
+        return jnp.sum(terms), means
+
+    noise = {"process": -2.0, "sensor": -1.0}
+    run = jax.jit(jax.value_and_grad(likelihood, has_aux=True))
+    (value, means), gradient = run(noise, observations)
+    curvature = jax.hessian(lambda n: likelihood(n, observations)[0])(noise)
+    return {"value": value, "means": means, "gradient": gradient, "curvature": curvature}
+
+
+@model
+def attention_block(jax: Any) -> Any:
+    """A transformer block: layer norm, causal attention of two heads, a gated network."""
+    jnp = jax.numpy
+    width, heads, length = 8, 2, 5
+    names = ("q", "k", "v", "o", "up", "gate")
+    params: dict[str, Any] = {
+        name: data(10 + i, width, width, scale=0.4) for i, name in enumerate(names)
+    }
+    params["scale"] = np.ones(width, "f4")
+    x = data(20, 2, length, width)
+
+    def norm(x: Any, scale: Any) -> Any:
+        mean = x.mean(-1, keepdims=True)
+        return (x - mean) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale
+
+    def attend(p: Any, x: Any) -> Any:
+        q, k, v = ((x @ p[n]).reshape(length, heads, width // heads).swapaxes(0, 1) for n in "qkv")
+        logits = jnp.einsum("hid,hjd->hij", q, k) / np.sqrt(width // heads).astype(np.float32)
+        mask = jnp.tril(jnp.ones((length, length), bool))
+        weights = jax.nn.softmax(jnp.where(mask, logits, -jnp.inf), axis=-1)
+        mixed = jnp.einsum("hij,hjd->ihd", weights, v)
+        return mixed.reshape(length, width) @ p["o"]
+
+    def block(p: Any, x: Any) -> Any:
+        x = x + attend(p, norm(x, p["scale"]))
+        h = norm(x, p["scale"])
+        return x + jax.nn.silu(h @ p["gate"]) * (h @ p["up"])
+
+    def loss(p: Any, x: Any) -> Any:
+        y = jax.vmap(block, in_axes=(None, 0))(p, x)
+        labels = jnp.arange(length) % width
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(y), labels[None, :, None], -1))
+
+    value, gradient = jax.jit(jax.value_and_grad(loss))(params, x)
+    return {"out": jax.jit(block)(params, x[0]), "value": value, "gradient": gradient}
+
+
+@model
+def convolutional_network(jax: Any) -> Any:
+    """Two strided convolutions and a pooling, forwards and backwards."""
+    jnp, lax = jax.numpy, jax.lax
+    images = data(21, 2, 8, 8, 1)
+    params = [data(22, 3, 3, 1, 4, scale=0.4), data(23, 3, 3, 4, 4, scale=0.3), data(24, 4, 3)]
+    labels = np.array([0, 2])
+
+    def logits(p: Any, x: Any) -> Any:
+        for kernel, stride in ((p[0], 1), (p[1], 2)):
+            x = lax.conv_general_dilated(
+                x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            x = jax.nn.relu(x)
+        x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        return jnp.mean(x, axis=(1, 2)) @ p[2]
+
+    def loss(p: Any, x: Any) -> Any:
+        return -jnp.mean(jax.nn.log_softmax(logits(p, x))[jnp.arange(2), labels])
+
+    value, gradient = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(params, images)
+    return {"logits": jax.jit(logits)(params, images), "value": value, "gradient": gradient}
+
+
+@model
+def ode_sensitivity(jax: Any) -> Any:
+    """Lotka-Volterra by Runge-Kutta in a fori_loop; derivatives in the parameters, three ways."""
+    jnp, lax = jax.numpy, jax.lax
+
+    def field(y: Any, p: Any) -> Any:
+        return jnp.stack([p[0] * y[0] - p[1] * y[0] * y[1], p[2] * y[0] * y[1] - p[3] * y[1]])
+
+    def rk4(y: Any, p: Any, h: float) -> Any:
+        a = field(y, p)
+        b = field(y + h / 2 * a, p)
+        c = field(y + h / 2 * b, p)
+        d = field(y + h * c, p)
+        return y + h / 6 * (a + 2 * b + 2 * c + d)
+
+    def solve(p: Any) -> Any:
+        return lax.fori_loop(0, 40, lambda i, y: rk4(y, p, 0.05), jnp.array([1.0, 0.5]))
+
+    p = np.array([1.5, 1.0, 1.0, 3.0], np.float32)
+    tangent = jax.jvp(jax.jit(solve), (p,), (np.ones(4, "f4"),))[1]
+    return {
+        "end": jax.jit(solve)(p),
+        "forwards": jax.jit(jax.jacfwd(solve))(p),
+        "backwards": jax.jit(jax.jacrev(solve))(p),
+        "tangent": tangent,
+    }
+
+
+@model
+def markov_chain(jax: Any) -> Any:
+    """Metropolis steps with random keys in a scan, as several chains at once."""
+    jnp, lax, random = jax.numpy, jax.lax, jax.random
+
+    def density(x: Any) -> Any:
+        return -0.5 * jnp.sum(x**2) - 0.1 * jnp.sum(x) ** 2
+
+    def chain(key: Any) -> Any:
+        def step(state: Any, key: Any) -> Any:
+            x, old = state
+            move, accept = random.split(key)
+            proposal = x + 0.7 * random.normal(move, x.shape)
+            new = density(proposal)
+            taken = jnp.log(random.uniform(accept)) < new - old
+            state = jax.tree.map(lambda a, b: jnp.where(taken, a, b), (proposal, new), (x, old))
+            return state, (state[0], taken)
+
+        start = jnp.zeros(2)
+        _, (samples, taken) = lax.scan(step, (start, density(start)), random.split(key, 12))
+        return samples, taken
+
+    samples, taken = jax.jit(jax.vmap(chain))(random.split(random.key(3), 3))
+    return {"samples": samples, "taken": taken, "one": chain(random.key(1))[0]}
+
+
+@model
+def clipped_gradient(jax: Any) -> Any:
+    """An identity whose custom reverse rule clips, inside a scan under jit."""
+    jnp, lax = jax.numpy, jax.lax
+
+    @jax.custom_vjp
+    def clip(x: Any, low: Any, high: Any) -> Any:
+        return x
+
+    def forwards(x: Any, low: Any, high: Any) -> Any:
+        return x, (low, high)
+
+    def backwards(kept: Any, ct: Any) -> Any:
+        return jnp.clip(ct, *kept), None, None
+
+    clip.defvjp(forwards, backwards)
+
+    def loss(w: Any, x: Any) -> Any:
+        def step(h: Any, a: Any) -> Any:
+            return clip(w * h + a, -0.5, 0.5), h
+
+        return jnp.sum(lax.scan(step, x[0], x)[0] ** 2)
+
+    x = data(25, 4, 3, scale=2.0)
+    w = np.array([1.5, -2.0, 0.5], np.float32)
+    return {
+        "grad": jax.jit(jax.grad(loss, argnums=(0, 1)))(w, x),
+        "eager": jax.grad(loss)(w, x),
+        "mapped": jax.vmap(jax.grad(loss), in_axes=(0, None))(np.stack([w, -w]), x),
+    }
+
+
+@model
+def implicit_differentiation(jax: Any) -> Any:
+    """The derivative of a fixed point found by while_loop, by a custom reverse rule."""
+    jnp, lax = jax.numpy, jax.lax
+
+    def iterate(f: Any, x: Any) -> Any:
+        def go_on(state: Any) -> Any:
+            old, new, count = state
+            return (jnp.max(jnp.abs(old - new)) > 1e-6) & (count < 200)
+
+        return lax.while_loop(go_on, lambda s: (s[1], f(s[1]), s[2] + 1), (x, f(x), 0))[1]
+
+    def f(params: Any, x: Any) -> Any:
+        return jnp.tanh(params["w"] @ x + params["b"])
+
+    @jax.custom_vjp
+    def fixed_point(params: Any) -> Any:
+        return iterate(lambda x: f(params, x), jnp.zeros_like(params["b"]))
+
+    def forwards(params: Any) -> Any:
+        x = fixed_point(params)
+        return x, (params, x)
+
+    def backwards(kept: Any, ct: Any) -> Any:
+        params, x = kept
+        _, pull_x = jax.vjp(lambda x: f(params, x), x)
+        u = iterate(lambda u: ct + pull_x(u)[0], ct)
+        return jax.vjp(lambda p: f(p, x), params)[1](u)
+
+    fixed_point.defvjp(forwards, backwards)
+    params = {"w": data(26, 3, 3, scale=0.2), "b": data(27, 3)}
+    loss = lambda p: jnp.sum(fixed_point(p) ** 2)
+    unrolled = lambda p: jnp.sum(lax.fori_loop(0, 60, lambda i, x: f(p, x), jnp.zeros(3)) ** 2)
+    return {
+        "x": jax.jit(fixed_point)(params),
+        "gradient": jax.jit(jax.grad(loss))(params),
+        "unrolled": jax.jit(jax.grad(unrolled))(params),
+        "rows": jax.vmap(jax.grad(loss))(jax.tree.map(lambda a: np.stack([a, 0.5 * a]), params)),
+    }
+
+
+@model
+def adam_training(jax: Any) -> Any:
+    """Adam on a small network: the whole loop under jit, and step by step."""
+    jnp, lax = jax.numpy, jax.lax
+    x = data(28, 16, 3)
+    y = np.sin(x.sum(1, keepdims=True)).astype(np.float32)
+    params = [
+        {"w": data(29, 3, 6, scale=0.5), "b": np.zeros(6, "f4")},
+        {"w": data(30, 6, 1, scale=0.5), "b": np.zeros(1, "f4")},
+    ]
+
+    def loss(p: Any) -> Any:
+        h = jnp.tanh(x @ p[0]["w"] + p[0]["b"])
+        return jnp.mean((h @ p[1]["w"] + p[1]["b"] - y) ** 2)
+
+    def step(state: Any, _: Any = None) -> Any:
+        p, m, v, t = state
+        value, g = jax.value_and_grad(loss)(p)
+        t = t + 1
+        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
+        v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, v, g)
+        rate = 0.05 * jnp.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        p = jax.tree.map(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-8), p, m, v)
+        return (p, m, v, t), value
+
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    start = (params, zeros, zeros, 0)
+    end, values = jax.jit(lambda s: lax.scan(step, s, None, length=25))(start)
+    state, once = start, jax.jit(step)
+    for _ in range(3):
+        state, value = once(state)
+    return {"values": values, "params": end[0], "third": value, "t": state[3]}
+
+
+@model
+def per_example_gradients(jax: Any) -> Any:
+    """vmap of grad of scan, clipped by example, and its own derivative."""
+    jnp, lax = jax.numpy, jax.lax
+    w = {"a": data(31, 3, 3, scale=0.4), "b": data(32, 3)}
+    xs = data(33, 4, 5, 3)
+
+    def loss(w: Any, x: Any) -> Any:
+        def step(h: Any, a: Any) -> Any:
+            h = jnp.tanh(w["a"] @ h + a * w["b"])
+            return h, jnp.sum(h**2)
+
+        return jnp.sum(lax.scan(step, jnp.zeros(3), x)[1])
+
+    per_example = jax.jit(jax.vmap(jax.grad(loss), in_axes=(None, 0)))(w, xs)
+
+    def clipped(w: Any) -> Any:
+        gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0))(w, xs)
+        norms = jnp.sqrt(sum(jnp.sum(g.reshape(4, -1) ** 2, 1) for g in jax.tree.leaves(gradients)))
+        factor = jnp.minimum(1.0, 2.0 / norms)
+        return jax.tree.map(lambda g: jnp.tensordot(factor, g, 1), gradients)
+
+    direction = jax.tree.map(jnp.ones_like, w)
+    second = jax.jit(lambda w: jax.jvp(clipped, (w,), (direction,)))(w)
+    return {"rows": per_example, "clipped": second[0], "second": second[1]}
+
+
+@model
+def mixed_precision(jax: Any) -> Any:
+    """Master weights in float32, computation in bfloat16, a scaled loss."""
+    jnp, lax = jax.numpy, jax.lax
+    params = {"w": data(34, 4, 4, scale=0.5), "b": np.zeros(4, "f4")}
+    x, y = data(35, 8, 4), data(36, 8, 4)
+
+    def loss(p: Any, scale: Any) -> Any:
+        low = jax.tree.map(lambda a: a.astype(jnp.bfloat16), p)
+        out = jnp.tanh(x.astype(jnp.bfloat16) @ low["w"] + low["b"])
+        error = out.astype(jnp.float32) - y
+        return jnp.mean(error**2) * scale
+
+    @jax.jit
+    def step(p: Any, scale: Any) -> Any:
+        value, g = jax.value_and_grad(loss)(p, scale)
+        g = jax.tree.map(lambda a: a / scale, g)
+        good = jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in jax.tree.leaves(g)]))
+        p = lax.cond(good, lambda: jax.tree.map(lambda a, b: a - 0.5 * b, p, g), lambda: p)
+        return p, jnp.where(good, scale * 2, scale / 2), value / scale
+
+    params = jax.tree.map(jnp.asarray, params)
+    scale: Any = 2.0
+    for _ in range(4):
+        params, scale, value = step(params, scale)
+    return {"params": params, "scale": scale, "value": value}
+
+
+@model
+def conjugate_gradients(jax: Any) -> Any:
+    """A linear system solved by Hessian-vector products that are never made a matrix."""
+    jnp, lax = jax.numpy, jax.lax
+    a = data(37, 6, 4)
+
+    def energy(x: Any) -> Any:
+        return 0.5 * jnp.sum((a @ x["u"]) ** 2) + 0.5 * jnp.sum(x["u"] ** 2) + jnp.sum(x["v"] ** 2)
+
+    x = {"u": jnp.zeros(4), "v": jnp.zeros(2)}
+    b = {"u": data(38, 4), "v": data(39, 2)}
+
+    def product(v: Any) -> Any:
+        return jax.jvp(jax.grad(energy), (x,), (v,))[1]
+
+    def dot(p: Any, q: Any) -> Any:
+        return sum(jnp.vdot(i, j) for i, j in zip(jax.tree.leaves(p), jax.tree.leaves(q)))
+
+    def along(p: Any, t: Any, q: Any) -> Any:
+        return jax.tree.map(lambda i, j: i + t * j, p, q)
+
+    def step(state: Any) -> Any:
+        x, r, p, rr, count = state
+        ap = product(p)
+        t = rr / dot(p, ap)
+        x, r = along(x, t, p), along(r, -t, ap)
+        new = dot(r, r)
+        return x, r, along(r, new / rr, p), new, count + 1
+
+    @jax.jit
+    def solve(b: Any) -> Any:
+        state = (x, b, b, dot(b, b), 0)
+        return lax.while_loop(lambda s: (s[3] > 1e-9) & (s[4] < 20), step, state)[0]
+
+    return {"x": solve(b), "back": product(solve(b)), "b": b}
+
+
+@model
+def mixture_of_experts(jax: Any) -> Any:
+    """Each token goes to one expert by switch, under vmap and grad; routing weights train."""
+    jnp, lax = jax.numpy, jax.lax
+    params = {"router": data(40, 3, 3), "experts": data(41, 3, 3, 3, scale=0.5)}
+    tokens = data(42, 6, 3)
+
+    def token(p: Any, x: Any) -> Any:
+        weights = jax.nn.softmax(x @ p["router"])
+        best = jnp.argmax(weights)
+        branches = [
+            lambda x: jnp.tanh(p["experts"][0] @ x),
+            lambda x: jax.nn.relu(p["experts"][1] @ x),
+            lambda x: x + p["experts"][2] @ x,
+        ]
+        return weights[best] * lax.switch(best, branches, x)
+
+    def loss(p: Any, xs: Any) -> Any:
+        return jnp.sum(jax.vmap(token, in_axes=(None, 0))(p, xs) ** 2)
+
+    def one_by_one(p: Any) -> Any:
+        return jnp.sum(lax.map(lambda x: token(p, x), jnp.asarray(tokens)) ** 2)
+
+    value, gradient = jax.jit(jax.value_and_grad(loss))(params, tokens)
+    return {"value": value, "gradient": gradient, "map": jax.jit(jax.grad(one_by_one))(params)}

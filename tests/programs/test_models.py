@@ -1,0 +1,42 @@
+"""Whole programs give jax's numbers, on each engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+from kiln.base.config import override
+from tests.differential.oracle import Case, Topic
+from tests.programs.models import MODELS, Model
+
+# Long chains of roundings, or bfloat16.
+LOOSE = {"adam_training": 1e-3, "mixed_precision": 2e-2, "kalman_filter": 2e-4}
+
+
+def _flat(model: Model) -> Any:
+    return lambda lib: lib.tree.leaves(model(lib))
+
+
+TOPIC = Topic(
+    "programs",
+    [Case(name, "answer", _flat(model), LOOSE.get(name, 1e-4)) for name, model in MODELS.items()],
+)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_as_jax(name: str, engine: str) -> None:
+    with override(threefry_partitionable=True):
+        TOPIC.check(name, kiln)
+
+
+@pytest.mark.parametrize("name", ["recurrent_network", "newton", "mixture_of_experts"])
+def test_without_jit(name: str) -> None:
+    with override(engine="reference"):
+        expected = kiln.tree.leaves(MODELS[name](kiln))
+        with kiln.disable_jit():
+            found = kiln.tree.leaves(MODELS[name](kiln))
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,42 @@
+"""A program has one meaning: run by Python, by the reference engine, and compiled by XLA."""
+
+from __future__ import annotations
+
+import kiln
+from kiln.base.config import override
+from tests.properties.agreement import agree, by_meaning
+from tests.properties.exploring import explored
+from tests.properties.programs import ANY, SMOOTH, Program, programs
+
+
+@explored(programs(ANY), few=40, many=1500)
+def test_jit_is_eager(program: Program) -> None:
+    with by_meaning():
+        x = program.inputs()
+        agree(kiln.jit(program.function)(*x), program.function(*x), 1e-6)
+
+
+@explored(programs(ANY, steps=10), few=12, many=500)
+def test_xla_is_the_reference_engine(program: Program) -> None:
+    with by_meaning():
+        expected = program.function(*program.inputs())
+    with override(engine="xla"):
+        agree(kiln.jit(program.function)(*program.inputs()), expected)
+
+
+@explored(programs(ANY, steps=4), few=4, many=100)
+def test_eager_on_each_engine(program: Program) -> None:
+    with by_meaning():
+        expected = program.function(*program.inputs())
+    agree(program.function(*program.inputs()), expected)
+    with kiln.disable_jit():
+        agree(program.function(*program.inputs()), expected)
+
+
+@explored(programs(SMOOTH | {"grad", "custom_vjp"}), few=7, many=300)
+def test_gradients_on_xla(program: Program) -> None:
+    every = tuple(range(len(program.shapes)))
+    with by_meaning():
+        expected = kiln.grad(program.scalar(), every)(*program.inputs())
+    with override(engine="xla"):
+        agree(kiln.jit(kiln.grad(program.scalar(), every))(*program.inputs()), expected, 1e-3)

@@ -1,0 +1,155 @@
+"""Concrete arrays: attributes, conversions, deletion, text; operators come from outside."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+from kiln.base import dtypes
+from kiln.core.array import (
+    Array,
+    ConcreteArray,
+    buffer_for,
+    from_buffers,
+    from_host,
+    host_value,
+    physical,
+    with_type,
+)
+from kiln.core.engine import engine
+from kiln.ir.types import ShapedArray
+
+F32 = np.dtype(np.float32)
+
+
+def array(value: Any, dtype: Any = "float32", weak: bool = False) -> ConcreteArray:
+    data = np.asarray(value, dtype)
+    return from_host(data, ShapedArray(data.shape, data.dtype, weak))
+
+
+def test_attributes() -> None:
+    x = array([[1, 2, 3], [4, 5, 6]])
+    assert (x.shape, x.dtype, x.ndim, x.size, x.itemsize, x.nbytes) == ((2, 3), F32, 2, 6, 4, 24)
+    assert (len(x), x.weak_type) == (2, False)
+    assert isinstance(x, Array)
+    assert isinstance(x, kiln.Array)
+    with pytest.raises(TypeError, match="unsized"):
+        len(array(1.0))
+    with pytest.raises(TypeError, match="abstract"):
+        Array()
+
+
+def test_the_values_cannot_be_changed() -> None:
+    x = array([1, 2])
+    assert not np.asarray(x).flags.writeable
+    assert np.array(x, copy=True).flags.writeable
+    with pytest.raises(TypeError, match=r"immutable[\s\S]*x\.at\[idx\]"):
+        x[0] = 1.0
+    assert x.__hash__ is None
+
+
+def test_conversions() -> None:
+    assert (int(array(2.7)), float(array(2.5)), complex(array(1j, "complex64"))) == (2, 2.5, 1j)
+    assert bool(array([[1]]))
+    assert [10, 20, 30][array(1, "int32")] == 20
+    assert array([[1, 2]]).tolist() == [[1, 2]]
+    assert array([1, 2]).item(1) == 2
+    assert np.asarray(array([1.5]), "float64").dtype == np.float64
+    assert array([1, 2]).tobytes() == np.asarray([1, 2], F32).tobytes()
+    assert f"{array(1.5):.2f}" == "1.50"
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "phrase"),
+    [
+        (lambda: bool(array([1, 2])), ValueError, "more than one element is ambiguous"),
+        (lambda: bool(array([])), ValueError, "no element is ambiguous"),
+        (lambda: float(array([1.0])), TypeError, "Only scalar arrays can be converted"),
+        (lambda: [1][array(0.0)], TypeError, "only integer scalar arrays"),
+    ],
+)
+def test_refused_conversions(use: Any, error: type[Exception], phrase: str) -> None:
+    with pytest.raises(error, match=phrase):
+        use()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (array([0, 1, 256, 6561], "int32"), "Array([   0,    1,  256, 6561], dtype=int32)"),
+        (array(30, "int32", weak=True), "Array(30, dtype=int32, weak_type=True)"),
+        (array([], "int32"), "Array([], shape=(0,), dtype=int32)"),
+        (array(2.5), "Array(2.5, dtype=float32)"),
+        (array([1, 2], dtypes.bfloat16), "Array([1, 2], dtype=bfloat16)"),
+    ],
+)
+def test_text(value: ConcreteArray, text: str) -> None:
+    assert repr(value) == text
+    assert str(value) == str(np.asarray(value))
+
+
+def test_copies_and_pickles() -> None:
+    x = array([1, 2], weak=True)
+    assert copy.copy(x) is x
+    assert copy.deepcopy([x])[0] is x
+    again = pickle.loads(pickle.dumps(x))
+    assert (again.aval, again.tolist()) == (x.aval, [1, 2])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x + 1,
+        repr,
+        np.asarray,
+        lambda x: x[0],
+        lambda x: x.block_until_ready(),
+        lambda x: x.is_ready(),
+        copy.deepcopy,
+        lambda x: with_type(x, x.aval),
+        lambda x: buffer_for(x, engine("xla")),
+    ],
+)
+def test_a_deleted_array_is_refused(use: Any) -> None:
+    x = array([1, 2])
+    x.delete()
+    assert x.is_deleted()
+    assert (x.shape, x.dtype, x.ndim) == ((2,), F32, 1)
+    with pytest.raises(RuntimeError, match="deleted"):
+        use(x)
+
+
+def test_data_moves_to_an_engine_once() -> None:
+    home = engine("xla")
+    x = array([1, 2])
+    buffer = buffer_for(x, home)
+    assert buffer_for(x, home) is buffer
+    (y,) = from_buffers([x.aval], [buffer], home)
+    assert np.asarray(y).tolist() == [1, 2]
+    assert host_value(y) is host_value(y)
+    assert y.block_until_ready() is y
+    assert y.is_ready()
+
+
+def test_the_reference_engine_uses_the_memory_itself() -> None:
+    x = array([1, 2])
+    assert buffer_for(x, engine("reference")) is host_value(x)
+
+
+def test_another_type_of_the_same_memory() -> None:
+    x = array([1, 2])
+    weak = with_type(x, x.aval.with_(weak_type=True))
+    assert weak.weak_type
+    assert host_value(weak) is host_value(x)
+
+
+def test_keys_have_a_physical_type() -> None:
+    key = ShapedArray((3,), dtypes.KeyDtype("fry"))
+    assert physical(key) == ShapedArray((3,), np.dtype(np.uint64))
+    plain = ShapedArray((3,), F32)
+    assert physical(plain) is plain

@@ -1,0 +1,74 @@
+"""Engines are found by name, and loaded once, when first used."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kiln.core import engine as engines
+from kiln.core.engine import ENGINES, Program, engine
+from kiln.core.staging import stage_pure
+from kiln.ir.types import ShapedArray
+from kiln.ops.elementwise import sin
+
+
+def test_an_engine_is_made_once() -> None:
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(engine("reference"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(map(id, found))) == 1
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"no such engine[\s\S]*KILN_ENGINE.*reference, xla"):
+        engine("abacus")
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_engine_runs_a_program(name: str) -> None:
+    home = engine(name)
+    x = np.arange(3, dtype=np.float32)
+    jaxpr = stage_pure(lambda x: [sin(x)], [ShapedArray((3,), x.dtype)])
+    program = Program(jaxpr, "f")
+    assert (home.name, home.devices()[0].platform, home.devices()[0].id) == (name, "cpu", 0)
+    assert "sin" in home.lower(program)
+    executable = home.compile(program)
+    buffer = home.put(x)
+    # `put` copies, `adopt` need not.
+    x[:] = 0
+    (out,) = executable([buffer])
+    home.wait(out)
+    assert home.is_ready(out)
+    found = home.get(out)
+    np.testing.assert_allclose(found, np.sin([0, 1, 2]), 1e-6)
+    assert not found.flags.writeable
+    frozen = np.ones(3, np.float32)
+    frozen.flags.writeable = False
+    np.testing.assert_allclose(home.get(executable([home.adopt(frozen)])[0]), np.sin(1.0), 1e-6)
+    home.delete(buffer)
+
+
+def test_engines_are_loaded_by_name_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    class Module:
+        @staticmethod
+        def make_engine() -> str:
+            return "made"
+
+    def load(name: str) -> Any:
+        loaded.append(name)
+        return Module
+
+    monkeypatch.setitem(ENGINES, "new", "somewhere.engine")
+    monkeypatch.setattr(engines, "_loaded", {})
+    monkeypatch.setattr(engines.importlib, "import_module", load)
+    assert engine("new") == "made"
+    assert engine("new") == "made"
+    assert loaded == ["somewhere.engine"]
