@@ -1,4 +1,4 @@
-"""The public `kiln.lax`: one function for each operation. Everything is defined in `kiln.ops`."""
+"""The public `kiln.lax`: one function for each operation, defined in `kiln.ops` or `kiln.control`."""
 
 from __future__ import annotations
 
