@@ -41,13 +41,8 @@ class EvalTrace(Trace):
         if primitive.evaluate is not None:
             return primitive.evaluate(*args, **params)
         avals = tuple([aval_of(x) for x in args])
-        identity = params_key(params) if primitive.region else tuple(params.items())
-        key = (primitive, avals, identity, options().key())
-        try:
-            plan = self.plans.get(key)
-        except TypeError:
-            key = (primitive, avals, params_key(params), options().key())
-            plan = self.plans.get(key)
+        key = (primitive, avals, params_key(params) if params else (), options().key())
+        plan = self.plans.get(key)
         if plan is None:
             plan = self.plans[key] = _compile(primitive, avals, params)
             while len(self.plans) > CAPACITY:

@@ -1,4 +1,4 @@
-"""The public `kiln.lax`: one function for each operation, defined in `kiln.ops` or `kiln.control`."""
+"""The public `kiln.lax`: one function per operation, defined in `kiln.ops` and `kiln.control`."""
 
 from __future__ import annotations
 

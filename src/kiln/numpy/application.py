@@ -124,7 +124,8 @@ def vectorize(
             raise TypeError(
                 three_lines(
                     f"a vectorized function with signature {signature!r} at {current_source()}",
-                    f"wrong number of positional arguments: expected {len(inputs)}, got {len(moving)}",
+                    f"wrong number of positional arguments: expected {len(inputs)}, "
+                    f"got {len(moving)}",
                     "pass one argument per group of the signature",
                 )
             )

@@ -250,7 +250,7 @@ def _stacked(x: Any, dtype: Any) -> Any:
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """Convert an array to a dtype and make it strongly typed; complex numbers lose their imaginary part."""
+    """Convert an array to a dtype and make it strongly typed."""
     return convert_element_type(x, dtype, False)
 
 
@@ -436,8 +436,8 @@ def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
     found = []
     for axis, size in enumerate(shape):
         count = iota(wanted, size)
-        view = [1] * len(shape)
-        view[axis] = size  # type: ignore[call-overload]
+        view: list[Dim] = [1] * len(shape)
+        view[axis] = size
         found.append(reshape(count, view) if sparse else broadcast_in_dim(count, shape, (axis,)))
     if sparse:
         return tuple(found)

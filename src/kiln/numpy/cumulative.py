@@ -115,7 +115,7 @@ def _with_initial(
                 three_lines(
                     f"{name} of {x.aval} at {current_source()}",
                     "The input array has rank greater than 1, however axis was not set to an "
-                    "explicit value. The axis argument is only optional for one-dimensional arrays.",
+                    "explicit value. Only one-dimensional arrays need no axis.",
                     "pass axis",
                 )
             )

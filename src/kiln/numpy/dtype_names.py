@@ -1,4 +1,4 @@
-"""The dtypes by name (`float32`, `int_`, ...), kinds of dtypes, constants, and questions about them.
+"""Dtypes by name (`float32`, `int_`, ...), kinds of dtypes, constants, questions about dtypes.
 
 A dtype's name is callable and makes arrays: `kiln.numpy.float32(1)`.
 """

@@ -76,8 +76,8 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> A
     )
 
 
-def _left_to_right(count: int) -> list[tuple[int, ...]]:
-    """Return the path that multiplies the first two operands, then the result with the third, ..."""
+def _left_to_right(count: int) -> Sequence[tuple[int, ...]]:
+    """Return the path that multiplies two operands, then the result with the third, ..."""
     if count < 2:
         return [(0,)]
     return [(0, 1)] + [(0, left) for left in range(count - 2, 0, -1)]
@@ -90,7 +90,7 @@ def _planned(
         arrays = [one(name, x) for x in array_operands(name, *operands)]
         text = subscripts
     else:
-        # einsum(a, [0, 1], b, [1, 2], [0, 2])
+        # Arrays alternate with lists of numbers; the list left over is the output.
         given = [subscripts, *operands]
         output = given.pop() if len(given) % 2 else None
         arrays = [one(name, x) for x in array_operands(name, *given[::2])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -219,7 +220,7 @@ def _split(name: str, ary: Any, where: Any, axis: Any) -> list[Any]:
             bounds.append(bounds[-1] + each + (1 if i < rest else 0))
     return [
         slice_in_dim(ary, start, max(start, end) if type(end) is int else end, 1, axis)
-        for start, end in zip(bounds[:-1], bounds[1:], strict=True)
+        for start, end in itertools.pairwise(bounds)
     ]
 
 
@@ -345,7 +346,7 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
             raise IndexError(
                 f"delete at {obj} from {arr.aval}\nindex out of bounds\nuse 0 to {size - 1}"
             )
-    remaining = np.ones(size, bool)  # type: ignore[arg-type]
+    remaining = np.ones(size, bool)
     remaining[obj] = False
     return kept_where(arr, remaining, axis)
 

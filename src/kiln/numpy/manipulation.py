@@ -1,4 +1,4 @@
-"""The same elements in another arrangement: reshape, transpose, move axes, flip, roll, broadcast."""
+"""The same elements in another arrangement: reshape, transpose, flip, roll, broadcast."""
 
 from __future__ import annotations
 
@@ -434,11 +434,8 @@ def unpacked(x: Any) -> Iterable[Any]:
         )
     if type(x) is ConcreteArray:
         value = host_value(x)
-        return [
-            from_host(np.asarray(value[i]), x.aval.with_(shape=shape[1:]))
-            for i in range(size)  # type: ignore[arg-type]
-        ]
-    return [index_in_dim(x, i, 0, keepdims=False) for i in range(size)]  # type: ignore[arg-type]
+        return [from_host(np.asarray(value[i]), x.aval.with_(shape=shape[1:])) for i in range(size)]
+    return [index_in_dim(x, i, 0, keepdims=False) for i in range(size)]
 
 
 def size(a: Any, axis: Any = None) -> Any:

@@ -1,14 +1,14 @@
 """Operands of a kiln.numpy function -> operands of a primitive: one dtype, shapes that go together.
 
-Python scalars beside arrays become literals of the arrays' dtype; scalars are never broadcast; other
-shapes are made equal by explicit broadcasts. The first lines of `binary` and `inexact` are the hot
-path of tracing: two arrays of one type, or an array and a Python scalar.
+Python scalars beside arrays become literals of the arrays' dtype. Scalars are never broadcast;
+other shapes are made equal by explicit broadcasts. The first lines of `binary` and `inexact` are
+the hot path of tracing: two arrays of one type, or an array and a Python scalar.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ _PLAIN_FLOATS = frozenset(
 )
 _INEXACT = frozenset(d for d, rank in _RANK_OF_DTYPE.items() if rank >= 2)
 _SAFE = 60_000.0
-_WEAK_KINDS: tuple[Callable[[Any], Any], ...] = (bool, int, float, complex)
+_WEAK_KINDS: tuple[Any, ...] = (bool, int, float, complex)
 
 
 def operands(name: str, *args: Any) -> Sequence[Any]:
@@ -66,9 +66,8 @@ def _operand(name: str, x: Any, position: int) -> Any:
         if not dtypes.is_supported(x.dtype):
             raise not_an_array(name, x, f"with dtype {x.dtype} ", position)
         return x
-    for kind in (bool, int, float, complex):
-        if isinstance(x, kind):
-            return kind(x)
+    if dtypes.is_python_scalar(x):
+        return next(kind(x) for kind in _WEAK_KINDS if isinstance(x, kind))
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     raise not_an_array(name, x, "", position)

@@ -54,7 +54,7 @@ def _vectors(name: str, a: Any, v: Any) -> Any:
         )
     if a.shape[0] == 0 or v.shape[0] == 0:
         raise ValueError(
-            f"{name} of {a.aval}, {v.aval}\n{name}: inputs cannot be empty\nuse vectors with elements"
+            f"{name} of {a.aval}, {v.aval}\n{name}: inputs cannot be empty\nuse longer vectors"
         )
     return a, v
 

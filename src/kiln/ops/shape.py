@@ -86,6 +86,7 @@ class ReduceSum(LinearOp):
                     "convert to a number first: x.astype('int32')",
                 )
             )
+        check_axes("reduce_sum", x, axes)
         return ShapedArray(without(x.shape, axes), x.dtype, x.weak_type)
 
     def numpy(self, x: Any, *, axes: Any) -> Any:
@@ -393,15 +394,18 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
 
 
 def check_axes(name: str, x: ShapedArray, axes: Sequence[int]) -> None:
-    """Raise unless `axes` are distinct axes of `x`."""
-    if len(set(axes)) != len(axes) or not all(0 <= a < x.ndim for a in axes):
-        raise ValueError(
-            three_lines(
-                f"{name}: operand {x}, axes {tuple(axes)}",
-                f"the axes must be distinct and from 0 to {x.ndim - 1}",
-                "name each axis once",
-            )
+    """Raise ValueError unless `axes` are distinct axes of `x`, counted from the front."""
+    if len(set(axes)) == len(axes) and all(0 <= a < x.ndim for a in axes):
+        return
+    for axis in axes:
+        canonical_axis(name, axis, x.ndim)
+    raise ValueError(
+        three_lines(
+            f"{name}: operand {x}, axes {tuple(axes)}",
+            f"the axes must be distinct and from 0 to {x.ndim - 1}",
+            "name each axis once",
         )
+    )
 
 
 def elements(shape: Sequence[int]) -> int:
