@@ -14,7 +14,7 @@ help:
 	@echo "make demo       the tutorial line by line, then a network that learns to read digits"
 	@echo "make test       the tests, without the slow suites"
 	@echo "make test-full  all tests"
-	@echo "make oracle     only the comparisons with jax and flax, slow ones included"
+	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
 	@echo "make lint       ruff and mypy"
 	@echo "make docs       write the generated parts of docs/ again"
@@ -31,7 +31,8 @@ test-full: $(VENV)/.has-test
 	$(RUN) -m pytest -q -n $(WORKERS) $(ARGS)
 
 oracle: $(VENV)/.has-test
-	$(RUN) -m pytest -q -n $(WORKERS) tests/differential $(ARGS)
+	$(RUN) -m tests.differential.oracle $(TOPICS)
+	$(RUN) -m pytest -q -n $(WORKERS) tests/differential tests/programs $(ARGS)
 
 bench: $(VENV)/.has-bench
 	$(RUN) -m benchmarks $(ARGS)

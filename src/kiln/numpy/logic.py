@@ -233,12 +233,17 @@ def choose_by(condition: Any, x: Any, y: Any) -> Any:
     condition, x, y = operands("where", condition, x, y)
     condition = truth(condition)
     x, y = promote_dtypes(x, y)
-    shape = broadcast_shapes("where", shape_of(condition), shape_of(x), shape_of(y))
-    # A case may stay a scalar, but some operand must bring the result's shape.
-    return elementwise.select_n_p.bind(
-        condition if shape_of(condition) in ((), shape) else broadcast_to(condition, shape),
-        *[v if shape_of(v) in ((), shape) else broadcast_to(v, shape) for v in (y, x)],
+    found = [shape_of(v) for v in (condition, x, y)]
+    shape = next((s for s in found if s), ())
+    if all(s == shape or not s for s in found):
+        return elementwise.select_n_p.bind(condition, y, x)
+    # Scalars stay scalars beside what brings the result's shape.
+    shape = broadcast_shapes("where", *found)
+    condition, x, y = (
+        v if s in ((), shape) else broadcast_to(v, shape)
+        for v, s in zip((condition, x, y), found, strict=True)
     )
+    return elementwise.select_n_p.bind(condition, y, x)
 
 
 def _array(x: Any) -> Any:

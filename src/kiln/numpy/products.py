@@ -22,7 +22,8 @@ from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 def _pair(name: str, x: Any, y: Any, preferred: Any) -> tuple[Any, Any, Any]:
     """Return operands of one dtype, and the dtype of their product."""
-    x, y = (one(name, v) for v in operands(name, x, y))
+    if not (hasattr(x, "aval") and hasattr(y, "aval")):
+        x, y = (one(name, v) for v in operands(name, x, y))
     x, y = promote_dtypes(x, y)
     wanted = x.dtype if preferred is None else dtypes.check_user_dtype(preferred, name)
     return x, y, wanted
@@ -60,6 +61,9 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
                     "use * for products with scalars",
                 )
             )
+    if len(a.shape) <= 2 and len(b.shape) <= 2:
+        over = max(len(b.shape) - 2, 0)
+        return _contracted(a, b, (((len(a.shape) - 1,), (over,)), ((), ())), precision, preferred)
     a_vector, b_vector = len(a.shape) == 1, len(b.shape) == 1
     a_core, b_core = (1 if a_vector else 2), (1 if b_vector else 2)
     a_batch, b_batch = a.shape[: len(a.shape) - a_core], b.shape[: len(b.shape) - b_core]

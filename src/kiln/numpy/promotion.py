@@ -153,6 +153,19 @@ def promote(name: str, *args: Any) -> Sequence[Any]:
 
 def promote_dtypes(*args: Any) -> Sequence[Any]:
     """Return operands of the dtype and weakness that they promote to."""
+    if len(args) == 2:
+        a, b = (getattr(x, "aval", None) for x in args)
+        if a is not None and b is not None:
+            if a.dtype == b.dtype and a.weak_type == b.weak_type:
+                return args
+        elif a is not None and type(args[1]) in SCALARS:
+            found = _beside(a, args[1])
+            if found is not None:
+                return args[0], found
+        elif b is not None and type(args[0]) in SCALARS:
+            found = _beside(b, args[0])
+            if found is not None:
+                return found, args[1]
     dtype, weak = dtypes.lattice_result_type(*args)
     return [converted(x, dtype, weak) for x in args]
 

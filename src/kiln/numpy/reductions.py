@@ -26,6 +26,11 @@ from kiln.ops.elementwise import constant
 from kiln.ops.shape import expand_dims, reduce_sum, reshape
 
 _BOOL = np.dtype(np.bool_)
+_ACCUMULATORS = {
+    dtype: np.dtype(np.float32)
+    for dtype in dtypes.SUPPORTED.values()
+    if dtypes.issubdtype(dtype, np.floating) and dtypes.bit_width(dtype) < 32
+}
 Reduction = Callable[..., Any]
 
 
@@ -65,9 +70,7 @@ def summing_dtype(name: str, found: Any, dtype: Any, promote_integers: bool = Tr
 
 def computing_dtype(found: Any) -> Any:
     """Return the dtype in which sums of a dtype are accumulated."""
-    if dtypes.issubdtype(found, np.floating) and dtypes.bit_width(found) < 32:
-        return np.dtype(np.float32)
-    return found
+    return _ACCUMULATORS.get(found, found)
 
 
 def sum(

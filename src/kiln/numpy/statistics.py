@@ -36,9 +36,10 @@ from kiln.ops.static_slicing import concatenate
 
 def _mean_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
     """Return the dtypes in which to compute an average and to return it."""
-    wanted = (
-        dtypes.to_inexact_dtype(found) if dtype is None else dtypes.check_user_dtype(dtype, name)
-    )
+    if dtype is None:
+        wanted = dtypes.to_inexact_dtype(found)
+        return computing_dtype(wanted), wanted
+    wanted = dtypes.check_user_dtype(dtype, name)
     computing = computing_dtype(
         dtypes.lattice_result_type(wanted, dtypes.to_inexact_dtype(found))[0]
     )

@@ -17,6 +17,7 @@ from kiln.engines.xla.lowerings import (
     convolution,
     custom_rules,
     elementwise,
+    fft,
     identity,
     indexing,
     linalg,
@@ -48,5 +49,6 @@ LOWERINGS: dict[Primitive, Lowering] = {
     **window.LOWERINGS,
     **convolution.LOWERINGS,
     **linalg.LOWERINGS,
+    **fft.LOWERINGS,
     **random_bits.LOWERINGS,
 }
