@@ -126,10 +126,20 @@ def log_sigmoid(x: Any) -> Any:
     return -softplus(-_array("log_sigmoid", x))
 
 
+@custom_jvp
+def _log1mexp(x: Any) -> Any:
+    return where(x < math.log(2), log(-expm1(-x)), log1p(-exp(-x)))
+
+
+@_log1mexp.defjvp
+def _log1mexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (x,), (t,) = primals, tangents
+    return _log1mexp(x), t / expm1(x)
+
+
 def log1mexp(x: Any) -> Any:
     """Return log(1 - exp(-x)) for positive x, exactly near 0."""
-    x = inexact("log1mexp", x)
-    return where(x < math.log(2), log(-expm1(-x)), log1p(-exp(-x)))
+    return _log1mexp(inexact("log1mexp", x))
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Any:

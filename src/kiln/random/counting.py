@@ -14,7 +14,7 @@ from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip
 from kiln.numpy.logic import isinf, isnan
 from kiln.numpy.manipulation import moveaxis
-from kiln.numpy.promotion import operands, shape_of
+from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.selection import where
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.cumulative import cumsum
@@ -143,7 +143,10 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 
 @sampler
 def _binomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
-    return binomial_values(typed(key), filled_to(n, shape, dtype), filled_to(p, shape, dtype))
+    n, p = promote_dtypes_inexact(n, p)
+    computed = aval_of(p).dtype
+    found = binomial_values(typed(key), filled_to(n, shape, computed), filled_to(p, shape, computed))
+    return convert_element_type(found, dtype)
 
 
 def binomial_values(key: Any, n: Any, p: Any) -> Any:

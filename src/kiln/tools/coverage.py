@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 
 import kiln.control
@@ -22,8 +24,12 @@ def primitives() -> dict[str, list[Primitive]]:
     for package in (kiln.ops, kiln.control):
         for found in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
+            source = inspect.getsource(module)
             for name, value in vars(module).items():
-                if isinstance(value, Primitive) and name.endswith("_p") and id(value) not in seen:
+                if not isinstance(value, Primitive) or id(value) in seen:
+                    continue
+                # Other files import it; its family is the file that assigns it.
+                if re.search(rf"^(\w+, )*{name}\b[^\n(]*=", source, re.MULTILINE):
                     seen.add(id(value))
                     families.setdefault(
                         f"{package.__name__.split('.')[1]}/{found.name}", []
