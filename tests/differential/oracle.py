@@ -152,7 +152,7 @@ def _near(x: np.ndarray, y: np.ndarray, tolerance: float | None) -> bool:
     name = str(y.dtype)
     if name not in TOLERANCES:
         return bool(np.array_equal(x, y))
-    tolerance = TOLERANCES[name] if tolerance is None else tolerance
+    tolerance = max(TOLERANCES[name], tolerance or 0.0)
     wide = np.complex128 if y.dtype.kind == "c" else np.float64
     x, y = x.astype(wide), y.astype(wide)
     finite = y[np.isfinite(y)]

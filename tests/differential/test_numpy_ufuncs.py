@@ -128,12 +128,48 @@ def _applied(name: str, makes: tuple[Make, ...]) -> Any:
     return lambda lib: getattr(lib.numpy, name)(*[make(lib) for make in makes])
 
 
+# What the reference computes by accident: kiln's answer is another one on purpose.
+LEFT_OUT = {
+    "round": ("bool", "True"),  # an unrelated error
+    "spacing": ("float16",),  # the sign is lost
+    "arctan2": ("complex64", "1+2j"),  # kiln refuses complex numbers
+    "power": ("int8", "int32", "uint8", "uint32"),  # see `integer_powers`
+}
+
+
+def _left_out(name: str, operand: str) -> bool:
+    parts = operand.split(",")
+    if name == "power":
+        return len(parts) == 2 and parts[1] in LEFT_OUT[name] and "float" not in parts[0]
+    return any(part in LEFT_OUT.get(name, ()) for part in parts)
+
+
+def integer_powers() -> Iterator[Case]:
+    for dtype in ("int8", "uint8", "int32", "uint32"):
+        base = array(np.array([0, 0, 2, 3, 7, 1], dtype))
+        exponent = array(np.array([0, 3, 5, 4, 2, 6], dtype))
+        for other, make in {"itself": exponent, "bool": array(np.array([True] * 6))}.items():
+            yield Case("integer power", f"{dtype},{other}", _applied("power", (base, make)))
+        yield Case("integer power", f"2,{dtype}", _applied("power", (plain(2), exponent)))
+        for y in (0, 1, 2, 3, 5, -1, -2):
+            yield Case("integer power", f"{dtype},{y}", _applied("power", (base, plain(y))))
+            yield Case("integer power", f"**{dtype},{y}", lambda lib, b=base, y=y: b(lib) ** y)
+    f = array(np.array([0.5, -2.0, 3.0], np.float32))
+    for y in (0, 1, 2, 3, -1, -2, np.int32(3), 2.0, 0.5):
+        yield Case("integer power", f"float32,{y!r}", _applied("power", (f, plain(y))))
+
+
 def cases() -> Iterator[Case]:
+    yield from integer_powers()
     for name in UNARY:
         for operand, make in unary_operands().items():
+            if _left_out(name, operand):
+                continue
             yield Case(name, operand, _applied(name, (make,)), LOOSE.get(name))
     for name in BINARY:
         for operand, makes in binary_operands().items():
+            if _left_out(name, operand):
+                continue
             yield Case(name, operand, _applied(name, makes), LOOSE.get(name))
     yield from choosing()
 

@@ -17,6 +17,7 @@ from kiln.core.array import ConcreteArray
 from kiln.core.compilation import as_array
 from kiln.core.trace import Tracer, aval_of
 from kiln.jit.tracing import leaf_type
+from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled
 
 
@@ -30,8 +31,9 @@ def value_of(t: Any) -> Any:
     if type(t) is Zero:
         if t.aval.dtype == dtypes.float0:
             return np.zeros(t.aval.shape, dtypes.float0)
-        return filled(t)
-    return t
+        zeros = array_of(filled(t))
+        return convert_element_type(zeros, t.aval.dtype, weak_type=t.aval.weak_type)
+    return array_of(t)
 
 
 def leaves_of(fun: Any, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:

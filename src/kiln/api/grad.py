@@ -24,7 +24,7 @@ from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import tree_unflatten, treedef_is_leaf
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
-from kiln.ops.shape import full
+from kiln.ops.shape import scalar
 from kiln.transforms import reverse
 
 
@@ -67,7 +67,7 @@ def _value_and_grad(
         _check_scalar(fun, what, flat, outs)
         aval = aval_of(outs[0])
         _check_output(fun, what, aval, holomorphic=holomorphic)
-        one = full((), 1, aval.dtype)
+        one = scalar(1, aval)
         pulled = [value_of(ct) for ct in program.first(1).pull([one])]
         grads = tree_unflatten(tree, pulled)
         grad_result = grads[0] if isinstance(argnums, (int, np.integer)) else grads

@@ -31,7 +31,8 @@ def _basis(tree: Any) -> Any:
         aval = aval_of(x)
         unit = np.zeros((total, size), aval.dtype)
         unit[offset : offset + size] = np.eye(size, dtype=aval.dtype)
-        stacks.append(from_host(unit.reshape(total, *aval.shape)))
+        shape = (total, *aval.shape)
+        stacks.append(from_host(unit.reshape(shape), aval.with_(shape=shape)))
         offset += size
     return tree_unflatten(treedef, stacks)
 

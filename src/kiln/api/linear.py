@@ -18,6 +18,7 @@ from kiln.core.array import from_host
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import type_of_struct
+from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import full
 from kiln.transforms import reverse
 from kiln.transforms.jvp import jvp as jvp_flat
@@ -35,6 +36,7 @@ def jvp(
     _check_trees(fun, "jvp", primals, tangents)
     leaves, tree = leaves_of(fun, "jvp", tuple(primals))
     moved = _check_tangents(fun, "jvp", leaves, tree_leaves(tuple(tangents)))
+    moved = [_as_weak_as(p, t) for p, t in zip(leaves, moved, strict=True)]
     flat = FlatFunction(fun, "jvp", tree, has_aux)
     outs, out_tangents = jvp_flat(flat, leaves, moved)
     value = flat.outputs([array_of(x) for x in outs])
@@ -146,6 +148,13 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
         return pull(cotangent)  # type: ignore[no-any-return]
 
     return transposed
+
+
+def _as_weak_as(primal: Any, tangent: Any) -> Any:
+    if type(tangent) is Zero:
+        return tangent
+    aval = aval_of(primal)
+    return convert_element_type(tangent, aval.dtype, weak_type=aval.weak_type)
 
 
 def _check_tangents(

@@ -15,9 +15,9 @@ import numpy as np
 from kiln.base.config import options
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.compilation import Compiled, compile_jaxpr
-from kiln.core.primitive import Primitive
 from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
+from kiln.ir.operation import Operation
 from kiln.ir.rewrite import params_key
 from kiln.ir.types import ShapedArray
 
@@ -33,7 +33,7 @@ class EvalTrace(Trace):
         super().__init__(None)
         self.plans: collections.OrderedDict[Hashable, Compiled] = collections.OrderedDict()
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run one operation."""
         for x in args:
             if isinstance(x, Tracer):
@@ -58,7 +58,7 @@ class EvalTrace(Trace):
 
 
 def _compile(
-    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
+    primitive: Operation, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> Compiled:
     inferred = primitive.infer(*avals, **params)
     invars = [Var(aval) for aval in avals]

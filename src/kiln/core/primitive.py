@@ -1,97 +1,16 @@
-"""Primitive: an operation and the rules it may have.
-
-A subclass holds the operation's mathematics; engines hold their lowerings. `bind` hands the
-operation to the trace in force. Which rules exist, and who asks for them:
-
-    infer        result types, or an error naming operands   bind, checker       always
-    numpy        what it means                                reference engine    always
-    jvp          how results move with operands               jvp                 if differentiable
-    transpose    pull back to `Linear` operands               reverse             if linear
-    batch        the same on a stack of operands              vmap                always
-    expand       the same in simpler primitives               engines             optional
-    partial_eval, live, stage, evaluate                       regions only
-"""
+"""Primitive: an operation that can be applied, by handing it to the trace in force."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from kiln.base.errors import MissingRule
-from kiln.base.source import current_source
 from kiln.core.trace import state
-from kiln.ir.effects import NO_EFFECTS, Effects
+from kiln.ir.operation import Operation
 
 
-class Primitive:
-    """An operation on arrays. `multiple` says that it has a list of results."""
-
-    name: str = "?"
-    multiple: ClassVar[bool] = False
-    on_host: ClassVar[bool] = False
-    """Run eagerly by the primitive's NumPy meaning, without compiling."""
-    region: ClassVar[bool] = False
-    """Holds programs among its parameters."""
-
-    partial_eval: Callable[..., Any] | None = None
-    stage: Callable[..., Any] | None = None
-    evaluate: Callable[..., Any] | None = None
-    live: Callable[..., Any] | None = None
-
-    def __init__(self, name: str | None = None) -> None:
-        if name is not None:
-            self.name = name
+class Primitive(Operation):
+    """An operation on arrays."""
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation under the trace in force."""
         return state.trace.process(self, args, params)
-
-    def effects(self, params: dict[str, Any]) -> Effects:
-        """What an equation of this primitive does besides computing."""
-        return NO_EFFECTS
-
-    def infer(self, *avals: Any, **params: Any) -> Any:
-        """Return the result type (a list of them if `multiple`)."""
-        raise self._missing("infer")
-
-    def numpy(self, *arrays: Any, **params: Any) -> Any:
-        """Compute the operation with NumPy."""
-        raise self._missing("numpy")
-
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        """Return (result, tangent); with `multiple`, lists. Some tangent is not Zero."""
-        raise self._missing("jvp", "it is not differentiable")
-
-    def transpose(self, cotangent: Any, *operands: Any, **params: Any) -> Any:
-        """Return one cotangent (or None) per operand; those to pull back to are `Linear`."""
-        raise self._missing("transpose", "it is not linear")
-
-    def batch(
-        self, size: Any, operands: Sequence[Any], axes: Sequence[Any], /, **params: Any
-    ) -> Any:
-        """Return (result, axis); with `multiple`, lists. `axes` are ints, or None for unmapped."""
-        raise self._missing("batch")
-
-    def batch_over(
-        self, axis: Any, operands: Sequence[Any], axes: Sequence[Any], /, **params: Any
-    ) -> Any:
-        """Like `batch`, given the whole `MappedAxis`; for what depends on the axis' name."""
-        return self.batch(axis.size, operands, axes, **params)
-
-    def expand(self, *operands: Any, **params: Any) -> Any:
-        """Compute the operation by simpler primitives."""
-        raise self._missing("expand")
-
-    def _missing(self, rule: str, why: str = "") -> MissingRule:
-        return MissingRule(
-            f"{rule} of {self.name!r} at {current_source()}\n"
-            f"the primitive has no {rule} rule{': ' + why if why else ''}\n"
-            f"define `{rule}` on {type(self).__name__}, or use operations that have it"
-        )
-
-    def has(self, rule: str) -> bool:
-        """Tell whether the class defines a rule."""
-        return getattr(type(self), rule) is not getattr(Primitive, rule)
-
-    def __repr__(self) -> str:
-        return self.name

@@ -8,7 +8,7 @@ trace in force.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,8 @@ from kiln.base.source import current_source
 from kiln.core.array import from_host, host_value
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-
-if TYPE_CHECKING:
-    from kiln.core.primitive import Primitive
 
 
 class StagingTracer(Tracer):
@@ -76,7 +74,7 @@ class StagingTrace(Trace):
             known = self.consts[id(x)] = (Var(aval_of(x)), x)
         return known[0]
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Record an equation."""
         if primitive.stage is not None:
             return primitive.stage(self, args, params)
@@ -90,7 +88,7 @@ class StagingTrace(Trace):
         return self.record(primitive, atoms, inferred, params)
 
     def record(
-        self, primitive: Primitive, atoms: Sequence[Atom], inferred: Any, params: dict[str, Any]
+        self, primitive: Operation, atoms: Sequence[Atom], inferred: Any, params: dict[str, Any]
     ) -> Any:
         """Append an equation with results of the given types and return their tracers."""
         if primitive.multiple:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -20,10 +20,8 @@ from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.source import Source, current_source
 from kiln.core.array import Array, ArrayOperators
 from kiln.core.concretization import refuse
+from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-
-if TYPE_CHECKING:
-    from kiln.core.primitive import Primitive
 
 
 class Trace:
@@ -35,7 +33,7 @@ class Trace:
         self.parent = parent
         self.live = True
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply a primitive; return its result, or a list if it is `multiple`."""
         raise NotImplementedError
 

@@ -7,15 +7,13 @@ it (its jvp, its batched form), which therefore live exactly as long as it does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.base.source import Source
 from kiln.ir.effects import NO_EFFECTS, Effects, union
+from kiln.ir.operation import Operation
 from kiln.ir.printer import to_text
 from kiln.ir.types import ShapedArray
-
-if TYPE_CHECKING:
-    from kiln.core.primitive import Primitive
 
 
 class Var:
@@ -59,7 +57,7 @@ class Eqn:
 
     def __init__(
         self,
-        primitive: Primitive,
+        primitive: Operation,
         invars: Sequence[Atom],
         outvars: Sequence[Var],
         params: dict[str, Any],

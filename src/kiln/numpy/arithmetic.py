@@ -27,7 +27,7 @@ from kiln.numpy.promotion import (
     shapes,
 )
 from kiln.ops import conversion, elementwise
-from kiln.ops.elementwise import constant, full_like, integer_pow, select
+from kiln.ops.elementwise import constant, integer_pow, select
 
 _BOOL = np.dtype(np.bool_)
 
@@ -111,7 +111,7 @@ def remainder(x: Any, y: Any, /) -> Any:
     _check_real("remainder", dtype)
     if dtypes.issubdtype(dtype, np.integer):
         # The remainder of an integer by zero is zero.
-        y = select(elementwise.eq(y, constant(0, y)), full_like(y, 1), lifted(y))
+        y = select(elementwise.eq(y, constant(0, y)), constant(1, y), y)
     found = elementwise.rem_p.bind(x, y)
     other_sign = elementwise.bitwise_and(
         elementwise.ne(
@@ -129,8 +129,6 @@ def fmod(x: Any, y: Any, /) -> Any:
     """Return the remainder of x / y, which has the sign of x."""
     x, y = promote_numeric("fmod", x, y)
     _check_real("fmod", dtype_of(x, y))
-    if dtypes.issubdtype(dtype_of(x, y), np.integer):
-        y = select(elementwise.eq(y, constant(0, y)), full_like(y, 1), lifted(y))
     return elementwise.rem_p.bind(x, y)
 
 
@@ -153,9 +151,13 @@ def power(x: Any, y: Any, /) -> Any:
     if (type(y) is int or isinstance(y, np.integer)) and not isinstance(x, np.ndarray):
         return _static_power(x, int(y))
     dtype, weak = dtypes.lattice_result_type(x, y)
+    weak = weak and dtypes.is_weak(x) and dtypes.is_weak(y)
     if dtypes.issubdtype(dtype, np.integer) or dtype == _BOOL:
-        x, y = promote_numeric("power", x, y)
+        dtype = dtypes.to_numeric_dtype(dtype)
+        x, y = shapes("power", *[converted(v, dtype, weak) for v in (x, y)])
         return elementwise.pow_p.bind(x, y)
+    if not dtypes.issubdtype(aval_of(y).dtype, np.integer):
+        weak = dtypes.lattice_result_type(x, y)[1]
     base = converted(x, dtype, weak)
     if not dtypes.issubdtype(aval_of(y).dtype, np.integer):
         y = converted(y, dtype, weak)
@@ -228,7 +230,7 @@ def square(x: Any, /) -> Any:
     """Return x times x."""
     (x,) = operands("square", x)
     if aval_of(x).dtype == _BOOL:
-        return lifted(x)
+        x = converted(x, dtypes.default_int_dtype(), False)
     return elementwise.square_p.bind(x)
 
 

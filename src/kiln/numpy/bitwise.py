@@ -9,7 +9,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.core.trace import aval_of
-from kiln.numpy.promotion import binary, dtype_of, operands
+from kiln.numpy.promotion import binary, dtype_of, operands, promote_numeric
 from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type
 
@@ -27,13 +27,19 @@ def _combination(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
 bitwise_and = _combination("bitwise_and", elementwise.and_p)
 bitwise_or = _combination("bitwise_or", elementwise.or_p)
 bitwise_xor = _combination("bitwise_xor", elementwise.xor_p)
-left_shift = _combination("left_shift", elementwise.shift_left_p)
+
+
+def left_shift(x: Any, y: Any, /) -> Any:
+    """Shift to the left."""
+    return elementwise.shift_left_p.bind(*promote_numeric("left_shift", x, y))
+
+
 bitwise_left_shift = left_shift
 
 
 def right_shift(x: Any, y: Any, /) -> Any:
     """Shift to the right; signed integers keep their sign."""
-    x, y = binary("right_shift", x, y)
+    x, y = promote_numeric("right_shift", x, y)
     if dtypes.issubdtype(dtype_of(x, y), np.unsignedinteger):
         return elementwise.shift_right_logical_p.bind(x, y)
     return elementwise.shift_right_arithmetic_p.bind(x, y)
@@ -54,6 +60,8 @@ invert = bitwise_invert = bitwise_not
 def bitwise_count(x: Any, /) -> Any:
     """Count the bits that are 1 in the absolute value."""
     (x,) = operands("bitwise_count", x)
+    if aval_of(x).dtype == np.bool_:
+        return convert_element_type(x, np.uint8)
     if dtypes.issubdtype(aval_of(x).dtype, np.signedinteger):
         x = elementwise.abs(x)
     return convert_element_type(elementwise.population_count(x), np.uint8)

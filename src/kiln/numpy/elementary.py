@@ -24,6 +24,7 @@ from kiln.numpy.promotion import (
 )
 from kiln.ops import conversion, elementwise, special
 from kiln.ops.elementwise import constant, select
+from kiln.ops.shape import broadcast_in_dim
 
 _BOOL = np.dtype(np.bool_)
 
@@ -60,14 +61,24 @@ arctanh = atanh = _function("arctanh", elementwise.atanh_p, "inverse hyperbolic 
 
 def log2(x: Any, /) -> Any:
     """Return the logarithm to base 2, element by element."""
-    found = elementwise.log_p.bind(inexact("log2", x))
+    found = _strong(elementwise.log_p.bind(inexact("log2", x)))
     return elementwise.div(found, constant(math.log(2), found))
 
 
 def log10(x: Any, /) -> Any:
     """Return the logarithm to base 10, element by element."""
-    found = elementwise.log_p.bind(inexact("log10", x))
+    found = _strong(elementwise.log_p.bind(inexact("log10", x)))
     return elementwise.mul(found, constant(1 / math.log(10), found))
+
+
+def _strong(x: Any) -> Any:
+    """Return an array that is strongly typed."""
+    return conversion.convert_element_type(x, aval_of(x).dtype, False)
+
+
+def weak_as(out: Any, *operands: Any) -> Any:
+    """Return a result that is weakly typed only if all operands are."""
+    return out if all(map(dtypes.is_weak, operands)) else _strong(out)
 
 
 def arctan2(x1: Any, x2: Any, /) -> Any:
@@ -81,6 +92,7 @@ atan2 = arctan2
 
 def hypot(x1: Any, x2: Any, /) -> Any:
     """Return the length of the vector (x1, x2), without overflow."""
+    given = x1, x2
     x1, x2 = promote_inexact("hypot", x1, x2)
     if dtypes.issubdtype(aval_of(x1).dtype, np.complexfloating):
         raise ValueError(
@@ -98,7 +110,9 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     length = elementwise.mul(
         long, elementwise.sqrt(elementwise.add(constant(1, long), elementwise.square(ratio)))
     )
-    return select(infinite, constant(math.inf, long), select(nothing, long, length))
+    return weak_as(
+        select(infinite, constant(math.inf, long), select(nothing, long, length)), *given
+    )
 
 
 def deg2rad(x: Any, /) -> Any:
@@ -123,7 +137,8 @@ def logaddexp(x1: Any, x2: Any, /) -> Any:
 
 def logaddexp2(x1: Any, x2: Any, /) -> Any:
     """Return log2(2^x1 + 2^x2), without overflow."""
-    return _log_of_sum("logaddexp2", x1, x2, elementwise.exp2, 1 / math.log(2))
+    out = _log_of_sum("logaddexp2", x1, x2, elementwise.exp2, 1 / math.log(2))
+    return weak_as(out, x1, x2)
 
 
 def _log_of_sum(name: str, x1: Any, x2: Any, exponential: Callable[[Any], Any], unit: float) -> Any:
@@ -187,7 +202,7 @@ def angle(z: Any, deg: bool = False) -> Any:
         out = elementwise.atan2(conversion.imag(z), conversion.real(z))
     else:
         dtype = dtypes.to_inexact_dtype(aval.dtype)
-        z = converted(z, dtype, aval.weak_type)
+        z = converted(z, dtype, False)
         out = elementwise.atan2(constant(0, z), z)
     return rad2deg(out) if deg else out
 
@@ -206,7 +221,7 @@ def imag(val: Any, /) -> Any:
     aval = aval_of(val)
     if dtypes.issubdtype(aval.dtype, np.complexfloating):
         return conversion.imag(val)
-    return elementwise.full_like(val, 0)
+    return broadcast_in_dim(constant(0, val), aval.shape, ())
 
 
 def conjugate(x: Any, /) -> Any:
@@ -222,11 +237,13 @@ conj = conjugate
 
 def heaviside(x1: Any, x2: Any, /) -> Any:
     """Return 0 for negative x1, 1 for positive, x2 for zero."""
+    given = x1, x2
     x1, x2 = promote_inexact("heaviside", x1, x2)
+    _check_real("heaviside", aval_of(x1).dtype)
     zero = constant(0, x1)
     at_zero = choose_by(elementwise.ne(x1, x1), x1, x2)
     upper = choose_by(elementwise.gt(x1, zero), constant(1, x1), at_zero)
-    return choose_by(elementwise.lt(x1, zero), zero, upper)
+    return weak_as(choose_by(elementwise.lt(x1, zero), zero, upper), *given)
 
 
 def signbit(x: Any, /) -> Any:
@@ -280,7 +297,15 @@ def nextafter(x: Any, y: Any, /) -> Any:
 
 def spacing(x: Any, /) -> Any:
     """Return the distance to the next number away from zero."""
-    x = inexact("spacing", x)
+    x = _strong(inexact("spacing", x))
+    if not dtypes.issubdtype(aval_of(x).dtype, np.floating):
+        raise ValueError(
+            three_lines(
+                f"spacing: operand {aval_of(x)} at {current_source()}",
+                "jnp.spacing is not defined for complex inputs.",
+                "pass real numbers",
+            )
+        )
     away = copysign(math.inf, x)
     return elementwise.sub(nextafter(x, away), x)
 
@@ -338,7 +363,9 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     """Return x1 * 2^x2 for integers x2."""
     x1, x2 = operands("ldexp", x1, x2)
     dtype1, dtype2 = aval_of(x1).dtype, aval_of(x2).dtype
-    if dtypes.issubdtype(dtype1, np.complexfloating) or not dtypes.issubdtype(dtype2, np.integer):
+    if dtypes.issubdtype(dtype1, np.complexfloating) or not (
+        dtypes.issubdtype(dtype2, np.integer) or dtype2 == _BOOL
+    ):
         raise ValueError(
             three_lines(
                 f"ldexp: operands {aval_of(x1)}, {aval_of(x2)} at {current_source()}",
@@ -366,6 +393,7 @@ def nan_to_num(
     limits = dtypes.finfo(aval.dtype)
     posinf = float(limits.max) if posinf is None else posinf
     neginf = float(limits.min) if neginf is None else neginf
+    x = _strong(x)
     x = choose_by(elementwise.ne(x, x), _as(nan, x), x)
     x = choose_by(elementwise.eq(x, constant(math.inf, x)), _as(posinf, x), x)
     return choose_by(elementwise.eq(x, constant(-math.inf, x)), _as(neginf, x), x)

@@ -238,7 +238,12 @@ def choose_by(condition: Any, x: Any, y: Any) -> Any:
     if all(s == shape or not s for s in found):
         return elementwise.select_n_p.bind(condition, y, x)
     # Scalars stay scalars beside what brings the result's shape.
-    shape = broadcast_shapes("where", *found)
+    try:
+        shape = broadcast_shapes("where", *found)
+    except TypeError as error:
+        shown = ", ".join(str(tuple(s)) for s in found)
+        wrong = f"Incompatible shapes for broadcasting: shapes=[{shown}]"
+        raise ValueError(str(error).replace("where got incompatible", wrong + ": got")) from None
     condition, x, y = (
         v if s in ((), shape) else broadcast_to(v, shape)
         for v, s in zip((condition, x, y), found, strict=True)

@@ -12,6 +12,7 @@ from kiln.base.source import current_source
 from kiln.control.loops import while_loop
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import absolute, floor_divide, multiply
+from kiln.numpy.elementary import weak_as
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import full_shapes, promote_dtypes
 from kiln.ops import elementwise
@@ -34,6 +35,7 @@ def _integers(name: str, x1: Any, x2: Any) -> Any:
 
 def gcd(x1: Any, x2: Any) -> Any:
     """Return the greatest common divisor."""
+    given = x1, x2
     x1, x2 = _integers("gcd", x1, x2)
 
     def unfinished(pair: Any) -> Any:
@@ -46,13 +48,14 @@ def gcd(x1: Any, x2: Any) -> Any:
         divisor = select(zero, constant(1, b), b)
         return select(zero, a, b), select(zero, b, elementwise.rem(a, divisor))
 
-    return while_loop(unfinished, step, (x1, x2))[0]
+    return weak_as(while_loop(unfinished, step, (x1, x2))[0], *given)
 
 
 def lcm(x1: Any, x2: Any) -> Any:
     """Return the least common multiple."""
+    given = x1, x2
     x1, x2 = _integers("lcm", x1, x2)
     divisor = gcd(x1, x2)
     nothing = elementwise.eq(divisor, constant(0, divisor))
     safe = select(nothing, constant(1, divisor), divisor)
-    return select(nothing, constant(0, x1), multiply(x1, floor_divide(x2, safe)))
+    return weak_as(select(nothing, constant(0, x1), multiply(x1, floor_divide(x2, safe))), *given)

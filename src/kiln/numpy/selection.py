@@ -32,15 +32,6 @@ def where(
     """
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
-    if x is None or y is None:
-        raise ValueError(
-            three_lines(
-                "where(condition, x, y) with one of x and y",
-                "Either both or neither of the x and y arguments should be provided to "
-                "jax.numpy.where",
-                "pass both",
-            )
-        )
     return choose_by(condition, x, y)
 
 

@@ -43,7 +43,7 @@ class ConvertElementType(Elementwise):
         return out, self.bind(t, **params)
 
     def transpose(self, ct: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
-        return [convert_element_type(ct, x.aval.dtype)]
+        return [convert_element_type(ct, x.aval.dtype, x.aval.weak_type)]
 
 
 class BitcastConvertType(Elementwise):
@@ -68,7 +68,7 @@ class BitcastConvertType(Elementwise):
 
     def numpy(self, x: Any, *, new_dtype: Any) -> Any:
         before, after = _bits(x.dtype), _bits(new_dtype)
-        x = np.ascontiguousarray(x)
+        x = np.asarray(x, order="C")
         if before > after:
             return x[..., None].view(new_dtype)
         if before < after:

@@ -90,7 +90,8 @@ def _balanced(x: Any, out: Any, y: Any) -> Any:
 def _abs_partial(t: Any, out: Any, x: Any) -> Any:
     if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         return real(mul(t, conj(sign(x))))
-    return mul(t, sign(x))
+    # At 0 the derivative is that from the right.
+    return select(ge(x, constant(0, x)), t, neg(t))
 
 
 def _sign_partial(t: Any, out: Any, x: Any) -> Any:

@@ -22,6 +22,7 @@ from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.operation import Operation
 from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import and_p, max_p, min_p, mul_p, or_p, xor_p
@@ -49,7 +50,7 @@ from kiln.ops.shape import (
 )
 from kiln.ops.slicing import concatenate, slice_in_dim
 
-BY_OPERATION: dict[Primitive, Primitive] = {
+BY_OPERATION: dict[Operation, Primitive] = {
     add_p: reduce_sum_p,
     mul_p: reduce_prod_p,
     max_p: reduce_max_p,
@@ -279,7 +280,7 @@ def stage_combination(
     return jaxpr
 
 
-def operation_of(jaxpr: Jaxpr) -> Primitive | None:
+def operation_of(jaxpr: Jaxpr) -> Operation | None:
     """Return the operation that a jaxpr of two scalars applies to them, if it is only one."""
     if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2:
         return None
@@ -288,7 +289,7 @@ def operation_of(jaxpr: Jaxpr) -> Primitive | None:
     return eqn.primitive if both and jaxpr.outvars[0] is eqn.outvars[0] else None
 
 
-def with_initial(operation: Primitive, start: Any, reduced: Any) -> Any:
+def with_initial(operation: Operation, start: Any, reduced: Any) -> Any:
     """Combine an initial value with a reduction, unless it is plainly the identity."""
     identity = identity_of(operation, aval_of(reduced).dtype)
     known = isinstance(start, (np.generic, ConcreteArray))
@@ -297,7 +298,7 @@ def with_initial(operation: Primitive, start: Any, reduced: Any) -> Any:
     return operation.bind(start, reduced)
 
 
-def identity_of(operation: Primitive, dtype: Any) -> Any:
+def identity_of(operation: Operation, dtype: Any) -> Any:
     """Return the identity of an operation in a dtype."""
     if operation is add_p:
         return np.zeros((), dtype)[()]

@@ -1,10 +1,10 @@
-"""Random bits by Threefry-2x32 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
+"""Keys and the random bits they give.
 
 A key is two uint32 words, kept as one element of dtype `key<fry>` (uint64 in memory, the first word
-in its low half). Bits are the hash of a counter under a key. Two layouts of the counters exist:
-the original one hashes the halves of 0, 1, ..., n-1 against each other; the partitionable one hashes
-each element's own 64-bit number, so that any part of the result can be computed alone. The layout is
-the parameter `_partitionable`, which is read from the options when an operation is applied.
+in its low half). Bits are the hash of a counter under a key (`threefry.py`). The counters have two
+layouts: the original one hashes the halves of 0, 1, ..., n-1 against each other; the partitionable
+one hashes each element's own 64-bit number, so that any part of the result can be computed alone.
+The layout is the parameter `_partitionable`, read from the options when an operation is applied.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kiln.ops.elementwise import (
     shift_left,
     shift_right_logical,
 )
-from kiln.ops.families import Elementwise, full_like
+from kiln.ops.families import full_like
 from kiln.ops.shape import (
     broadcast_in_dim,
     expand_dims,
@@ -39,77 +39,10 @@ from kiln.ops.shape import (
     to_front,
 )
 from kiln.ops.static_slicing import concatenate, index_in_dim, pad, slice_in_dim
+from kiln.ops.threefry import UINT32, hash_words, threefry2x32
 
 KEY = dtypes.KeyDtype("fry")
-UINT32 = np.dtype(np.uint32)
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-PARITY = 0x1BD11BDA
 _LARGEST = 2**32
-_FEW = 8
-
-
-class Threefry2x32(Elementwise):
-    """Hash the counter (x0, x1) under the key (k0, k1): twenty rounds. Scalars stand beside arrays."""
-
-    multiple = True
-
-    def infer(self, *words: Any) -> list[ShapedArray]:
-        if any(word.dtype != UINT32 for word in words):
-            raise TypeError(
-                three_lines(
-                    f"threefry2x32: operands {', '.join(map(str, words))} at {current_source()}",
-                    "all four words must be uint32",
-                    "convert first: x.astype('uint32')",
-                )
-            )
-        out = super().infer(*words).with_(weak_type=False)
-        return [out, out]
-
-    def numpy(self, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
-        return hash_words(k0, k1, x0, x1)
-
-    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any]) -> Any:
-        outs, axis = super().batch(size, xs, axes)
-        return outs, [axis, axis]
-
-
-def hash_words(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Hash counters under keys, in NumPy; operands broadcast."""
-    together = np.broadcast(k0, k1, x0, x1)
-    shape = together.shape
-    if together.size <= _FEW:
-        # Python ints beat NumPy's cost per call: splitting one key takes microseconds.
-        pairs = [_hash_pair(*map(int, words)) for words in together]
-        hashed = np.array(pairs, UINT32).reshape((*shape, 2))
-        return hashed[..., 0], hashed[..., 1]
-    keys = [np.asarray(k0, UINT32), np.asarray(k1, UINT32)]
-    keys.append(keys[0] ^ keys[1] ^ UINT32.type(PARITY))
-    a, b, turned = (np.empty(shape, UINT32) for _ in range(3))
-    np.add(x0, keys[0], out=a)
-    np.add(x1, keys[1], out=b)
-    for i in range(5):
-        for distance in ROTATIONS[i % 2]:
-            a += b
-            np.right_shift(b, UINT32.type(32 - distance), out=turned)
-            b <<= UINT32.type(distance)
-            b |= turned
-            b ^= a
-        a += keys[(i + 1) % 3]
-        b += keys[(i + 2) % 3]
-        b += UINT32.type(i + 1)
-    return a, b
-
-
-def _hash_pair(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
-    keys = (k0, k1, k0 ^ k1 ^ PARITY)
-    a, b = x0 + k0, (x1 + k1) & 0xFFFFFFFF
-    for i in range(5):
-        for distance in ROTATIONS[i % 2]:
-            a = (a + b) & 0xFFFFFFFF
-            b = (b << distance & 0xFFFFFFFF | b >> (32 - distance)) ^ a
-        a += keys[(i + 1) % 3]
-        b = (b + keys[(i + 2) % 3] + i + 1) & 0xFFFFFFFF
-    return a & 0xFFFFFFFF, b
 
 
 class KeyOperation(Primitive):
@@ -466,7 +399,6 @@ def invalid_key_data(name: str, data: ShapedArray) -> TypeError:
     )
 
 
-threefry2x32_p = Threefry2x32("threefry2x32", hash_words, (np.integer,))
 random_seed_p = RandomSeed()
 random_wrap_p = RandomWrap()
 random_unwrap_p = RandomUnwrap()
@@ -474,12 +406,6 @@ random_clone_p = RandomClone()
 random_split_p = RandomSplit()
 random_fold_in_p = RandomFoldIn()
 random_bits_p = RandomBits()
-
-
-def threefry2x32(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
-    """Hash the counter (x0, x1) under the key (k0, k1), all uint32."""
-    first, second = threefry2x32_p.bind(k0, k1, x0, x1)
-    return first, second
 
 
 def random_seed(seeds: Any) -> Any:

@@ -36,6 +36,7 @@ from kiln.random.keys import (
     split,
     wrap_key_data,
 )
+from kiln.random.matrices import multivariate_normal, orthogonal
 from kiln.random.normal import (
     double_sided_maxwell,
     lognormal,

@@ -145,7 +145,9 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 def _binomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
     n, p = promote_dtypes_inexact(n, p)
     computed = aval_of(p).dtype
-    found = binomial_values(typed(key), filled_to(n, shape, computed), filled_to(p, shape, computed))
+    found = binomial_values(
+        typed(key), filled_to(n, shape, computed), filled_to(p, shape, computed)
+    )
     return convert_element_type(found, dtype)
 
 

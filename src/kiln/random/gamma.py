@@ -21,6 +21,7 @@ from kiln.numpy.creation import canonical_shape
 from kiln.numpy.elementary import exp
 from kiln.numpy.promotion import operands, shape_of
 from kiln.numpy.selection import where
+from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import abs, div, eq, ge, le, log, max, mul, neg, pow, sqrt, stop_gradient
 from kiln.ops.families import full_like
 from kiln.ops.random_bits import random_split
@@ -229,7 +230,7 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 @sampler
 def _chisquare(key: Any, df: Any, *, shape: Shape, dtype: Any) -> Any:
-    return _chisquare_values(typed(key), fitted(df, (), dtype), shape, dtype)
+    return _chisquare_values(typed(key), convert_element_type(df, dtype), shape, dtype)
 
 
 def _chisquare_values(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
@@ -247,7 +248,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
 @sampler
 def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: Any) -> Any:
     keys = random_split(typed(key), (2,))
-    dfnum, dfden = fitted(dfnum, (), dtype), fitted(dfden, (), dtype)
+    dfnum, dfden = convert_element_type(dfnum, dtype), convert_element_type(dfden, dtype)
     below = _chisquare_values(keys[0], dfden, shape, dtype)
     above = _chisquare_values(keys[1], dfnum, shape, dtype)
     return (above / dfnum) / (below / dfden)

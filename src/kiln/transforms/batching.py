@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Trace, Tracer, aval_of, axis_bound, check_live, state
 from kiln.ir.effects import named_axis
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at
-
-if TYPE_CHECKING:
-    from kiln.core.primitive import Primitive
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +58,7 @@ class BatchTrace(Trace):
         self.tag = tag or object()
         self.effect = None if axis.name is None else named_axis(axis.name)
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply an operation to stacks."""
         values: list[Any] = []
         axes: list[int | None] = []

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.core.absent import Zero
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.operation import Operation
 from kiln.ops.shape import filled
-
-if TYPE_CHECKING:
-    from kiln.core.primitive import Primitive
 
 
 class JVPTracer(Tracer):
@@ -40,7 +38,7 @@ class JVPTrace(Trace):
 
     __slots__ = ()
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply an operation to primals and tangents."""
         primals: list[Any] = []
         tangents: list[Any] = []

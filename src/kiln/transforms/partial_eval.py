@@ -7,16 +7,14 @@ parent trace). Known values that the recorded part needs become its constants: t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.core.staging import StagingTrace, StagingTracer
 from kiln.core.trace import state
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.operation import Operation
 from kiln.ir.rewrite import eliminate_dead_code
 from kiln.ir.types import ShapedArray
-
-if TYPE_CHECKING:
-    from kiln.core.primitive import Primitive
 
 
 class PartialEvalTrace(StagingTrace):
@@ -28,7 +26,7 @@ class PartialEvalTrace(StagingTrace):
         """Tell whether a value is unknown here."""
         return type(x) is StagingTracer and x.owner is self
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply an operation at once if all its operands are known, else record it."""
         for x in args:
             if type(x) is StagingTracer and x.owner is self:
@@ -39,7 +37,7 @@ class PartialEvalTrace(StagingTrace):
             return primitive.partial_eval(self, args, params)
         return super().process(primitive, args, params)
 
-    def known_bind(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def known_bind(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply an operation under the parent trace."""
         assert self.parent is not None
         state.trace = self.parent

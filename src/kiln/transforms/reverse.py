@@ -95,7 +95,7 @@ def linearize(
     state.trace = trace
     try:
         tangents = [
-            trace.argument(a.with_(weak_type=False)) if m else Zero(a.tangent())
+            trace.argument(a) if m else Zero(a.tangent())
             for a, m in zip(avals, moving_in, strict=True)
         ]
         outs, out_tangents = jvp(fun, primals, tangents)

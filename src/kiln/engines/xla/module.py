@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kiln.core.primitive import Primitive
 from kiln.engines.xla import text
 from kiln.engines.xla.builder import (
     TOKEN,
@@ -45,7 +44,7 @@ class Lowered:
 class Module:
     """A module under construction."""
 
-    def __init__(self, lowerings: Mapping[Primitive, Lowering], *, locations: bool = False) -> None:
+    def __init__(self, lowerings: Mapping[Any, Lowering], *, locations: bool = False) -> None:
         self.lowerings = lowerings
         self.locations = locations
         self.callbacks: list[Callable[..., Any]] = []
@@ -140,7 +139,7 @@ class Module:
 def lower(
     jaxpr: Jaxpr,
     name: str,
-    lowerings: Mapping[Primitive, Lowering],
+    lowerings: Mapping[Any, Lowering],
     *,
     aliases: Mapping[int, int] | None = None,
     locations: bool = False,

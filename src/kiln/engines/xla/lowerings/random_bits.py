@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.ir.types import ShapedArray
-from kiln.ops import random_bits as ops
+from kiln.ops import random_bits, threefry
 
 Out = Sequence[ShapedArray]
 
 
 def _threefry2x32(b: Builder, out: Out, k0: Value, k1: Value, x0: Value, x1: Value) -> list[Value]:
     shape = out[0].shape
-    mixed = b.apply("xor", b.apply("xor", k0, k1), b.like(ops.PARITY, k0))
+    mixed = b.apply("xor", b.apply("xor", k0, k1), b.like(threefry.PARITY, k0))
     keys = [b.fill(key, shape) for key in (k0, k1, mixed)]
     first = b.apply("add", b.fill(x0, shape), keys[0])
     second = b.apply("add", b.fill(x1, shape), keys[1])
     for i in range(5):
-        for distance in ops.ROTATIONS[i % 2]:
+        for distance in threefry.ROTATIONS[i % 2]:
             first = b.apply("add", first, second)
             left = b.apply("shift_left", second, b.like(distance, second))
             right = b.apply("shift_right_logical", second, b.like(32 - distance, second))
@@ -38,7 +38,7 @@ def _bitcast(b: Builder, out: Out, x: Value, **_: object) -> Value:
 
 
 LOWERINGS: dict[Primitive, Lowering] = {
-    ops.threefry2x32_p: _threefry2x32,
-    ops.random_wrap_p: _bitcast,
-    ops.random_unwrap_p: _bitcast,
+    threefry.threefry2x32_p: _threefry2x32,
+    random_bits.random_wrap_p: _bitcast,
+    random_bits.random_unwrap_p: _bitcast,
 }
