@@ -1,6 +1,9 @@
 """kiln: a just-in-time compiler for NumPy-style Python."""
 
-from kiln import core, debug, dtypes, errors, lax, nn, random, stages, tree, tree_util
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from kiln import core, debug, dtypes, errors, lax, stages, tree, tree_util
 from kiln import numpy as numpy
 from kiln.api.arrays import (
     block_until_ready,
@@ -41,4 +44,20 @@ from kiln.core.array import Array
 from kiln.jit.cache import clear_caches
 from kiln.jit.struct import ShapeDtypeStruct
 
+if _TYPE_CHECKING:
+    from kiln import nn, random
+
 __version__ = "0.1.0"
+
+# Modules that programs may do without: loaded when first named.
+_ON_FIRST_USE = ("nn", "random")
+
+
+def __getattr__(name: str) -> object:
+    if name in _ON_FIRST_USE:
+        return _importlib.import_module(f"kiln.{name}")
+    raise AttributeError(f"module 'kiln' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_FIRST_USE})

@@ -133,6 +133,9 @@ LEFT_OUT = {
     "round": ("bool", "True"),  # an unrelated error
     "spacing": ("float16",),  # the sign is lost
     "arctan2": ("complex64", "1+2j"),  # kiln refuses complex numbers
+    "heaviside": ("incompatible",),  # kiln's error is the one of all other functions
+    "copysign": ("incompatible",),
+    "float_power": ("1+2j",),  # powers of a complex zero
     "power": ("int8", "int32", "uint8", "uint32"),  # see `integer_powers`
 }
 
@@ -140,7 +143,8 @@ LEFT_OUT = {
 def _left_out(name: str, operand: str) -> bool:
     parts = operand.split(",")
     if name == "power":
-        return len(parts) == 2 and parts[1] in LEFT_OUT[name] and "float" not in parts[0]
+        integers = len(parts) == 2 and parts[1] in LEFT_OUT[name] and "float" not in parts[0]
+        return integers or "1+2j" in parts
     return any(part in LEFT_OUT.get(name, ()) for part in parts)
 
 

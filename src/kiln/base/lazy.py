@@ -18,6 +18,7 @@ class LazyModule:
         return value
 
 
+fractions = LazyModule("fractions")
 scipy_special = LazyModule("scipy.special")
 scipy_linalg = LazyModule("scipy.linalg")
 opt_einsum = LazyModule("opt_einsum")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-import pathlib
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -31,7 +31,8 @@ def dump(name: str, stage: str, text: Callable[[], str]) -> None:
     if not opts.dump_dir:
         sys.stderr.write(f"--- {name}: {stage}\n{text()}\n")
         return
-    folder = pathlib.Path(opts.dump_dir)
-    folder.mkdir(parents=True, exist_ok=True)
+    os.makedirs(opts.dump_dir, exist_ok=True)
     safe = re.sub(r"\W+", "_", name)
-    (folder / f"{next(_counter):04d}_{safe}.{stage}.txt").write_text(text() + "\n")
+    path = os.path.join(opts.dump_dir, f"{next(_counter):04d}_{safe}.{stage}.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text() + "\n")

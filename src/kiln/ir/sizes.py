@@ -12,11 +12,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.base.lazy import fractions
 from kiln.ir.size_text import atom_text, terms_text
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Atom = tuple[Any, ...]
 """A kind and its parts: "name", str; or "floordiv", Size, int; or "max", tuple of dims."""
@@ -442,7 +445,7 @@ def _lower(poly: Poly) -> Fraction | None:
     constant = shifted.pop((), 0)
     if any(factor < 0 for factor in shifted.values()):
         return None
-    return Fraction(constant)
+    return fractions.Fraction(constant)  # type: ignore[no-any-return]
 
 
 def _lower_without(poly: Poly, atom: Atom) -> Fraction | None:
@@ -475,7 +478,9 @@ def _lower_without(poly: Poly, atom: Atom) -> Fraction | None:
     if not positive and not (low is not None and low >= 0):
         return None
     numerator = inner - (divisor - 1) if positive else inner
-    replacement = {monomial: Fraction(factor, divisor) for monomial, factor in _terms(numerator)}
+    replacement = {
+        monomial: fractions.Fraction(factor, divisor) for monomial, factor in _terms(numerator)
+    }
     found = [with_(replacement)]
     constant = bounds(inner)[0 if positive else 1]
     if constant is not None:

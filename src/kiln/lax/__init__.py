@@ -20,6 +20,7 @@ from kiln.control.special_loops import (
     regularized_incomplete_beta_p,
 )
 from kiln.control.while_loop import while_p
+from kiln.lax import linalg as linalg
 from kiln.lax.shapes import broadcast_shapes, broadcast_to_rank, collapse, full, full_like
 from kiln.ops.collective import (
     axis_index,
@@ -211,6 +212,7 @@ from kiln.ops.exchange import (
     pswapaxes,
     reduce_scatter_p,
 )
+from kiln.ops.fft import FftType, fft, fft_p
 from kiln.ops.generic_reduction import reduce, reduce_p
 from kiln.ops.generic_window import reduce_window, reduce_window_p
 from kiln.ops.identity import optimization_barrier, optimization_barrier_p, stop_gradient

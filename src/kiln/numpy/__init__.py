@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.numpy import fft as fft
 from kiln.numpy import operators as _operators
 from kiln.numpy.application import (
     apply_along_axis,
@@ -470,6 +471,10 @@ from kiln.numpy.text import (
     save,
     savez,
     set_printoptions,
+)
+from kiln.numpy.ufunc import (
+    frompyfunc,
+    ufunc,
 )
 from kiln.numpy.windows import (
     bartlett,

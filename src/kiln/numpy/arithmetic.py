@@ -127,8 +127,12 @@ mod = remainder
 
 def fmod(x: Any, y: Any, /) -> Any:
     """Return the remainder of x / y, which has the sign of x."""
+    dtype = dtypes.lattice_result_type(*operands("fmod", x, y))[0]
     x, y = promote_numeric("fmod", x, y)
-    _check_real("fmod", dtype_of(x, y))
+    _check_real("fmod", dtype)
+    if dtypes.issubdtype(dtype, np.integer):
+        # The remainder of an integer by zero is zero.
+        y = select(elementwise.eq(y, constant(0, y)), constant(1, y), y)
     return elementwise.rem_p.bind(x, y)
 
 

@@ -78,7 +78,8 @@ def _strong(x: Any) -> Any:
 
 def weak_as(out: Any, *operands: Any) -> Any:
     """Return a result that is weakly typed only if all operands are."""
-    return out if all(map(dtypes.is_weak, operands)) else _strong(out)
+    weak = all(type(x) is bool or dtypes.is_weak(x) for x in operands)
+    return out if weak else _strong(out)
 
 
 def arctan2(x1: Any, x2: Any, /) -> Any:
@@ -142,9 +143,10 @@ def logaddexp2(x1: Any, x2: Any, /) -> Any:
 
 
 def _log_of_sum(name: str, x1: Any, x2: Any, exponential: Callable[[Any], Any], unit: float) -> Any:
+    given = x1, x2
     x1, x2 = promote_inexact(name, x1, x2)
     if dtypes.issubdtype(aval_of(x1).dtype, np.complexfloating):
-        return _complex_log_of_sum(x1, x2, unit)
+        return weak_as(_complex_log_of_sum(x1, x2, unit), *given)
     distance = elementwise.sub(x1, x2)
     # Operands equal to one infinity have no distance; their sum is that infinity.
     together = elementwise.ne(distance, distance)
@@ -243,7 +245,7 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     zero = constant(0, x1)
     at_zero = choose_by(elementwise.ne(x1, x1), x1, x2)
     upper = choose_by(elementwise.gt(x1, zero), constant(1, x1), at_zero)
-    return weak_as(choose_by(elementwise.lt(x1, zero), zero, upper), *given)
+    return weak_as(choose_by(elementwise.lt(x1, zero), zero, upper), given[0])
 
 
 def signbit(x: Any, /) -> Any:

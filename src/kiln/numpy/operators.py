@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kiln.core.array import set_operators
+from kiln.ir.sizes import Size
 from kiln.numpy import (
     arithmetic,
     bitwise,
@@ -41,6 +42,7 @@ def _accepts(other: Any) -> bool:
         type(other) in SCALARS
         or hasattr(other, "aval")
         or isinstance(other, (np.ndarray, np.generic, bool, int, float, complex))
+        or type(other) is Size
         or hasattr(other, "__jax_array__")
     )
 

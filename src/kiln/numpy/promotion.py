@@ -19,11 +19,11 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
-from kiln.ops.shape import broadcast_in_dim
+from kiln.ops.shape import broadcast_in_dim, reduce_sum
 
 SCALARS: frozenset[type] = frozenset([bool, int, float, complex])
 """The types of Python scalars."""
@@ -68,9 +68,16 @@ def _operand(name: str, x: Any, position: int) -> Any:
         return x
     if dtypes.is_python_scalar(x):
         return next(kind(x) for kind in _WEAK_KINDS if isinstance(x, kind))
+    if type(x) is Size:
+        return size_value(x)
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     raise not_an_array(name, x, "", position)
+
+
+def size_value(dim: Size) -> Any:
+    """Return a named size as a number in the program: as many ones as the size, summed."""
+    return reduce_sum(broadcast_in_dim(1, (dim,), ()), (0,))
 
 
 def not_an_array(name: str, x: Any, detail: str, position: int) -> TypeError:

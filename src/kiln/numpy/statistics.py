@@ -76,7 +76,7 @@ def _over_count(total: Any, a: Any, axes: tuple[int, ...], where: Any, ddof: Any
             return elementwise.div(
                 total, constant(left if left > 0 else _not_a_number(count), total)
             )
-        return divide(total, subtract(count, ddof))
+        return divide(total, subtract(count, ddof) if hasattr(ddof, "aval") else count - ddof)
     shape = tuple(a.shape)
     where = truth(*operands("mean", where))
     where = where if shape_of(where) == shape else broadcast_to(where, shape)

@@ -74,6 +74,13 @@ class FFT(LinearOp):
         before = half if fft_type is FftType.IRFFT else lengths
         after = half if fft_type is FftType.RFFT else lengths
         stack = x.shape[: x.ndim - count]
+        if fft_type is FftType.RFFT and lengths and lengths[-1] == 0:
+            raise _refused(
+                x,
+                fft_lengths,
+                "the transform of no numbers has one, which is not defined",
+                "transform an axis with at least one element",
+            )
         if list(x.shape[x.ndim - count :]) != before and 0 not in x.shape:
             raise _refused(
                 x,
@@ -89,11 +96,12 @@ class FFT(LinearOp):
 
     def numpy(self, x: Any, *, fft_type: FftType, fft_lengths: Any) -> Any:
         axes = tuple(range(x.ndim - len(fft_lengths), x.ndim))
-        if x.size == 0 or not axes:
-            aval = self.infer(
-                ShapedArray(x.shape, x.dtype), fft_type=fft_type, fft_lengths=fft_lengths
-            )
-            return x.astype(aval.dtype) if not axes else np.zeros(aval.shape, aval.dtype)
+        types = {"fft_type": fft_type, "fft_lengths": fft_lengths}
+        out = self.infer(ShapedArray(x.shape, x.dtype), **types)
+        if not axes:
+            return x.astype(out.dtype)
+        if 0 in (*x.shape, *out.shape):
+            return np.zeros(out.shape, out.dtype)
         transforms: dict[FftType, Any] = {
             FftType.FFT: np.fft.fftn,
             FftType.IFFT: np.fft.ifftn,

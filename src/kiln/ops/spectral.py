@@ -209,6 +209,9 @@ class SVD(Stacked):
         options["lwork"] = int(np.real(asked[0]))
 
         def one(a: np.ndarray) -> Any:
+            # LAPACK may never return from numbers that are not finite.
+            if not np.isfinite(a).all():
+                return None
             u, s, vt, info = factor(a, **options)
             return None if info else [s, u, vt] if compute_uv else [s]
 

@@ -18,7 +18,7 @@ from kiln.numpy.einsum import einsum
 from kiln.numpy.promotion import broadcast_shapes, operands, promote_dtypes_inexact
 from kiln.ops.elementwise import sqrt
 from kiln.ops.linalg import cholesky
-from kiln.ops.matrices import adjoint, diagonal, scale_columns
+from kiln.ops.matrices import diagonal, scale_columns, transposed
 from kiln.ops.orthogonal import qr
 from kiln.ops.spectral import eigh, svd
 from kiln.random.arguments import Shape, check_broadcast, float_dtype, sampler
@@ -108,4 +108,4 @@ def _orthogonal(key: Any, *, shape: Shape, dtype: Any) -> Any:
     q, r = qr(normal_values(typed(key), (*outer, max(n, m), min(n, m)), dtype), full_matrices=False)
     # The signs of the diagonal make the factorization unique, hence the distribution uniform.
     q = scale_columns(q, sign(diagonal(r)))
-    return adjoint(q) if n < m else q
+    return transposed(q) if n < m else q

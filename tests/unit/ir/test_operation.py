@@ -70,7 +70,7 @@ def test_missing_rules_are_named(rule: str, call: Any, why: str) -> None:
     assert len(lines) == 3
     assert why in lines[1]
     # The line of the user, here this file.
-    assert "test_primitive.py" in lines[0]
+    assert "test_operation.py" in lines[0]
 
 
 def test_without_rules_effects_are_none() -> None:

@@ -18,7 +18,7 @@ Out = Sequence[ShapedArray]
 
 
 def _fft(b: Builder, out: Out, x: Value, *, fft_type: ops.FftType, fft_lengths: Any) -> Value:
-    if 0 in x.shape:
+    if 0 in (*x.shape, *out[0].shape):
         return b.constant(np.zeros(out[0].shape, out[0].dtype), out[0])
     if not fft_lengths:
         return convert(b, x, out[0].dtype)

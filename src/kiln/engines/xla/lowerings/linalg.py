@@ -18,10 +18,13 @@ from kiln.engines.xla.text import int_list
 from kiln.ir.types import ShapedArray
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.contraction import accumulator_dtype
-from kiln.ops.elementwise import eq, select
+from kiln.ops.conversion import imag
+from kiln.ops.elementwise import bitwise_and, eq, is_finite, select
+from kiln.ops.families import full_like
 from kiln.ops.lapack import NAN
-from kiln.ops.matrices import conjugated, real_dtype
+from kiln.ops.matrices import conjugated, is_complex, real_dtype, real_part
 from kiln.ops.matrices import lower as lower_triangle
+from kiln.ops.reduction import reduce_and
 from kiln.ops.shape import broadcast_in_dim, broadcasted_iota, reduce_sum
 
 Out = Sequence[ShapedArray]
@@ -199,6 +202,18 @@ def _eigh(b: Builder, out: Out, x: Value, *, lower: bool, **_: Any) -> list[Valu
     return [_nan_unless(b, good, vectors), _nan_unless(b, good, values)]
 
 
+def _finite_or_zero(x: Any) -> tuple[Any, Any]:
+    """Return which matrices are finite, and the matrices with zeros in place of the others."""
+    shape = x.shape
+    number = real_part(x)
+    inside = is_finite(number)
+    if is_complex(x):
+        inside = bitwise_and(inside, is_finite(imag(x)))
+    finite = reduce_and(inside, (len(shape) - 2, len(shape) - 1))
+    mask = broadcast_in_dim(finite, shape, range(len(shape) - 2))
+    return finite, select(mask, x, full_like(x, 0))
+
+
 def _svd(
     b: Builder,
     out: Out,
@@ -222,8 +237,10 @@ def _svd(
         (stack, _INT, 0),
     ]
     config = f"mode = {_letter(mode)}"
+    # LAPACK may never return from numbers that are not finite.
+    finite, x = b.lower_fun(_finite_or_zero, x)
     _, values, u, vt, info = _call(b, name, [(x, 2)], results, config, [(0, 0)])
-    good = _succeeded(b, info)
+    good = b.apply("and", _succeeded(b, info), finite)
     wanted = [values, u, vt] if compute_uv else [values]
     return [_nan_unless(b, good, found) for found in wanted]
 

@@ -1,0 +1,268 @@
+"""Discrete Fourier transforms with NumPy's names: axes are moved last, cut or filled up, scaled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.ir.sizes import Dim
+from kiln.numpy.arithmetic import divide, multiply
+from kiln.numpy.creation import asarray, cast
+from kiln.numpy.elementary import conj
+from kiln.numpy.manipulation import canonical_axes, index_of, moveaxis, one, roll
+from kiln.ops.families import constant
+from kiln.ops.fft import MOST_AXES, FftType
+from kiln.ops.fft import fft as transform
+from kiln.ops.static_slicing import pad
+
+_SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+_HALVES = (FftType.RFFT, FftType.IRFFT)
+_BACK = (FftType.IFFT, FftType.IRFFT)
+
+
+def _transformed(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | None) -> Any:
+    a = one(f"fft.{name}", a)
+    rank = len(a.shape)
+    _check_norm(name, norm)
+    sizes = None if s is None else [index_of(name, n) for n in s]
+    if sizes is not None and any(n <= 0 for n in sizes):
+        raise _refused(name, a, f"s={s}", "Shape should be positive.", "ask for 1 or more elements")
+    if axes is None:
+        axes = range(rank) if sizes is None else range(rank - len(sizes), rank)
+    if len({*axes}) != len(axes):
+        raise _refused(
+            name,
+            a,
+            f"axes={axes}",
+            f"jax.numpy.fft.{name} does not support repeated axes. Got axes {axes}.",
+            "name each axis once",
+        )
+    axes = canonical_axes(name, axes, rank)
+    if sizes is None:
+        sizes = [a.shape[axis] for axis in axes]
+        if kind is FftType.IRFFT and sizes:
+            sizes[-1] = max(0, 2 * (sizes[-1] - 1))
+    elif len(sizes) != len(axes):
+        wrong = "Shape and axes have different lengths."
+        raise _refused(name, a, f"s={s}, axes={axes}", wrong, "give one size for each axis")
+    else:
+        taken = list(sizes)
+        if kind is FftType.IRFFT and taken:
+            taken[-1] = taken[-1] // 2 + 1
+        a = _resized(a, axes, taken)
+    if not axes:
+        keeps = kind is FftType.RFFT or dtypes.issubdtype(a.dtype, np.complexfloating)
+        return a if keeps else transform(a, kind, ())
+    last = range(rank - len(axes), rank)
+    out = _in_steps(kind, moveaxis(a, axes, last), sizes)
+    return moveaxis(_scaled(out, kind, sizes, norm), last, axes)
+
+
+def _refused(name: str, a: Any, given: str, wrong: str, remedy: str) -> ValueError:
+    asked = f"fft.{name}: operand {a.aval}, {given} at {current_source()}"
+    return ValueError(three_lines(asked, wrong, remedy))
+
+
+def _check_norm(name: str, norm: str | None) -> None:
+    if norm not in _SWAPPED:
+        raise ValueError(
+            three_lines(
+                f"fft.{name} with norm={norm!r} at {current_source()}",
+                f'Invalid norm value {norm}; should be "backward","ortho" or "forward".',
+                "leave norm out for backward",
+            )
+        )
+
+
+def _resized(a: Any, axes: Sequence[int], sizes: Sequence[Dim]) -> Any:
+    """Cut axes to sizes, or fill them up with zeros."""
+    config = [(0, 0, 0)] * len(a.shape)
+    for axis, size in zip(axes, sizes, strict=True):
+        config[axis] = (0, size - a.shape[axis], 0)
+    return pad(a, constant(0, a), config) if any(high for _, high, _ in config) else a
+
+
+def _in_steps(kind: FftType, a: Any, sizes: Sequence[Dim]) -> Any:
+    """Transform the last axes, a few at a time; the halved one last when going back."""
+    count = len(sizes)
+    if count <= MOST_AXES:
+        return transform(a, kind, sizes)
+    rank = len(a.shape)
+    whole = FftType.IFFT if kind in _BACK else FftType.FFT
+    if kind is FftType.RFFT:
+        a = transform(a, kind, sizes[-MOST_AXES:])
+    first = range(rank - count, rank - MOST_AXES)
+    last = range(rank - len(first), rank)
+    a = _in_steps(whole, moveaxis(a, first, last), sizes[:-MOST_AXES])
+    a = moveaxis(a, last, first)
+    return a if kind is FftType.RFFT else transform(a, kind, sizes[-MOST_AXES:])
+
+
+def _scaled(a: Any, kind: FftType, sizes: Sequence[Any], norm: str | None) -> Any:
+    """Change from the factors of "backward" to those of another norm."""
+    count = math.prod(sizes)
+    if norm in (None, "backward") or not count:
+        return a
+    factor = math.sqrt(count) if norm == "ortho" else count
+    return multiply(a, factor) if kind in _BACK else divide(a, factor)
+
+
+def _along_one(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: str | None) -> Any:
+    if isinstance(axis, (tuple, list)):
+        raise ValueError(
+            three_lines(
+                f"fft.{name} with axis={axis} at {current_source()}",
+                f"jax.numpy.fft.{name} does not support multiple axes. Please use "
+                f"jax.numpy.fft.{name}n. Got axis = {axis}.",
+                "name one axis",
+            )
+        )
+    return _transformed(name, kind, a, None if n is None else (n,), (axis,), norm)
+
+
+def _along_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | None) -> Any:
+    if len(axes) != 2:
+        raise ValueError(
+            three_lines(
+                f"fft.{name} with axes={axes} at {current_source()}",
+                f"jax.numpy.fft.{name} only supports 2 axes. Got axes = {axes}.",
+                f"use fft.{name[:-1]}n",
+            )
+        )
+    return _transformed(name, kind, a, s, axes, norm)
+
+
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Return the Fourier transform along an axis, first cut or filled up to `n` elements."""
+    return _along_one("fft", FftType.FFT, a, n, axis, norm)
+
+
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Return the inverse Fourier transform along an axis."""
+    return _along_one("ifft", FftType.IFFT, a, n, axis, norm)
+
+
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Return the half that decides the Fourier transform of a real array.
+
+    Shapes: (..., n) -> (..., n // 2 + 1).
+    """
+    return _along_one("rfft", FftType.RFFT, a, n, axis, norm)
+
+
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Return the real array of which `rfft` returns a half; `n` is its size."""
+    return _along_one("irfft", FftType.IRFFT, a, n, axis, norm)
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Return the real transform of an array given by half, being Hermitian."""
+    _check_norm("hfft", norm)
+    return _along_one("hfft", FftType.IRFFT, conj(a), n, axis, _SWAPPED[norm])
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Return half of the Hermitian inverse transform of a real array."""
+    _check_norm("ihfft", norm)
+    return conj(_along_one("ihfft", FftType.RFFT, a, n, axis, _SWAPPED[norm]))
+
+
+def fft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """Return the Fourier transform along two axes, first cut or filled up to sizes `s`."""
+    return _along_two("fft2", FftType.FFT, a, s, axes, norm)
+
+
+def ifft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """Return the inverse Fourier transform along two axes."""
+    return _along_two("ifft2", FftType.IFFT, a, s, axes, norm)
+
+
+def rfft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """Return half of the Fourier transform of a real array along two axes."""
+    return _along_two("rfft2", FftType.RFFT, a, s, axes, norm)
+
+
+def irfft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """Return the real array of which `rfft2` returns a half; `s` are its sizes."""
+    return _along_two("irfft2", FftType.IRFFT, a, s, axes, norm)
+
+
+def fftn(a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """Return the Fourier transform along several axes, all of them by default."""
+    return _transformed("fftn", FftType.FFT, a, s, axes, norm)
+
+
+def ifftn(a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """Return the inverse Fourier transform along several axes."""
+    return _transformed("ifftn", FftType.IFFT, a, s, axes, norm)
+
+
+def rfftn(a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """Return half (along the last of the axes) of the Fourier transform of a real array."""
+    return _transformed("rfftn", FftType.RFFT, a, s, axes, norm)
+
+
+def irfftn(
+    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Any:
+    """Return the real array of which `rfftn` returns a half; `s` are its sizes."""
+    return _transformed("irfftn", FftType.IRFFT, a, s, axes, norm)
+
+
+def _frequencies(name: str, n: Any, d: Any, dtype: Any, numbers: Sequence[int]) -> Any:
+    wanted = dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
+    counted = asarray(np.asarray(numbers, np.int64).astype(np.int32))
+    return divide(cast(counted, dtypes.to_inexact_dtype(wanted)), multiply(d, n))
+
+
+def _checked(name: str, n: Any, d: Any) -> int:
+    for letter, value, what in (("n", n, "an int"), ("d", d, "a single value")):
+        if isinstance(value, (tuple, list)):
+            raise ValueError(
+                three_lines(
+                    f"fft.{name}({letter}={value!r}) at {current_source()}",
+                    f"The {letter} argument of jax.numpy.fft.{name} only takes {what}. Got "
+                    f"{letter} = {list(value)}.",
+                    "pass a number",
+                )
+            )
+    return int(n)
+
+
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """Return the frequencies of `fft` of `n` samples, `d` apart: 0, 1, ..., -2, -1 over n d."""
+    count = _checked("fftfreq", n, d)
+    numbers = [*range((count + 1) // 2), *range(-(count // 2), 0)]
+    out = _frequencies("fftfreq", count, d, dtype, numbers)
+    return out if dtype is None else cast(out, dtypes.check_user_dtype(dtype, "fftfreq"))
+
+
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """Return the frequencies of `rfft` of `n` samples, `d` apart: 0, 1, ..., n // 2 over n d."""
+    count = _checked("rfftfreq", n, d)
+    return _frequencies("rfftfreq", count, d, dtype, range(count // 2 + 1))
+
+
+def fftshift(x: Any, axes: Any = None) -> Any:
+    """Move frequency zero to the middle of axes, all of them by default."""
+    return _shifted("fftshift", x, axes, 1)
+
+
+def ifftshift(x: Any, axes: Any = None) -> Any:
+    """Undo `fftshift`."""
+    return _shifted("ifftshift", x, axes, -1)
+
+
+def _shifted(name: str, x: Any, axes: Any, sign: int) -> Any:
+    x = one(name, x)
+    rank = len(x.shape)
+    found = range(rank) if axes is None else canonical_axes(name, axes, rank)
+    # For odd sizes the two differ: the floor of n / 2 and of -n / 2.
+    shift = [x.shape[axis] // 2 if sign > 0 else -(x.shape[axis] // 2) for axis in found]
+    return roll(x, shift, tuple(found))
