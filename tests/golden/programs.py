@@ -119,7 +119,9 @@ def own_derivative(x):
 
 @program(ones(1, 6, 2), ones(3, 2, 4))
 def convolution(x, kernel):
-    return lax.conv_general_dilated(x, kernel, (2,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))
+    return lax.conv_general_dilated(
+        x, kernel, (2,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")
+    )
 
 
 @program(ones(4, 4), gradient=False)

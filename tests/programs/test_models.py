@@ -17,7 +17,11 @@ LOOSE = {"adam_training": 1e-3, "mixed_precision": 2e-2, "kalman_filter": 2e-4}
 
 
 def _flat(model: Model) -> Any:
-    return lambda lib: lib.tree.leaves(model(lib))
+    def run(lib: Any) -> Any:
+        with lib.disable_jit(False):
+            return lib.tree.leaves(model(lib))
+
+    return run
 
 
 TOPIC = Topic(

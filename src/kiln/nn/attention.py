@@ -60,8 +60,8 @@ def dot_product_attention(
             x if x is None or aval_of(x).ndim == 4 else expand_dims(x, (0,)) for x in (bias, mask)
         )
     _check(query, key, value, mask)
-    batch, length, heads, width = aval_of(query).shape
-    others, groups = aval_of(key).shape[1:3]
+    batch, length, heads, width = map(int, aval_of(query).shape)
+    others, groups = map(int, aval_of(key).shape[1:3])
     size = heads // groups
     query = reshape(query, (batch, length, groups, size, width))
     # (batch, groups, T, size, S) -> (batch, groups, size, T, S)
@@ -109,7 +109,7 @@ def dot_product_attention(
 
 def _by_group(x: Any, groups: int, size: int) -> Any:
     """Bring bias or mask from (batch, heads, T, S) to (batch, groups, size, T, S); 1s remain."""
-    batch, heads, length, others = aval_of(x).shape
+    batch, heads, length, others = map(int, aval_of(x).shape)
     shape = (batch, 1, 1, length, others)
     return reshape(x, shape if heads == 1 else (batch, groups, size, length, others))
 

@@ -80,8 +80,8 @@ def logsumexp(
     signs = sign(total)
     out = log(abs(total)) + greatest
     if not keepdims:
-        axes = range(a.ndim) if axis is None else np.atleast_1d(axis)
-        axes = [canonical_axis("logsumexp", i, a.ndim) for i in axes]
+        named = range(a.ndim) if axis is None else np.atleast_1d(axis)
+        axes = [canonical_axis("logsumexp", i, a.ndim) for i in named]
         out, signs = squeeze(out, axes), squeeze(signs, axes)
     if return_sign:
         return out, signs

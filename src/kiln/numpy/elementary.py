@@ -151,7 +151,9 @@ def _log_of_sum(name: str, x1: Any, x2: Any, exponential: Callable[[Any], Any], 
     # Operands equal to one infinity have no distance; their sum is that infinity.
     together = elementwise.ne(distance, distance)
     distance = select(together, constant(0, distance), distance)
-    small = elementwise.log1p(exponential(elementwise.neg(elementwise.abs(distance))))
+    # As -|distance|, with a derivative of 0 where the operands are equal.
+    below = elementwise.min(distance, elementwise.neg(distance))
+    small = elementwise.log1p(exponential(below))
     if unit != 1.0:
         small = elementwise.mul(small, constant(unit, small))
     out = elementwise.add(elementwise.max(x1, x2), small)

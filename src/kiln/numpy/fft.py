@@ -57,8 +57,7 @@ def _transformed(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str 
             taken[-1] = taken[-1] // 2 + 1
         a = _resized(a, axes, taken)
     if not axes:
-        keeps = kind is FftType.RFFT or dtypes.issubdtype(a.dtype, np.complexfloating)
-        return a if keeps else transform(a, kind, ())
+        return a if kind is FftType.RFFT else transform(a, FftType.FFT, ())
     last = range(rank - len(axes), rank)
     out = _in_steps(kind, moveaxis(a, axes, last), sizes)
     return moveaxis(_scaled(out, kind, sizes, norm), last, axes)
@@ -88,7 +87,7 @@ def _resized(a: Any, axes: Sequence[int], sizes: Sequence[Dim]) -> Any:
     return pad(a, constant(0, a), config) if any(high for _, high, _ in config) else a
 
 
-def _in_steps(kind: FftType, a: Any, sizes: Sequence[Dim]) -> Any:
+def _in_steps(kind: FftType, a: Any, sizes: Sequence[Any]) -> Any:
     """Transform the last axes, a few at a time; the halved one last when going back."""
     count = len(sizes)
     if count <= MOST_AXES:

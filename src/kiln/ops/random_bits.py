@@ -320,7 +320,8 @@ def hashed_halves(keys: Any, count: Dim) -> Any:
     half = (count + 1) // 2
     counts = iota(UINT32, count)
     if 2 * half != count:
-        counts = pad(counts, UINT32.type(0), [(0, 2 * half - count, 0)])
+        missing: Any = 2 * half - count
+        counts = pad(counts, UINT32.type(0), [(0, missing, 0)])
     counts = reshape(counts, (2, half))
     first, second = (index_in_dim(counts, i, 0, keepdims=False) for i in range(2))
     axis = len(aval_of(keys).shape)

@@ -192,7 +192,7 @@ class SVD(Stacked):
         rows, columns = x.shape[-2:]
         count = min(rows, columns)
         left, right = (rows, columns) if full_matrices else (count, count)
-        results = [((count,), real_dtype(x.dtype))]
+        results: list[lapack.Core] = [((count,), real_dtype(x.dtype))]
         if compute_uv:
             results += [((rows, left), x.dtype), ((right, columns), x.dtype)]
         if not count:
@@ -203,7 +203,7 @@ class SVD(Stacked):
                 for shape, dtype in results
             ]
         name = "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd"
-        options = {"compute_uv": compute_uv, "full_matrices": full_matrices}
+        options: dict[str, Any] = {"compute_uv": compute_uv, "full_matrices": full_matrices}
         factor = lapack.routine(name, x.dtype)
         asked = lapack.routine(name + "_lwork", x.dtype)(rows, columns, **options)
         options["lwork"] = int(np.real(asked[0]))

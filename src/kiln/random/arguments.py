@@ -21,7 +21,7 @@ from kiln.numpy.promotion import broadcast_shapes, broadcast_to, shape_of
 from kiln.ops.conversion import convert_element_type
 
 Shape = tuple[Dim, ...]
-_WORDS = {
+_WORDS: dict[Any, str] = {
     np.floating: "a float dtype",
     np.inexact: "a float or complex dtype",
     np.integer: "an int dtype",

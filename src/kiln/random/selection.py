@@ -67,7 +67,7 @@ def categorical(
     if replace:
         return _categorical(key, logits, axis=axis, shape=wanted, mode=mode)
     prefix = wanted[: len(wanted) - len(inner)]
-    _check_population("categorical", math.prod(prefix), aval.shape[axis])
+    _check_population("categorical", int(product(prefix)), int(aval.shape[axis]))
     return _distinct_categories(key, logits, axis=axis, shape=wanted, mode=mode)
 
 
@@ -90,7 +90,7 @@ def _distinct_categories(
     key: Any, logits: Any, *, axis: int, shape: Shape, mode: str | None
 ) -> Any:
     aval = aval_of(logits)
-    count = math.prod(shape[: len(shape) - (aval.ndim - 1)])
+    count = int(product(shape[: len(shape) - (aval.ndim - 1)]))
     noisy = logits + gumbel_values(typed(key), aval.shape, aval.dtype, mode)
     _, found = top_k(noisy, count, axis=axis)
     order = [axis, *[i for i in range(aval.ndim) if i != axis]]
@@ -127,10 +127,10 @@ def choice(
     a, *given = operands("choice", a, *(() if p is None else (p,)))
     aval = aval_of(a)
     wanted = canonical_shape("choice", shape)
-    draws = math.prod(wanted)
+    draws = int(product(wanted))
     if aval.ndim:
         axis = canonical_axis("choice", axis, aval.ndim)
-        population = aval.shape[axis]
+        population = int(aval.shape[axis])
         full = (*aval.shape[:axis], *wanted, *aval.shape[axis + 1 :])
     else:
         axis, population, full = 0, int(a), wanted

@@ -239,7 +239,7 @@ def _svd(
     config = f"mode = {_letter(mode)}"
     # LAPACK may never return from numbers that are not finite.
     finite, x = b.lower_fun(_finite_or_zero, x)
-    _, values, u, vt, info = _call(b, name, [(x, 2)], results, config, [(0, 0)])
+    values, u, vt, info = _call(b, name, [(x, 2)], results, config, [(0, 0)])[1:]
     good = b.apply("and", _succeeded(b, info), finite)
     wanted = [values, u, vt] if compute_uv else [values]
     return [_nan_unless(b, good, found) for found in wanted]
