@@ -121,6 +121,7 @@ def cases() -> Iterator[Case]:
         yield Case(name, f"int {options}", call(name, i, **options))
     yield Case("polyint", "constants", call("polyint", v, m=2, k=np.array([1.0, 2.0])))
     yield Case("poly", "zeros", call("poly", v))
+    yield from fits()
     for axis in (0, 1):
         yield Case(
             "cross",
@@ -142,6 +143,28 @@ def cases() -> Iterator[Case]:
             preferred_element_type="int32",
         ),
     )
+
+
+def fits() -> Iterator[Case]:
+    x = np.linspace(0, 3, 7)
+    y = 1 + 2 * x - x**2 + 0.1 * np.sin(9 * x)
+    w = np.array([1.0, 2, 1, 1, 0.5, 1, 1])
+    near = {"tolerance": 1e-3}
+    a, b, both = array(x), array(y), array(np.stack([y, x], 1))
+    yield Case("polyfit", "quadratic", call("polyfit", a, b, plain(2)), **near)
+    yield Case("polyfit", "weights", call("polyfit", a, b, plain(2), w=w), **near)
+    yield Case("polyfit", "two", call("polyfit", a, both, plain(1)), **near)
+    yield Case("polyfit", "covariance", call("polyfit", a, b, plain(2), cov=True), **near)
+    yield Case("polyfit", "unscaled", call("polyfit", a, b, plain(2), cov="unscaled"), **near)
+    yield Case("polyfit", "wrong", call("polyfit", a, array(y[:3]), plain(2)))
+    yield Case("roots", "cubic", lambda lib: _sorted(lib, [1.0, -6, 11, -6]), 1e-3)
+    yield Case("roots", "complex", lambda lib: _sorted(lib, [1.0, 0, 1]), 1e-3)
+    yield Case("roots", "zeros", lambda lib: _sorted(lib, [0.0, 1, -3, 2, 0]), 1e-3)
+    yield Case("roots", "constant", lambda lib: _sorted(lib, [0.0, 2.0]), 1e-3)
+
+
+def _sorted(lib: Any, p: list[float]) -> Any:
+    return lib.numpy.sort(lib.numpy.roots(lib.numpy.asarray(p)))
 
 
 def _of_weak(lib: Any, name: str, a: tuple[int, ...], b: tuple[int, ...]) -> Any:

@@ -373,8 +373,10 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, ShapedArray]:
         if len(weak) != 1:
             raise TypeError(_bad_bounds(f"got {types[0]} and {types[1]}"))
         counter = types[1] if types[0].weak_type else types[0]
-    elif not types[1].weak_type:
-        counter = types[1]
+    known = [None if isinstance(v, Size) else known_value(v) for v in values]
+    if None not in known and counter.dtype == aval_of(0).dtype:
+        # Known bounds of the usual type are as good as Python ints.
+        return int(values[0]), int(values[1]), aval_of(0)
     first, last = (v if isinstance(v, Size) else converted(v, counter) for v in values)
     return first, last, counter
 

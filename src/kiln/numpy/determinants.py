@@ -28,7 +28,7 @@ from kiln.ops.matrices import (
     upper,
     with_diagonal,
 )
-from kiln.ops..py import reduce_prod
+from kiln.ops.product import reduce_prod
 from kiln.ops.reduction import reduce_or
 from kiln.ops.shape import broadcast_in_dim, broadcasted_iota, full, reduce_sum, squeeze
 from kiln.ops.static_slicing import slice_in_dim

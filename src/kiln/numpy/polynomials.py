@@ -6,16 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.numpy.arithmetic import add, divide, multiply, subtract
-from kiln.numpy.creation import asarray, cast, full, zeros
+from kiln.numpy.arithmetic import add, divide, multiply, negative, square, subtract
+from kiln.numpy.creation import asarray, cast, concrete_number, zeros
+from kiln.numpy.creation import full as filled
+from kiln.numpy.elementary import sqrt
 from kiln.numpy.joining import concatenate
+from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import atleast_1d, one
+from kiln.numpy.matrices import eye, vander
+from kiln.numpy.products import matmul
 from kiln.numpy.promotion import operands, promote_dtypes, promote_dtypes_inexact, shape_of
+from kiln.numpy.reductions import sum
 from kiln.numpy.signals import convolve
+from kiln.ops import elementwise, spectral
 from kiln.ops.elementwise import constant
-from kiln.ops.shape import iota
+from kiln.ops.shape import expand_dims, iota, reshape
 from kiln.ops.static_slicing import index_in_dim, pad, slice_in_dim
 
 
@@ -23,7 +31,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     """Evaluate a polynomial at x."""
     p, x = promote_dtypes(*operands("polyval", p, x))
     p, x = one("polyval", p), one("polyval", x)
-    out = full(shape_of(x), 0, p.dtype)
+    out = filled(shape_of(x), 0, p.dtype)
     for i in range(p.shape[0]):
         out = add(multiply(out, x), index_in_dim(p, i, 0, keepdims=False))
     return out
@@ -124,9 +132,89 @@ def poly(seq_of_zeros: Any) -> Any:
                 "pass the eigenvalues of the matrix: linalg.eigvals(x)",
             )
         )
-    out = full((1,), 1, zeros_.dtype)
+    out = filled((1,), 1, zeros_.dtype)
     for i in range(zeros_.shape[0]):
         root = index_in_dim(zeros_, i, 0, keepdims=False)
         longer = pad(out, constant(0, out), [(0, 1, 0)])
         out = subtract(longer, pad(multiply(root, out), constant(0, out), [(1, 0, 0)]))
     return out
+
+
+def roots(p: Any, *, strip_zeros: bool = True) -> Any:
+    """Return the zeros of a polynomial; leading and trailing zeros must be known to be dropped."""
+    (p,) = promote_dtypes_inexact(atleast_1d(one("roots", p)))
+    if len(p.shape) != 1:
+        raise ValueError(f"roots of {p.aval}\nInput must be a rank-1 array.\npass a vector")
+    trailing = 0
+    if strip_zeros:
+        used = np.flatnonzero(np.asarray(concrete_number("roots", "p", p)))
+        if not used.size:
+            return zeros((0,), dtypes.to_complex_dtype(p.dtype))
+        trailing = p.shape[0] - 1 - int(used[-1])
+        p = slice_in_dim(p, int(used[0]), int(used[-1]) + 1)
+    n = p.shape[0] - 1
+    out = zeros((trailing,), dtypes.to_complex_dtype(p.dtype))
+    if n < 1:
+        return out
+    lead = index_in_dim(p, 0, 0, keepdims=False)
+    top = reshape(negative(divide(slice_in_dim(p, 1, None), lead)), (1, n))
+    companion = concatenate([top, eye(n - 1, n, dtype=p.dtype)]) if n > 1 else top
+    (found,) = spectral.eig(
+        companion, compute_left_eigenvectors=False, compute_right_eigenvectors=False
+    )
+    return concatenate([found, out]) if trailing else found
+
+
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool | str = False,
+) -> Any:
+    """Fit a polynomial to points by least squares, weighted by `w`.
+
+    With `full`, also return residuals, rank, singular values and rcond; with `cov`, the covariance.
+    """
+    x, y = promote_dtypes_inexact(one("polyfit", x), one("polyfit", y))
+    if deg < 0 or len(x.shape) != 1 or not 1 <= len(y.shape) <= 2 or x.shape[0] != y.shape[0]:
+        raise (ValueError if deg < 0 else TypeError)(
+            three_lines(
+                f"polyfit of points {x.aval}, {y.aval}, degree {deg} at {current_source()}",
+                "expected deg >= 0, 1D vector for x, 1D or 2D array for y, of one length",
+                "pass one value (or row of values) per point",
+            )
+        )
+    limit = x.shape[0] * float(dtypes.finfo(x.dtype).eps) if rcond is None else rcond
+    left, right = vander(x, deg + 1), y if len(y.shape) == 2 else expand_dims(y, (1,))
+    if w is not None:
+        weights = expand_dims(cast(one("polyfit", w), x.dtype), (1,))
+        left, right = multiply(left, weights), multiply(right, weights)
+    scale = sqrt(sum(multiply(left, left), 0))
+    u, s, vt = spectral.svd(divide(left, scale), full_matrices=False)
+    kept = elementwise.gt(s, multiply(limit, index_in_dim(s, 0, 0, keepdims=False)))
+    inverse = choose_by(kept, divide(1.0, choose_by(kept, s, 1.0)), 0.0)
+    solved = matmul(vt.T, multiply(expand_dims(inverse, (1,)), matmul(u.T, right)))
+    columns = divide(solved, expand_dims(scale, (1,)))
+    c = columns if len(y.shape) == 2 else reshape(columns, (deg + 1,))
+    if full:
+        residuals = sum(square(subtract(matmul(left, columns), right)), 0)
+        return c, residuals, sum(kept), s, limit
+    if not cov:
+        return c
+    spread = matmul(multiply(vt.T, square(inverse)), vt)
+    spread = divide(spread, multiply(expand_dims(scale, (1,)), expand_dims(scale, (0,))))
+    if cov != "unscaled":
+        if x.shape[0] <= deg + 1:
+            raise ValueError(
+                f"polyfit(deg={deg}, cov=True) of {x.aval}\nthe number of data points must exceed "
+                "order to scale the covariance matrix\nuse cov='unscaled'"
+            )
+        residuals = sum(square(subtract(matmul(left, columns), right)), 0)
+        factor = divide(residuals, x.shape[0] - (deg + 1))
+        if len(y.shape) == 2:
+            return c, multiply(expand_dims(spread, (2,)), factor)
+        spread = multiply(spread, factor)
+    return c, spread

@@ -123,7 +123,7 @@ def test_fori_loop_counts_with_the_type_of_its_bounds() -> None:
         lax.fori_loop(
             lower, upper, lambda i, v: (seen.append((str(i.dtype), i.weak_type)), v)[1], 0.0
         )
-    assert seen == [("int32", True), ("int8", False), ("uint8", False), ("int32", False)]
+    assert seen == [("int32", True), ("int8", False), ("uint8", False), ("int32", True)]
     assert float(lax.fori_loop(5, 2, lambda i, v: v + 1.0, 7.0)) == 7.0
     assert kiln.vmap(lambda n: lax.fori_loop(0, n, lambda i, v: v + i, 0))(
         jnp.array([0, 3, 5])
@@ -372,3 +372,28 @@ def test_a_tracer_kept_from_a_body_is_a_leak() -> None:
         jnp.sin(kept[0])
     with pytest.raises(kiln.errors.UnexpectedTracerError):
         lax.scan(lambda c, x: (c + kept[0], None), 0.0, jnp.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "dtype", "weak"),
+    [
+        (0, 3, np.int32, True),
+        (np.int32(0), np.int32(3), np.int32, False),
+        (0, np.int32(3), np.int32, True),
+        (np.int8(0), 3, np.int8, False),
+    ],
+)
+def test_the_counter_has_the_type_of_the_lower_bound(
+    lower: Any, upper: Any, dtype: Any, weak: bool
+) -> None:
+    counters: list[Any] = []
+
+    def body(i: Any, x: Any) -> Any:
+        counters.append(i.aval)
+        return x
+
+    kiln.jit(lambda a, b: lax.fori_loop(a, b, body, 0.0))(lower, upper)
+    assert (counters[-1].dtype, counters[-1].weak_type) == (dtype, weak)
+    # Known bounds are Python ints.
+    lax.fori_loop(lower, upper, body, 0.0)
+    assert (counters[-1].dtype, counters[-1].weak_type) == (dtype, dtype is np.int32)
