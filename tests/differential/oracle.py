@@ -115,7 +115,8 @@ def _leaves(out: Any) -> Iterable[Any]:
 
 
 def _on_host(x: Any) -> np.ndarray:
-    return np.asarray(x)
+    # The dtype is said again: jax has scalars of type int32 that NumPy takes for int64.
+    return np.asarray(x, getattr(x, "dtype", None))
 
 
 def _type(x: Any) -> str:

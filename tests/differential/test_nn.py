@@ -57,7 +57,7 @@ def activation(name: str) -> dict[str, Callable[[Any], Any]]:
         "list": lambda lib: getattr(lib.nn, name)([1.0, 2.0]),
     }
     if name not in OF_FLOATS_ONLY:
-        found["ints"] = lambda lib: getattr(lib.nn, name)(np.arange(-3, 4))
+        found["ints"] = lambda lib: getattr(lib.nn, name)(lib.numpy.arange(-3, 4))
     return found
 
 

@@ -12,14 +12,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.base.lazy import fractions
 from kiln.ir.size_text import atom_text, terms_text
-
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 Atom = tuple[Any, ...]
 """A kind and its parts: "name", str; or "floordiv", Size, int; or "max", tuple of dims."""
@@ -425,7 +422,7 @@ def _compare(a: Dim, b: Dim, relation: str, shown: str | None = None) -> bool:
     raise _inconclusive(a, shown or relation, b)
 
 
-def _lower(poly: Poly) -> Fraction | None:
+def _lower(poly: Poly) -> Any:
     """Return a lower bound of a polynomial with rational coefficients, or None.
 
     A maximum is at least each of its arguments and equal to one of them; a//k lies between
@@ -445,12 +442,11 @@ def _lower(poly: Poly) -> Fraction | None:
     constant = shifted.pop((), 0)
     if any(factor < 0 for factor in shifted.values()):
         return None
-    return fractions.Fraction(constant)  # type: ignore[no-any-return]
+    return fractions.Fraction(constant)
 
 
-def _lower_without(poly: Poly, atom: Atom) -> Fraction | None:
-    cofactor: Poly = {}
-    rest: Poly = {}
+def _lower_without(poly: Poly, atom: Atom) -> Any:
+    cofactor, rest = Poly(), Poly()
     for monomial, factor in poly.items():
         left = _without(monomial, (atom,))
         if left is None:
@@ -460,7 +456,7 @@ def _lower_without(poly: Poly, atom: Atom) -> Fraction | None:
         else:
             cofactor[left] = factor
 
-    def with_(replacement: Poly) -> Fraction | None:
+    def with_(replacement: Poly) -> Any:
         out = dict(rest)
         for monomial, factor in _times(cofactor, replacement).items():
             out[monomial] = out.get(monomial, 0) + factor

@@ -191,10 +191,11 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
     Source: Hendrycks and Gimpel 2016.
     """
-    x = inexact("gelu", lifted(*operands("gelu", x)))
+    x = inexact("gelu", _array("gelu", x))
+    kind = x.dtype.type
     if not approximate:
-        return 0.5 * x * erfc(-x * math.sqrt(0.5))
-    return x * (0.5 * (1.0 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+        return 0.5 * x * erfc(-x * kind(math.sqrt(0.5)))
+    return x * (0.5 * (1.0 + tanh(kind(math.sqrt(2 / math.pi)) * (x + 0.044715 * x**3))))
 
 
 def squareplus(x: Any, b: Any = 4) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kiln.numpy import fft as fft
+from kiln.numpy import linalg as linalg
 from kiln.numpy import operators as _operators
 from kiln.numpy.application import (
     apply_along_axis,

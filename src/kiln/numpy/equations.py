@@ -34,6 +34,7 @@ from kiln.ops.linalg import linear_solve
 from kiln.ops.matrices import (
     adjoint,
     identity,
+    real_dtype,
     safe_reciprocal,
     scale_rows,
 )
@@ -128,14 +129,10 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
         raise refused("pinv", (a,), "pinv needs at least two axes", "pass a matrix")
     wanted = rcond if rtol is None else rtol
     if wanted is None:
-        largest = max(a.shape[-2:]) if isinstance(a.shape[-1], int) else maximum(*a.shape[-2:])
+        largest: Any = maximum(*a.shape[-2:])
         wanted = 10.0 * largest * float(dtypes.finfo(a.dtype).eps)
-    wanted = cast(one("pinv", wanted), np.dtype(f"f{_real_size(a.dtype)}"))
+    wanted = cast(one("pinv", wanted), real_dtype(a.dtype))
     return _pinv(a, wanted, hermitian)
-
-
-def _real_size(dtype: Any) -> int:
-    return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
 
 def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
@@ -214,7 +211,7 @@ def lstsq(
     is_vector = b.ndim == 1
     if is_vector:
         b = expand_dims(b, (1,))
-    real = np.dtype(f"f{_real_size(a.dtype)}")
+    real = real_dtype(a.dtype)
     if rows == 0 or columns == 0:
         x, s = zeros((columns, b.shape[1]), a.dtype), zeros((0,), real)
         rank, residuals = zeros((), np.int32), _squares(b)
