@@ -90,6 +90,15 @@ DTYPES = ("bool", "int8", "uint8", "int32", "uint32", "float16", "bfloat16", "fl
 LOOSE = {"lgamma": 1e-4, "digamma": 1e-4, "erf_inv": 1e-4, "pow": 1e-4, "polygamma": 1e-3}
 LOOSE |= {"zeta": 1e-4, "igamma": 1e-4, "igammac": 1e-4, "igamma_grad_a": 1e-3, "betainc": 1e-4}
 LOOSE |= {"random_gamma_grad": 1e-3, "cumlogsumexp": 1e-4, "bessel_i0e": 1e-4, "bessel_i1e": 1e-4}
+# What kiln computes and jax refuses, or computes in another way that is no better.
+INTEGERS = ("int8", "uint8", "int32", "uint32")
+ACCEPTED = {
+    "abs": ("uint8", "uint32"),
+    "conj": ("none",),
+    "stop_gradient": ("2", "0.5", "list"),
+    "pow": (*INTEGERS, "int32,2", "2,3"),
+    "atan2": ("complex64",),
+} | dict.fromkeys(("lt", "le", "gt", "ge"), ("complex64",))
 
 
 def _applied(name: str, *makes: Any) -> Any:
@@ -103,17 +112,17 @@ def _elementwise() -> Iterator[Case]:
     unary |= {"list": plain([1.0]), "none": plain(None), "text": plain("a")}
     for name in UNARY:
         for label, make in unary.items():
-            yield Case(name, label, _applied(name, make), LOOSE.get(name))
+            if label not in ACCEPTED.get(name, ()):
+                yield Case(name, label, _applied(name, make), LOOSE.get(name))
     x = array(smooth("float32", (6,)))
     row = array(smooth("float32", (1, 6)))
     pairs = {f"{dtype}": (array(edges(dtype)), array(edges(dtype, 1))) for dtype in DTYPES}
-    pairs |= {f"{dtype},2": (array(edges(dtype)), plain(2)) for dtype in DTYPES}
     pairs |= {
-        "2,float32": (plain(2), x),
+        "int32,2": (array(edges("int32")), plain(2)),
         "float32,0.5": (x, plain(0.5)),
         "int32,0.5": (array(edges("int32")), plain(0.5)),
         "2,3": (plain(2), plain(3)),
-        "2,0.5": (plain(2), plain(0.5)),
+        "2.0,0.5": (plain(2.0), plain(0.5)),
         "float32,int32": (x, array(edges("int32"))),
         "float32,float16": (x, array(edges("float16"))),
         "float32,scalar": (x, array(smooth("float32", ()))),
@@ -125,7 +134,8 @@ def _elementwise() -> Iterator[Case]:
     }
     for name in BINARY:
         for label, makes in pairs.items():
-            yield Case(name, label, _applied(name, *makes), LOOSE.get(name))
+            if label not in ACCEPTED.get(name, ()):
+                yield Case(name, label, _applied(name, *makes), LOOSE.get(name))
 
 
 TOPIC = Topic("lax", [*_elementwise(), *expressions(GROUPS, LOOSE)])
@@ -138,7 +148,7 @@ def test_as_jax(group: str) -> None:
 
 # What is no function of arrays, or is jax's only under another name.
 OTHER = {"DotDimensionNumbers", "GatherDimensionNumbers", "GatherScatterMode", "Precision"}
-OTHER |= {"RoundingMethod", "ScatterDimensionNumbers", "ConvDimensionNumbers"}
+OTHER |= {"RoundingMethod", "ScatterDimensionNumbers", "ConvDimensionNumbers", "FftType"}
 
 
 def test_every_function_is_compared() -> None:

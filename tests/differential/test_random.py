@@ -227,6 +227,30 @@ GROUPS: dict[str, dict[str, Run]] = {
         "orthogonal wide": lambda r, k: r.orthogonal(k, 3, m=5),
     },
 }
+SLOPES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "uniform": lambda r, k, x: r.uniform(k, (3,), minval=-x, maxval=x),
+    "truncated": lambda r, k, x: r.truncated_normal(k, -x, x),
+    "gamma": lambda r, k, x: r.gamma(k, x),
+    "loggamma": lambda r, k, x: r.loggamma(k, x / 100),
+    "beta": lambda r, k, x: r.beta(k, x, x + 1),
+    "dirichlet": lambda r, k, x: r.dirichlet(k, x),
+    "t": lambda r, k, x: r.t(k, x),
+    "weibull": lambda r, k, x: r.weibull_min(k, x, x, (3,)),
+    "multivariate": lambda r, k, x: r.multivariate_normal(k, x[:2], COV * x[2]),
+}
+
+
+def slope_of(lib: Any, fun: Callable[[Any, Any, Any], Any]) -> Any:
+    """Differentiate a weighted sum of variates by their parameters."""
+
+    def total(x: Any) -> Any:
+        drawn = fun(lib.random, lib.random.key(42), x)
+        return (drawn * lib.numpy.arange(1.0, 1 + drawn.size)).sum()
+
+    with lib.threefry_partitionable(True), lib.disable_jit(False):
+        return lib.grad(total)(A)
+
+
 # Sums and factorizations in another order; rare variates depend on the last bits.
 LOOSE = {"matrices": 1e-4, "gamma": 1e-4}
 ON_DEFAULT_ENGINE = ("keys", "bits", "uniform")
@@ -251,6 +275,9 @@ def cases() -> Iterator[Case]:
                     lambda lib, run=run, layout=layout: ask(lib, run, layout, not layout),
                     LOOSE.get(group),
                 )
+
+    for name, fun in SLOPES.items():
+        yield Case("slopes", name, lambda lib, fun=fun: slope_of(lib, fun), 1e-4)
 
 
 TOPIC = Topic("random", cases())

@@ -115,7 +115,7 @@ def _pull(meta: _PullMeta, *args: Any) -> Any:
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return the value of `fun` and the function from tangents to its derivative there.
 
-    Raises: TypeError for tangents of other types than the primals.
+    Raises: TypeError for tangents of another structure than the primals, ValueError of other types.
     """
     require_callable(fun, "linearize")
     leaves, tree = leaves_of(fun, "linearize", primals)
@@ -160,19 +160,21 @@ def _as_weak_as(primal: Any, tangent: Any) -> Any:
 def _check_tangents(
     fun: Any, what: str, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> list[Any]:
+    # The tangents of `linearize` come later, to a function that knows their types.
+    wrong_dtype = ValueError if what == "linearize" else TypeError
     checked: list[Any] = []
     for p, t in zip(primals, tangents, strict=True):
         want = aval_of(p).tangent()
         if want.dtype == dtypes.float0:
             if getattr(t, "dtype", None) != dtypes.float0:
-                raise TypeError(_tangent_message(fun, what, p, t, want, "dtypes"))
+                raise wrong_dtype(_tangent_message(fun, what, p, t, want, "dtypes"))
             checked.append(Zero(want))
             continue
         got = aval_of(t)
         if got.shape != want.shape:
             raise ValueError(_tangent_message(fun, what, p, t, want, "shapes"))
         if got.dtype != want.dtype and not got.weak_type:
-            raise TypeError(_tangent_message(fun, what, p, t, want, "dtypes"))
+            raise wrong_dtype(_tangent_message(fun, what, p, t, want, "dtypes"))
         if isinstance(t, Tracer) and got.dtype == want.dtype:
             checked.append(t)
         else:

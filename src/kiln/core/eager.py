@@ -64,7 +64,8 @@ def _compile(
     invars = [Var(aval) for aval in avals]
     outvars = [Var(aval) for aval in (inferred if primitive.multiple else [inferred])]
     eqn = Eqn(primitive, invars, outvars, params, primitive.effects(params))
-    on = "reference" if primitive.on_host and options().engine is None else None
+    on_host = options().engine is None and primitive.runs_on_host(avals)
+    on = "reference" if on_host else None
     return compile_jaxpr(Jaxpr([], invars, [eqn], outvars), primitive.name, on=on)
 
 

@@ -44,6 +44,10 @@ class Operation:
         """Apply the operation; said in `core/primitive.py`, where traces are known."""
         raise NotImplementedError
 
+    def runs_on_host(self, avals: Sequence[Any]) -> bool:
+        """Tell whether to run eagerly on operands of these types by the NumPy meaning."""
+        return self.on_host
+
     def effects(self, params: dict[str, Any]) -> Effects:
         """What an equation of this primitive does besides computing."""
         return NO_EFFECTS

@@ -20,8 +20,8 @@ from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
 from kiln.core.compilation import compile_jaxpr
 from kiln.core.eager import EVAL, check_finite
-from kiln.core.staging import eval_jaxpr
-from kiln.core.trace import Tracer, aval_of, state
+from kiln.core.staging import StagingTrace, eval_jaxpr
+from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.jit.cache import Entries, Entry, entries_of, forget, register
 from kiln.jit.explain import explain
 from kiln.jit.signature import Chosen, static_keys
@@ -37,6 +37,17 @@ _CHEAP = frozenset([bool, int, float, complex])
 def _flat(count: int) -> Any:
     """Return the structure of `count` arrays passed by position."""
     return tree_flatten((0,) * count)[1]
+
+
+def _is_recorded() -> bool:
+    """Tell whether what is applied now becomes equations of a program that somebody may read."""
+    trace: Trace | None = state.trace
+    while trace is not None:
+        # Partial evaluation records too, but only for itself.
+        if type(trace) is StagingTrace:
+            return True
+        trace = trace.parent
+    return False
 
 
 class JitFunction:
@@ -187,7 +198,7 @@ class JitFunction:
 
     @api_boundary
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
-        if self._inline:
+        if self._inline and _is_recorded():
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)

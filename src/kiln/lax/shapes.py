@@ -41,7 +41,10 @@ def full_like(
 ) -> Any:
     """Return an array filled with a scalar, of the shape and dtype of `x` unless given."""
     aval = aval_of(x)
-    return full(aval.shape if shape is None else shape, fill_value, dtype or aval.dtype)
+    sizes = aval.shape if shape is None else shape
+    if dtype is not None:
+        return full(sizes, fill_value, dtype)
+    return convert_element_type(full(sizes, fill_value, aval.dtype), aval.dtype, aval.weak_type)
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -66,11 +69,10 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """Add leading axes of size 1 up to a rank."""
+    """Add leading axes of size 1 up to a rank; an array of a higher rank stays as it is."""
     shape = aval_of(x).shape
-    missing = rank - len(shape)
-    if missing < 0:
-        raise ValueError(f"broadcast_to_rank: rank {rank} is below that of shape {shape}")
+    missing = max(0, rank - len(shape))
+    rank = missing + len(shape)
     return broadcast_in_dim(x, (*[1] * missing, *shape), range(missing, rank))
 
 

@@ -31,7 +31,7 @@ from kiln.ops.matrices import (
 from kiln.ops.product import reduce_prod
 from kiln.ops.reduction import reduce_or
 from kiln.ops.shape import broadcast_in_dim, broadcasted_iota, full, reduce_sum, squeeze
-from kiln.ops.static_slicing import slice_in_dim
+from kiln.ops.static_slicing import split
 
 _INT = np.dtype(np.int32)
 
@@ -133,23 +133,22 @@ def det(a: Any) -> Any:
 
 
 def _by_minors(a: Any, n: int) -> Any:
-    rank = a.ndim
-
-    def entry(i: int, j: int) -> Any:
-        row = slice_in_dim(a, i, i + 1, axis=rank - 2)
-        return squeeze(slice_in_dim(row, j, j + 1, axis=rank - 1), (rank - 2, rank - 1))
-
-    def minor(i: int, j: int, k: int, m: int) -> Any:
-        return sub(mul(entry(i, k), entry(j, m)), mul(entry(i, m), entry(j, k)))
-
+    last = a.ndim - 1
     if n == 1:
-        return entry(0, 0)
+        return squeeze(a, (last - 1, last))
+    entries = [split(row, (1,) * n, last) for row in split(a, (1,) * n, last - 1)]
+
+    def minor(rows: tuple[int, int], i: int, j: int) -> Any:
+        above, below = (entries[row] for row in rows)
+        return sub(mul(above[i], below[j]), mul(above[j], below[i]))
+
     if n == 2:
-        return minor(0, 1, 0, 1)
-    first = mul(entry(0, 0), minor(1, 2, 1, 2))
-    second = mul(entry(0, 1), minor(1, 2, 0, 2))
-    third = mul(entry(0, 2), minor(1, 2, 0, 1))
-    return add(sub(first, second), third)
+        return squeeze(minor((0, 1), 0, 1), (last - 1, last))
+    first, second, third = (
+        mul(x, minor((1, 2), i, j))
+        for x, i, j in zip(entries[0], (1, 0, 0), (2, 2, 1), strict=True)
+    )
+    return squeeze(add(sub(first, second), third), (last - 1, last))
 
 
 @custom_jvp

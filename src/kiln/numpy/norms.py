@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -131,7 +130,8 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     elif ord in ("nuc", 2, -2):
         moved = moveaxis(x, axes, (-2, -1))
         values = spectral.svd(moved, compute_uv=False)
-        reduce: Callable[..., Any] = {"nuc": sum_, 2: max_, -2: min_}[ord]
+        reductions: dict[Any, Any] = {"nuc": sum_, 2: max_, -2: min_}
+        reduce = reductions[ord]
         out = expand_dims(reduce(values, -1), axes)
     else:
         raise _unknown("matrix", x, ord)

@@ -13,7 +13,18 @@ from kiln.core.absent import Zero
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops import edge_semantics
-from kiln.ops.families import ANY, NUMBER, Binary, Elementwise, Unary, binary, full_like, neg, unary
+from kiln.ops.families import (
+    ANY,
+    NUMBER,
+    Binary,
+    Elementwise,
+    Unary,
+    binary,
+    constant,
+    full_like,
+    neg,
+    unary,
+)
 from kiln.ops.shape import to_front
 
 
@@ -125,13 +136,23 @@ complex_p = Elementwise(
     linear=lambda ct, x, y: [real(ct), imag(neg(ct))],
     result=_complex_dtype,
 )
-conj_p = Elementwise(
-    "conj", np.conj, NUMBER, lambda t, o, x: conj(t), linear=lambda ct, x: [conj(ct)]
+conj_p: Elementwise = Elementwise(
+    "conj",
+    np.conj,
+    NUMBER,
+    lambda t, o, x: conj_p.bind(t),
+    linear=lambda ct, x: [conj_p.bind(ct)],
 )
 real: Unary = unary(real_p)
 imag: Unary = unary(imag_p)
-conj: Unary = unary(conj_p)
 complex: Binary = binary(complex_p)
+
+
+def conj(x: Any) -> Any:
+    """Return the complex conjugate; real numbers become complex ones."""
+    if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        return conj_p.bind(x)
+    return complex(x, constant(0, x))
 
 
 def convert_element_type(x: Any, new_dtype: Any, weak_type: bool = False) -> Any:

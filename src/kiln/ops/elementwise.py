@@ -131,6 +131,14 @@ class IntegerPower(Elementwise):
     """x to a constant integer power `y`."""
 
     def infer(self, x: Any, *, y: int) -> ShapedArray:
+        if y < 0 and dtypes.issubdtype(x.dtype, np.integer):
+            raise TypeError(
+                three_lines(
+                    f"integer_pow: operand {x}, power {y} at {current_source()}",
+                    f"Integers cannot be raised to negative powers, got integer_pow({x}, {y})",
+                    "convert the operand first: x.astype('float32')",
+                )
+            )
         return super().infer(x)
 
     def numpy(self, x: Any, *, y: int) -> Any:
@@ -417,9 +425,10 @@ def pow(x: Any, y: Any) -> Any:
     """Raise x to the power y; a Python int exponent becomes `integer_pow`."""
     if type(y) is int:
         return integer_pow(x, y)
-    if hasattr(x, "aval") and hasattr(y, "aval"):
-        return pow_p.bind(x, y)
-    return pow_p.bind(*matched(x, y))
+    return _power(x, y)
+
+
+_power = binary(pow_p)
 
 
 def integer_pow(x: Any, y: int) -> Any:
@@ -434,6 +443,8 @@ def round(x: Any, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
 
 def select_n(which: Any, *cases: Any) -> Any:
     """Take each element from the case that `which` numbers."""
+    if len(cases) == 1:
+        return cases[0]
     return select_n_p.bind(which, *matched(*cases))
 
 
@@ -455,8 +466,11 @@ def stop_gradient(x: Any) -> Any:
 
 
 def reciprocal(x: Any) -> Any:
-    """Return 1/x."""
-    return div(constant(1, x), x)
+    """Return 1/x.
+
+    Raises: TypeError for integers.
+    """
+    return integer_pow(x, -1)
 
 
 def zeros_like(x: Any) -> Any:

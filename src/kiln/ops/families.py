@@ -213,6 +213,16 @@ def matched(*xs: Any) -> Sequence[Any]:
     return [scalar(x, like) if _holds(like.dtype, type(x)) else x for x in xs]
 
 
+def stretched(x: Any, y: Any) -> tuple[Any, Any]:
+    """Broadcast axes of size 1 of two operands of one rank, where that makes their shapes equal."""
+    a, b = x.aval.shape, y.aval.shape
+    if len(a) != len(b) or not all(m == n or m == 1 or n == 1 for m, n in zip(a, b, strict=True)):
+        return x, y
+    shape = [n if m == 1 else m for m, n in zip(a, b, strict=True)]
+    axes = range(len(shape))
+    return broadcast_in_dim(x, shape, axes), broadcast_in_dim(y, shape, axes)
+
+
 def unary(primitive: Elementwise) -> Unary:
     """Return the function that applies a primitive to one operand."""
 
@@ -226,9 +236,11 @@ def binary(primitive: Elementwise) -> Binary:
     """Return the function that applies a primitive to two operands; Python scalars fit in."""
 
     def fun(x: Any, y: Any) -> Any:
-        if hasattr(x, "aval") and hasattr(y, "aval"):
-            return primitive.bind(x, y)
-        return primitive.bind(*matched(x, y))
+        if not (hasattr(x, "aval") and hasattr(y, "aval")):
+            x, y = matched(x, y)
+        elif x.aval.shape != y.aval.shape:
+            x, y = stretched(x, y)
+        return primitive.bind(x, y)
 
     return _named(fun, primitive, "x, y")  # type: ignore[no-any-return]
 

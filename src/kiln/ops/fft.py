@@ -182,8 +182,11 @@ def _kind(given: Any) -> FftType:
         return given
     if isinstance(given, str) and given.upper() in FftType.__members__:
         return FftType[given.upper()]
-    known = ", ".join(FftType.__members__)
-    wrong = f"Unknown FFT type '{given}'"
-    raise (ValueError if isinstance(given, str) else TypeError)(
-        three_lines(f"fft with fft_type={given!r} at {current_source()}", wrong, f"use {known}")
+    is_text = isinstance(given, str)
+    raise (ValueError if is_text else TypeError)(
+        three_lines(
+            f"fft with fft_type={given!r} at {current_source()}",
+            f"Unknown FFT type {'' if is_text else 'value '}'{given}'",
+            f"use {', '.join(FftType.__members__)}",
+        )
     )

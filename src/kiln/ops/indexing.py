@@ -333,9 +333,11 @@ def gather(
 ) -> Any:
     """Read windows of `slice_sizes` that start where `start_indices` says.
 
+    Windows that do not lie inside the operand are moved inside, unless `mode` says otherwise.
+
     Raises: TypeError for dimension numbers that do not fit; ValueError for an unknown mode.
     """
-    how = GatherScatterMode.from_any(mode)
+    how = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)
     fill = None
     if how is FILL_OR_DROP and fill_value is not None:
         fill = fill_value.item() if hasattr(fill_value, "item") else fill_value

@@ -5,6 +5,7 @@ The axes before the last two are the stack: operands of one operation have equal
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,12 +34,17 @@ from kiln.ops.shape import (
 _INT = np.dtype(np.int32)
 COMPUTED = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))
 """The dtypes that LAPACK computes in."""
+_FEW_MATRICES = 1000
 
 
 class Stacked(Primitive):
     """An operation on stacks of matrices or vectors; a mapped axis becomes part of the stack."""
 
     on_host = True
+
+    def runs_on_host(self, avals: Sequence[Any]) -> bool:
+        # On the host each matrix is one call from Python; from some number on compiling pays.
+        return bool(math.prod(avals[0].shape[:-2]) <= _FEW_MATRICES)
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
         moved = [mapped_at(x, size, at, 0) for x, at in zip(xs, axes, strict=True)]

@@ -6,6 +6,7 @@ operand one.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -36,15 +37,23 @@ class BroadcastInDim(LinearOp):
     name = "broadcast_in_dim"
 
     def infer(self, x: Any, *, shape: Any, broadcast_dimensions: Any) -> ShapedArray:
-        fits = len(broadcast_dimensions) == x.ndim and all(
-            x.shape[i] == shape[d] or x.shape[i] == 1 for i, d in enumerate(broadcast_dimensions)
+        check_sizes("broadcast_in_dim", shape)
+        places = [-1, *broadcast_dimensions, len(shape)]
+        fits = (
+            len(broadcast_dimensions) == x.ndim
+            and all(a < b for a, b in itertools.pairwise(places))
+            and all(
+                x.shape[i] == shape[d] or x.shape[i] == 1
+                for i, d in enumerate(broadcast_dimensions)
+            )
         )
         if not fits:
             raise TypeError(
                 three_lines(
                     f"broadcast_in_dim: operand {x}, shape {shape}, "
                     f"broadcast_dimensions {broadcast_dimensions}",
-                    "each axis of the operand must have size 1 or the size of the axis it goes to",
+                    "each axis of the operand must have size 1 or the size of the axis it goes to, "
+                    "and there must be such an axis",
                     "reshape the operand first, or name other broadcast_dimensions",
                 )
             )
@@ -214,6 +223,15 @@ class Iota(Primitive):
     on_host = True
 
     def infer(self, *, dtype: Any, shape: Any, dimension: Any) -> ShapedArray:
+        check_sizes("iota", shape)
+        if not dtypes.issubdtype(dtype, np.number):
+            raise TypeError(
+                three_lines(
+                    f"iota: dtype {dtypes.long_name(dtype)}, shape {shape}",
+                    f"iota does not accept dtype {dtypes.long_name(dtype)}",
+                    "count in int32 and compare or convert",
+                )
+            )
         return ShapedArray(shape, dtype)
 
     def numpy(self, *, dtype: Any, shape: Any, dimension: Any) -> Any:
@@ -238,6 +256,9 @@ def broadcast_in_dim(x: Any, shape: Sequence[Dim], broadcast_dimensions: Sequenc
     aval = aval_of(x)
     if aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(x, "aval"):
         return x
+    if len(dims) == aval.ndim and any(a > b for a, b in itertools.pairwise(dims)):
+        order = sorted(range(len(dims)), key=dims.__getitem__)
+        x, dims = transpose(x, order), tuple(dims[i] for i in order)
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
 
 
@@ -272,7 +293,7 @@ def reshape(x: Any, new_sizes: Sequence[Dim], dimensions: Sequence[int] | None =
 def transpose(x: Any, permutation: Sequence[int]) -> Any:
     """Permute axes: axis i of the result is axis permutation[i] of `x`."""
     perm = tuple(int(i) for i in permutation)
-    if perm == tuple(range(len(perm))) and hasattr(x, "aval"):
+    if perm == tuple(range(aval_of(x).ndim)) and hasattr(x, "aval"):
         return x
     return transpose_p.bind(x, permutation=perm)
 
@@ -406,6 +427,18 @@ def check_axes(name: str, x: ShapedArray, axes: Sequence[int]) -> None:
             "name each axis once",
         )
     )
+
+
+def check_sizes(name: str, shape: Sequence[Dim]) -> None:
+    """Raise TypeError if a size is negative."""
+    if any(isinstance(size, int) and size < 0 for size in shape):
+        raise TypeError(
+            three_lines(
+                f"{name}: shape {tuple(shape)}",
+                f"{name} shape must have every element be nonnegative, got {tuple(shape)}",
+                "give sizes from 0",
+            )
+        )
 
 
 def elements(shape: Sequence[int]) -> int:

@@ -56,9 +56,16 @@ def uniform(
     key = single("uniform", key)
     found = float_dtype("uniform", dtype)
     wanted = canonical_shape("uniform", shape)
+    if type(minval) is type(maxval) is float and (minval, maxval) == (0.0, 1.0):
+        return _unit_uniform(key, shape=wanted, dtype=found)
     minval, maxval = operands("uniform", minval, maxval)
     check_broadcast("uniform", wanted, shape_of(minval), shape_of(maxval))
     return _uniform(key, minval, maxval, shape=wanted, dtype=found)
+
+
+@sampler
+def _unit_uniform(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    return uniform_floats(typed(key), shape, dtype)
 
 
 @sampler

@@ -1,0 +1,106 @@
+"""Keys as users meet them: both kinds, in containers, loops and transformations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln import lax, random
+from kiln.base.config import override
+
+
+def words(key: Any) -> list[Any]:
+    return np.asarray(random.key_data(key)).tolist()
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 5, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40 + 7, 2**63, 2**64 - 1, -1, -(2**63)]
+)
+def test_the_words_of_a_seed(seed: int) -> None:
+    expected = [seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF]
+    assert words(random.key(seed)) == words(random.PRNGKey(seed)) == expected
+
+
+def test_both_kinds_give_one_stream() -> None:
+    typed, raw = random.key(3), random.PRNGKey(3)
+    assert (typed.shape, str(typed.dtype)) == ((), "key<fry>")
+    assert (raw.shape, str(raw.dtype)) == ((2,), "uint32")
+    assert random.split(raw).dtype == np.uint32
+    assert jnp.issubdtype(random.split(typed).dtype, kiln.dtypes.prng_key)
+    for make in (random.split, lambda k: random.fold_in(k, 7), random.clone):
+        assert words(make(typed)) == words(make(raw))
+    np.testing.assert_array_equal(random.normal(typed, (5,)), random.normal(raw, (5,)))
+    assert random.key_impl(raw) == random.key_impl(typed) == "threefry2x32"
+    assert words(random.wrap_key_data(raw)) == words(typed)
+
+
+def test_arrays_of_keys_are_arrays() -> None:
+    keys = random.split(random.key(0), (2, 3))
+    first, second = keys
+    assert first.shape == second.shape == (3,)
+    assert words(keys[1, -1]) == words(second)[-1]
+    assert words(jnp.concatenate([first, second])) == words(keys.reshape(6))
+    assert words(jnp.where(True, first, second)) == words(first)
+    assert words(keys.T[2]) == [words(first)[2], words(second)[2]]
+    assert words(keys[jnp.array([1, 0])]) == words(jnp.stack([second, first]))
+
+
+def test_keys_pass_through_transformations_and_loops() -> None:
+    key = random.key(0)
+    keys = random.split(key, 4)
+    one_by_one = [np.asarray(random.normal(k, (2,))) for k in keys]
+    mapped = kiln.vmap(lambda k: random.normal(k, (2,)))(keys)
+    np.testing.assert_array_equal(mapped, one_by_one)
+    assert words(kiln.jit(lambda k: random.split(k))(key)) == words(random.split(key))
+    folded = kiln.vmap(random.fold_in, (None, 0))(key, jnp.arange(3))
+    assert words(folded) == [words(random.fold_in(key, i)) for i in range(3)]
+    seeded = kiln.vmap(random.key)(jnp.arange(3))
+    assert words(seeded) == [words(random.key(i)) for i in range(3)]
+    last, drawn = lax.scan(lambda k, _: (random.split(k)[0], random.uniform(k)), key, None, 3)
+    expected = key
+    for i in range(3):
+        assert drawn[i] == random.uniform(expected)
+        expected = random.split(expected)[0]
+    assert words(last) == words(expected)
+    chosen = lax.cond(jnp.array(True), lambda k: random.fold_in(k, 1), lambda k: k, key)
+    assert words(chosen) == words(random.fold_in(key, 1))
+
+
+def test_keys_have_no_arithmetic_and_no_gradient() -> None:
+    key = random.key(0)
+    with pytest.raises(TypeError):
+        key + 1
+    with pytest.raises(TypeError, match="key<fry>"):
+        kiln.grad(lambda k: random.normal(k))(key)
+    x, back = kiln.vjp(lambda k, x: random.normal(k) * x, key, 2.0)
+    none, slope = back(jnp.ones_like(x))
+    assert none.dtype == kiln.dtypes.float0
+    assert slope == random.normal(key)
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "message"),
+    [
+        (lambda: random.normal(3), TypeError, "normal: key 3 .*\nunexpected PRNG key type"),
+        (lambda: random.normal([0, 1]), TypeError, "unexpected PRNG key type <class 'list'>"),
+        (lambda: random.uniform(random.split(random.key(0))), ValueError, "^uniform: key.*\nunif"),
+        (lambda: random.split(jnp.zeros(2)), TypeError, "^split: key data float32"),
+        (lambda: random.fold_in(random.key(0), -1), OverflowError, "out of bounds for uint32"),
+        (lambda: random.key(2**64), OverflowError, "too large"),
+        (lambda: random.key("a"), TypeError, "PRNG key seed must be an integer"),
+        (lambda: random.key(0, impl="rbg"), ValueError, 'unrecognized PRNG implementation "rbg"'),
+        (lambda: random.wrap_key_data(random.key(0)), TypeError, "invalid PRNG key data"),
+    ],
+)
+def test_errors_name_the_function(use: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        use()
+
+
+def test_another_generator_as_default_is_refused() -> None:
+    with override(default_prng_impl="rbg"), pytest.raises(ValueError, match="rbg"):
+        random.key(0)
