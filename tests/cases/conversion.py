@@ -95,7 +95,7 @@ CASES: list[Case] = [
     *[
         Case(
             ops.conj_p,
-            ops.conj,
+            ops.conj_p.bind,
             (Operand((2, 3), dtype, *spread(dtype)),),
             differentiable=(0,) if dtype in ("float32", "complex64") else (),
             named=((0, 1),),

@@ -131,14 +131,6 @@ class IntegerPower(Elementwise):
     """x to a constant integer power `y`."""
 
     def infer(self, x: Any, *, y: int) -> ShapedArray:
-        if y < 0 and dtypes.issubdtype(x.dtype, np.integer):
-            raise TypeError(
-                three_lines(
-                    f"integer_pow: operand {x}, power {y} at {current_source()}",
-                    f"Integers cannot be raised to negative powers, got integer_pow({x}, {y})",
-                    "convert the operand first: x.astype('float32')",
-                )
-            )
         return super().infer(x)
 
     def numpy(self, x: Any, *, y: int) -> Any:
@@ -432,7 +424,19 @@ _power = binary(pow_p)
 
 
 def integer_pow(x: Any, y: int) -> Any:
-    """Raise x to a constant integer power."""
+    """Raise x to a constant integer power.
+
+    Raises: TypeError for negative powers of integers.
+    """
+    aval = aval_of(x)
+    if y < 0 and dtypes.issubdtype(aval.dtype, np.integer):
+        raise TypeError(
+            three_lines(
+                f"integer_pow: operand {aval}, power {y} at {current_source()}",
+                f"Integers cannot be raised to negative powers, got integer_pow({aval}, {y})",
+                "convert the operand first: x.astype('float32')",
+            )
+        )
     return integer_pow_p.bind(x, y=y)
 
 
