@@ -63,11 +63,12 @@ def softmax(x: Any, axis: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """The source of a function `program`, the shapes of its arguments, the seed of their values."""
+    """The source of a function `program`, shapes of arguments and results, a seed of values."""
 
     source: str
     shapes: tuple[Shape, ...]
     seed: int
+    results: tuple[Shape, ...] = ()
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -514,10 +515,11 @@ def programs(draw: Any, allowed: frozenset[str] = SMOOTH, steps: int = 6) -> Pro
     for _ in range(draw(st.integers(1, steps))):
         w.step()
     last = [name for name, _ in w.values[-3:]][::-1]
+    results = tuple(shape for _, shape in w.values[-3:])[::-1]
     head = f"def program({', '.join(f'x{i}' for i in range(len(shapes)))}):"
     result = "{" + f"'a': {last[0]}, 'b': ({', '.join(last[1:])},)" + "}"
     source = "\n".join([head, *w.lines, f"    return {result}"])
-    return Program(_renamed(source), tuple(shapes), draw(st.integers(0, 1000)))
+    return Program(_renamed(source), tuple(shapes), draw(st.integers(0, 1000)), results)
 
 
 _NAME = re.compile(r"\b[vf]\d+\b")

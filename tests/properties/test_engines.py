@@ -13,7 +13,9 @@ from tests.properties.programs import ANY, SMOOTH, Program, programs
 def test_jit_is_eager(program: Program) -> None:
     with by_meaning():
         x = program.inputs()
-        agree(kiln.jit(program.function)(*x), program.function(*x), 1e-6)
+        expected = program.function(*x)
+        assert tuple(a.shape for a in kiln.tree.leaves(expected)) == program.results
+        agree(kiln.jit(program.function)(*x), expected, 1e-6)
 
 
 @explored(programs(ANY, steps=10), few=12, many=500)

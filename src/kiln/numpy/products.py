@@ -80,7 +80,7 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
             batch_a.append(at_a)
             batch_b.append(at_b)
             out_axes.append(("batch", i))
-        elif b_dims[i] == 1:
+        elif b_dims[i] == 1 and at_a >= 0:
             if at_b >= 0:
                 b_squeezed.append(at_b)
             out_axes.append(("a", i))
