@@ -1,9 +1,7 @@
 """Functions whose forward derivative the user gives.
 
-A call binds the function itself, so that its Python control flow sees values wherever there are
-some: evaluated, it runs; differentiated, its rule runs instead; mapped, both are mapped. Where a
-program is recorded, the function becomes the equation `custom_jvp_call`, which keeps the rule as a
-Python function: it is traced when the program is differentiated.
+Differentiated, the rule runs in place of the function. A recorded function keeps its rule as a
+Python function: it is traced when the program is differentiated. `custom_function.py` tells how.
 """
 
 from __future__ import annotations
@@ -27,17 +25,23 @@ from kiln.control.arguments import (
     positional,
     split_static,
 )
+from kiln.control.custom_function import (
+    Body,
+    CustomFunction,
+    Mapped,
+    MappedFunction,
+    detached,
+)
 from kiln.control.region import Region, merge
 from kiln.core.absent import Zero, is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
-from kiln.core.staging import eval_jaxpr, stage_region
-from kiln.core.trace import aval_of, state
+from kiln.core.staging import eval_jaxpr
+from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.ops.families import add
-from kiln.ops.shape import mapped_at
-from kiln.transforms.batching import BatchTrace, MappedAxis, batch, batch_jaxpr
+from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.reverse import backward
 
 Pair = tuple[list[Any], list[Any]]
@@ -116,44 +120,8 @@ class Rule:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Body:
-    """What is bound: a function of leaves, and its rule."""
-
-    name: str
-    fun: Callable[..., list[Any]]
-    rule: Callable[[Sequence[Any], Sequence[Any]], Pair]
-    structure: Callable[[], PyTreeDef]
-    definition: str
-
-
-@dataclasses.dataclass(frozen=True)
-class MappedFunction:
-    """A function of leaves over stacks; all results are stacks along axis 0."""
-
-    fun: Callable[..., list[Any]]
-    axis: MappedAxis
-    in_axes: tuple[int | None, ...]
-    tag: object
-
-    def __call__(self, *xs: Any) -> list[Any]:
-        """Return the stacks."""
-        outs, at = batch(self.fun, self.axis, xs, self.in_axes, self.tag)
-        return [mapped_at(x, self.axis.size, a, 0) for x, a in zip(outs, at, strict=True)]
-
-
-@dataclasses.dataclass(frozen=True)
-class MappedRule:
+class MappedRule(Mapped):
     """A rule over stacks."""
-
-    rule: Callable[[Sequence[Any], Sequence[Any]], Pair]
-    axis: MappedAxis
-    in_axes: tuple[int | None, ...]
-    tag: object
-
-    @property
-    def __name__(self) -> str:
-        return name_of(self.rule)
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Pair:
         """Return stacks of results and tangents."""
@@ -167,7 +135,7 @@ class MappedRule:
                 next(given) if m else Zero(aval_of(x).tangent())
                 for x, m in zip(inner, moving, strict=True)
             ]
-            outs, out_tangents = self.rule(inner, moved)
+            outs, out_tangents = self.inner(inner, moved)
             still[:] = map(is_zero, out_tangents)
             return [*outs, *[t for t in out_tangents if not is_zero(t)]]
 
@@ -216,69 +184,38 @@ class CustomJVPCall(Region):
         return pull_through(call_jaxpr, cts, xs)
 
 
-class CustomJVPFunction(Primitive):
-    """The function and its rule, as they are; recorded as `custom_jvp_call`."""
+@dataclasses.dataclass(frozen=True)
+class RuleBody(Body):
+    """A function with its rule."""
+
+    rule: Callable[[Sequence[Any], Sequence[Any]], Pair]
+
+    construct = "custom_jvp"
+
+    def mapped(self, axis: MappedAxis, in_axes: tuple[int | None, ...], tag: object) -> RuleBody:
+        return dataclasses.replace(
+            self,
+            fun=MappedFunction(self.fun, axis, in_axes, tag),
+            rule=MappedRule(self.rule, axis, in_axes, tag),
+        )
+
+    def recorded(self) -> tuple[Primitive, dict[str, Any]]:
+        rule = self.rule
+        if isinstance(rule, Rule):
+            rule = dataclasses.replace(rule, out_tree=self.structure())
+        return custom_jvp_call_p, {"jvp_jaxpr_fun": detached(rule)}
+
+
+class CustomJVPFunction(CustomFunction):
+    """A function with a forward rule; recorded as `custom_jvp_call`."""
 
     name = "custom_jvp_function"
-    multiple = True
-    region = True
 
-    def bind(self, *args: Any, body: Body) -> Any:
-        trace = state.trace
-        if not isinstance(trace, BatchTrace):
-            return trace.process(self, args, {"body": body})
-        # Mapped under this very trace: the function may close over its tracers.
-        pairs = [trace.split(x) for x in args]
-        axes = tuple(a for _, a in pairs)
-        mapped = dataclasses.replace(
-            body,
-            fun=MappedFunction(body.fun, trace.axis, axes, trace.tag),
-            rule=MappedRule(body.rule, trace.axis, axes, trace.tag),
-        )
-        assert trace.parent is not None
-        state.trace = trace.parent
-        try:
-            outs = self.bind(*[x for x, _ in pairs], body=mapped)
-        finally:
-            state.trace = trace
-        return [trace.wrap(x, 0) for x in outs]
-
-    def infer(self, *xs: Any, body: Body) -> list[ShapedArray]:
-        return stage_region(body.fun, xs)[0].out_avals
-
-    def numpy(self, *xs: Any, body: Body) -> Any:
-        return body.fun(*xs)
-
-    def evaluate(self, *xs: Any, body: Body) -> Any:
-        return body.fun(*xs)
-
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, body: Body) -> Any:
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, body: RuleBody) -> Any:
         try:
             return body.rule(primals, tangents)
         except UnexpectedTracerError as error:
             raise closed_over(body.definition, "custom_jvp") from error
-
-    def stage(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        body: Body = params["body"]
-        jaxpr, consts = stage_region(
-            body.fun,
-            [aval_of(x) for x in args],
-            name=body.name,
-            definition=body.definition,
-            purpose="custom_jvp",
-        )
-        rule = body.rule
-        if isinstance(rule, Rule):
-            rule = dataclasses.replace(rule, out_tree=body.structure())
-        recorded = {
-            "name": body.name,
-            "call_jaxpr": jaxpr,
-            "jvp_jaxpr_fun": rule,
-            "num_consts": len(consts),
-            "symbolic_zeros": False,
-        }
-        atoms = [trace.atom(x) for x in [*consts, *args]]
-        return trace.record(custom_jvp_call_p, atoms, jaxpr.out_avals, recorded)
 
 
 custom_jvp_call_p = CustomJVPCall()
@@ -394,7 +331,7 @@ class custom_jvp:
         flat = FlatFunction(self.fun, in_tree, static)
         rule = Rule(self.jvp, self.fun, in_tree, static, self.symbolic_zeros, flat.box)
         name = name_of(self.fun)
-        body = Body(name, flat, rule, lambda: flat.structure, definition_of(self.fun))
+        body = RuleBody(name, flat, lambda: flat.structure, definition_of(self.fun), rule)
         outs = custom_jvp_function_p.bind(*leaves, body=body)
         return tree_unflatten(flat.structure, outs)
 

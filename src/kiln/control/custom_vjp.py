@@ -1,8 +1,8 @@
 """Functions whose reverse derivative the user gives.
 
 Differentiated, the forward rule runs in place of the function, and `custom_lin` stands for its
-tangents: an equation that can only be transposed, which is when the backward rule runs. Binding,
-mapping and recording are those of `custom_jvp.py`, with the pair of rules in place of one.
+tangents: an equation that can only be transposed, which is when the backward rule runs.
+`custom_function.py` binds, maps and records the function.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 from kiln.base.errors import UnavailableOptionError, UnexpectedTracerError, three_lines
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import (
-    PyTreeDef,
     tree_flatten,
     tree_unflatten,
 )
@@ -29,8 +28,8 @@ from kiln.control.arguments import (
     positional,
     split_static,
 )
+from kiln.control.custom_function import Body, CustomFunction, MappedFunction, detached
 from kiln.control.custom_jvp import (
-    MappedFunction,
     check_constants,
     closed_over,
     fit_results,
@@ -48,12 +47,12 @@ from kiln.control.vjp_rules import (
 from kiln.core.absent import Zero, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
-from kiln.core.staging import eval_jaxpr, stage_region
+from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import filled, mapped_at, zeros_of
-from kiln.transforms.batching import BatchTrace, MappedAxis, batch_jaxpr
+from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.partial_eval import PartialEvalTrace
 
 FORWARD_ONLY = "can't apply forward-mode autodiff (jvp) to a custom_vjp function."
@@ -114,18 +113,6 @@ class CustomLin(Primitive):
         return outs, [0] * len(outs)
 
 
-@dataclasses.dataclass(frozen=True)
-class Body:
-    """What is bound: a function of leaves, and its rules."""
-
-    name: str
-    fun: Callable[..., list[Any]]
-    fwd: Callable[..., Any]
-    bwd: Callable[..., Any]
-    structure: Callable[[], PyTreeDef]
-    definition: str
-
-
 class CustomVJPCall(Region):
     """Run `call_jaxpr`; differentiate by the rules. `num_consts` operands are closed over."""
 
@@ -165,71 +152,40 @@ class CustomVJPCall(Region):
         return pull_through(call_jaxpr, cts, xs)
 
 
-class CustomVJPFunction(Primitive):
-    """The function and its rules, as they are; recorded as `custom_vjp_call`."""
+@dataclasses.dataclass(frozen=True)
+class RulesBody(Body):
+    """A function with its pair of rules."""
+
+    fwd: Callable[..., Any]
+    bwd: Callable[..., Any]
+
+    construct = "custom_vjp"
+
+    def mapped(self, axis: MappedAxis, in_axes: tuple[int | None, ...], tag: object) -> RulesBody:
+        return dataclasses.replace(
+            self,
+            fun=MappedFunction(self.fun, axis, in_axes, tag),
+            fwd=MappedForward(self.fwd, axis, in_axes, tag),
+            bwd=MappedBackward(self.bwd, axis, in_axes, tag),
+        )
+
+    def recorded(self) -> tuple[Primitive, dict[str, Any]]:
+        fwd = self.fwd
+        if isinstance(fwd, Forward):
+            fwd = dataclasses.replace(fwd, out_tree=self.structure())
+        return custom_vjp_call_p, {"fwd_jaxpr_thunk": detached(fwd), "bwd": detached(self.bwd)}
+
+
+class CustomVJPFunction(CustomFunction):
+    """A function with a pair of rules; recorded as `custom_vjp_call`."""
 
     name = "custom_vjp_function"
-    multiple = True
-    region = True
 
-    def bind(self, *args: Any, body: Body) -> Any:
-        trace = state.trace
-        if not isinstance(trace, BatchTrace):
-            return trace.process(self, args, {"body": body})
-        # Mapped under this very trace: the function may close over its tracers.
-        pairs = [trace.split(x) for x in args]
-        axes = tuple(a for _, a in pairs)
-        mapped = dataclasses.replace(
-            body,
-            fun=MappedFunction(body.fun, trace.axis, axes, trace.tag),
-            fwd=MappedForward(body.fwd, trace.axis, axes, trace.tag),
-            bwd=MappedBackward(body.bwd, trace.axis, axes, trace.tag),
-        )
-        assert trace.parent is not None
-        state.trace = trace.parent
-        try:
-            outs = self.bind(*[x for x, _ in pairs], body=mapped)
-        finally:
-            state.trace = trace
-        return [trace.wrap(x, 0) for x in outs]
-
-    def infer(self, *xs: Any, body: Body) -> list[ShapedArray]:
-        return stage_region(body.fun, xs)[0].out_avals
-
-    def numpy(self, *xs: Any, body: Body) -> Any:
-        return body.fun(*xs)
-
-    def evaluate(self, *xs: Any, body: Body) -> Any:
-        return body.fun(*xs)
-
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, body: Body) -> Any:
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, body: RulesBody) -> Any:
         try:
             return linearized(body.fwd, body.bwd, primals, tangents)
         except UnexpectedTracerError as error:
             raise closed_over(body.definition, "custom_vjp") from error
-
-    def stage(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        body: Body = params["body"]
-        jaxpr, consts = stage_region(
-            body.fun,
-            [aval_of(x) for x in args],
-            name=body.name,
-            definition=body.definition,
-            purpose="custom_vjp",
-        )
-        fwd = body.fwd
-        if isinstance(fwd, Forward):
-            fwd = dataclasses.replace(fwd, out_tree=body.structure())
-        recorded = {
-            "name": body.name,
-            "bwd": body.bwd,
-            "call_jaxpr": jaxpr,
-            "fwd_jaxpr_thunk": fwd,
-            "num_consts": len(consts),
-            "symbolic_zeros": False,
-        }
-        atoms = [trace.atom(x) for x in [*consts, *args]]
-        return trace.record(custom_vjp_call_p, atoms, jaxpr.out_avals, recorded)
 
 
 custom_lin_p = CustomLin()
@@ -329,7 +285,7 @@ class custom_vjp:
         fwd = Forward(self.fwd, self.fun, in_tree, static, flat.box)
         bwd = Backward(self.bwd, self.fun, in_tree, static)
         name = name_of(self.fun)
-        body = Body(name, flat, fwd, bwd, lambda: flat.structure, definition_of(self.fun))
+        body = RulesBody(name, flat, lambda: flat.structure, definition_of(self.fun), fwd, bwd)
         outs = custom_vjp_function_p.bind(*leaves, body=body)
         return tree_unflatten(flat.structure, outs)
 

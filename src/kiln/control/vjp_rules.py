@@ -22,6 +22,7 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.control.arguments import Static, fitted, flatten_arrays, instantiated, merge_static
+from kiln.control.custom_function import Mapped
 from kiln.control.region import select_by
 from kiln.core.absent import Zero, is_zero
 from kiln.core.trace import aval_of
@@ -160,25 +161,15 @@ class Backward:
         return found
 
 
-@dataclasses.dataclass(frozen=True)
-class MappedForward:
+class MappedForward(Mapped):
     """A forward rule over stacks. Results are stacks along axis 0, residuals as they come."""
-
-    rule: Callable[..., Any]
-    axis: MappedAxis
-    in_axes: tuple[int | None, ...]
-    tag: object
-
-    @property
-    def __name__(self) -> str:
-        return name_of(self.rule)
 
     def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
         """Return stacks of results, residuals, and how to read them."""
         box: list[Any] = []
 
         def flat(*xs: Any) -> list[Any]:
-            outs, residuals, info = self.rule(xs)
+            outs, residuals, info = self.inner(xs)
             box[:] = [len(outs), info]
             return [*outs, *residuals]
 
@@ -190,18 +181,8 @@ class MappedForward:
         return outs, xs[count:], (tuple(at[count:]), info)
 
 
-@dataclasses.dataclass(frozen=True)
-class MappedBackward:
+class MappedBackward(Mapped):
     """A backward rule over stacks: cotangents of unmapped inputs are summed."""
-
-    rule: Callable[..., Any]
-    axis: MappedAxis
-    in_axes: tuple[int | None, ...]
-    tag: object
-
-    @property
-    def __name__(self) -> str:
-        return name_of(self.rule)
 
     def __call__(
         self, residuals: Sequence[Any], info: Any, cts: Sequence[Any], avals: Sequence[ShapedArray]
@@ -221,7 +202,7 @@ class MappedBackward:
                 next(given) if m else Zero(unstacked(ct.aval, 0))
                 for m, ct in zip(moving, cts, strict=True)
             ]
-            found = self.rule(xs[: len(residuals)], inner_info, inner, inner_avals)
+            found = self.inner(xs[: len(residuals)], inner_info, inner, inner_avals)
             still[:] = map(is_zero, found)
             return [ct for ct in found if not is_zero(ct)]
 
