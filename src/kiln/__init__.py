@@ -1,6 +1,5 @@
 """kiln: a just-in-time compiler for NumPy-style Python."""
 
-import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from kiln import core, debug, dtypes, errors, lax, stages, tree, tree_util
@@ -34,6 +33,7 @@ from kiln.api.linear import jvp, linear_transpose, linearize, vjp
 from kiln.api.make_jaxpr import eval_shape, make_jaxpr
 from kiln.api.vmap import vmap
 from kiln.base.config import config
+from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.control import checkpoint_policies
 from kiln.control.callback import effects_barrier, pure_callback
 from kiln.control.checkpoint import checkpoint, remat
@@ -49,15 +49,5 @@ if _TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Modules that programs may do without: loaded when first named.
-_ON_FIRST_USE = ("nn", "random")
-
-
-def __getattr__(name: str) -> object:
-    if name in _ON_FIRST_USE:
-        return _importlib.import_module(f"kiln.{name}")
-    raise AttributeError(f"module 'kiln' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_FIRST_USE})
+# Modules that programs may do without.
+__getattr__, __dir__ = _on_first_use(globals(), "nn", "random")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 
@@ -18,7 +20,25 @@ class LazyModule:
         return value
 
 
+def on_first_use(
+    package: dict[str, Any], *names: str
+) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__`: its modules `names` load when first named."""
+    own = package["__name__"]
+
+    def __getattr__(name: str) -> ModuleType:
+        if name in names:
+            return importlib.import_module(f"{own}.{name}")
+        raise AttributeError(f"module {own!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*package, *names})
+
+    return __getattr__, __dir__
+
+
 fractions = LazyModule("fractions")
+logging = LazyModule("logging")
 scipy_special = LazyModule("scipy.special")
 scipy_linalg = LazyModule("scipy.linalg")
 opt_einsum = LazyModule("opt_einsum")

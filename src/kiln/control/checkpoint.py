@@ -7,10 +7,9 @@ the known part into the linear part, which thus carries its own forward pass.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, definition_of, name_of
@@ -42,8 +41,7 @@ from kiln.transforms.jvp import jvp_jaxpr
 Policy = Callable[..., bool]
 
 
-@dataclasses.dataclass(frozen=True)
-class Recomputation:
+class Recomputation(NamedTuple):
     """A jaxpr cut in two, the second part with a forward pass of its own.
 
     `known`: known inputs -> known outputs, then kept values. `staged`: the known inputs numbered by

@@ -8,9 +8,8 @@ all branches. `cond` and `switch` are the functions users call.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -203,8 +202,7 @@ def spread_over(flags: Any, aval: ShapedArray) -> Any:
     return broadcast_in_dim(flags, aval.shape, (0,))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Split:
+class _Split(NamedTuple):
     """Branches cut in two.
 
     Known branches return known results, then `slots` residuals; a branch fills with zeros the slots

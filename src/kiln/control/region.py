@@ -6,9 +6,8 @@ again and again derives, and compiles, once.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kiln.core.absent import Linear, Zero
 from kiln.core.primitive import Primitive
@@ -50,8 +49,7 @@ def memoized(jaxpr: Jaxpr, key: Any, make: Callable[[], Any]) -> Any:
     return found
 
 
-@dataclasses.dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """A jaxpr cut in two.
 
     `known`: known inputs -> known outputs, then residuals.

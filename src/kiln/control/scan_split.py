@@ -7,9 +7,8 @@ already is not stacked again; one that depends on constants alone is computed on
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kiln.control.call import jit_p
 from kiln.control.region import mark_pure, memoized, merge, select_by, split
@@ -27,8 +26,7 @@ def cut(items: Sequence[Any], *counts: int) -> list[list[Any]]:
     return [*pieces, list(items[start:])]
 
 
-@dataclasses.dataclass(frozen=True)
-class ScanSplit:
+class ScanSplit(NamedTuple):
     """A scan cut in two. Positions of known operands count among the known ones."""
 
     unknown: tuple[bool, ...]

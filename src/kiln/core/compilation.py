@@ -169,7 +169,7 @@ def _compile(
             if stage != "jaxpr":
                 dumping.dump(name, stage, lambda stage=stage: executable.as_text(stage))  # type: ignore[misc]
     if opts.log_compiles:
-        dumping.logger.warning("Compiling %s for %s took %.3f s", name, home.name, seconds)
+        dumping.log("Compiling %s for %s took %.3f s", name, home.name, seconds)
     for listener in tuple(_listeners):
         listener(name, seconds)
     return Compiled(program, executable, home, kept)

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import re
 import sys
 from collections.abc import Callable
 
 from kiln.base.config import options
+from kiln.base.lazy import logging
 
-logger = logging.getLogger("kiln")
 _counter = itertools.count()
+
+
+def log(message: str, *values: object) -> None:
+    """Write one line to the log named kiln."""
+    logging.getLogger("kiln").warning(message, *values)
 
 
 def stages() -> list[str]:

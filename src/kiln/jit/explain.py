@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kiln.base.source import current_source, definition_of
-
-logger = logging.getLogger("kiln")
+from kiln.core.dumping import log
 
 
 def explain(fun: Callable[..., Any], seen: Iterable[Any], key: Any, names: Sequence[str]) -> None:
     """Log why the signature `key` of a function is new."""
-    logger.warning(
+    log(
         "TRACING %s, called at %s:\n  %s",
         definition_of(fun),
         current_source(),

@@ -159,7 +159,7 @@ def trace(
     opts = options()
     if opts.log_compiles:
         seconds = time.perf_counter() - start
-        dumping.logger.warning("Finished tracing %s in %.6f s", name_of(fun), seconds)
+        dumping.log("Finished tracing %s in %.6f s", name_of(fun), seconds)
     if opts.check:
         check(jaxpr, "tracing")
     return Entry(hoist_constants(jaxpr), consts, in_tree, box[0], name_of(fun), box[1])

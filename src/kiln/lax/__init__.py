@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.control.associative_scan import associative_scan
 from kiln.control.branches import cond, switch
 from kiln.control.cond import cond_p
@@ -20,7 +23,6 @@ from kiln.control.special_loops import (
     regularized_incomplete_beta_p,
 )
 from kiln.control.while_loop import while_p
-from kiln.lax import linalg as linalg
 from kiln.lax.shapes import broadcast_shapes, broadcast_to_rank, collapse, full, full_like
 from kiln.ops.collective import (
     axis_index,
@@ -323,3 +325,8 @@ from kiln.ops.window import (
     select_and_scatter_add_p,
 )
 from kiln.ops.window_geometry import padtype_to_pads
+
+if _TYPE_CHECKING:
+    from kiln.lax import linalg as linalg
+
+__getattr__, __dir__ = _on_first_use(globals(), "linalg")

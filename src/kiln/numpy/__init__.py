@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kiln.numpy import fft as fft
-from kiln.numpy import linalg as linalg
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.numpy import operators as _operators
 from kiln.numpy.application import (
     apply_along_axis,
@@ -490,3 +491,9 @@ from kiln.numpy.windows import (
     hanning,
     kaiser,
 )
+
+if _TYPE_CHECKING:
+    from kiln.numpy import fft as fft
+    from kiln.numpy import linalg as linalg
+
+__getattr__, __dir__ = _on_first_use(globals(), "fft", "linalg")

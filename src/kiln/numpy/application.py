@@ -58,12 +58,12 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
 
 
 _DIMS = r"\(\s*(?:[\w-]+\s*(?:,\s*[\w-]+\s*)*,?\s*)?\)"
-_SIGNATURE = re.compile(rf"^\s*{_DIMS}(?:\s*,\s*{_DIMS})*\s*->\s*{_DIMS}(?:\s*,\s*{_DIMS})*\s*$")
+_SIGNATURE = rf"^\s*{_DIMS}(?:\s*,\s*{_DIMS})*\s*->\s*{_DIMS}(?:\s*,\s*{_DIMS})*\s*$"
 Core = list[tuple[str, ...]]
 
 
 def _parsed(signature: str) -> tuple[Core, Core]:
-    if not _SIGNATURE.match(signature):
+    if not re.match(_SIGNATURE, signature):
         raise ValueError(
             three_lines(
                 f"vectorize(..., signature={signature!r}) at {current_source()}",

@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ from kiln.ops import contraction, reduction
 from kiln.ops.shape import reduce_sum, squeeze, transpose
 
 
-@dataclasses.dataclass(frozen=True)
-class _Step:
+class _Step(NamedTuple):
     """Take the operands at `places` out of the list, and append what they give."""
 
     places: tuple[int, ...]

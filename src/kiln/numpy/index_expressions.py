@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray
 
 
-@dataclasses.dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """Elements start, start + step, ... of an axis, `size` of them."""
 
     start: Dim

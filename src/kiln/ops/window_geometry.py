@@ -7,9 +7,8 @@ negative, drops) elements at both ends; windows of w elements, `window_dilation`
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,7 @@ Pads = tuple[tuple[int, int], ...]
 WORDS = ("window_dimensions", "window_strides", "base_dilation", "window_dilation")
 
 
-@dataclasses.dataclass(frozen=True)
-class Windows:
+class Windows(NamedTuple):
     """How windows slide along each axis."""
 
     dimensions: Ints

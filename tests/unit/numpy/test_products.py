@@ -18,7 +18,7 @@ def _numbers(shape: tuple[int, ...], start: int) -> np.ndarray:
     return np.arange(start, start + np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(SHAPES, SHAPES), ids=str)
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(SHAPES, SHAPES)), ids=str)
 def test_matmul_of_all_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     x, y = _numbers(a, 1), _numbers(b, 3)
     try:
