@@ -136,6 +136,8 @@ GROUPS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "delete slice": lambda n: n.delete(i(n), slice(1, 5, 2)),
         "delete flat": lambda n: n.delete(x(n), -1),
         "trim_zeros": lambda n: n.trim_zeros(n.array([0, 0, 1, 0, 2, 0])),
+        "trim_zeros, all axes": lambda n: n.trim_zeros(n.array([[0, 0, 0], [0, 1, 0], [0, 2, 0]])),
+        "trim_zeros, one axis": lambda n: n.trim_zeros(n.array([[0, 0], [0, 1]]), "f", axis=0),
     },
     "cut": {
         "split": lambda n: n.split(i(n), 3),

@@ -109,6 +109,16 @@ def statistics() -> Iterator[Case]:
         for method in ("linear", "lower", "higher", "midpoint", "nearest"):
             yield Case(name, f"{method},axis", call(name, f, q, axis=1, method=method))
             yield Case(name, f"{method},all", call(name, f, plain(0.3), method=method))
+        cdf = {"method": "inverted_cdf"}
+        yield Case(name, "cdf", call(name, f, q, axis=1, **cdf))
+        yield Case(name, "cdf,nans", call(name, array(HOLES), q, axis=1, **cdf))
+        for at, w in ((1, np.array([1.0, 0.0, 2.0, 1.0])), (0, np.array([0.5, 3.0, 1.0]))):
+            weights = array(w.astype(np.float32))
+            yield Case(name, f"cdf,weights,{at}", call(name, f, q, axis=at, weights=weights, **cdf))
+        full = array(1 + np.abs(smooth("float32", (3, 4))))
+        yield Case(name, "cdf,all weights", call(name, f, q, axis=None, weights=full, **cdf))
+        yield Case(name, "weights", call(name, f, q, weights=full))
+        yield Case(name, "overwrite", call(name, f, q, overwrite_input=True))
         yield Case(name, "ints", call(name, i, plain(0.5), axis=0))
         yield Case(name, "keepdims", call(name, f, q, axis=0, keepdims=True))
         yield Case(

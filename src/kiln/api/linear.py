@@ -53,6 +53,14 @@ def vjp(
     Raises: ValueError if the cotangent's structure, shapes or dtypes are not those of the value.
     """
     require_callable(fun, "vjp")
+    if reduce_axes:
+        raise NotImplementedError(
+            three_lines(
+                f"vjp of {name_of(fun)} with reduce_axes={reduce_axes!r} at {current_source()}",
+                "the reduce_axes argument to vjp is deprecated and does nothing",
+                "sum over the mapped axis with lax.psum where the function needs it",
+            )
+        )
     leaves, tree = leaves_of(fun, "vjp", primals)
     flat = FlatFunction(fun, "vjp", tree, has_aux)
     outs, whole = reverse.linearize(flat, leaves)

@@ -283,14 +283,29 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """Drop zeros at the ends of a vector; not under a trace, where their number is unknown."""
-    value = np.asarray(one("trim_zeros", filt))
-    used = np.nonzero(value)[0]
-    start = int(used[0]) if used.size and "f" in trim.lower() else 0
-    stop = int(used[-1]) + 1 if used.size and "b" in trim.lower() else value.shape[0]
-    if not used.size:
-        stop = 0
-    return one("trim_zeros", filt)[start:stop]
+    """Drop zeros at the ends of axes, all by default; not under a trace: their number is unknown.
+
+    Raises: ValueError for other letters in `trim` than f (front) and b (back).
+    """
+    if set(trim.lower()) - {"f", "b"}:
+        raise ValueError(
+            three_lines(
+                f"trim_zeros(..., trim={trim!r}) at {current_source()}",
+                "trim may hold the letters f (front) and b (back)",
+                "use 'f', 'b' or 'fb'",
+            )
+        )
+    x = one("trim_zeros", filt)
+    used = np.argwhere(np.asarray(x))
+    axes = range(x.ndim) if axis is None else [a % x.ndim for a in np.atleast_1d(axis)]
+    index = [slice(None)] * x.ndim
+    for a in axes:
+        start, stop = (int(used[:, a].min()), int(used[:, a].max()) + 1) if len(used) else (0, 0)
+        index[a] = slice(
+            start if "f" in trim.lower() else 0,
+            stop if "b" in trim.lower() or not len(used) else x.shape[a],
+        )
+    return x[tuple(index)]
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:

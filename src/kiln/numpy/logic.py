@@ -11,6 +11,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
+from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.promotion import (
     binary,
     broadcast_shapes,
@@ -150,11 +151,13 @@ def _is_infinity(name: str, x: Any, value: float) -> Any:
 
 def isposinf(x: Any, /, out: None = None) -> Any:
     """Tell which elements are plus infinity."""
+    refuse_out("isposinf", out)
     return _is_infinity("isposinf", x, float("inf"))
 
 
 def isneginf(x: Any, /, out: None = None) -> Any:
     """Tell which elements are minus infinity."""
+    refuse_out("isneginf", out)
     return _is_infinity("isneginf", x, float("-inf"))
 
 

@@ -11,6 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, minimum
+from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast, zeros
 from kiln.numpy.logic import choose_by
 from kiln.numpy.promotion import lifted, operands, shape_of
@@ -173,6 +174,7 @@ def trace(
     a: Any, offset: Any = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
 ) -> Any:
     """Sum a diagonal of the matrices that two axes span."""
+    refuse_out("trace", out)
     (a,) = operands("trace", a)
     found = aval_of(a).dtype
     if dtype is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip, divide, refuse_out
-from kiln.numpy.creation import cast, full
+from kiln.numpy.creation import cast, full, ones_like
+from kiln.numpy.cumulative import cumsum
 from kiln.numpy.indexing import take
 from kiln.numpy.logic import choose_by, isnan
 from kiln.numpy.manipulation import one
@@ -22,7 +24,7 @@ from kiln.ops import elementwise, sorting
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 
-METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def quantile(
@@ -37,8 +39,8 @@ def quantile(
     weights: Any = None,
 ) -> Any:
     """Return the quantiles `q` (from 0 to 1) over axes; nan where there is a nan."""
-    refuse_out("quantile", out)
-    return quantile_of("quantile", a, q, axis, method, keepdims, False)
+    _refuse_reuse("quantile", out, overwrite_input)
+    return quantile_of("quantile", a, q, axis, method, keepdims, False, weights)
 
 
 def nanquantile(
@@ -53,8 +55,8 @@ def nanquantile(
     weights: Any = None,
 ) -> Any:
     """Return the quantiles `q` (from 0 to 1) over axes, without nans."""
-    refuse_out("nanquantile", out)
-    return quantile_of("nanquantile", a, q, axis, method, keepdims, True)
+    _refuse_reuse("nanquantile", out, overwrite_input)
+    return quantile_of("nanquantile", a, q, axis, method, keepdims, True, weights)
 
 
 def percentile(
@@ -69,8 +71,8 @@ def percentile(
     weights: Any = None,
 ) -> Any:
     """Return the quantiles `q` (from 0 to 100) over axes; nan where there is a nan."""
-    refuse_out("percentile", out)
-    return quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False)
+    _refuse_reuse("percentile", out, overwrite_input)
+    return quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False, weights)
 
 
 def nanpercentile(
@@ -85,8 +87,20 @@ def nanpercentile(
     weights: Any = None,
 ) -> Any:
     """Return the quantiles `q` (from 0 to 100) over axes, without nans."""
-    refuse_out("nanpercentile", out)
-    return quantile_of("nanpercentile", a, _hundredths(q), axis, method, keepdims, True)
+    _refuse_reuse("nanpercentile", out, overwrite_input)
+    return quantile_of("nanpercentile", a, _hundredths(q), axis, method, keepdims, True, weights)
+
+
+def _refuse_reuse(name: str, out: Any, overwrite_input: bool) -> None:
+    refuse_out(name, out)
+    if overwrite_input:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., overwrite_input=True) at {current_source()}",
+                f"{name} does not support overwrite_input=True: arrays are immutable",
+                "leave overwrite_input out",
+            )
+        )
 
 
 def _hundredths(q: Any) -> Any:
@@ -101,7 +115,7 @@ def median(
     keepdims: bool = False,
 ) -> Any:
     """Return the median over axes; nan where there is a nan."""
-    refuse_out("median", out)
+    _refuse_reuse("median", out, overwrite_input)
     return quantile_of("median", a, 0.5, axis, "midpoint", keepdims, False)
 
 
@@ -113,20 +127,40 @@ def nanmedian(
     keepdims: bool = False,
 ) -> Any:
     """Return the median over axes, without nans."""
-    refuse_out("nanmedian", out)
+    _refuse_reuse("nanmedian", out, overwrite_input)
     return quantile_of("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
 
 
 def quantile_of(
-    name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool
+    name: str,
+    a: Any,
+    q: Any,
+    axis: Any,
+    method: str,
+    keepdims: bool,
+    skip_nan: bool,
+    weights: Any = None,
 ) -> Any:
-    """Return quantiles over axes, as a new leading axis if `q` is a vector."""
+    """Return quantiles over axes, as a new leading axis if `q` is a vector.
+
+    Raises: ValueError for an unknown method; NotImplementedError for weights with another method
+        than 'inverted_cdf'.
+    """
     if method not in METHODS:
         raise ValueError(
             three_lines(
                 f"{name}(..., method={method!r}) at {current_source()}",
-                "method can only be 'linear', 'lower', 'higher', 'midpoint', or 'nearest'",
+                "method can only be 'linear', 'lower', 'higher', 'midpoint', 'nearest' "
+                "or 'inverted_cdf'",
                 "use one of them",
+            )
+        )
+    if weights is not None and method != "inverted_cdf":
+        raise NotImplementedError(
+            three_lines(
+                f"{name}(..., method={method!r}, weights=...) at {current_source()}",
+                f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights.",
+                "add method='inverted_cdf'",
             )
         )
     a, q = operands(name, a, q)
@@ -143,15 +177,24 @@ def quantile_of(
     axes = reduced_axes(name, axis, rank)
     rest = [d for d in range(rank) if d not in axes]
     n = element_count(a, axes)
-    a = reshape(transpose(a, (*rest, *axes)), (*(a.shape[d] for d in rest), n))
-    out = _sorted_quantile(name, a, q, n, method, skip_nan)
+    if weights is not None:
+        weights = _spread_weights(name, weights, a, axes)
+
+    def flattened(x: Any) -> Any:
+        return reshape(transpose(x, (*rest, *axes)), (*(x.shape[d] for d in rest), n))
+
+    if method == "inverted_cdf":
+        weights = ones_like(a) if weights is None else weights
+        out = _inverted_distribution(flattened(a), q, n, flattened(weights), skip_nan)
+    else:
+        out = _sorted_quantile(flattened(a), q, n, method, skip_nan)
     if keepdims and axes:
         lead = len(q.shape)
         out = expand_dims(out, [lead + d for d in axes])
     return out
 
 
-def _sorted_quantile(name: str, a: Any, q: Any, n: Any, method: str, skip_nan: bool) -> Any:
+def _sorted_quantile(a: Any, q: Any, n: Any, method: str, skip_nan: bool) -> Any:
     if type(n) is int and n == 0:
         return full((*q.shape, *a.shape[:-1]), math.nan, a.dtype)
     rest = tuple(a.shape[:-1])
@@ -191,6 +234,46 @@ def _sorted_quantile(name: str, a: Any, q: Any, n: Any, method: str, skip_nan: b
     return elementwise.add(
         elementwise.mul(low_value, low_part), elementwise.mul(high_value, high_part)
     )
+
+
+def _spread_weights(name: str, weights: Any, a: Any, axes: Sequence[int]) -> Any:
+    weights = cast(one(name, weights), a.dtype)
+    if weights.shape == a.shape:
+        return weights
+    if len(axes) != 1 or weights.shape != (a.shape[axes[0]],):
+        raise ValueError(
+            three_lines(
+                f"{name} of {a.aval} over axis {tuple(axes)} with weights {weights.aval}",
+                "weights must have the shape of a, or be a vector as long as the one axis",
+                "broadcast the weights to the shape of a",
+            )
+        )
+    return broadcast_in_dim(weights, a.shape, axes)
+
+
+def _inverted_distribution(a: Any, q: Any, n: Any, weights: Any, skip_nan: bool) -> Any:
+    """Return the first of the sorted elements where the weights so far are `q` of their sum."""
+    shape = (*q.shape, *a.shape[:-1])
+    if type(n) is int and n == 0:
+        return full(shape, math.nan, a.dtype)
+    missing = isnan(a)
+    weights = choose_by(missing, 0, weights)
+    last = len(a.shape) - 1
+    ordered, weights = sorting.sort((a, weights), dimension=last)
+    reached = cumsum(weights, axis=-1)
+    total = reached[..., -1:]
+    whole = (*shape, n)
+    q_axes, own_axes = range(len(q.shape)), range(len(q.shape), len(whole))
+    wanted = elementwise.mul(
+        broadcast_in_dim(q, whole, q_axes),
+        broadcast_in_dim(total, whole, own_axes),
+    )
+    before = sum(elementwise.lt(broadcast_in_dim(reached, whole, own_axes), wanted), -1)
+    place = elementwise.min(before, constant(n - 1, before))
+    found = _taken(ordered, place, len(q.shape), shape, each=True)
+    empty = reshape(total, a.shape[:-1]) if skip_nan else None
+    spoilt = elementwise.eq(empty, constant(0, empty)) if skip_nan else any(missing, -1)
+    return choose_by(broadcast_in_dim(spoilt, shape, own_axes[:-1]), math.nan, found)
 
 
 def _taken(ordered: Any, place: Any, q_rank: int, shape: tuple[Any, ...], each: bool) -> Any:

@@ -8,18 +8,37 @@ refuses regions of reductions that use values from outside.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.source import Source
 from kiln.engines.xla import text
+from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 
-if TYPE_CHECKING:
-    from kiln.engines.xla.module import Module
+
+class Module(Protocol):
+    """What bodies ask of the module they stand in; `module.py` has it."""
+
+    lowerings: Mapping[Any, Callable[..., Any]]
+    locations: bool
+
+    def function(self, jaxpr: Jaxpr, name: str) -> str:
+        """Return the symbol of the function for a jaxpr, writing it on first use."""
+        ...
+
+    def add_callback(self, callback: Callable[..., Any]) -> int:
+        """Number a host function."""
+        ...
+
+    def staged(
+        self, fun: Callable[..., Any], avals: Sequence[ShapedArray], params: dict[str, Any]
+    ) -> Any:
+        """Record a function of kiln's operations, once for equal types and parameters."""
+        ...
 
 
 class _Token:

@@ -1,0 +1,78 @@
+"""No public function takes a parameter and forgets it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "kiln"
+
+WITHOUT_EFFECT = {
+    "api/vmap.py vmap spmd_axis_name": "says where shards go, never what they hold",
+    "control/loops.py scan _split_transpose": "a hint to the compiler",
+    "nn/initializers.py zeros key": "initializers have one signature",
+    "nn/initializers.py ones key": "initializers have one signature",
+    "numpy/creation.py copy order": "arrays have one memory order",
+    "numpy/creation.py from_dlpack copy": "data from outside is always copied",
+    "numpy/histograms.py histogram_bin_edges weights": "edges do not depend on weights",
+    "numpy/joining.py delete assume_unique_indices": "promises a property that helps nobody here",
+    "numpy/manipulation.py reshape copy": "arrays are immutable: nobody sees a copy",
+    "numpy/manipulation.py astype copy": "arrays are immutable: nobody sees a copy",
+    "numpy/polynomials.py polyval unroll": "a hint to the compiler",
+    "numpy/search.py digitize method": "a hint to the compiler",
+    "numpy/sets.py unique sorted": "the result is always sorted",
+    "numpy/sets.py isin assume_unique": "promises a property that helps nobody here",
+    "ops/families.py to_bool dtype": "members of a family have one signature",
+    "ops/spectral.py eig use_magma": "chooses a library that only graphics cards have",
+    "engines/xla/lowerings/elementwise.py identity b": "lowerings have one signature",
+    "engines/xla/lowerings/elementwise.py identity out": "lowerings have one signature",
+}
+NOT_YET = "device"
+
+
+def _public_functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            if not any("overload" in ast.unparse(d) for d in node.decorator_list):
+                yield node
+
+
+def _forgotten(node: ast.FunctionDef) -> Iterator[str]:
+    used = {x.id for part in node.body for x in ast.walk(part) if isinstance(x, ast.Name)}
+    args = node.args
+    for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs):
+        if arg.arg not in used and "locals" not in used and arg.arg != NOT_YET:
+            yield arg.arg
+
+
+def forgotten(path: Path, source: str) -> list[str]:
+    """Return `file function parameter` of each parameter that its function never reads."""
+    return [
+        f"{path} {node.name} {name}"
+        for node in _public_functions(ast.parse(source))
+        for name in _forgotten(node)
+    ]
+
+
+def test_every_parameter_is_read() -> None:
+    found = {
+        line
+        for path in SOURCE.rglob("*.py")
+        for line in forgotten(path.relative_to(SOURCE), path.read_text(encoding="utf-8"))
+    }
+    assert found == set(WITHOUT_EFFECT)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(x, y): return x", ["a.py f y"]),
+        ("def f(x, *, y): return [y for _ in x]", []),
+        ("def _f(x): return 1", []),
+    ],
+)
+def test_the_check_sees(source: str, expected: list[str]) -> None:
+    assert forgotten(Path("a.py"), source) == expected
