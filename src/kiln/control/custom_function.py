@@ -11,14 +11,21 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
-from kiln.base.source import name_of
+from kiln.base.errors import UnexpectedTracerError, three_lines
+from kiln.base.source import current_source, name_of
 from kiln.base.tree import PyTreeDef
+from kiln.control.arguments import fitted
+from kiln.control.region import Region, merge
+from kiln.core.absent import is_linear, is_zero
+from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
-from kiln.core.staging import stage_region
+from kiln.core.staging import eval_jaxpr, stage_region
 from kiln.core.trace import aval_of, state
+from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at
-from kiln.transforms.batching import BatchTrace, MappedAxis, batch
+from kiln.transforms.batching import BatchTrace, MappedAxis, batch, batch_jaxpr
+from kiln.transforms.reverse import backward
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,3 +132,74 @@ class CustomFunction(Primitive):
         }
         atoms = [trace.atom(x) for x in [*consts, *args]]
         return trace.record(primitive, atoms, jaxpr.out_avals, recorded)
+
+
+class CustomCall(Region):
+    """Run `call_jaxpr`, differentiate by rules. `num_consts` operands are closed over."""
+
+    def infer(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
+        return call_jaxpr.out_avals
+
+    def numpy(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        return meaning(call_jaxpr, xs)
+
+    def evaluate(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        return eval_jaxpr(call_jaxpr, (), *xs)
+
+    def mapped_rules(
+        self, axis: MappedAxis, in_axes: tuple[int | None, ...], params: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the parameters that hold rules, over stacks."""
+        raise NotImplementedError
+
+    def batch_over(
+        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], **params: Any
+    ) -> Any:
+        jaxpr, _ = batch_jaxpr(params["call_jaxpr"], axis, axes, force=True)
+        rules = self.mapped_rules(axis, tuple(axes[params["num_consts"] :]), params)
+        outs = self.bind(*xs, **{**params, "call_jaxpr": jaxpr, **rules})
+        return outs, [0] * len(outs)
+
+    def transpose(self, cts: Sequence[Any], *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        # Inside a linear program, where the rules have done their part already.
+        linear = [is_linear(x) for x in xs]
+        return merge(linear, backward(call_jaxpr, (), xs, cts), [None] * linear.count(False))
+
+
+def closed_over(name: str, kind: str) -> UnexpectedTracerError:
+    """Build the error of differentiating by a value that only the function's closure knows."""
+    return UnexpectedTracerError(
+        three_lines(
+            f"derivative of {name} at {current_source()}",
+            f"Detected differentiation of a {kind} function with respect to a closed-over value: "
+            "the custom rule only speaks of the explicit arguments",
+            "pass the closed-over value to the function as an argument, and adapt its rules",
+        )
+    )
+
+
+def check_constants(name: str, kind: str, tangents: Sequence[Any]) -> None:
+    """Raise UnexpectedTracerError if a closed-over value has a tangent."""
+    if not all(map(is_zero, tangents)):
+        raise closed_over(name, kind)
+
+
+def fit_results(
+    name: str, rule: str, outs: Sequence[Any], avals: Sequence[ShapedArray]
+) -> list[Any]:
+    """Check a rule's results against those of the function.
+
+    Raises: TypeError if shapes or dtypes differ.
+    """
+    found = [fitted(x, a) for x, a in zip(outs, avals, strict=True)]
+    for x, y, aval in zip(outs, found, avals, strict=True):
+        if y is None:
+            raise TypeError(
+                three_lines(
+                    f"derivative of {name}",
+                    f"the {rule} rule produced an output of type {aval_of(x)} where the function "
+                    f"itself has one of type {aval}",
+                    "return from the rule what the function itself returns",
+                )
+            )
+    return found

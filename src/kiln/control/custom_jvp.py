@@ -27,22 +27,20 @@ from kiln.control.arguments import (
 )
 from kiln.control.custom_function import (
     Body,
+    CustomCall,
     CustomFunction,
     Mapped,
     MappedFunction,
+    check_constants,
+    closed_over,
     detached,
+    fit_results,
 )
-from kiln.control.region import Region, merge
-from kiln.core.absent import Zero, is_linear, is_zero
-from kiln.core.meaning import meaning
+from kiln.core.absent import Zero, is_zero
 from kiln.core.primitive import Primitive
-from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of
-from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.types import ShapedArray
 from kiln.ops.families import add
-from kiln.transforms.batching import MappedAxis, batch_jaxpr
-from kiln.transforms.reverse import backward
+from kiln.transforms.batching import MappedAxis
 
 Pair = tuple[list[Any], list[Any]]
 """Results and their tangents, leaf by leaf; a tangent may be Zero."""
@@ -150,19 +148,10 @@ class MappedRule(Mapped):
         ]
 
 
-class CustomJVPCall(Region):
-    """Run `call_jaxpr`; differentiate by the rule. `num_consts` operands are closed over."""
+class CustomJVPCall(CustomCall):
+    """Run `call_jaxpr`; differentiate by the rule."""
 
     name = "custom_jvp_call"
-
-    def infer(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
-        return call_jaxpr.out_avals
-
-    def numpy(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
-        return meaning(call_jaxpr, xs)
-
-    def evaluate(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
-        return eval_jaxpr(call_jaxpr, (), *xs)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         count = params["num_consts"]
@@ -171,17 +160,10 @@ class CustomJVPCall(Region):
         avals = params["call_jaxpr"].out_avals
         return fit_results(params["name"], "jvp", outs, avals), moved
 
-    def batch_over(
-        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], **params: Any
-    ) -> Any:
-        jaxpr, _ = batch_jaxpr(params["call_jaxpr"], axis, axes, force=True)
-        inner = tuple(axes[params["num_consts"] :])
-        rule = MappedRule(params["jvp_jaxpr_fun"], axis, inner, None)
-        outs = self.bind(*xs, **{**params, "call_jaxpr": jaxpr, "jvp_jaxpr_fun": rule})
-        return outs, [0] * len(outs)
-
-    def transpose(self, cts: Sequence[Any], *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
-        return pull_through(call_jaxpr, cts, xs)
+    def mapped_rules(
+        self, axis: MappedAxis, in_axes: tuple[int | None, ...], params: dict[str, Any]
+    ) -> dict[str, Any]:
+        return {"jvp_jaxpr_fun": MappedRule(params["jvp_jaxpr_fun"], axis, in_axes, None)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,51 +202,6 @@ class CustomJVPFunction(CustomFunction):
 
 custom_jvp_call_p = CustomJVPCall()
 custom_jvp_function_p = CustomJVPFunction()
-
-
-def pull_through(jaxpr: Jaxpr, cts: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
-    """Pull cotangents back through a program, whatever rule stands beside it."""
-    linear = [is_linear(x) for x in xs]
-    return merge(linear, backward(jaxpr, (), xs, cts), [None] * linear.count(False))
-
-
-def closed_over(name: str, kind: str) -> UnexpectedTracerError:
-    """Build the error of differentiating by a value that only the function's closure knows."""
-    return UnexpectedTracerError(
-        three_lines(
-            f"derivative of {name} at {current_source()}",
-            f"Detected differentiation of a {kind} function with respect to a closed-over value: "
-            "the custom rule only speaks of the explicit arguments",
-            "pass the closed-over value to the function as an argument, and adapt its rules",
-        )
-    )
-
-
-def check_constants(name: str, kind: str, tangents: Sequence[Any]) -> None:
-    """Raise UnexpectedTracerError if a closed-over value has a tangent."""
-    if not all(map(is_zero, tangents)):
-        raise closed_over(name, kind)
-
-
-def fit_results(
-    name: str, rule: str, outs: Sequence[Any], avals: Sequence[ShapedArray]
-) -> list[Any]:
-    """Check a rule's results against those of the function.
-
-    Raises: TypeError if shapes or dtypes differ.
-    """
-    found = [fitted(x, a) for x, a in zip(outs, avals, strict=True)]
-    for x, y, aval in zip(outs, found, avals, strict=True):
-        if y is None:
-            raise TypeError(
-                three_lines(
-                    f"derivative of {name}",
-                    f"the {rule} rule produced an output of type {aval_of(x)} where the function "
-                    f"itself has one of type {aval}",
-                    "return from the rule what the function itself returns",
-                )
-            )
-    return found
 
 
 class custom_jvp:

@@ -28,14 +28,17 @@ from kiln.control.arguments import (
     positional,
     split_static,
 )
-from kiln.control.custom_function import Body, CustomFunction, MappedFunction, detached
-from kiln.control.custom_jvp import (
+from kiln.control.custom_function import (
+    Body,
+    CustomCall,
+    CustomFunction,
+    MappedFunction,
     check_constants,
     closed_over,
+    detached,
     fit_results,
-    pull_through,
 )
-from kiln.control.region import Region, select_by
+from kiln.control.region import select_by
 from kiln.control.vjp_rules import (
     Backward,
     Forward,
@@ -45,14 +48,11 @@ from kiln.control.vjp_rules import (
     PullBack,
 )
 from kiln.core.absent import Zero, is_zero
-from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
-from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import Tracer, aval_of, state
-from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import filled, mapped_at, zeros_of
-from kiln.transforms.batching import MappedAxis, batch_jaxpr
+from kiln.transforms.batching import MappedAxis
 from kiln.transforms.partial_eval import PartialEvalTrace
 
 FORWARD_ONLY = "can't apply forward-mode autodiff (jvp) to a custom_vjp function."
@@ -113,19 +113,10 @@ class CustomLin(Primitive):
         return outs, [0] * len(outs)
 
 
-class CustomVJPCall(Region):
-    """Run `call_jaxpr`; differentiate by the rules. `num_consts` operands are closed over."""
+class CustomVJPCall(CustomCall):
+    """Run `call_jaxpr`; differentiate by the pair of rules."""
 
     name = "custom_vjp_call"
-
-    def infer(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
-        return call_jaxpr.out_avals
-
-    def numpy(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
-        return meaning(call_jaxpr, xs)
-
-    def evaluate(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
-        return eval_jaxpr(call_jaxpr, (), *xs)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         count = params["num_consts"]
@@ -135,21 +126,13 @@ class CustomVJPCall(Region):
         )
         return fit_results(params["name"], "fwd", outs, params["call_jaxpr"].out_avals), moved
 
-    def batch_over(
-        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], **params: Any
-    ) -> Any:
-        jaxpr, _ = batch_jaxpr(params["call_jaxpr"], axis, axes, force=True)
-        inner = tuple(axes[params["num_consts"] :])
-        mapped = {
-            "call_jaxpr": jaxpr,
-            "fwd_jaxpr_thunk": MappedForward(params["fwd_jaxpr_thunk"], axis, inner, None),
-            "bwd": MappedBackward(params["bwd"], axis, inner, None),
+    def mapped_rules(
+        self, axis: MappedAxis, in_axes: tuple[int | None, ...], params: dict[str, Any]
+    ) -> dict[str, Any]:
+        return {
+            "fwd_jaxpr_thunk": MappedForward(params["fwd_jaxpr_thunk"], axis, in_axes, None),
+            "bwd": MappedBackward(params["bwd"], axis, in_axes, None),
         }
-        outs = self.bind(*xs, **{**params, **mapped})
-        return outs, [0] * len(outs)
-
-    def transpose(self, cts: Sequence[Any], *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
-        return pull_through(call_jaxpr, cts, xs)
 
 
 @dataclasses.dataclass(frozen=True)
