@@ -11,6 +11,7 @@ from kiln.api.arrays import (
     device_get,
     device_put,
     devices,
+    live_arrays,
     local_device_count,
     local_devices,
     process_count,

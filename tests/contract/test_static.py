@@ -48,6 +48,8 @@ def test_argnums_out_of_range() -> None:
         counted(static_argnums=3)
     with pytest.raises(ValueError, match="static_argnums"):
         counted(static_argnums=-3)
+    with pytest.raises(ValueError, match=r"static_argnums=\(0, 2\), but only accepts 2 "):
+        counted(static_argnums=(0, 2))
     f = kiln.jit(lambda *args: args[0] * args[2], static_argnums=2)
     assert f(2.0, 1.0, 3) == 6
 
@@ -71,6 +73,8 @@ def test_bad_argnames() -> None:
         counted(static_argnames=[1])
     f = kiln.jit(lambda x, **kw: x * kw["k"], static_argnames="k")
     assert f(2, k=3) == 6
+    with pytest.raises((TypeError, ValueError)):
+        counted(static_argnames=3)
 
 
 @contract("3.3")
@@ -85,6 +89,11 @@ def test_inference_between_numbers_and_names() -> None:
     f(0, 1)
     assert seen[0] == "a"
     assert isinstance(seen[1], kiln.core.Tracer)
+    f, seen = counted(static_argnums=1, static_argnames=())
+    f(0, "a")
+    f(0, n=1)
+    assert seen[0] == "a"
+    assert isinstance(seen[1], kiln.core.Tracer)
 
 
 @contract("3.3")
@@ -95,6 +104,9 @@ def test_positions_of_partials() -> None:
 
     assert kiln.jit(functools.partial(f, 1), static_argnums=1)(2, 3) == 7
     assert kiln.jit(functools.partial(f, 1), static_argnames="n")(2, n=3) == 7
+    assert kiln.jit(functools.partial(f, 1), static_argnums=-1)(2, 3) == 7
+    with pytest.raises(ValueError, match="only accepts 2 positional"):
+        kiln.jit(functools.partial(f, 1), static_argnums=2)
 
 
 @contract("3.4")
@@ -106,6 +118,11 @@ def test_values_arrive_unchanged() -> None:
         f, seen = counted(static_argnums=1)
         f(0, value)
         assert seen[0] is value
+    for value in ((1, 2.0, "x"), 3, 2.5, True, frozenset([1.0])):
+        f, seen = counted(static_argnums=1)
+        f(0, value)
+        assert type(seen[0]) is type(value)
+        assert seen[0] == value
 
 
 @contract("3.5")
@@ -116,6 +133,9 @@ def test_unhashable_values(value) -> None:
         f(0, value)
     assert "'n'" in str(error.value)
     assert type(value).__name__ in str(error.value)
+    assert "tuple" in str(error.value)
+    with pytest.raises(ValueError, match="Non-hashable static arguments"):
+        f(0, n=(value,))
 
 
 @contract("3.5")
@@ -200,3 +220,7 @@ def test_omitted_static_parameters() -> None:
 
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'n'"):
         kiln.jit(g, static_argnums=1)(2)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'n'"):
+        kiln.jit(g, static_argnames="n")(2)
+    k = kiln.jit(lambda x, *, mode="double": x * len(mode), static_argnames="mode")
+    assert (k(2), k(2, mode="one")) == (12, 6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import gc
 import inspect
@@ -41,6 +42,11 @@ def test_parameters_are_the_documented_ones() -> None:
     ]
     assert parameters["fun"].kind is inspect.Parameter.POSITIONAL_ONLY
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in list(parameters.values())[1:])
+    defaults = {name: p.default for name, p in parameters.items()}
+    assert defaults.pop("in_shardings") is defaults.pop("out_shardings")
+    assert defaults.pop("keep_unused") is defaults.pop("inline") is False
+    del defaults["fun"]
+    assert set(defaults.values()) == {None}
 
 
 @contract("1.2")
@@ -80,6 +86,12 @@ def test_generator_and_unknown_keyword() -> None:
         kiln.jit(numbers)
     with pytest.raises(TypeError, match="no_such_option"):
         kiln.jit(lambda x: x, no_such_option=1)
+    with pytest.raises(TypeError, match="no_such_option"):
+        kiln.jit(no_such_option=1)
+    with pytest.raises(TypeError):
+        kiln.jit(fun=lambda x: x)
+    with pytest.raises(TypeError, match="Expected a callable value, got"):
+        kiln.jit(static_argnums=0)(None)
 
 
 @contract("1.4")
@@ -127,12 +139,62 @@ def test_accepted_callables() -> None:
     assert kiln.jit(model.method)(2.0) == 6
     assert kiln.jit(Model.of_class)(2.0) == 6
     assert kiln.jit(Model.static)(2.0) == 4
+    assert kiln.jit(Model.method, static_argnums=0)(model, 2.0) == 6
     assert kiln.jit(model)(2.0) == 5
     assert kiln.jit(functools.partial(functools.partial(two, 1), 2))(3) == 321
     assert kiln.jit(functools.partial(two, z=1))(1, 2) == 121
     assert kiln.jit(kiln.jit(closure))(2.0) == 10
     assert kiln.jit(jnp.sin)(0.5) == pytest.approx(math.sin(0.5), rel=1e-6)
     assert kiln.jit(abs)(-2) == 2
+    assert kiln.jit(sum)([1, 2, 3]) == 6
+    assert kiln.jit(kiln.lax.sin)(0.5) == pytest.approx(math.sin(0.5), rel=1e-6)
+    assert kiln.jit(kiln.grad(jnp.sin))(0.0) == 1
+
+
+@contract("1.6")
+def test_the_wrapped_object_is_the_one_given() -> None:
+    class Scale:
+        def __call__(self, x, n=1):
+            return x
+
+    for fun in (Scale(), functools.partial(Scale(), n=2), kiln.jit(lambda x: x), abs):
+        f = kiln.jit(fun)
+        assert f.__wrapped__ is fun
+        assert inspect.signature(f) == inspect.signature(fun)
+        assert f(2) == 2
+
+
+@contract("1.6")
+def test_the_wrapper_keeps_its_function_alive() -> None:
+    def make():
+        def f(x):
+            return x + 1
+
+        return kiln.jit(f), weakref.ref(f)
+
+    jitted, function = make()
+    gc.collect()
+    assert function() is not None
+    assert jitted(1) == 2
+
+
+@contract("1.6")
+def test_callable_instances_and_methods_are_collected() -> None:
+    class Model:
+        def __call__(self, x):
+            return x + 1
+
+        def method(self, x):
+            return x + 2
+
+    model = Model()
+    alive = weakref.ref(model)
+    called, method = kiln.jit(model), kiln.jit(model.method)
+    assert (called(1), method(1)) == (2, 3)
+    kiln.jit(lambda x, m=model: m(x))(1)
+    del model, called, method
+    gc.collect()
+    assert alive() is None
 
 
 @contract("1.6")
@@ -209,6 +271,25 @@ def test_class_attributes_bind() -> None:
     with pytest.raises(TypeError, match="Untouched"):
         Untouched().scale(1.0)
 
+    @kiln.tree_util.register_pytree_node_class
+    class Tree:
+        def __init__(self, k):
+            self.k = k
+
+        def tree_flatten(self):
+            return (self.k,), None
+
+        @classmethod
+        def tree_unflatten(cls, _, children):
+            return cls(*children)
+
+        @kiln.jit
+        def scale(self, x):
+            return x * self.k
+
+    assert (Tree(2.0).scale(3.0), Tree(4.0).scale(3.0)) == (6, 12)
+    assert Tree.scale(Tree(2.0), 3.0) == 6
+
 
 def test_later_options_never_pass_silently() -> None:
     for option in (
@@ -249,6 +330,55 @@ def test_containers_are_preserved() -> None:
     assert out[0][0].weak_type
     assert out[1]["z"].dtype == bool
     assert not out[1]["z"].weak_type
+    assert out[0][1][0].weak_type
+    assert out[1]["a"].weak_type
+
+
+@contract("2.1")
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (True, "bool"),
+        (1, "int32"),
+        (1.0, "float32"),
+        (1j, "complex64"),
+        (np.float16(1), "float16"),
+        (np.bool_(True), "bool"),
+        (np.arange(3, dtype=np.int8), "int8"),
+        (np.ones((), np.complex64), "complex64"),
+    ],
+    ids=str,
+)
+def test_leaves_that_are_arrays(value, dtype) -> None:
+    out = kiln.jit(lambda x: x)(value)
+    assert isinstance(out, kiln.Array)
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out, value)
+
+
+@contract("2.1")
+def test_registered_classes_and_empty_trees() -> None:
+    @functools.partial(
+        kiln.tree_util.register_dataclass, data_fields=["w"], meta_fields=["activation"]
+    )
+    @dataclasses.dataclass
+    class Layer:
+        w: object
+        activation: str
+
+    out = kiln.jit(lambda layer: Layer(layer.w + len(layer.activation), "none"))(Layer(1, "relu"))
+    assert type(out) is Layer
+    assert (out.w, out.activation) == (5, "none")
+    assert kiln.jit(lambda x: x)(None) is None
+    assert kiln.jit(lambda x, y: (x, [], {}, y))(None, ()) == (None, [], {}, ())
+    assert len(kiln.make_jaxpr(lambda x: x)((None, {"a": None})).in_avals) == 0
+
+
+@contract("2.1")
+def test_leaves_of_dicts_are_ordered_by_key() -> None:
+    jaxpr = kiln.make_jaxpr(lambda d: d)({"b": 1.0, "a": 2, "c": True})
+    assert [str(a.dtype) for a in jaxpr.in_avals] == ["int32", "float32", "bool"]
+    assert [str(a.dtype) for a in jaxpr.out_avals] == ["int32", "float32", "bool"]
 
 
 @contract("2.3")
@@ -258,6 +388,10 @@ def test_omitted_defaults_are_constants() -> None:
         return x * 2 if mode == "double" else x
 
     assert f(3) == 6
+    assert len(kiln.make_jaxpr(f)(3).in_avals) == 1
+    g = kiln.jit(lambda x, k=2: x * k)
+    assert g(3) == 6
+    assert "mul c 2 in" in str(kiln.make_jaxpr(g)(3))
 
 
 @contract("2.4")
@@ -271,6 +405,8 @@ def test_binding_errors_are_pythons() -> None:
         with pytest.raises(TypeError) as jitted:
             call(kiln.jit(g))
         assert str(plain.value).split(".")[-1] in str(jitted.value)
+    with pytest.raises(TypeError, match=r"g\(\) missing 1 required positional argument: 'n'"):
+        kiln.jit(g)(1)
 
 
 @contract("2.5")
@@ -316,6 +452,11 @@ def test_large_integers() -> None:
         with pytest.raises(OverflowError, match="n"):
             f(2**40)
         assert f(2**31 - 1) == 2**31 - 1
+        assert f(-(2**31)) == -(2**31)
+    with pytest.raises(OverflowError, match=r"d\['a'\]"):
+        kiln.jit(lambda x, d: x)(1, {"a": -(2**31) - 1})
+    with kiln.enable_x64(True):
+        assert f(2**40) == 2**40
 
 
 @contract("2.8")
@@ -343,4 +484,5 @@ def test_keyword_order_and_spelling() -> None:
         return x + 10 * y + 100 * z
 
     assert f(x=1, y=2, z=3) == f(z=3, x=1, y=2) == f(1, 2, z=3) == f(1, 2, 3) == 321
+    assert f(z=3, y=2, x=1) == 321
     assert len(traces) == 3

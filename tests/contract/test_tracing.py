@@ -48,6 +48,21 @@ def test_inline() -> None:
     spliced = kiln.make_jaxpr(lambda x: kiln.jit(f, inline=True)(x) + 1)(1.0)
     assert [e.primitive.name for e in called.eqns] == ["jit", "add"]
     assert [e.primitive.name for e in spliced.eqns] == ["sin", "mul", "add"]
+    assert called.eqns[0].params["name"] == "f"
+    assert [e.primitive.name for e in called.eqns[0].params["jaxpr"].eqns] == ["sin", "mul"]
+    assert kiln.jit(f, inline=True)(1.0) == kiln.jit(f)(1.0)
+    for inline in (True, False):
+        inner = kiln.jit(f, inline=inline)
+        assert kiln.grad(lambda x, g=inner: g(x) + 1)(1.0) == pytest.approx(2 * np.cos(1.0), 1e-6)
+
+
+@contract("7.1")
+def test_the_body_runs_once_per_miss() -> None:
+    f, traces = traced(lambda x: x + 1)
+    assert (f(1), f(2), f(3)) == (2, 3, 4)
+    assert len(traces) == 1
+    f(np.ones(2))
+    assert len(traces) == 2
 
 
 @contract("7.1")
@@ -63,6 +78,8 @@ def test_tracers_are_arrays() -> None:
             False,
         )
         assert len(x) == 2
+        assert x.aval.shape == (2, 3)
+        assert x.aval.dtype == np.float32
         a, b = x
         assert [row.shape for row in x] == [(3,), (3,)]
         with pytest.raises(TypeError):
@@ -72,6 +89,18 @@ def test_tracers_are_arrays() -> None:
         return a + b
 
     np.testing.assert_array_equal(kiln.jit(f)(np.ones((2, 3), np.float32)), [2, 2, 2])
+
+    def scalar(x):
+        assert x.weak_type
+        assert x.aval.weak_type
+        assert (x.shape, x.ndim, x.size) == ((), 0, 1)
+        with pytest.raises(TypeError):
+            len(x)
+        with pytest.raises(TypeError):
+            iter(x)
+        return x
+
+    kiln.jit(scalar)(1.0)
 
 
 @contract("7.2")
@@ -87,6 +116,10 @@ def test_text_of_tracers() -> None:
     for text in texts:
         assert "Trace" in text
         assert "float32[3]" in text
+    texts.clear()
+    f(2.0)
+    assert len(texts) == 4
+    assert all("Trace" in text and "float32[]" in text for text in texts)
 
 
 @contract("7.3")
@@ -125,14 +158,42 @@ def test_debug_print_under_every_transformation(capsys) -> None:
     assert lines == ["x=1.0", "x=0.0", "x=1.0", "x=0.0", "x=1.0", "x=6.0"]
 
 
+@contract("7.3")
+def test_callbacks_run_once_per_effect_and_in_order(capsys) -> None:
+    seen: list = []
+
+    @kiln.jit
+    def f(p, x):
+        kiln.debug.callback(lambda v: seen.append(("first", float(v))), x)
+        kiln.debug.print("second {}", x)
+        kiln.debug.callback(lambda v: seen.append(("third", float(v))), x)
+        y = kiln.pure_callback(np.sin, kiln.ShapeDtypeStruct((), "float32"), x)
+        return kiln.lax.cond(
+            p,
+            lambda: kiln.debug.callback(lambda: seen.append("yes")),
+            lambda: kiln.debug.callback(lambda: seen.append("no")),
+        ), y
+
+    for p, x in ((True, 1.0), (False, 2.0)):
+        seen.clear()
+        _, y = f(p, x)
+        kiln.effects_barrier()
+        assert seen == [("first", x), ("third", x), "yes" if p else "no"]
+        assert capsys.readouterr().out == f"second {x}\n"
+        assert y == pytest.approx(np.sin(x), rel=1e-6)
+
+
 @contract("7.4")
 def test_what_closures_become() -> None:
     array = jnp.arange(3.0)
     from_numpy = np.arange(3, dtype=np.float32)
     scalar = np.float32(2)
-    jaxpr = kiln.make_jaxpr(lambda x: x * array + from_numpy * scalar + 3.0)(array)
+    jaxpr = kiln.make_jaxpr(lambda x: (x * array + from_numpy) * scalar + 3.0)(array)
     assert len(jaxpr.consts) == 2
     assert len(jaxpr.jaxpr.constvars) == 2
+    assert [c.shape for c in jaxpr.consts] == [(3,), (3,)]
+    assert "2.0" in str(jaxpr)
+    assert "3.0" in str(jaxpr)
 
     def outer(a):
         return kiln.jit(lambda x: x * jnp.sin(a))(2.0)
@@ -152,7 +213,18 @@ def test_globals_are_read_while_tracing() -> None:
     factor = 3.0
     assert f(1.0) == 2
     assert f(np.ones(1))[0] == 3
+    assert kiln.jit(lambda x: x * factor)(1.0) == 3
     factor = 2.0
+
+    class Settings:
+        factor = 2.0
+
+    settings = Settings()
+    g = kiln.jit(lambda x: x * settings.factor)
+    assert g(1.0) == 2
+    settings.factor = 5.0
+    assert g(1.0) == 2
+    assert g(np.float32(1)) == 5
 
 
 @contract("7.6")
@@ -163,6 +235,9 @@ def test_disable_jit_runs_python() -> None:
         f(1)
         f(1)
         assert kiln.jit(lambda x: "positive" if x > 0 else "negative")(1) == "positive"
+        seen: list = []
+        kiln.jit(seen.append)(3)
+        assert seen == [3]
     f(1)
     assert len(traces) == 3
 
@@ -199,6 +274,34 @@ def test_what_is_in_the_key() -> None:
     assert len(traces) == n + 6
     f(2.0)
     assert len(traces) == n + 6
+    for g in ({"x": 1.0, "y": 2}, {"y": 2, "x": 1.0}):
+        f(**g)
+    assert len(traces) == n + 7
+    device = kiln.devices()[0]
+    f(kiln.device_put(np.ones(3, np.float32), device))
+    assert len(traces) == n + 7
+    f(np.ones(3, np.int64))
+    f(np.ones(3, np.int32))
+    assert len(traces) == n + 7
+
+
+@contract("10.1")
+def test_metadata_of_trees_is_in_the_key() -> None:
+    @kiln.tree_util.register_pytree_node_class
+    class Tagged:
+        def __init__(self, x, tag):
+            self.x, self.tag = x, tag
+
+        def tree_flatten(self):
+            return (self.x,), self.tag
+
+        @classmethod
+        def tree_unflatten(cls, tag, children):
+            return cls(children[0], tag)
+
+    f, traces = traced(lambda t: t.x * (2 if t.tag == "double" else 1))
+    assert (f(Tagged(1, "double")), f(Tagged(1, "single")), f(Tagged(3, "double"))) == (2, 1, 6)
+    assert len(traces) == 2
 
 
 @contract("10.2")
@@ -215,6 +318,12 @@ def test_a_second_wrapper_hits() -> None:
     for _ in range(2):
         kiln.jit(f, static_argnums=1)(1, 2)
     assert len(traces) == 2
+    kiln.jit(f, static_argnums=0)(1, 2)
+    assert len(traces) == 3
+    kiln.jit(f, static_argnums=0, keep_unused=True)(1, 2)
+    kiln.jit(f, static_argnums=0, inline=True)(1, 2)
+    assert len(traces) <= 5
+    assert kiln.jit(f, static_argnums=1)(1, 2) == 1
 
 
 @contract("10.3")
@@ -231,6 +340,8 @@ def test_one_trace_serves_all() -> None:
     assert len(traces) == 1
     inner, inner_traces = traced(jnp.cos)
     kiln.jit(lambda x: inner(x) + inner(x + 1))(x)
+    assert len(inner_traces) == 1
+    kiln.jit(lambda x: kiln.lax.scan(lambda c, _: (inner(c), None), x, length=2)[0])(x)
     assert len(inner_traces) == 1
 
 

@@ -19,7 +19,7 @@ CONTRACT = {
         effects_barrier disable_jit log_compiles enable_x64 default_matmul_precision
         threefry_partitionable clear_caches device_count local_device_count default_backend
         process_index process_count devices local_devices device_get device_put block_until_ready
-        Array ShapeDtypeStruct config checkpoint_policies numpy lax random nn tree tree_util core
+        live_arrays Array ShapeDtypeStruct config checkpoint_policies numpy lax random nn tree tree_util core
         dtypes debug stages errors __version__
     """,
     "inside": """
@@ -101,7 +101,6 @@ NUMPY = """
 NOT_YET: dict[str, str] = {
     "sharding": "one device so far",
     "linen": "the layer above",
-    "live_arrays": "buffers are not listed yet",
     "Array.devices": "one device so far",
 }
 

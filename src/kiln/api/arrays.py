@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,12 @@ def device_put(x: Any, device: Any = None) -> Any:
 def device_get(x: Any) -> Any:
     """Return a pytree with its arrays as NumPy arrays."""
     return tree_map(lambda leaf: np.asarray(leaf) if isinstance(leaf, ConcreteArray) else leaf, x)
+
+
+def live_arrays() -> list[ConcreteArray]:
+    """Return the arrays that are still referenced and not deleted."""
+    # The collector knows them all, so that making an array need not enter it anywhere.
+    return [x for x in gc.get_objects() if type(x) is ConcreteArray and not x.is_deleted()]
 
 
 def devices(backend: str | None = None) -> list[Any]:

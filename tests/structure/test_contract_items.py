@@ -1,0 +1,73 @@
+"""Every numbered item of the behaviour contract has a test that carries its number."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.contract.items import ITEMS
+from tests.structure.source_tree import REPOSITORY
+
+# Items without a test yet, and what they wait for. An item with a test has to leave.
+PENDING: dict[str, str] = {
+    "3.8": "donation",
+    "4.1": "donation",
+    "4.2": "donation",
+    "4.3": "donation",
+    "4.4": "donation",
+    "4.5": "donation",
+    "4.6": "donation",
+    "5.3": "devices",
+    "5.4": "options of the compiler at jit",
+    "5.5": "named sizes from arguments",
+    "6.1": "shardings",
+    "6.2": "shardings",
+    "6.3": "shardings",
+    "6.4": "shardings",
+    "6.5": "shardings",
+    "6.6": "shardings",
+    "10.5": "one entry for both spellings of a call",
+    "10.6": "traces shared by content",
+    "12.1": "the stages' attributes",
+    "12.3": "costs of compiled programs",
+}
+
+
+def marked(folder: Path) -> set[str]:
+    """Return the items that the tests of a folder say they hold."""
+    found: set[str] = set()
+    for path in sorted(folder.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                continue
+            for mark in node.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "contract":
+                    found.update(ast.literal_eval(argument) for argument in mark.args)
+    return found
+
+
+def complaints(items: Iterable[str], held: set[str], pending: Iterable[str]) -> list[str]:
+    """Return items without a test, tests of no item, and exceptions nobody needs any more."""
+    items, pending = set(items), set(pending)
+    found = [f"{item} has no test" for item in items - held - pending]
+    found += [f"there is no item {item}" for item in (held | pending) - items]
+    found += [f"{item} has a test, so it is not pending" for item in pending & held]
+    return sorted(found)
+
+
+def test_every_item_has_a_test() -> None:
+    assert complaints(ITEMS, marked(REPOSITORY / "tests" / "contract"), PENDING) == []
+
+
+def test_a_missing_test_is_found(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(
+        '@contract("1.1", "1.2")\ndef test_a(): ...\n\n@contract("9.9")\ndef test_b(): ...\n'
+    )
+    held = marked(tmp_path)
+    assert held == {"1.1", "1.2", "9.9"}
+    assert complaints(["1.1", "1.2", "1.3", "1.4"], held, ["1.2", "1.4"]) == [
+        "1.2 has a test, so it is not pending",
+        "1.3 has no test",
+        "there is no item 9.9",
+    ]
