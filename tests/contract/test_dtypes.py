@@ -257,9 +257,9 @@ def test_edge_semantics(engine, compiled) -> None:
     assert saturated == [0, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31)]
     one = jnp.asarray([1, -8])
     for width in (32, 40):
-        assert run(lambda a: a << width)(one).tolist() == [0, 0]
-        assert run(lambda a: a >> width)(one).tolist() == [0, -1]
-        logical = run(lambda a: lax.shift_right_logical(a, jnp.full_like(a, width)))
+        assert run(lambda a, w=width: a << w)(one).tolist() == [0, 0]
+        assert run(lambda a, w=width: a >> w)(one).tolist() == [0, -1]
+        logical = run(lambda a, w=width: lax.shift_right_logical(a, jnp.full_like(a, w)))
         assert logical(one).tolist() == [0, 0]
     for dtype in ("bfloat16", "float16"):
         many = jnp.full((4096,), 0.0625, dtype) + jnp.asarray(0, dtype)

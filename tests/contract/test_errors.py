@@ -41,11 +41,10 @@ def test_bases() -> None:
         lambda x: sorted([x, 1]),
         lambda x: 0 < x < 2,
         lambda x: x or 1,
-        lambda x: 1 if x else 2,
         lambda x: [1 for _ in range(1) if x > 0],
         lambda x: bool(x),
         lambda x: any([x > 0]),
-        lambda x: [i for i in iter(lambda: x, 0)],
+        lambda x: list(iter(lambda: x, 0)),
     ],
 )
 def test_bool_in_disguise(fun) -> None:
@@ -389,5 +388,5 @@ def test_debug_nans_and_unknown_options() -> None:
     with pytest.raises(AttributeError, match="no_such_option"):
         kiln.config.update("no_such_option", 1)
     with pytest.raises(AttributeError):
-        kiln.config.no_such_option  # noqa: B018
+        kiln.config.no_such_option
     assert np.isnan(kiln.jit(jnp.log)(-1.0))

@@ -66,7 +66,7 @@ def test_errors_of_callbacks_keep_their_text() -> None:
         lambda x: kiln.pure_callback(fails, kiln.ShapeDtypeStruct((), "float32"), x),
         lambda x: (kiln.debug.callback(fails, x), x)[1],
     ):
-        with pytest.raises(Exception, match="the original text"):  # noqa: B017
+        with pytest.raises(Exception, match="the original text"):
             kiln.block_until_ready(kiln.jit(program)(1.0))
             kiln.effects_barrier()
 

@@ -1,7 +1,7 @@
 """The examples of the reference of `jit`, in both of its versions, print what stands there.
 
 The first version draws with `PRNGKey`, the second with `key`. The page cuts every number after its
-fifth digit without rounding and breaks lines where it is narrow: 0.59566766 stands there as 0.59566.
+fifth digit, without rounding (0.59566766 stands there as 0.59566), and breaks long lines.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ CONTRACT = {
         effects_barrier disable_jit log_compiles enable_x64 default_matmul_precision
         threefry_partitionable clear_caches device_count local_device_count default_backend
         process_index process_count devices local_devices device_get device_put block_until_ready
-        live_arrays Array ShapeDtypeStruct config checkpoint_policies numpy lax random nn tree tree_util core
-        dtypes debug stages errors __version__
+        live_arrays Array ShapeDtypeStruct config checkpoint_policies numpy lax random nn tree
+        tree_util core dtypes debug stages errors __version__
     """,
     "inside": """
         core.Tracer core.eval_jaxpr dtypes.float0 dtypes.prng_key debug.print debug.callback
