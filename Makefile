@@ -8,13 +8,14 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-full oracle bench lint docs clean
+.PHONY: help demo test test-full oracle breaks bench lint docs clean
 
 help:
 	@echo "make demo       the tutorial line by line, then a network that learns to read digits"
 	@echo "make test       the tests, without the slow suites"
 	@echo "make test-full  all tests"
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
+	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
 	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
 	@echo "make lint       ruff and mypy"
 	@echo "make docs       write the generated parts of docs/ again"
@@ -33,6 +34,9 @@ test-full: $(VENV)/.has-test
 oracle: $(VENV)/.has-test
 	$(RUN) -m tests.differential.oracle $(TOPICS)
 	$(RUN) -m pytest -q -n $(WORKERS) tests/differential tests/programs $(ARGS)
+
+breaks: $(VENV)/.has-test
+	$(RUN) -m tests.mutation $(ITEMS)
 
 bench: $(VENV)/.has-bench
 	$(RUN) -m benchmarks $(ARGS)

@@ -61,11 +61,11 @@ def test_decorator_forms() -> None:
 
     @kiln.jit(static_argnames="n")
     def options(x, n):
-        return x + n
+        return x + len("." * n)
 
     @functools.partial(kiln.jit, static_argnums=1)
     def partial(x, n):
-        return x + n
+        return x + len("." * n)
 
     assert plain(1) == called(1) == options(1, n=1) == partial(1, 1) == 2
 
@@ -468,10 +468,14 @@ def test_results_do_not_alias_numpy_buffers() -> None:
     held = jnp.asarray(source)
     source[:] = 7
     np.testing.assert_array_equal(held, np.full(64, -1))
+    placed = kiln.device_put(source)
     closed = kiln.jit(lambda x: x + source)
+    lowered = kiln.jit(lambda x: x - source).lower(0.0)
     assert closed(0.0)[0] == 7
     source[:] = 9
     assert closed(0.0)[0] == 7
+    assert lowered.compile()(0.0)[0] == -7
+    assert placed[0] == 7
 
 
 @contract("2.9")

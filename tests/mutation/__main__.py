@@ -1,0 +1,118 @@
+"""Break one behaviour at a time and watch the tests of its item fail.
+
+    python -m tests.mutation            all rows of `breaks.py`; writes `log.txt` beside it
+    python -m tests.mutation 3.6 8.1    some of them; writes nothing
+
+Every break is made in a copy of `src/`. Ends with an error if the tests of an item pass although it
+is broken, or fail although nothing is.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.mutation.breaks import BREAKS, DRAWN, SEED, Break, drawn
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TESTS = REPOSITORY / "tests" / "contract"
+LOG = Path(__file__).with_name("log.txt")
+SECONDS = 300
+
+
+def tests_of(item: str) -> list[str]:
+    """Return the tests marked with an item, as pytest names them."""
+    found = []
+    for path in sorted(TESTS.glob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            for mark in node.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "contract":
+                    if item in map(ast.literal_eval, mark.args):
+                        found.append(f"{path.relative_to(REPOSITORY).as_posix()}::{node.name}")
+    return found
+
+
+def broken(text: str, row: Break) -> str:
+    """Return a file's text with the break made.
+
+    Raises: ValueError if the text to replace does not stand there exactly once.
+    """
+    if text.count(row.text) != 1:
+        raise ValueError(f"{row.file} has {row.text!r} {text.count(row.text)} times, not once")
+    return text.replace(row.text, row.instead)
+
+
+def run(tests: Sequence[str], source: Path) -> tuple[int, list[str], str]:
+    """Run tests against a copy of `src`: how many passed, which failed, and the output."""
+    command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    passed = re.search(r"(\d+) passed", done.stdout)
+    failed = re.findall(r"^FAILED (\S+)", done.stdout, re.MULTILINE)
+    return int(passed.group(1)) if passed else 0, failed, done.stdout + done.stderr
+
+
+def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
+    """Yield for each step whether it went as it should, and what to write about it."""
+    source = work / "src"
+    shutil.copytree(
+        REPOSITORY / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
+    every = sorted({test for row in rows for test in tests_of(row.item)})
+    passed, failed, output = run(every, source)
+    yield (
+        passed > 0 and not failed,
+        f"nothing broken: {passed} tests pass, {len(failed)} fail"
+        + ("" if passed else f"\n{output}"),
+    )
+    for row in rows:
+        path = source / "kiln" / row.file
+        text = path.read_text(encoding="utf-8")
+        path.write_text(broken(text, row), encoding="utf-8")
+        passed, failed, output = run(tests_of(row.item), source)
+        path.write_text(text, encoding="utf-8")
+        first = failed[0].rpartition("/")[2] if failed else "NO TEST FAILED"
+        yield (
+            bool(failed),
+            f"{row.item:6} {row.file:28} {len(failed):3} of {passed + len(failed):3} fail: {first}"
+            + ("" if failed or passed else f"\n{output}"),
+        )
+
+
+def main(items: Sequence[str]) -> int:
+    """Run the rows of the items named, or all rows, and return the exit status."""
+    order = drawn()
+    rows = sorted(BREAKS, key=lambda row: order.index(row.item))
+    if items:
+        rows = [row for row in rows if row.item in items]
+    log = [f"{len(rows)} of the {DRAWN} items drawn with seed {SEED}, in the order of the draw"]
+    good = True
+    with tempfile.TemporaryDirectory() as work:
+        for fine, line in lines(rows, Path(work)):
+            good &= fine
+            log.append(line)
+            print(line, flush=True)
+    if not items:
+        LOG.write_text("\n".join(log) + "\n", encoding="utf-8")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,234 @@
+"""Ways to break the behaviour of items of the contract, for items drawn by chance.
+
+Each replaces one text of one file of `src/kiln`. The draw is over all items; those whose feature
+does not exist yet have no row yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+from tests.contract.items import ITEMS
+
+SEED = 0
+DRAWN = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Break:
+    """A text of a file, and what to write in its place so that an item does not hold any more."""
+
+    item: str
+    file: str
+    text: str
+    instead: str
+
+
+def drawn() -> list[str]:
+    """Return the items drawn, in the order of the draw."""
+    order = sorted(ITEMS)
+    random.Random(SEED).shuffle(order)
+    return order[:DRAWN]
+
+
+BREAKS = [
+    Break(
+        "10.2",
+        "jit/cache.py",
+        "return known[1].setdefault(options, {})",
+        "return {}",
+    ),
+    Break(
+        "10.1",
+        "base/config.py",
+        "default_matmul_precision: str | None = _option(None, in_key=True)",
+        "default_matmul_precision: str | None = _option(None)",
+    ),
+    Break(
+        "12.5",
+        "jit/stages.py",
+        "if not aval_of(x).same_type(want):",
+        "if False:",
+    ),
+    Break(
+        "2.9",
+        "base/treedef.py",
+        "data = tuple(sorted(x))",
+        "data = tuple(x)",
+    ),
+    Break(
+        "11.5",
+        "numpy/index_expressions.py",
+        "raise NonConcreteBooleanIndexError(",
+        "raise IndexError(",
+    ),
+    Break(
+        "12.2",
+        "jit/struct.py",
+        "return x._type if isinstance(x, ShapeDtypeStruct) else None",
+        "return None",
+    ),
+    Break(
+        "8.2",
+        "base/kinds.py",
+        '"bfloat16": "bf16"',
+        '"bfloat16": "bfloat16"',
+    ),
+    Break(
+        "2.6",
+        "jit/tracing.py",
+        "f\"the value of type {type(x)} at output path {keystr(path) or 'the result'} \"",
+        'f"the value of type {type(x)} at an output "',
+    ),
+    Break(
+        "5.1",
+        "core/compilation.py",
+        "if keep_unused or all(used):",
+        "if True:",
+    ),
+    Break(
+        "3.4",
+        "jit/call.py",
+        "constant_args = {i: args[i] for i in nums if i < len(args)}",
+        "constant_args = {i: repr(args[i]) for i in nums if i < len(args)}",
+    ),
+    Break(
+        "7.3",
+        "control/callback.py",
+        'return frozenset({DEBUG_ORDERED if params["ordered"] else DEBUG})',
+        "return frozenset()",
+    ),
+    Break(
+        "3.6",
+        "jit/signature.py",
+        "if value is None or kind in (int, str, bool, bytes):\n        return (kind, value)",
+        "if value is None or kind in (int, str, bool, bytes):\n        return value",
+    ),
+    Break(
+        "8.5",
+        "ir/printer.py",
+        "return literal(atom.val)",
+        'return f"{literal(atom.val)}:{atom.aval.str_short()}"',
+    ),
+    Break(
+        "1.2",
+        "api/jit.py",
+        "            static_argnames=static_argnames,\n            donate",
+        "            donate",
+    ),
+    Break(
+        "13.4",
+        "ops/window_addresses.py",
+        "if mode is FILL_OR_DROP else None",
+        "if False else None",
+    ),
+    Break(
+        "11.8",
+        "control/branches.py",
+        "if value is None or aval_of(value).shape:",
+        "if value is None:",
+    ),
+    Break(
+        "1.7",
+        "jit/call.py",
+        "return self if instance is None else types.MethodType(self, instance)",
+        "return self",
+    ),
+    Break(
+        "2.2",
+        "base/tree_nodes.py",
+        "return collections.defaultdict(factory, zip(keys, children, strict=True))",
+        "return dict(zip(keys, children, strict=True))",
+    ),
+    Break(
+        "2.8",
+        "numpy/promotion.py",
+        "x = from_host(np.array(x, dtypes.canonicalize_dtype(x.dtype)))",
+        "x = from_host(np.asarray(x, dtypes.canonicalize_dtype(x.dtype)))",
+    ),
+    Break(
+        "11.9",
+        "api/vmap.py",
+        "if len(found) > 1:",
+        "if False:",
+    ),
+    Break(
+        "3.3",
+        "jit/signature.py",
+        "elif argnums is None:",
+        "elif False:",
+    ),
+    Break(
+        "12.0",
+        "stages.py",
+        "from kiln.jit.call import JitFunction as Wrapped\n",
+        "class Wrapped: ...\n",
+    ),
+    Break(
+        "8.1",
+        "ir/printer.py",
+        'text = chr(ord("a") + index % 26) + text',
+        'text = text + chr(ord("a") + index % 26)',
+    ),
+    Break(
+        "8.6",
+        "numpy/promotion.py",
+        "return x, found\n",
+        "return full_shapes(name, x, found)\n",
+    ),
+    Break(
+        "9.7",
+        "core/array.py",
+        'weak = ", weak_type=True" if x.aval.weak_type else ""',
+        'weak = ""',
+    ),
+    Break(
+        "10.4",
+        "jit/call.py",
+        "return len(self._entries)",
+        "return len(self._shared)",
+    ),
+    Break(
+        "1.3",
+        "api/jit.py",
+        "if inspect.isgeneratorfunction(fun):",
+        "if False:",
+    ),
+    Break(
+        "9.1",
+        "base/config.py",
+        "enable_x64: bool = _option(False, in_key=True)",
+        "enable_x64: bool = _option(True, in_key=True)",
+    ),
+    Break(
+        "11.1",
+        "base/errors.py",
+        "class TracerBoolConversionError(ConcretizationTypeError):",
+        "class TracerBoolConversionError(JAXTypeError):",
+    ),
+    Break(
+        "1.5",
+        "base/source.py",
+        'name = getattr(fun, "__name__", None) or type(fun).__name__',
+        "name = fun.__name__",
+    ),
+    Break(
+        "11.6",
+        "base/source.py",
+        "error.__traceback__ = filtered(error.__traceback__)\n            raise\n",
+        "raise type(error)(*error.args) from None\n",
+    ),
+    Break(
+        "11.10",
+        "base/config.py",
+        'raise AttributeError(\n        f"config.update(',
+        'raise KeyError(\n        f"config.update(',
+    ),
+    Break(
+        "11.7",
+        "numpy/promotion.py",
+        'f"{name} got incompatible shapes for broadcasting: {_listed(found)}."',
+        'f"incompatible shapes for broadcasting: {_listed(found)}."',
+    ),
+]

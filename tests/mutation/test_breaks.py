@@ -1,0 +1,41 @@
+"""The table of breaks fits the sources, and its log tells of no break that went unseen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutation.__main__ import LOG, broken, tests_of
+from tests.mutation.breaks import BREAKS, Break, drawn
+from tests.structure.source_tree import KILN
+
+FEWEST = 30
+
+
+@pytest.mark.parametrize("row", BREAKS, ids=lambda row: row.item)
+def test_each_break_can_be_made(row: Break) -> None:
+    text = (KILN / row.file).read_text(encoding="utf-8")
+    changed = broken(text, row)
+    assert changed != text
+    compile(changed, row.file, "exec")
+    assert tests_of(row.item)
+
+
+def test_the_items_are_those_drawn() -> None:
+    items = [row.item for row in BREAKS]
+    assert len(set(items)) == len(items) >= FEWEST
+    assert set(items) <= set(drawn())
+
+
+def test_the_log_is_that_of_the_table() -> None:
+    _, unbroken, *rows = LOG.read_text(encoding="utf-8").splitlines()
+    assert unbroken.endswith("0 fail")
+    assert {line.split()[0] for line in rows} == {row.item for row in BREAKS}
+    assert all(" fail: test_" in line for line in rows)
+
+
+def test_a_text_that_is_not_there_is_found() -> None:
+    row = Break("1.1", "a.py", "x = 1", "x = 2")
+    assert broken("x = 1\n", row) == "x = 2\n"
+    for text in ("", "x = 1\nx = 1\n"):
+        with pytest.raises(ValueError, match="not once"):
+            broken(text, row)
