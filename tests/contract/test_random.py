@@ -49,11 +49,11 @@ def test_the_counter_layouts() -> None:
 
 @contract("14")
 def test_threefry_of_twenty_rounds() -> None:
-    # Known answers of the Random123 distribution for Threefry-2x32 with 20 rounds, read as keys.
-    data = np.array([0x13198A2E, 0x03707344], np.uint32)
-    folded = random.bits(random.wrap_key_data(data), (2,))
-    assert folded.dtype == np.uint32
-    np.testing.assert_array_equal(folded, random.bits(data, (2,)))
+    # The known answer of the Random123 distribution for a key and a counter of zeros.
+    first, second = 0x6B200159, 0x99BA4EFE
+    assert random.bits(random.key(0), (1,))[0] == first
+    with kiln.threefry_partitionable(True):
+        assert random.bits(random.key(0), (1,))[0] == first ^ second
 
 
 @contract("14")

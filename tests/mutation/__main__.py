@@ -27,7 +27,7 @@ LOG = Path(__file__).with_name("log.txt")
 SECONDS = 300
 
 
-def tests_of(item: str) -> list[str]:
+def marked_with(item: str) -> list[str]:
     """Return the tests marked with an item, as pytest names them."""
     found = []
     for path in sorted(TESTS.glob("test_*.py")):
@@ -75,7 +75,7 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
     shutil.copytree(
         REPOSITORY / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
-    every = sorted({test for row in rows for test in tests_of(row.item)})
+    every = sorted({test for row in rows for test in marked_with(row.item)})
     passed, failed, output = run(every, source)
     yield (
         passed > 0 and not failed,
@@ -86,7 +86,7 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
         path = source / "kiln" / row.file
         text = path.read_text(encoding="utf-8")
         path.write_text(broken(text, row), encoding="utf-8")
-        passed, failed, output = run(tests_of(row.item), source)
+        passed, failed, output = run(marked_with(row.item), source)
         path.write_text(text, encoding="utf-8")
         first = failed[0].rpartition("/")[2] if failed else "NO TEST FAILED"
         yield (
