@@ -433,6 +433,17 @@ def test_leaves_that_are_no_arrays(leaf) -> None:
         assert "static_arg" in text
 
 
+@contract("2.5")
+def test_objects_that_only_turn_into_arrays() -> None:
+    class Wrapped:
+        def __jax_array__(self):
+            return jnp.ones(2)
+
+    with pytest.raises(TypeError, match=r"(?s)Wrapped.*path x"):
+        kiln.jit(lambda x: x)(Wrapped())
+    assert kiln.jit(lambda x: x + Wrapped())(1.0).tolist() == [2, 2]
+
+
 @contract("2.6")
 def test_results_that_are_no_arrays() -> None:
     def user(x):
@@ -490,3 +501,19 @@ def test_keyword_order_and_spelling() -> None:
     assert f(x=1, y=2, z=3) == f(z=3, x=1, y=2) == f(1, 2, z=3) == f(1, 2, 3) == 321
     assert f(z=3, y=2, x=1) == 321
     assert len(traces) == 3
+
+
+@contract("2.9")
+def test_parameters_of_any_name() -> None:
+    def f(self, fun, args, kwargs):
+        return self + 10 * fun + 100 * args + 1000 * kwargs
+
+    given = {"self": 1, "fun": 2, "args": 3, "kwargs": 4}
+    g = kiln.jit(f)
+    assert g(**given) == g(1, 2, 3, 4) == 4321
+    assert g.lower(**given).compile()(**given) == 4321
+    assert g.trace(**given).out_info == g.eval_shape(**given) == kiln.eval_shape(f, **given)
+    assert kiln.tree_util.Partial(f, self=1)(fun=2, args=3, kwargs=4) == 4321
+    for rules in (kiln.custom_jvp, kiln.custom_vjp):
+        with pytest.raises(Exception, match="(?i)def(jvp|vjp)"):
+            rules(f)(**given)

@@ -38,7 +38,7 @@ def make_jaxpr(
 
 
 @api_boundary
-def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def eval_shape(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Return the types of the results of `fun(*args, **kwargs)` without computing them."""
     jitted = fun if isinstance(fun, JitFunction) else wrap(_holder(fun))
     return jitted.eval_shape(*args, **kwargs)

@@ -323,7 +323,7 @@ class _Opaque:
         self.func = func
         functools.update_wrapper(self, func)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.func(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:

@@ -399,7 +399,7 @@ class Printer:
     def __name__(self) -> str:
         return f"print({self.fmt!r})"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> None:
         """Write to standard output."""
         sys.stdout.write(self.fmt.format(*args, **kwargs) + "\n")
 

@@ -251,7 +251,7 @@ class custom_jvp:
         self.defjvp(jvp)
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         if self.jvp is None:
             raise AttributeError(

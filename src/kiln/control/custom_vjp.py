@@ -249,7 +249,7 @@ class custom_vjp:
         self.fwd, self.bwd = fwd, bwd
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         if self.fwd is None or self.bwd is None:
             raise AttributeError(

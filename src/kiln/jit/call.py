@@ -74,7 +74,7 @@ class JitFunction:
         self._entries: Entries = {}
         register(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""
         opts = options()
         if not opts.jit:
@@ -222,17 +222,17 @@ class JitFunction:
         return entry
 
     @api_boundary
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+    def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
         return Traced(self.entry_for(args, kwargs), self._keep_unused)
 
     @api_boundary
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and translate for the engine, without compiling or running."""
         return Lowered(self.entry_for(args, kwargs), self._keep_unused)
 
     @api_boundary
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+    def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the types of the results without computing them."""
         return Traced(self.entry_for(args, kwargs), self._keep_unused).out_info
 

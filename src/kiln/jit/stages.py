@@ -99,7 +99,7 @@ class Compiled:
         return self.compiled.executable.as_text("hlo")
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the program; static arguments are left out.
 
         Raises: TypeError for other types or another structure than compiled for.

@@ -38,8 +38,6 @@ def leaf_type(x: Any) -> ShapedArray | None:
         if type(x) is int:
             dtypes.coerce_python_scalar(x)
         return aval_of(x)
-    if hasattr(x, "__jax_array__"):
-        return aval_of(x.__jax_array__())
     return None
 
 
@@ -116,6 +114,8 @@ def flat_result(fun: Callable[..., Any], result: Any, static: bool) -> tuple[lis
     pairs, tree = tree_flatten_with_path(result)
     leaves = []
     for path, x in pairs:
+        if hasattr(x, "__jax_array__"):
+            x = x.__jax_array__()
         if leaf_type(x) is None:
             raise TypeError(
                 three_lines(
@@ -125,7 +125,7 @@ def flat_result(fun: Callable[..., Any], result: Any, static: bool) -> tuple[lis
                     "return arrays and numbers, in tuples, lists, dicts or registered classes",
                 )
             )
-        leaves.append(x.__jax_array__() if hasattr(x, "__jax_array__") else x)
+        leaves.append(x)
     return leaves, tree, extra
 
 
