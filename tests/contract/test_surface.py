@@ -515,5 +515,5 @@ def test_parameters_of_any_name() -> None:
     assert g.trace(**given).out_info == g.eval_shape(**given) == kiln.eval_shape(f, **given)
     assert kiln.tree_util.Partial(f, self=1)(fun=2, args=3, kwargs=4) == 4321
     for rules in (kiln.custom_jvp, kiln.custom_vjp):
-        with pytest.raises(Exception, match="(?i)def(jvp|vjp)"):
+        with pytest.raises(Exception, match=r"(?i)def(jvp|vjp)"):
             rules(f)(**given)
