@@ -12,7 +12,9 @@ from kiln.base.config import override
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import api_boundary, name_of
 from kiln.jit.call import JitFunction
+from kiln.jit.named_axes import NamedAxes
 from kiln.jit.signature import choose
+from kiln.jit.sized import SizedJitFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -99,6 +101,10 @@ def jit(
     The function is traced once per signature of its arguments: structure, shapes, dtypes, weak
     types, and the values of static arguments. Without `fun`, return a decorator.
 
+    `abstracted_axes` names axes of arguments: a tuple with an entry for each argument, or one entry
+    for all, each a dict from axis to name or a tuple of names. The sizes of named axes are no part
+    of the signature: one trace serves all sizes. Axes of one name have one size.
+
     Raises: TypeError if `fun` is not callable, is a generator function, or cannot be weakly
         referenced; ValueError for numbers and names it has no parameter for;
         UnavailableOptionError for options this version does not offer yet.
@@ -132,14 +138,20 @@ def jit(
             "donate_argnames": donate_argnames not in (None, (), [], ""),
             "device": device is not None,
             "backend": backend is not None and backend != "cpu",
-            "abstracted_axes": abstracted_axes is not None,
             "compiler_options": bool(compiler_options),
             "max_traces": max_traces is not None,
             "threads": threads is not None,
             "check": check is not None,
         },
     )
-    return wrap(fun, static_argnums, static_argnames, keep_unused=keep_unused, inline=inline)
+    return wrap(
+        fun,
+        static_argnums,
+        static_argnames,
+        keep_unused=keep_unused,
+        inline=inline,
+        abstracted_axes=abstracted_axes,
+    )
 
 
 def _require_available(fun: Any, given: dict[str, bool]) -> None:
@@ -163,6 +175,7 @@ def wrap(
     keep_unused: bool = False,
     inline: bool = False,
     static_result: bool = False,
+    abstracted_axes: Any = None,
 ) -> JitFunction:
     """Return the jitted form of a function; `static_result` is for kiln's own callers."""
     if not callable(fun):
@@ -180,6 +193,16 @@ def wrap(
             )
         )
     static = choose(fun, static_argnums, static_argnames, "static")
+    if abstracted_axes is not None:
+        axes = NamedAxes(fun, abstracted_axes, static)
+        return SizedJitFunction(
+            fun,
+            static,
+            axes,
+            keep_unused=keep_unused,
+            inline=inline,
+            static_result=static_result,
+        )
     return JitFunction(
         fun, static, keep_unused=keep_unused, inline=inline, static_result=static_result
     )

@@ -21,11 +21,15 @@ class Entry:
     """What one call signature of a function was traced to.
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run.
+    `assumed` names the axes that were taken to have a size of at least 1. `general` is the program
+    for all sizes that `jaxpr` was made of, where axes have names.
     """
 
     __slots__ = (
+        "assumed",
         "compiled",
         "consts",
+        "general",
         "in_tree",
         "jaxpr",
         "name",
@@ -45,6 +49,8 @@ class Entry:
         self.name = name
         self.static = static
         self.compiled: Compiled | None = None
+        self.assumed: frozenset[str] = frozenset()
+        self.general: Jaxpr | None = None
 
 
 Entries = dict[Hashable, Entry]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from kiln.core.compilation import compile_jaxpr
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
+from kiln.ir.assumptions import assume_positive, collecting
 from kiln.jit.cache import Entries, Entry, entries_of, forget, register
 from kiln.jit.explain import explain
 from kiln.jit.signature import Chosen, static_keys
@@ -61,6 +62,7 @@ class JitFunction:
         keep_unused: bool = False,
         inline: bool = False,
         static_result: bool = False,
+        sharing: Hashable = None,
     ) -> None:
         functools.update_wrapper(self, fun)
         self.__wrapped__ = fun
@@ -70,7 +72,8 @@ class JitFunction:
         self._inline = inline
         self._has_static = bool(static)
         self._static_result = static_result
-        self._shared: Entries = entries_of(fun, (static, keep_unused, inline, static_result))
+        chosen = (static, keep_unused, inline, static_result, sharing)
+        self._shared: Entries = entries_of(fun, chosen)
         self._entries: Entries = {}
         register(self)
 
@@ -159,7 +162,26 @@ class JitFunction:
             self._entries[key] = shared
             return shared
         self._types(leaves, args, kwargs)
-        return self._trace(key, args, kwargs)
+        return self._make(key, args, kwargs)
+
+    def _make(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
+        """Return the program of a signature met for the first time."""
+        return self._keep(key, self._trace(key, args, kwargs))
+
+    def _keep(self, key: Any, entry: Entry) -> Entry:
+        if self._is_temporary(entry):
+            return entry
+        entry = self._shared.setdefault(key, entry)
+        self._entries[key] = entry
+        return entry
+
+    def _is_temporary(self, entry: Entry) -> bool:
+        """Tell whether a program closes over values of a trace, and dies with it."""
+        return any(isinstance(x, Tracer) for x in entry.consts)
+
+    def _traced(self) -> Iterable[Any]:
+        """Return the signatures traced so far."""
+        return self._entries
 
     def _trace(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         tree, avals = key[0], key[1]
@@ -178,17 +200,15 @@ class JitFunction:
             return fun(*full, **named, **constant_kwargs)
 
         if options().explain:
-            explain(self._fun, self._entries, key, names)
-        entry = trace(fun, call, avals, tree, names, static=self._static_result)
-        if any(isinstance(x, Tracer) for x in entry.consts):
-            return entry
-        entry = self._shared.setdefault(key, entry)
-        self._entries[key] = entry
+            explain(self._fun, self._traced(), key, names)
+        with collecting() as assumed:
+            entry = trace(fun, call, avals, tree, names, static=self._static_result)
+        entry.assumed = frozenset(assumed)
         return entry
 
     @api_boundary
     def _first(self, entry: Entry, leaves: Sequence[Any]) -> Any:
-        if any(isinstance(x, Tracer) for x in entry.consts):
+        if self._is_temporary(entry):
             return self._bind(entry, leaves)
         entry.compiled = compile_jaxpr(entry.jaxpr, entry.name, keep_unused=self._keep_unused)
         outs = entry.compiled([*entry.consts, *leaves])
@@ -198,6 +218,8 @@ class JitFunction:
 
     @api_boundary
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
+        if entry.assumed:
+            assume_positive(entry.assumed)
         if self._inline and _is_recorded():
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
@@ -217,7 +239,7 @@ class JitFunction:
         key = (tree, avals, statics, options().key(), state.axes)
         entry = self._entries.get(key) or self._shared.get(key)
         if entry is None:
-            return self._trace(key, args, kwargs)
+            return self._make(key, args, kwargs)
         self._entries[key] = entry
         return entry
 
