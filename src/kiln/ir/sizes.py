@@ -4,7 +4,7 @@ A `Size` is a polynomial with integer coefficients over atoms: a name, a floor d
 positive constant, or a maximum. It is kept in one normal form, so `n+n` and `2*n` are equal, and an
 expression without names is always a plain int. Every name stands for a size >= 1; decisions that
 need this are noted (`assumptions.py`).
-`==` is structural and never raises; `<`, `<=`, `>`, `>=` and `equal` decide from bounds and raise
+`==` is structural and never raises: sizes written differently differ. `<`, `<=`, `>`, `>=` and `equal` decide from bounds and raise
 `InconclusiveSizeError` where the answer depends on the value of a name.
 """
 
@@ -51,8 +51,8 @@ class Size:
             return True
         if type(other) is Size and self._hash == other._hash and self.terms == other.terms:
             return True
-        if is_collecting() and _is_dim(other):
-            _note_difference(self - other)  # type: ignore[operator]
+        if type(other) is int and is_collecting():
+            _note_difference(self - other)
         return False
 
     def __ne__(self, other: object) -> bool:

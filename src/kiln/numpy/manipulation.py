@@ -329,8 +329,10 @@ def _rolled(a: Any, shift: Any, axis: int) -> Any:
         return a
     if isinstance(shift, Tracer):
         return _rolled_by_traced(a, shift, axis, size)
+    if type(size) is Size:
+        return _rolled_by_traced(a, np.int32(shift), axis, size)
     by = operator.index(shift) % size
-    if type(by) is int and by == 0:
+    if by == 0:
         return a
     last = slice_in_dim(a, size - by, size, 1, axis)
     return concatenate([last, slice_in_dim(a, 0, size - by, 1, axis)], axis)
@@ -338,8 +340,10 @@ def _rolled(a: Any, shift: Any, axis: int) -> Any:
 
 def _rolled_by_traced(a: Any, shift: Any, axis: int, size: Dim) -> Any:
     # The window of the doubled array that starts where the shifted one does.
-    start = elementwise.rem(cast(shift, np.dtype(np.int32)), size)
-    start = elementwise.sub(size, elementwise.rem(elementwise.add(start, size), size))
+    start = cast(shift, np.dtype(np.int32))
+    count = elementwise.constant(size, start)
+    start = elementwise.rem(start, count)
+    start = elementwise.sub(count, elementwise.rem(elementwise.add(start, count), count))
     return dynamic_slice_in_dim(concatenate([a, a], axis), start, size, axis)
 
 

@@ -25,6 +25,7 @@ from kiln.ops.dimension_numbers import (
 from kiln.ops.indexing import gather
 from kiln.ops.shape import broadcast_in_dim, expand_dims, full, reshape, rev, squeeze
 from kiln.ops.slicing import concatenate, dynamic_slice_p, from_end
+from kiln.ops.size_value import as_index
 from kiln.ops.static_slicing import slice as static_slice
 
 _INT32 = np.iinfo(np.int32)
@@ -140,7 +141,7 @@ def _basic(x: Any, plan: Plan, wrap: bool) -> Any:
     scalars = [i for i, axis in enumerate(plan.axes) if isinstance(axis, Places)]
     if type(x) is ConcreteArray and all(step == 1 for step in steps) and (dropped or any(starts)):
         # With starts as operands a loop over x[i] compiles one program, not one for each i.
-        places: list[Any] = [np.int32(start) for start in starts]
+        places: list[Any] = list(map(as_index, starts))
         sizes = [limit - start for start, limit in zip(starts, limits, strict=True)]
     else:
         x = static_slice(x, starts, limits, steps)
@@ -189,6 +190,8 @@ def column(index: Any, size: Dim, wrap: bool) -> Any:
     """
     if isinstance(index, (int, np.ndarray, np.generic)):
         value = np.asarray(index)
+        if wrap and type(size) is not int and np.any(value < 0):
+            return from_end(column(value, size, False), size)
         if wrap and type(size) is int and value.dtype.kind == "i":
             value = np.where(value < 0, value.astype(np.int64) + size, value)
         if value.dtype.itemsize > 4 or value.dtype == np.uint32:

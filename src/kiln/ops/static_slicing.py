@@ -370,9 +370,13 @@ def slice(
     if steps is not None and all(step == 1 for step in steps):
         steps = None
     shape = aval_of(operand).shape
-    if steps is None and limits == shape and not any(starts) and hasattr(operand, "aval"):
+    if steps is None and limits == shape and _from_the_first(starts) and hasattr(operand, "aval"):
         return operand
     return slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)
+
+
+def _from_the_first(starts: Sequence[Dim]) -> bool:
+    return all(type(start) is int and start == 0 for start in starts)
 
 
 def slice_in_dim(

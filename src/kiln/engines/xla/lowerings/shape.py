@@ -10,7 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
-from kiln.engines.xla.text import int_array
+from kiln.engines.xla.text import host_dtype, int_array
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
 from kiln.ops.size_value import size_value_p
@@ -52,8 +52,8 @@ def _reduce_sum(b: Builder, out: Out, x: Value, *, axes: Any) -> Value:
     return b.reduce_with("add", x, 0, axes)
 
 
-def _size_value(b: Builder, out: Out, *, size: Any) -> Value:
-    return b.constant(size, out[0])
+def _size_value(b: Builder, out: Out, *, size: Any, **_: Any) -> Value:
+    return b.constant(np.asarray(size).astype(host_dtype(out[0])[1]), out[0])
 
 
 LOWERINGS: dict[Primitive, Lowering] = {
