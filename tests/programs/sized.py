@@ -163,14 +163,13 @@ PROGRAMS: dict[str, Sized] = {
             x.reshape(3, x.shape[0]),
             np.ravel(x),
             x.flatten(),
-            x.reshape(x.shape[0], -1) if x.shape[0] != 0 else x,
         ]
     ),
     "reshape_doubled": both(lambda np, x: np.concatenate([x, x]).reshape(2, -1, 3)[1], 1),
     "transpose": both(
         lambda np, x: [x.T, np.transpose(x), np.swapaxes(x, 0, 1), np.moveaxis(x[None], 0, -1)]
     ),
-    "expand": both(lambda np, x: [x[:, None], x[None], np.expand_dims(x, 1), np.squeeze(x[None])]),
+    "expand": both(lambda np, x: [x[:, None], x[None], np.expand_dims(x, 1), np.squeeze(x[None], 0)]),
     "broadcast": both(
         lambda np, x: [
             np.broadcast_to(x[:, :1], x.shape),
@@ -217,12 +216,12 @@ PROGRAMS: dict[str, Sized] = {
     "cummax": Sized(lambda x: lax.cummax(x), lambda x: np.maximum.accumulate(x, 0)),
     "take": both(lambda np, x: [np.take(x, np.array([0, 2]), axis=1), x[:, np.array([0, -1])]]),
     "take_rows": both(lambda np, x: [np.take(x, np.array([0, 0]), axis=0), x[np.array([0, -1])]], 1),
-    "take_along": both(lambda np, x: np.take_along_axis(x, np.argsort(x, 0), 0)),
+    "take_along": both(lambda np, x: np.take_along_axis(x, np.argsort(x, 0), 0), 1),
     "by_arange": both(lambda np, x: x[np.arange(x.shape[0]), np.argmax(x, 1)]),
     "first_row": both(lambda np, x: [x[0], x[-1], x[0, 1], x[-1, -1]], 1),
     "columns": both(lambda np, x: [x[:, 0], x[:, 1:], x[..., -1], x[:, ::2], x[:, :-1]]),
     "neighbours": both(lambda np, x: [x[1:] - x[:-1], np.diff(x, axis=0)], 1),
-    "slices": both(lambda np, x: [x[1:], x[:-1], x[::2], x[: x.shape[0] // 2], x[-1:], x[:1]]),
+    "slices": both(lambda np, x: [x[1:], x[:-1], x[::2], x[: x.shape[0] // 2], x[-1:], x[:1], x[1:3]]),
     "halves": both(lambda np, x: [x[: x.shape[0] // 2], x[x.shape[0] // 2 :]]),
     "mask": both(lambda np, x: np.where(np.arange(x.shape[0])[:, None] < 2, x, 0 * x)),
     "searchsorted": both(lambda np, x: np.searchsorted(np.array([-1.0, 0, 1], "f4"), x)),
@@ -279,8 +278,8 @@ PROGRAMS: dict[str, Sized] = {
     "network": Sized(_kiln_loss_and_gradient, _loss_and_gradient, 1),
     "rnn": Sized(_rnn, _numpy_rnn),
     "batched_rnn": Sized(_batched_rnn, _numpy_batched_rnn),
-    "fori_loop": Sized(_fori, lambda x: np.sum(np.arange(len(x)) * x[:, 0])),
-    "while_loop": Sized(_while, lambda x: x.sum(0)),
+    "fori_loop": Sized(_fori, lambda x: np.sum(np.arange(len(x)) * x[:, 0]), 1),
+    "while_loop": Sized(_while, lambda x: x.sum(0), 1),
     "map": Sized(lambda x: lax.map(lambda r: r.sum(), x), lambda x: x.sum(1)),
     "vmap": Sized(
         lambda x: kiln.vmap(lambda r: r @ W + r.sum())(x), lambda x: x @ W + x.sum(1)[:, None]

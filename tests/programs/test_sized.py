@@ -13,7 +13,6 @@ from kiln.base.config import override
 from tests.programs.sized import PROGRAMS, Sized
 
 SIZES = (5, 1, 0, 8)
-MANY_TRACES_AT_0: frozenset[str] = frozenset()
 
 
 def table(n: int) -> np.ndarray:
@@ -39,7 +38,9 @@ def check(name: str, program: Sized, engine: str) -> None:
             for a, b in zip(found, expected, strict=True):
                 assert a.shape == np.shape(b), n
                 np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=f"n = {n}")
-    assert len(traces) == 1, traces
+    # A table without rows may need a program of its own: whatever takes a row of it.
+    assert len(traces) <= 1 + ((0, 3) in traces), traces
+    assert traces[0][0] == kiln.ir.sizes.symbol("n")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -17,6 +17,8 @@ Atom = tuple[Any, ...]
 Monomial = tuple[Atom, ...]
 Terms = tuple[tuple[Monomial, int], ...]
 Poly = dict[Monomial, Any]
+MOST_ATOMS = 3
+"""How many floor divisions and maxima to eliminate first, in search of the best bound."""
 
 
 def terms_of(dim: Any) -> Terms:
@@ -70,10 +72,12 @@ def _lower(poly: Poly, least: int) -> Any:
     A maximum is at least each of its arguments and equal to one of them; a//k lies between
     (a-k+1)/k and a/k. What is left is a polynomial in names n = least + n', n' >= 0.
     """
-    for monomial in poly:
-        for atom in monomial:
-            if atom[0] != "name":
-                return _lower_without(poly, atom, least)
+    compound = [atom for monomial in poly for atom in monomial if atom[0] != "name"]
+    if compound:
+        # Which one goes first matters; beyond a few it is not worth the search.
+        tried = list(dict.fromkeys(compound))[:MOST_ATOMS]
+        found = [_lower_without(poly, atom, least) for atom in tried]
+        return max((bound for bound in found if bound is not None), default=None)
     shifted: Poly = {}
     for monomial, factor in poly.items():
         expanded: Poly = {(): factor}

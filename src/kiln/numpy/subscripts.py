@@ -13,7 +13,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.array import ConcreteArray
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes import Dim, is_constant
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Places, Plan, parse
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
@@ -218,7 +218,8 @@ def _of_one_dtype(columns: Sequence[Any]) -> list[Any]:
 
 def coordinates(columns: Sequence[Any], shape: tuple[Dim, ...]) -> Any:
     """Return index arrays as columns along a last axis, each broadcast to `shape`."""
-    if not any(hasattr(c, "aval") for c in columns):
+    known = is_constant(shape)
+    if known and not any(hasattr(c, "aval") for c in columns):
         return np.stack([np.broadcast_to(c, shape) for c in columns], -1)  # type: ignore[arg-type]
     wide = any(hasattr(c, "aval") and aval_of(c).dtype == np.int64 for c in columns)
     dtype = np.dtype(np.int64 if wide else np.int32)
@@ -233,7 +234,7 @@ def coordinates(columns: Sequence[Any], shape: tuple[Dim, ...]) -> Any:
             return expand_dims(c, (len(shape),))
         first = len(shape) - len(own)
         if own != shape:
-            if hasattr(c, "aval"):
+            if hasattr(c, "aval") or not known:
                 c = broadcast_in_dim(c, shape, range(first, len(shape)))
             else:
                 c = np.broadcast_to(c, shape)  # type: ignore[arg-type]

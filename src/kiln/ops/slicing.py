@@ -34,6 +34,7 @@ from kiln.ops.shape import (
     to_front,
     zeros_of,
 )
+from kiln.ops.size_value import as_index
 from kiln.ops.static_slicing import (
     builtin_slice,
     check_same_dtype,
@@ -296,7 +297,8 @@ def _starts(
 def from_end(index: Any, size: Dim) -> Any:
     """Return an index, or an array of them, with negative ones counted from the end."""
     if type(index) is int:
-        return index if index >= 0 else index + size
+        place = index if index >= 0 else index + size
+        return as_index(place) if type(place) is Size else place
     dtype = index.dtype if isinstance(index, (np.ndarray, np.generic)) else aval_of(index).dtype
     if not dtypes.issubdtype(dtype, np.signedinteger):
         return index

@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import is_linear
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, maximum
+from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import constant, select
 from kiln.ops.shape import (
@@ -404,12 +404,13 @@ def _counted(index: Any, size: Dim) -> Any:
     return index + size if index < 0 else index
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: Any, index: Dim, axis: int = 0, keepdims: bool = True) -> Any:
     """Take one index along an axis.
 
     Raises: IndexError if out of bounds.
     """
-    index, shape = operator.index(index), aval_of(operand).shape
+    index = index if type(index) is Size else operator.index(index)
+    shape = aval_of(operand).shape
     axis = canonical_axis("index_in_dim", axis, len(shape))
     size = shape[axis]
     found = _counted(index, size)
