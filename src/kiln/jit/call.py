@@ -270,7 +270,7 @@ class JitFunction:
 
     def clear_cache(self) -> None:
         """Forget the programs of this function."""
-        self._entries.clear()
+        self.forget_entries()
         forget(self._fun)
 
     def _cache_size(self) -> int:

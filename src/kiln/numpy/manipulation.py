@@ -13,7 +13,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, from_host, host_value
 from kiln.core.trace import Tracer, aval_of
-from kiln.ir.sizes import Dim, Size, is_constant, product
+from kiln.ir.sizes import Dim, Size, divides, equal, is_constant, product
 from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape, cast
 from kiln.numpy.promotion import lifted, operands, shape_of
@@ -108,12 +108,11 @@ def _resolved(a: Any, shape: Any) -> tuple[Dim, ...]:
         total = product(own)
         fits = not (type(rest) is int and rest == 0)
         if fits:
-            quotient, remainder = divmod(total, rest)
-            fits = type(remainder) is int and remainder == 0
-            sizes[unknown[0]] = quotient
+            fits = divides(rest, total)
+            sizes[unknown[0]] = total // rest if fits else 0
     elif fits:
         fits = not any(type(dim) is int and dim < 0 for dim in sizes)
-        fits = fits and product(sizes) == product(own)
+        fits = fits and equal(product(sizes), product(own))
     if not fits:
         raise TypeError(
             three_lines(
