@@ -141,7 +141,7 @@ def test_what_depends_on_the_value_of_a_size_names_the_axis() -> None:
         kiln.jit(reading, abstracted_axes=({0: "rows"},))(rows(2))
     assert len(str(error.value).splitlines()) == 3
     for fun in (
-        lambda x: [r for r in range(x.shape[0])],
+        lambda x: list(range(x.shape[0])),
         lambda x: x.reshape(2, -1),
         lambda x: kiln.lax.top_k(x.T, 3),
     ):
@@ -206,9 +206,7 @@ def test_size_0() -> None:
 
 @contract("5.5")
 def test_under_transformations() -> None:
-    f, seen = counted(
-        lambda x: jnp.sum(jnp.sin(x) ** 2) / x.shape[0], abstracted_axes=({0: "n"},)
-    )
+    f, seen = counted(lambda x: jnp.sum(jnp.sin(x) ** 2) / x.shape[0], abstracted_axes=({0: "n"},))
     for n in (2, 3):
         x = rows(n)
         np.testing.assert_allclose(kiln.grad(f)(x), np.sin(2 * x) / n, rtol=1e-4, atol=1e-6)
@@ -237,9 +235,7 @@ def test_under_transformations() -> None:
 
 @contract("5.5")
 def test_nested_in_a_program_with_the_same_names() -> None:
-    inner, seen = counted(
-        lambda x, y: x.sum(0) * y.shape[0], abstracted_axes=({0: "n"}, {0: "m"})
-    )
+    inner, seen = counted(lambda x, y: x.sum(0) * y.shape[0], abstracted_axes=({0: "n"}, {0: "m"}))
 
     @kiln.jit(abstracted_axes=({0: "m"}, {0: "n"}))
     def outer(x: Any, y: Any) -> Any:

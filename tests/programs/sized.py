@@ -169,7 +169,9 @@ PROGRAMS: dict[str, Sized] = {
     "transpose": both(
         lambda np, x: [x.T, np.transpose(x), np.swapaxes(x, 0, 1), np.moveaxis(x[None], 0, -1)]
     ),
-    "expand": both(lambda np, x: [x[:, None], x[None], np.expand_dims(x, 1), np.squeeze(x[None], 0)]),
+    "expand": both(
+        lambda np, x: [x[:, None], x[None], np.expand_dims(x, 1), np.squeeze(x[None], 0)]
+    ),
     "broadcast": both(
         lambda np, x: [
             np.broadcast_to(x[:, :1], x.shape),
@@ -215,13 +217,17 @@ PROGRAMS: dict[str, Sized] = {
     "cumsum": both(lambda np, x: [np.cumsum(x, 0), np.cumsum(x), np.cumprod(x, 1)]),
     "cummax": Sized(lambda x: lax.cummax(x), lambda x: np.maximum.accumulate(x, 0)),
     "take": both(lambda np, x: [np.take(x, np.array([0, 2]), axis=1), x[:, np.array([0, -1])]]),
-    "take_rows": both(lambda np, x: [np.take(x, np.array([0, 0]), axis=0), x[np.array([0, -1])]], 1),
+    "take_rows": both(
+        lambda np, x: [np.take(x, np.array([0, 0]), axis=0), x[np.array([0, -1])]], 1
+    ),
     "take_along": both(lambda np, x: np.take_along_axis(x, np.argsort(x, 0), 0), 1),
     "by_arange": both(lambda np, x: x[np.arange(x.shape[0]), np.argmax(x, 1)]),
     "first_row": both(lambda np, x: [x[0], x[-1], x[0, 1], x[-1, -1]], 1),
     "columns": both(lambda np, x: [x[:, 0], x[:, 1:], x[..., -1], x[:, ::2], x[:, :-1]]),
     "neighbours": both(lambda np, x: [x[1:] - x[:-1], np.diff(x, axis=0)], 1),
-    "slices": both(lambda np, x: [x[1:], x[:-1], x[::2], x[: x.shape[0] // 2], x[-1:], x[:1], x[1:3]]),
+    "slices": both(
+        lambda np, x: [x[1:], x[:-1], x[::2], x[: x.shape[0] // 2], x[-1:], x[:1], x[1:3]]
+    ),
     "halves": both(lambda np, x: [x[: x.shape[0] // 2], x[x.shape[0] // 2 :]]),
     "mask": both(lambda np, x: np.where(np.arange(x.shape[0])[:, None] < 2, x, 0 * x)),
     "searchsorted": both(lambda np, x: np.searchsorted(np.array([-1.0, 0, 1], "f4"), x)),

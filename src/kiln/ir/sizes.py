@@ -4,8 +4,9 @@ A `Size` is a polynomial with integer coefficients over atoms: a name, a floor d
 positive constant, or a maximum. It is kept in one normal form, so `n+n` and `2*n` are equal, and an
 expression without names is always a plain int. Every name stands for a size >= 1; decisions that
 need this are noted (`assumptions.py`).
-`==` is structural and never raises: sizes written differently differ. `<`, `<=`, `>`, `>=` and `equal` decide from bounds and raise
-`InconclusiveSizeError` where the answer depends on the value of a name.
+`==` is structural and never raises: sizes written differently differ. `<`, `<=`, `>`, `>=` and
+`equal` decide from bounds and raise `InconclusiveSizeError` where the answer depends on the value
+of a name.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import numpy as np
 
 from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.ir.assumptions import assume_positive, is_collecting
-from kiln.ir.polynomial import Monomial, Poly, Terms, bounds, terms_of, times, without
+from kiln.ir.polynomial import Atom, Monomial, Poly, Terms, bounds, terms_of, times, without
 from kiln.ir.size_text import atom_text, terms_text
+
 
 class Size:
     """A size that depends on named axes; immutable, never constant."""

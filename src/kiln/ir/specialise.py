@@ -55,7 +55,7 @@ class _Substitution:
             return [new.get(var, var) for var in variables]
 
         def atoms(used: Sequence[Atom]) -> list[Any]:
-            return [x if x.is_literal else new.get(x, x) for x in used]  # type: ignore[arg-type, call-overload]
+            return [x if x.is_literal else new.get(x, x) for x in used]  # type: ignore[arg-type]
 
         constvars, invars = bind(jaxpr.constvars), bind(jaxpr.invars)
         eqns = [self._eqn(eqn, atoms(eqn.invars), bind(eqn.outvars)) for eqn in jaxpr.eqns]
@@ -81,7 +81,8 @@ class _Substitution:
         """Return a parameter with its sizes replaced; the same object if it holds none."""
         kind = type(value)
         if kind is Size:
-            return substitute(value, self.env)
+            found = substitute(value, self.env)
+            return value if found == value else found
         if isinstance(value, (tuple, list)):
             items = [self.value(x) for x in value]
             if all(a is b for a, b in zip(items, value, strict=True)):

@@ -363,7 +363,7 @@ def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Places:
     if type(size) is Size and not _is_inside(index, size):
         return Places(np.asarray(index))
     if index < 0 and wrap:
-        index = index + size  # type: ignore[assignment]
+        index = index + size
     return Fixed(index)
 
 

@@ -94,7 +94,7 @@ def _over_sizes(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
     return counted(first, by, size, dtype or dtypes.default_int_dtype())
 
 
-def counted(first: Any, by: Any, size: Dim, dtype: Any) -> Any:
+def counted(first: Any, by: Any, size: Any, dtype: Any) -> Any:
     """Return `size` numbers from `first` on, `by` apart."""
     if dtype == np.bool_ or dtypes.issubdtype(dtype, np.complexfloating):
         return asarray(np.arange(size) * by + first, dtype)

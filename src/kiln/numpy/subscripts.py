@@ -24,8 +24,8 @@ from kiln.ops.dimension_numbers import (
 )
 from kiln.ops.indexing import gather
 from kiln.ops.shape import broadcast_in_dim, expand_dims, full, reshape, rev, squeeze
-from kiln.ops.slicing import concatenate, dynamic_slice_p, from_end
 from kiln.ops.size_value import as_index
+from kiln.ops.slicing import concatenate, dynamic_slice_p, from_end
 from kiln.ops.static_slicing import slice as static_slice
 
 _INT32 = np.iinfo(np.int32)

@@ -33,8 +33,8 @@ from kiln.ops.dimension_numbers import (
     ScatterDimensionNumbers,
 )
 from kiln.ops.shape import expand_dims, full, reshape
-from kiln.ops.slicing import dynamic_update_slice_p
 from kiln.ops.size_value import as_index
+from kiln.ops.slicing import dynamic_update_slice_p
 from kiln.ops.static_slicing import slice as static_slice
 
 Function = Callable[..., Any]
