@@ -48,17 +48,17 @@ class Size:
     def __hash__(self) -> int:
         return self._hash
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         if self is other:
             return True
         if type(other) is Size and self._hash == other._hash and self.terms == other.terms:
             return True
         if type(other) is int and is_collecting():
             _note_difference(self - other)
-        return False
+        return NotImplemented if _is_array(other) else False
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __ne__(self, other: object) -> Any:
+        return NotImplemented if _is_array(other) else not self == other
 
     def __str__(self) -> str:
         return self._text
@@ -129,17 +129,17 @@ class Size:
         quotient = other // self
         return quotient, other - quotient * self
 
-    def __ge__(self, other: Dim) -> bool:
-        return _compare(self, other, ">=")
+    def __ge__(self, other: Any) -> Any:
+        return NotImplemented if _is_array(other) else _compare(self, other, ">=")
 
-    def __gt__(self, other: Dim) -> bool:
-        return _compare(self, other, ">")
+    def __gt__(self, other: Any) -> Any:
+        return NotImplemented if _is_array(other) else _compare(self, other, ">")
 
-    def __le__(self, other: Dim) -> bool:
-        return not _compare(self, other, ">", "<=")
+    def __le__(self, other: Any) -> Any:
+        return NotImplemented if _is_array(other) else not _compare(self, other, ">", "<=")
 
-    def __lt__(self, other: Dim) -> bool:
-        return not _compare(self, other, ">=", "<")
+    def __lt__(self, other: Any) -> Any:
+        return NotImplemented if _is_array(other) else not _compare(self, other, ">=", "<")
 
     def __bool__(self) -> bool:
         return not equal(self, 0)
@@ -171,17 +171,22 @@ def set_number(function: Callable[[Size], Any]) -> None:
     _number[:] = [function]
 
 
+def _is_array(x: object) -> bool:
+    return hasattr(x, "aval")
+
+
 def _is_dim(x: object) -> bool:
     return type(x) is Size or (isinstance(x, (int, np.integer)) and type(x) is not bool)
 
 
 def _by_number(operation: Callable[[Any, Any], Any], size: Size, other: Any) -> Any:
     if _number and isinstance(other, (int, float, complex, np.generic, np.ndarray, Size)):
-        return operation(size.__jax_array__(), _plain(other))
+        return operation(size.__jax_array__(), as_number(other))
     return NotImplemented
 
 
-def _plain(x: Any) -> Any:
+def as_number(x: Any) -> Any:
+    """Return a size as a number in the program being recorded; anything else as it is."""
     return x.__jax_array__() if type(x) is Size else x
 
 

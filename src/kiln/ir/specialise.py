@@ -50,7 +50,7 @@ class _Substitution:
         def bind(variables: Sequence[Var]) -> list[Var]:
             for var in variables:
                 aval = self.aval(var.aval)
-                if aval is not var.aval:
+                if aval != var.aval:
                     new[var] = Var(aval)
             return [new.get(var, var) for var in variables]
 

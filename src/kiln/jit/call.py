@@ -23,6 +23,7 @@ from kiln.core.eager import EVAL, check_finite
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.ir.assumptions import assume_positive, collecting
+from kiln.ir.sizes import as_number
 from kiln.jit.cache import Entries, Entry, entries_of, forget, register
 from kiln.jit.explain import explain
 from kiln.jit.signature import Chosen, static_keys
@@ -130,6 +131,7 @@ class JitFunction:
         try:
             avals = tuple([aval_of(x) if type(x) in _CHEAP else x.aval for x in leaves])
         except AttributeError:
+            leaves = list(map(as_number, leaves))
             avals = self._types(leaves, args, kwargs)
         return leaves, tree, avals, statics
 
@@ -232,6 +234,7 @@ class JitFunction:
             self._split(args, kwargs) if self._has_static else (tuple(args), kwargs, ())
         )
         leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
+        leaves = list(map(as_number, leaves))
         structs = [type_of_struct(x) for x in leaves]
         given = [np.int32(0) if a is not None else x for a, x in zip(structs, leaves, strict=True)]
         found = self._types(given, args, kwargs)

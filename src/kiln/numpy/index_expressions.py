@@ -370,7 +370,7 @@ def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Places:
 def _is_inside(index: int, size: Size) -> bool:
     """Tell whether a place exists whatever the size of the axis."""
     try:
-        return size > (index if index >= 0 else -index - 1)
+        return bool(size > (index if index >= 0 else -index - 1))
     except InconclusiveSizeError:
         return False
 
