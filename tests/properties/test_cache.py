@@ -165,6 +165,103 @@ def test_fresh_functions(calls: list[tuple[int, Any]]) -> None:
             assert np.asarray(found).tobytes() == np.asarray(expected).tobytes()
 
 
+SCALE: Any = 1
+HELD: Any = 1.0
+
+
+def _scaled(x: Any) -> Any:
+    return x * SCALE + len(HELD if isinstance(HELD, (tuple, list)) else (HELD,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """An immutable callable."""
+
+    rate: Any
+
+    def __call__(self, x: Any) -> Any:
+        return _scaled(x) * self.rate
+
+
+def _fresh(kind: str, value: Any, array: Any) -> Any:
+    """Return a new function that depends on a value, an array, globals and other functions."""
+    if kind == "closure":
+        return lambda x: _scaled(x) * value + array
+    if kind == "default":
+        return lambda x, v=value, *, w=array: x * v + w * SCALE
+    if kind == "partial":
+        return functools.partial(lambda v, x, w: _scaled(x) + v * w, value, w=array)
+    if kind == "method":
+        return Step(value).__call__
+    if kind == "levels":
+        inner = _fresh("closure", value, array)
+        return lambda x: inner(x) - _fresh("method", value, array)(x)
+    if kind == "list":
+        items = [value, array]
+        return lambda x: x * items[0] + items[1]
+    if kind == "value of an array":
+        return lambda x: x * float(array) + value
+    if kind == "jitted":
+        inner = kiln.jit(_fresh("default", value, array))
+        return lambda x: inner(x) * 2
+    if kind == "loop":
+        return lambda x: kiln.lax.fori_loop(0, 2, lambda i, c: c * value + array + SCALE, x)
+    return lambda x: kiln.lax.cond(array > 1, lambda c: c * value, lambda c: c - SCALE, x)
+
+
+KINDS = (
+    *("closure", "default", "partial", "method", "levels", "list", "value of an array", "jitted"),
+    *("loop", "branch"),
+)
+PLAIN = st.sampled_from([0, 0.0, -0.0, 1, 1.0, True, 2, 2.5, np.float32(2), np.int32(2), math.nan])
+
+
+@explored(
+    st.lists(
+        st.one_of(
+            st.tuples(
+                st.just("call"), st.sampled_from(KINDS), PLAIN, st.sampled_from([0, 1, 2, 3])
+            ),
+            st.tuples(st.just("scale"), PLAIN, st.none(), st.none()),
+            st.tuples(
+                st.just("held"),
+                st.sampled_from([1.0, (1,), (1, 2), [1], [1, 2]]),
+                st.none(),
+                st.none(),
+            ),
+            st.tuples(st.just("append"), st.none(), st.none(), st.none()),
+        ),
+        max_size=14,
+    ),
+    few=60,
+    many=5000,
+)
+def test_fresh_functions_among_changes(steps: list[tuple[Any, ...]]) -> None:
+    """Whatever changes between calls, a fresh function gives what plain Python gives."""
+    space = globals()
+    before = space["SCALE"], space["HELD"]
+    arrays = [jnp.float32(n) for n in range(4)]
+    try:
+        for what, first, value, number in steps:
+            if what == "scale":
+                space["SCALE"] = first
+            elif what == "held":
+                space["HELD"] = first
+            elif what == "append":
+                if isinstance(HELD, list):
+                    HELD.append(1)
+            else:
+                f = _fresh(first, value, arrays[number] + 0)
+                x = jnp.float32(3)
+                with kiln.disable_jit():
+                    expected = jnp.asarray(f(x))
+                found = kiln.jit(f)(x)
+                assert (found.dtype, found.shape) == (expected.dtype, expected.shape), first
+                np.testing.assert_array_equal(found, expected, err_msg=f"{first} {value} {SCALE}")
+    finally:
+        space["SCALE"], space["HELD"] = before
+
+
 @explored(
     st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=6), few=16, many=500
 )

@@ -2,14 +2,14 @@
 
 What loops and branches share on the way: arrays out of pytrees, recording the function with the
 values it closes over as operands, carries whose weak type gives way, carries that never change,
-and the errors of results that do not fit. Equal programs recorded at the same place in the source
-become one object, so that what has been derived from the first serves the next.
+and the errors of results that do not fit. A function of known content is recorded once; of others,
+equal programs recorded at the same place in the source become one object. Either way, what has been
+derived from the first serves the next.
 """
 
 from __future__ import annotations
 
 import collections
-import dataclasses
 import inspect
 import threading
 import types
@@ -30,13 +30,19 @@ from kiln.base.tree import (
     tree_flatten_with_path,
     tree_unflatten,
 )
-from kiln.core.array import Array
+from kiln.control.region import memoized
+from kiln.core.array import Array, watched
+from kiln.core.by_content import ByContent, Slots, constants_from, is_plain, slots_of
 from kiln.core.compilation import as_array
+from kiln.core.fingerprint import content_of
 from kiln.core.staging import stage_region
-from kiln.core.trace import Tracer, aval_of
+from kiln.core.trace import Tracer, aval_of, state
+from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.jaxpr import Jaxpr, Var
 from kiln.ir.rewrite import canonical
+from kiln.ir.sharing import is_shareable
 from kiln.ir.types import ShapedArray
+from kiln.ir.user_code import holds_user_code
 from kiln.ops.conversion import convert_element_type
 
 SCALARS = (bool, int, float, complex, np.generic)
@@ -120,6 +126,37 @@ def stage_body(
     Messages speak of `user`, which takes the same arguments.
     """
     user = user or fun
+    content = content_of((fun, user)) if is_plain(in_tree) else None
+    if content is None:
+        body = _record(construct, fun, in_tree, avals, user)
+        return body._replace(jaxpr=interned(body.jaxpr))
+    key = (content.key, construct, in_tree, tuple(avals), options().key(), state.axes)
+    known = _by_content.get(key)
+    if known is None:
+        with watched(content.operands) as watch, collecting() as assumed:
+            body = _record(construct, fun, in_tree, avals, user)
+        body = body._replace(jaxpr=interned(body.jaxpr))
+        slots = slots_of(body.consts, content.operands)
+        if (
+            watch.seen
+            or slots is None
+            or holds_user_code(body.jaxpr)
+            or not is_plain(body.out_tree)
+        ):
+            return body
+        known = _by_content.keep(key, (body.jaxpr, slots, body.out_tree, frozenset(assumed)))
+    jaxpr, slots, out_tree, names = known
+    assume_positive(names)
+    return Body(jaxpr, constants_from(slots, content.operands), out_tree)
+
+
+def _record(
+    construct: str,
+    fun: Callable[..., Any],
+    in_tree: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    user: Callable[..., Any],
+) -> Body:
     trees: list[PyTreeDef] = []
 
     def flat(*tracers: Any) -> list[Any]:
@@ -269,23 +306,35 @@ def unchanged(jaxpr: Jaxpr, consts: int, carry: int) -> list[bool]:
 def with_common_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:
     """Give several bodies the same leading operands: everything that one of them closes over."""
     values: dict[int, Any] = {id(x): x for body in bodies for x in body.consts}
-    jaxprs = []
-    for body in bodies:
-        own = dict(zip(map(id, body.consts), body.jaxpr.invars, strict=False))
-        binders = [own.get(key) or Var(aval_of(x)) for key, x in values.items()]
-        n = len(body.consts)
-        jaxprs.append(
-            body.jaxpr.with_(
-                invars=[*binders, *body.jaxpr.invars[n:]],
-                arg_names=[*[""] * len(binders), *body.jaxpr.arg_names[n:]],
-            )
-        )
+    numbers = {key: i for i, key in enumerate(values)}
+    uses = tuple(tuple(numbers[id(x)] for x in body.consts) for body in bodies)
+    avals = tuple(aval_of(x) for x in values.values())
+    jaxprs = [
+        memoized(body.jaxpr, ("common consts", own, avals), _added(body.jaxpr, own, avals))
+        for body, own in zip(bodies, uses, strict=True)
+    ]
     return jaxprs, list(values.values())
+
+
+def _added(jaxpr: Jaxpr, own: Sequence[int], avals: Sequence[ShapedArray]) -> Callable[[], Jaxpr]:
+    """Return how to add leading operands of these types; `own` numbers those there already."""
+
+    def make() -> Jaxpr:
+        n = len(own)
+        there = dict(zip(own, jaxpr.invars[:n], strict=True))
+        binders = [there.get(i) or Var(aval) for i, aval in enumerate(avals)]
+        return jaxpr.with_(
+            invars=[*binders, *jaxpr.invars[n:]],
+            arg_names=[*[""] * len(binders), *jaxpr.arg_names[n:]],
+        )
+
+    return make
 
 
 CAPACITY = 1024
 _interned: collections.OrderedDict[Hashable, Jaxpr] = collections.OrderedDict()
 _lock = threading.Lock()
+_by_content: ByContent[tuple[Jaxpr, Slots, PyTreeDef, frozenset[str]]] = ByContent(CAPACITY)
 
 
 def interned(jaxpr: Jaxpr) -> Jaxpr:
@@ -294,13 +343,13 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
     A loop called again and again records its body anew; what has been derived from the body (its
     derivative, its batched form) is kept on the jaxpr, and found again this way.
     """
-    if not _outlives_its_call(jaxpr):
+    if not is_shareable(jaxpr):
         return jaxpr
     # Ids of code objects are good as keys: the kept jaxpr keeps the code alive.
     places = tuple(
         (id(eqn.source.code), eqn.source.offset) if eqn.source else None for eqn in jaxpr.eqns
     )
-    key = (canonical(jaxpr), places, options().key())
+    key = (canonical(jaxpr), places, jaxpr.name, jaxpr.arg_names, options().key())
     with _lock:
         found = _interned.setdefault(key, jaxpr)
         _interned.move_to_end(key)
@@ -309,29 +358,8 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
     return found
 
 
-def _outlives_its_call(jaxpr: Jaxpr) -> bool:
-    """Tell whether a jaxpr holds nothing of the user's that ought to die with the call.
-
-    Callbacks and rules of custom derivatives are functions of the user's, with their closures.
-    """
-    return all(
-        _is_plain(value) for eqn in jaxpr.eqns if eqn.params for value in eqn.params.values()
-    )
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, Jaxpr):
-        return _outlives_its_call(value)
-    if isinstance(value, (tuple, list)):
-        return all(map(_is_plain, value))
-    if isinstance(value, types.FunctionType):
-        return value.__closure__ is None and "<locals>" not in value.__qualname__
-    if dataclasses.is_dataclass(value) and callable(value):
-        return all(_is_plain(getattr(value, f.name)) for f in dataclasses.fields(value))
-    return not callable(value) or isinstance(value, type)
-
-
 def clear() -> None:
     """Forget all recorded bodies, and with them what was derived from them."""
+    _by_content.clear()
     with _lock:
         _interned.clear()

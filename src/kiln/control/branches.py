@@ -17,7 +17,6 @@ from kiln.control.bodies import (
     arrays_of,
     as_operand,
     check_callable,
-    interned,
     stage_body,
     with_common_consts,
 )
@@ -168,8 +167,7 @@ def _branch(
     for other in order[1:]:
         _check_same(construct, [(names[i], branches[i], bodies[i]) for i in (first, other)])
     jaxprs, consts = with_common_consts(bodies)
-    chosen = tuple(interned(jaxpr) for jaxpr in jaxprs)
-    outs = cond_p.bind(index, *consts, *values, branches=chosen)
+    outs = cond_p.bind(index, *consts, *values, branches=tuple(jaxprs))
     return tree_unflatten(bodies[0].out_tree, outs)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from kiln.base import dtypes
@@ -37,6 +37,7 @@ from kiln.control.custom_function import (
     fit_results,
 )
 from kiln.core.absent import Zero, is_zero
+from kiln.core.fingerprint import Reading, readable
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ops.families import add
@@ -274,3 +275,10 @@ class custom_jvp:
 
     def __repr__(self) -> str:
         return f"<custom_jvp function {definition_of(self.fun)}>"
+
+
+def _read(reading: Reading, f: custom_jvp) -> Hashable:
+    return ("custom_jvp", reading.read_all((f.fun, f.jvp, f.nondiff_argnums, f.symbolic_zeros)))
+
+
+readable(custom_jvp, _read)

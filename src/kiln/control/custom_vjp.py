@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ from kiln.control.vjp_rules import (
     PullBack,
 )
 from kiln.core.absent import Zero, is_zero
+from kiln.core.fingerprint import Reading, readable
 from kiln.core.primitive import Primitive
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.types import ShapedArray
@@ -285,3 +286,10 @@ class custom_vjp:
 
     def __repr__(self) -> str:
         return f"<custom_vjp function {definition_of(self.fun)}>"
+
+
+def _read(reading: Reading, f: custom_vjp) -> Hashable:
+    return ("custom_vjp", reading.read_all((f.fun, f.fwd, f.bwd, f.nondiff_argnums)))
+
+
+readable(custom_vjp, _read)

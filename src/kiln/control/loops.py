@@ -36,13 +36,12 @@ from kiln.control.bodies import (
     check_carry_structure,
     check_carry_types,
     converted,
-    interned,
     settle_carry,
     stage_body,
     unchanged,
 )
 from kiln.control.branches import known_value
-from kiln.control.region import merge, select_by
+from kiln.control.region import memoized, merge, select_by
 from kiln.control.scan import scan_p
 from kiln.control.scan_split import cut
 from kiln.control.while_loop import while_p
@@ -119,12 +118,10 @@ def _bind_scan(
 ) -> list[Any]:
     nc, n = len(body.consts), len(carry)
     fixed = unchanged(body.jaxpr, nc, n)
-    jaxpr = _with_fixed_first(body.jaxpr, nc, fixed)
-    outvars = [*select_by(fixed, jaxpr.outvars[:n], False), *jaxpr.outvars[n:]]
     constant, moved = select_by(fixed, carry), select_by(fixed, carry, False)
     outs = scan_p.bind(
         *(*body.consts, *constant, *moved, *rows),
-        jaxpr=interned(jaxpr.with_(outvars=outvars)),
+        jaxpr=_with_fixed_first(body.jaxpr, nc, fixed, n),
         length=length,
         reverse=reverse,
         num_consts=nc + len(constant),
@@ -135,15 +132,28 @@ def _bind_scan(
     return [*merge(fixed, [as_result(x) for x in constant], last), *ys]
 
 
-def _with_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool]) -> Jaxpr:
-    """Move the carries that never change to the end of the consts."""
+def _with_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned: int) -> Jaxpr:
+    """Move the carries that never change to the end of the consts.
 
+    They are dropped from the results too, of which the first `returned` are the carry.
+    """
+    key = ("fixed first", consts, tuple(fixed), returned)
+    return memoized(jaxpr, key, lambda: _made_fixed_first(jaxpr, consts, fixed, returned))  # type: ignore[no-any-return]
+
+
+def _made_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned: int) -> Jaxpr:
     def reordered(items: Sequence[Any]) -> list[Any]:
         before, carry, after = cut(items, consts, len(fixed))
         return [*before, *select_by(fixed, carry), *select_by(fixed, carry, False), *after]
 
-    names = reordered(jaxpr.arg_names) if jaxpr.arg_names else ()
-    return jaxpr.with_(invars=reordered(jaxpr.invars), arg_names=names)
+    outvars = jaxpr.outvars
+    if returned:
+        outvars = [*select_by(fixed, outvars[:returned], False), *outvars[returned:]]
+    return jaxpr.with_(
+        invars=reordered(jaxpr.invars),
+        outvars=outvars,
+        arg_names=reordered(jaxpr.arg_names) if jaxpr.arg_names else (),
+    )
 
 
 def _shown(out: Any) -> str:
@@ -282,12 +292,11 @@ def _bind_while(cond: Body, body: Body, carry: Sequence[Any]) -> list[Any]:
     nc, nb = len(cond.consts), len(body.consts)
     fixed = unchanged(body.jaxpr, nb, len(carry))
     constant, moved = select_by(fixed, carry), select_by(fixed, carry, False)
-    body_jaxpr = _with_fixed_first(body.jaxpr, nb, fixed)
     outs = while_p.bind(
         *(*cond.consts, *constant, *body.consts, *constant, *moved),
-        cond_jaxpr=interned(_with_fixed_first(cond.jaxpr, nc, fixed)),
+        cond_jaxpr=_with_fixed_first(cond.jaxpr, nc, fixed, 0),
         cond_nconsts=nc + len(constant),
-        body_jaxpr=interned(body_jaxpr.with_(outvars=select_by(fixed, body_jaxpr.outvars, False))),
+        body_jaxpr=_with_fixed_first(body.jaxpr, nb, fixed, len(carry)),
         body_nconsts=nb + len(constant),
     )
     return merge(fixed, [as_result(x) for x in constant], outs)

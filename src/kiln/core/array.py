@@ -9,6 +9,8 @@ through the functions at the end.
 from __future__ import annotations
 
 import abc
+import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -403,8 +405,50 @@ def from_buffers(
     return [ConcreteArray(a, None, b, engine) for a, b in zip(avals, buffers, strict=True)]
 
 
+class Watch:
+    """Arrays whose values a recorded program is not to depend on; `seen` tells that it does."""
+
+    __slots__ = ("_arrays", "_thread", "seen")
+
+    def __init__(self, arrays: Sequence[ConcreteArray]) -> None:
+        self._arrays = {id(x) for x in arrays}
+        self._thread = threading.get_ident()
+        self.seen = False
+
+    def note(self, x: ConcreteArray) -> None:
+        """Note that the value of an array was looked at."""
+        if id(x) in self._arrays:
+            self.seen = True
+
+    def is_here(self) -> bool:
+        """Tell whether this thread is recording under the watch."""
+        return self._thread == threading.get_ident()
+
+
+_watches: list[Watch] = []
+
+
+@contextlib.contextmanager
+def watched(arrays: Sequence[ConcreteArray]) -> Iterator[Watch]:
+    """Note, until the context ends, whether values of the arrays are looked at."""
+    watch = Watch(arrays)
+    _watches.append(watch)
+    try:
+        yield watch
+    finally:
+        _watches.remove(watch)
+
+
+def watches_here() -> list[Watch]:
+    """Return the watches under which this thread is recording."""
+    return [watch for watch in _watches if watch.is_here()] if _watches else _watches
+
+
 def host_value(x: ConcreteArray) -> np.ndarray:
     """Return a read-only NumPy view of the values (physical ones for extended dtypes); may wait."""
+    if _watches:
+        for watch in tuple(_watches):
+            watch.note(x)
     value = x._host
     if value is None:
         x._check()
@@ -427,4 +471,7 @@ def buffer_for(x: ConcreteArray, engine: Engine) -> Buffer:
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weakness, or a view as key)."""
     x._check()
+    for watch in tuple(_watches):
+        # What becomes of the new array is not followed.
+        watch.note(x)
     return ConcreteArray(aval, x._host, x._buffer, x._engine)

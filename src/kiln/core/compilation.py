@@ -20,7 +20,8 @@ from kiln.core.engine import Buffer, Engine, Executable, Program, engine
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.rewrite import canonical, drop_inputs, eliminate_dead_code
+from kiln.ir.rewrite import canonical_for_engines, drop_inputs, eliminate_dead_code
+from kiln.ir.types import ShapedArray
 
 import numpy as np  # isort: skip
 
@@ -42,6 +43,14 @@ class Compiled:
         self.kept = kept
         self.out_avals = program.jaxpr.out_avals
         self._call = executable.__call__
+
+    def giving(self, out_avals: list[ShapedArray]) -> Compiled:
+        """Return the same executable with results of these types, weak or not."""
+        if out_avals == self.out_avals:
+            return self
+        made = Compiled(self.program, self.executable, self.engine, self.kept)
+        made.out_avals = out_avals
+        return made
 
     def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Run on arrays and scalars."""
@@ -108,12 +117,12 @@ def compile_jaxpr(
 ) -> Compiled:
     """Return the executable of a jaxpr without constants, from the cache if it is there."""
     home = engine(on or options().engine or "xla")
-    key = (canonical(jaxpr), home.name, keep_unused, compiler_options, options().key())
+    key = (canonical_for_engines(jaxpr), home.name, keep_unused, compiler_options, options().key())
     with _lock:
         found = _cache.get(key)
         if found is not None:
             _cache.move_to_end(key)
-            return found
+            return found.giving(jaxpr.out_avals)
         flight = _flights.get(key)
         mine = flight is None
         if flight is None:
@@ -121,7 +130,7 @@ def compile_jaxpr(
     if not mine:
         flight.done.wait()
         if flight.result is not None:
-            return flight.result
+            return flight.result.giving(jaxpr.out_avals)
         # The other thread failed; fail here with an exception of our own.
         return _compile(jaxpr, name, home, keep_unused, compiler_options)
     try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
+from kiln.ir.types import ShapedArray
 
 
 def eliminate_dead_code(
@@ -48,11 +49,30 @@ def canonical(jaxpr: Jaxpr) -> Hashable:
     """Return a value equal for programs with the same structure, whatever their variables."""
     key = jaxpr.memo.get(canonical)
     if key is None:
-        key = jaxpr.memo[canonical] = _canonical(jaxpr)
+        key = jaxpr.memo[canonical] = _canonical(jaxpr, _itself)
     return key
 
 
-def _canonical(jaxpr: Jaxpr) -> Hashable:
+def canonical_for_engines(jaxpr: Jaxpr) -> Hashable:
+    """Return a value equal for programs that are one executable.
+
+    Like `canonical`, but whether operands and results are weakly typed makes no difference.
+    """
+    key = jaxpr.memo.get(canonical_for_engines)
+    if key is None:
+        key = jaxpr.memo[canonical_for_engines] = _canonical(jaxpr, _strong)
+    return key
+
+
+def _itself(aval: ShapedArray) -> ShapedArray:
+    return aval
+
+
+def _strong(aval: ShapedArray) -> ShapedArray:
+    return aval.with_(weak_type=False) if aval.weak_type else aval
+
+
+def _canonical(jaxpr: Jaxpr, kind: Callable[[ShapedArray], ShapedArray]) -> Hashable:
     numbers: dict[Var, int] = {}
 
     def number(var: Var) -> int:
@@ -62,10 +82,10 @@ def _canonical(jaxpr: Jaxpr) -> Hashable:
         if isinstance(x, Var):
             return number(x)
         # The bytes tell 0.0 from -0.0 and keep nan equal to itself.
-        return ("literal", np.asarray(x.val, x.aval.dtype).tobytes(), x.aval)
+        return ("literal", np.asarray(x.val, x.aval.dtype).tobytes(), kind(x.aval))
 
     def binders(variables: Sequence[Var]) -> Hashable:
-        return tuple((number(v), v.aval) for v in variables)
+        return tuple((number(v), kind(v.aval)) for v in variables)
 
     head = (binders(jaxpr.constvars), binders(jaxpr.invars))
     eqns = tuple(

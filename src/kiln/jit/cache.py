@@ -1,6 +1,9 @@
-"""Level (a) of the caches: the programs of one function object, dying with it.
+"""Levels (a) and (b) of the caches: programs by function object, and by content of functions.
 
-Keyed by weak identity: neither an equal function nor a reused id ever finds another's programs.
+Level (a) dies with its function. It is keyed by weak identity: neither an equal function nor a
+reused id ever finds another's programs, and neither does the same function with exchanged code or
+defaults. Level (b) serves fresh functions whose content is known (`core/fingerprint.py`), and holds
+nothing of theirs.
 """
 
 from __future__ import annotations
@@ -11,10 +14,16 @@ from collections.abc import Hashable
 from typing import Any
 
 from kiln.control.bodies import clear as clear_bodies
+from kiln.core.array import ConcreteArray, Watch
+from kiln.core.by_content import ByContent, Slots, constants_from, is_plain, slots_of
+from kiln.core.bytecode import clear as clear_bytecode
 from kiln.core.compilation import Compiled
 from kiln.core.compilation import clear as clear_executables
 from kiln.core.eager import clear as clear_eager
+from kiln.core.fingerprint import Content
+from kiln.core.identity import identity_of_function
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.user_code import holds_user_code
 
 
 class Entry:
@@ -23,16 +32,21 @@ class Entry:
     `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run.
     `assumed` names the axes that were taken to have a size of at least 1. `general` is the program
     for all sizes that `jaxpr` was made of, where axes have names.
+    `content` says from what content of the function, and by what use of its arrays, the program
+    follows; it is None if the program depends on more. `original` is the entry kept for all
+    functions with that content.
     """
 
     __slots__ = (
         "assumed",
         "compiled",
         "consts",
+        "content",
         "general",
         "in_tree",
         "jaxpr",
         "name",
+        "original",
         "out_is_leaf",
         "out_tree",
         "static",
@@ -51,23 +65,50 @@ class Entry:
         self.compiled: Compiled | None = None
         self.assumed: frozenset[str] = frozenset()
         self.general: Jaxpr | None = None
+        self.content: tuple[Hashable, Slots] | None = None
+        self.original: Entry | None = None
+
+    def with_consts(self, consts: list[Any]) -> Entry:
+        """Return the same program over other closed-over values."""
+        made = Entry(self.jaxpr, consts, self.in_tree, self.out_tree, self.name, self.static)
+        made.compiled, made.content, made.original = self.compiled, self.content, self
+        made.assumed, made.general = self.assumed, self.general
+        return made
+
+    def for_operands(self, operands: list[ConcreteArray]) -> Entry:
+        """Return what is kept for a content as the entry of one function."""
+        assert self.content is not None
+        if not self.consts:
+            return self
+        return self.with_consts(constants_from(self.content[1], operands))
+
+    def follows_from(self, content: Content | None) -> bool:
+        """Tell whether a function with this content, traced now, would give this very program."""
+        if content is None or self.content is None or self.content[0] != content.key:
+            return False
+        again = constants_from(self.content[1], content.operands)
+        return all(a is b for a, b in zip(again, self.consts, strict=True))
 
 
 Entries = dict[Hashable, Entry]
 
-_by_identity: dict[int, tuple[weakref.ref[Any], dict[Hashable, Entries]]] = {}
+_by_identity: dict[int, tuple[weakref.ref[Any], Hashable, dict[Hashable, Entries]]] = {}
 _wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
 _lock = threading.RLock()
 
+CAPACITY = 4096
+_by_content: ByContent[Entry] = ByContent(CAPACITY)
+
 
 def entries_of(fun: Any, options: Hashable) -> Entries:
-    """Return the programs of a function under the given jit options.
+    """Return the programs of a function, as it is now, under the given jit options.
 
     Raises: TypeError if the function cannot be weakly referenced.
     """
+    identity = identity_of_function(fun)
     with _lock:
         known = _by_identity.get(id(fun))
-        if known is None or known[0]() is not fun:
+        if known is None or known[0]() is not fun or not _same(known[1], identity):
             key = id(fun)
 
             def forget(dead: weakref.ref[Any]) -> None:
@@ -76,8 +117,37 @@ def entries_of(fun: Any, options: Hashable) -> Entries:
                     if found is not None and found[0] is dead:
                         del _by_identity[key]
 
-            known = _by_identity[key] = (weakref.ref(fun, forget), {})
-        return known[1].setdefault(options, {})
+            known = _by_identity[key] = (weakref.ref(fun, forget), identity, {})
+        return known[2].setdefault(options, {})
+
+
+def _same(a: Hashable, b: Hashable) -> bool:
+    return a is b or a == b
+
+
+def find(key: Hashable, content: Content | None) -> Entry | None:
+    """Return the program of a function with known content, if one is kept for this call."""
+    if content is None:
+        return None
+    found = _by_content.get((content.key, key))
+    return None if found is None else found.for_operands(content.operands)
+
+
+def share(key: Hashable, content: Content | None, watch: Watch, entry: Entry) -> Entry:
+    """Keep a program just traced for other functions of the same content, if it may be shared.
+
+    Returns the entry for the function that was traced.
+    """
+    if content is None or watch.seen or entry.static is not None:
+        return entry
+    slots = slots_of(entry.consts, content.operands)
+    if slots is None or not is_plain(entry.out_tree) or holds_user_code(entry.jaxpr):
+        return entry
+    entry.content = (content.key, slots)
+    kept = entry.with_consts([x for _, x in slots]) if entry.consts else entry
+    kept.original = None
+    kept = _by_content.keep((content.key, key), kept)
+    return kept.for_operands(content.operands)
 
 
 def register(wrapper: Any) -> None:
@@ -90,18 +160,20 @@ def forget(fun: Any) -> None:
     with _lock:
         known = _by_identity.get(id(fun))
         if known is not None and known[0]() is fun:
-            for entries in known[1].values():
+            for entries in known[2].values():
                 entries.clear()
 
 
 def clear_caches() -> None:
     """Forget all traces and executables."""
     with _lock:
-        for _, by_options in list(_by_identity.values()):
+        for _, _, by_options in list(_by_identity.values()):
             for entries in by_options.values():
                 entries.clear()
     for wrapper in list(_wrappers):
         wrapper.forget_entries()
+    _by_content.clear()
+    clear_bytecode()
     clear_bodies()
     clear_executables()
     clear_eager()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -17,16 +18,19 @@ from kiln.base.config import options
 from kiln.base.source import api_boundary, definition_of, name_of
 from kiln.base.tree import tree_flatten, tree_unflatten
 from kiln.control.call import jit_p
-from kiln.core.array import ConcreteArray
+from kiln.core.array import ConcreteArray, watched, watches_here
+from kiln.core.by_content import is_plain
 from kiln.core.compilation import compile_jaxpr
 from kiln.core.eager import EVAL, check_finite
+from kiln.core.fingerprint import Content, Reading, content_of, readable
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
-from kiln.jit.cache import Entries, Entry, entries_of, forget, register
+from kiln.jit.cache import Entries, Entry, entries_of, find, forget, register, share
 from kiln.jit.explain import explain
 from kiln.jit.signature import Chosen, static_keys
+from kiln.jit.spelling import Named, Spelling, flatten_call, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
 from kiln.jit.tracing import argument_names, check_leaves, trace
@@ -72,9 +76,10 @@ class JitFunction:
         self._keep_unused = keep_unused
         self._inline = inline
         self._has_static = bool(static)
+        self._spelling = Spelling(fun, static)
         self._static_result = static_result
-        chosen = (static, keep_unused, inline, static_result, sharing)
-        self._shared: Entries = entries_of(fun, chosen)
+        self._options = (static, keep_unused, inline, static_result, sharing)
+        weakref.ref(fun)  # Refuses what cannot be forgotten.
         self._entries: Entries = {}
         register(self)
 
@@ -83,6 +88,8 @@ class JitFunction:
         opts = options()
         if not opts.jit:
             return self._fun(*args, **kwargs)
+        if kwargs:
+            args, kwargs = self._spelling.by_position(args, kwargs)
         leaves: Sequence[Any] = args
         concrete = not kwargs and not self._has_static
         if concrete:
@@ -99,6 +106,7 @@ class JitFunction:
         if entry is None:
             entry = self._miss(key, leaves, args, kwargs)
         if state.trace is not EVAL:
+            self._note_staleness(entry, args, kwargs)
             return self._bind(entry, leaves)
         if not concrete:
             for x in leaves:
@@ -127,7 +135,7 @@ class JitFunction:
             dynamic, named, statics = self._split(args, kwargs)
         else:
             dynamic, named, statics = args, kwargs, ()
-        leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
+        leaves, tree = flatten_call(dynamic, named)
         try:
             avals = tuple([aval_of(x) if type(x) in _CHEAP else x.aval for x in leaves])
         except AttributeError:
@@ -159,7 +167,7 @@ class JitFunction:
     def _miss(
         self, key: Any, leaves: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Entry:
-        shared = self._shared.get(key)
+        shared = self._shared().get(key)
         if shared is not None:
             self._entries[key] = shared
             return shared
@@ -168,12 +176,19 @@ class JitFunction:
 
     def _make(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Return the program of a signature met for the first time."""
-        return self._keep(key, self._trace(key, args, kwargs))
+        shared = self._shared()
+        return self._keep(key, self._trace(key, args, kwargs), shared)
 
-    def _keep(self, key: Any, entry: Entry) -> Entry:
+    def _shared(self) -> Entries:
+        """Return the programs of the function as it is now, whoever had them traced."""
+        return entries_of(self._fun, self._options)
+
+    def _keep(self, key: Any, entry: Entry, shared: Entries) -> Entry:
         if self._is_temporary(entry):
             return entry
-        entry = self._shared.setdefault(key, entry)
+        # Another table if the function's code or defaults were exchanged in the meantime.
+        if self._shared() is shared:
+            entry = shared.setdefault(key, entry)
         self._entries[key] = entry
         return entry
 
@@ -185,34 +200,70 @@ class JitFunction:
         """Return the signatures traced so far."""
         return self._entries
 
+    def _content(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Content | None:
+        """Return the content of the function and of the static arguments of a call."""
+        if self._static_result or not is_plain(key[0], Named):
+            return None
+        if not self._has_static:
+            return content_of(self._fun)
+        nums, names = self._static.argnums, self._static.argnames
+        given: list[tuple[int | str, Any]] = [(i, args[i]) for i in nums if i < len(args)]
+        given += [(name, kwargs[name]) for name in names if name in kwargs]
+        return content_of((self._fun, len(args), *given))
+
+    def _note_staleness(self, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Keep a program that is being recorded private if the one it calls is out of date.
+
+        A function keeps its trace when a global or a closure of it changes; a fresh function of the
+        same content must not get to see that.
+        """
+        watches = watches_here()
+        if not watches or all(watch.seen for watch in watches):
+            return
+        tree = self._signature(args, kwargs)[1]
+        if not entry.follows_from(self._content((tree,), args, kwargs)):
+            for watch in watches:
+                watch.seen = True
+
     def _trace(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         tree, avals = key[0], key[1]
+        content = self._content(key, args, kwargs)
+        place = (tree, avals, key[3], key[4], self._options)
+        found = find(place, content)
+        if found is not None:
+            return found
         names = self._names(args, kwargs)
         nums = self._static.argnums
         constant_args = {i: args[i] for i in nums if i < len(args)}
         constant_kwargs = {k: kwargs[k] for k in self._static.argnames if k in kwargs}
-        has_names = len(kwargs) > len(constant_kwargs)
         fun, count = self._fun, len(args)
 
         def call(leaves: Sequence[Any]) -> Any:
-            rebuilt = tree_unflatten(tree, leaves)
-            dynamic, named = rebuilt if has_names else (rebuilt, {})
+            dynamic, named = unflatten_call(tree, leaves)
             given = iter(dynamic)
             full = [constant_args[i] if i in constant_args else next(given) for i in range(count)]
             return fun(*full, **named, **constant_kwargs)
 
         if options().explain:
             explain(self._fun, self._traced(), key, names)
-        with collecting() as assumed:
+        with (
+            watched(content.operands if content is not None else ()) as watch,
+            collecting() as assumed,
+        ):
             entry = trace(fun, call, avals, tree, names, static=self._static_result)
         entry.assumed = frozenset(assumed)
-        return entry
+        return share(place, content, watch, entry)
 
     @api_boundary
     def _first(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         if self._is_temporary(entry):
             return self._bind(entry, leaves)
-        entry.compiled = compile_jaxpr(entry.jaxpr, entry.name, keep_unused=self._keep_unused)
+        original = entry.original or entry
+        if original.compiled is None:
+            original.compiled = compile_jaxpr(
+                entry.jaxpr, entry.name, keep_unused=self._keep_unused
+            )
+        entry.compiled = original.compiled
         outs = entry.compiled([*entry.consts, *leaves])
         if options().debug_nans:
             check_finite(entry.name, outs)
@@ -230,17 +281,18 @@ class JitFunction:
 
     def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Return the program of a call, tracing it if needed; arguments may be mere types."""
+        args, kwargs = self._spelling.by_position(tuple(args), kwargs)
         dynamic, named, statics = (
             self._split(args, kwargs) if self._has_static else (tuple(args), kwargs, ())
         )
-        leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
+        leaves, tree = flatten_call(dynamic, named)
         leaves = list(map(as_number, leaves))
         structs = [type_of_struct(x) for x in leaves]
         given = [np.int32(0) if a is not None else x for a, x in zip(structs, leaves, strict=True)]
         found = self._types(given, args, kwargs)
         avals = tuple(a if a is not None else b for a, b in zip(structs, found, strict=True))
         key = (tree, avals, statics, options().key(), state.axes)
-        entry = self._entries.get(key) or self._shared.get(key)
+        entry = self._entries.get(key) or self._shared().get(key)
         if entry is None:
             return self._make(key, args, kwargs)
         self._entries[key] = entry
@@ -249,17 +301,21 @@ class JitFunction:
     @api_boundary
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
-        return Traced(self.entry_for(args, kwargs), self._keep_unused)
+        return self._staged(args, kwargs)
 
     @api_boundary
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and translate for the engine, without compiling or running."""
-        return Lowered(self.entry_for(args, kwargs), self._keep_unused)
+        return self._staged(args, kwargs).lower()
 
     @api_boundary
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the types of the results without computing them."""
-        return Traced(self.entry_for(args, kwargs), self._keep_unused).out_info
+        return self._staged(args, kwargs).out_info
+
+    def _staged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Traced:
+        entry = self.entry_for(args, kwargs)
+        return Traced(entry, self._keep_unused, self._spelling.dynamic_names())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -281,3 +337,10 @@ class JitFunction:
 
     def __reduce__(self) -> str:
         return getattr(self._fun, "__qualname__", name_of(self._fun))
+
+
+def _read(reading: Reading, f: JitFunction) -> Any:
+    return ("jit", f._options, reading.read(f._fun))
+
+
+readable(JitFunction, _read)

@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln.base.source import current_source, definition_of
 from kiln.core.dumping import log
+from kiln.jit.spelling import shown
 
 
 def explain(fun: Callable[..., Any], seen: Iterable[Any], key: Any, names: Sequence[str]) -> None:
@@ -29,7 +30,7 @@ def differences(seen: Sequence[Any], key: Any, names: Sequence[str]) -> list[str
 def _difference(old: Any, new: Any, names: Sequence[str]) -> list[str]:
     found = []
     if old[0] != new[0]:
-        found.append(f"structure of the arguments: {old[0]} before, {new[0]} now")
+        found.append(f"structure of the arguments: {shown(old[0])} before, {shown(new[0])} now")
     elif old[1] != new[1]:
         found += [
             f"argument {name}: {_type(a)} before, {_type(b)} now"

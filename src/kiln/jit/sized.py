@@ -29,11 +29,12 @@ class SizedJitFunction(JitFunction):
     ) -> None:
         super().__init__(fun, static, sharing=axes.key, **settings)
         self._axes = axes
-        self._shared_general = entries_of(fun, (static, tuple(settings.items()), axes.key, "all"))
+        self._options_for_all = (static, tuple(settings.items()), axes.key, "all")
         self._general: Entries = {}
 
     def _make(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         tree, avals = key[0], key[1]
+        shared = self._shared()
         dynamic = [k for k in kwargs if k not in self._static.argnames]
         axes = self._axes.of_leaves(len(args), tree, bool(dynamic))
         env = self._axes.sizes(avals, axes, lambda: self._names(args, kwargs))
@@ -56,17 +57,18 @@ class SizedJitFunction(JitFunction):
         entry.general = general.jaxpr
         entry.assumed = general.assumed - given.keys()
         entry.assumed |= set(names(*[given[s] for s in general.assumed & given.keys()]))
-        return self._keep(key, entry)
+        return self._keep(key, entry, shared)
 
     def _for_all(
         self, key: Any, named: Iterable[str], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Entry:
-        entry = self._general.get(key) or self._shared_general.get(key)
+        shared = entries_of(self._fun, self._options_for_all)
+        entry = self._general.get(key) or shared.get(key)
         if entry is None:
             with collecting(named):
                 entry = self._trace(key, args, kwargs)
             if not self._is_temporary(entry):
-                entry = self._shared_general.setdefault(key, entry)
+                entry = shared.setdefault(key, entry)
         if not self._is_temporary(entry):
             self._general[key] = entry
         return entry

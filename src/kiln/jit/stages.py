@@ -8,13 +8,14 @@ from typing import Any
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary
-from kiln.base.tree import tree_flatten, tree_unflatten
+from kiln.base.tree import tree_unflatten
 from kiln.core import compilation
 from kiln.core.compilation import compile_jaxpr, prepare
 from kiln.core.engine import Program, engine
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.jit.cache import Entry
+from kiln.jit.spelling import flatten_call, respelled, shown
 from kiln.jit.struct import struct_of
 
 
@@ -24,6 +25,8 @@ class Traced:
 
     entry: Entry
     keep_unused: bool
+    names: tuple[str, ...] = ()
+    """The parameters that take arrays by position."""
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -47,7 +50,7 @@ class Traced:
 
     def lower(self) -> Lowered:
         """Translate the program for the engine."""
-        return Lowered(self.entry, self.keep_unused)
+        return Lowered(self.entry, self.keep_unused, self.names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Lowered:
 
     entry: Entry
     keep_unused: bool
+    names: tuple[str, ...] = ()
+    """The parameters that take arrays by position."""
 
     def as_text(self, dialect: str | None = None) -> str:
         """Return the program's text.
@@ -84,7 +89,7 @@ class Lowered:
             keep_unused=self.keep_unused,
             compiler_options=chosen,
         )
-        return Compiled(self.entry, compiled)
+        return Compiled(self.entry, compiled, self.names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +98,7 @@ class Compiled:
 
     entry: Entry
     compiled: compilation.Compiled
+    names: tuple[str, ...] = ()
 
     def as_text(self) -> str:
         """Return the optimised program's text."""
@@ -104,13 +110,15 @@ class Compiled:
 
         Raises: TypeError for other types or another structure than compiled for.
         """
-        leaves, tree = tree_flatten((args, kwargs) if kwargs else args)
+        if kwargs:
+            args, kwargs = respelled(args, kwargs, self.entry.in_tree, self.names)
+        leaves, tree = flatten_call(args, kwargs)
         if tree != self.entry.in_tree:
             raise TypeError(
                 three_lines(
                     f"call of the compiled function {self.entry.name}",
-                    f"Function compiled with input pytree {self.entry.in_tree} "
-                    f"and called with {tree}",
+                    f"Function compiled with input pytree {shown(self.entry.in_tree)} "
+                    f"and called with {shown(tree)}",
                     "pass arguments of the same structure, without the static ones",
                 )
             )

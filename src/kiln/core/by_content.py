@@ -1,0 +1,93 @@
+"""Recorded programs under the content of the functions they were recorded from.
+
+Level (b) of the caches: what a fresh function with known content was traced to before. The arrays
+that functions close over are left out of what is kept, and put in anew for each function.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+from kiln.base.tree import PyTreeDef
+from kiln.core.array import ConcreteArray
+from kiln.core.trace import Tracer
+
+T = TypeVar("T")
+_CONTAINERS = (tuple, list, dict, type(None))
+
+Slots = tuple[tuple[int | None, Any], ...]
+"""For each constant of a program: which operand it is, or None and the constant itself."""
+
+
+def slots_of(consts: Sequence[Any], operands: Sequence[ConcreteArray]) -> Slots | None:
+    """Say where the constants of a program come from; None if one is traced."""
+    numbers = {id(x): i for i, x in enumerate(operands)}
+    slots: list[tuple[int | None, Any]] = []
+    for x in consts:
+        if isinstance(x, Tracer):
+            return None
+        number = numbers.get(id(x))
+        slots.append((None, x) if number is None else (number, None))
+    return tuple(slots)
+
+
+def constants_from(slots: Slots, operands: Sequence[ConcreteArray]) -> list[Any]:
+    """Return the constants of a program for the operands of one function."""
+    return [x if number is None else operands[number] for number, x in slots]
+
+
+def is_plain(tree: PyTreeDef, *others: type) -> bool:
+    """Tell whether a structure has tuples, lists and dicts only, that equality tells apart.
+
+    Other nodes have classes, methods and metadata, which may change or be kept alive; `others` do
+    not.
+    """
+    return _is_plain(tree.key, (*_CONTAINERS, *others))
+
+
+def _is_plain(key: Any, kinds: tuple[type, ...]) -> bool:
+    if key is None:
+        return True
+    kind, data, children = key
+    if kind not in kinds:
+        return False
+    # 1, 1.0 and True are equal as keys, and not as numbers.
+    if kind is dict and len({type(k) for k in data} - {str}) and {type(k) for k in data} != {int}:
+        return False
+    return children.count(None) == len(children) or all(_is_plain(c, kinds) for c in children)
+
+
+class ByContent(Generic[T]):
+    """A bounded table that forgets what was used least recently."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._found: collections.OrderedDict[Hashable, T] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> T | None:
+        """Return what is kept under a key, or None."""
+        with self._lock:
+            found = self._found.get(key)
+            if found is not None:
+                self._found.move_to_end(key)
+            return found
+
+    def keep(self, key: Hashable, value: T) -> T:
+        """Keep a value under a key, unless one is there; return what is kept."""
+        with self._lock:
+            kept = self._found.setdefault(key, value)
+            while len(self._found) > self.capacity:
+                self._found.popitem(last=False)
+            return kept
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._found.clear()
+
+    def __len__(self) -> int:
+        return len(self._found)

@@ -1,0 +1,239 @@
+"""The content of a function as a key: equal keys, equal programs.
+
+Functions with equal keys record equal programs for equal arguments, but for the arrays they close
+over: those stand beside the key, in the order in which reading meets them, and become operands.
+Keys hold no reference to a function, closure or instance: code objects, numbers, strings, tokens.
+
+What can be read: Python functions with everything they refer to, as `bytecode.py` finds it;
+partials; bound methods; immutable values, compared with their type and bits; classes and immutable
+instances (`class_content.py`); kiln's functions and a list of builtins (`fixed_values.py`). A
+function that reaches anything else (a list, an ndarray, an instance with state, `time.time`, a
+traced value) has no content: it is traced again.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+import types
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kiln.base.tree import Partial
+from kiln.core.array import ConcreteArray
+from kiln.core.bytecode import Chain, references
+from kiln.core.class_content import Unreadable, read_class, read_instance
+from kiln.core.fixed_values import is_fixed, is_kiln_module
+from kiln.ir.types import ShapedArray
+
+
+class Content(NamedTuple):
+    """The key of a value, and the arrays it reaches."""
+
+    key: Hashable
+    operands: list[ConcreteArray]
+
+
+def content_of(value: Any) -> Content | None:
+    """Return the content of a function, or of a tuple of functions and values; None if unknown."""
+    reading = Reading()
+    try:
+        return Content(reading.read(value), reading.operands)
+    except (Unreadable, RecursionError):
+        return None
+
+
+def why_unreadable(value: Any) -> str | None:
+    """Say what in a function keeps it from being compared; None if nothing does."""
+    try:
+        Reading().read(value)
+    except Unreadable as error:
+        return str(error)
+    except RecursionError:
+        return "it nests too deeply"
+    return None
+
+
+Reader = Callable[["Reading", Any], Hashable]
+_readers: dict[type, Reader] = {}
+
+
+def readable(kind: type, reader: Reader) -> None:
+    """Say how values of exactly this class are read: `reader(reading, value)` returns the key."""
+    _readers[kind] = reader
+
+
+class Reading:
+    """One reading of a value: what has been met so far, and the arrays among it."""
+
+    __slots__ = ("_arrays", "_met", "_steps", "operands")
+
+    LIMIT = 20000
+
+    def __init__(self) -> None:
+        self.operands: list[ConcreteArray] = []
+        self._arrays: dict[int, int] = {}
+        self._met: dict[int, int] = {}
+        self._steps = 0
+
+    def read(self, value: Any) -> Hashable:
+        """Return the key of a value.
+
+        Raises: Unreadable if it has none.
+        """
+        reader = _readers.get(type(value))
+        if reader is not None:
+            self._steps += 1
+            if self._steps > self.LIMIT:
+                raise Unreadable("it reaches too many values")
+            return reader(self, value)
+        if is_fixed(value):
+            return ("fixed", id(value))
+        if isinstance(value, type):
+            return read_class(self, value)
+        if isinstance(value, np.generic) and is_fixed(type(value)) and type(value) is not np.void:
+            return (type(value), value.dtype.str, value.tobytes())
+        if isinstance(value, np.dtype):
+            return _read_dtype(value)
+        return read_instance(self, value)
+
+    def read_all(self, values: Sequence[Any]) -> Hashable:
+        """Return the keys of several values."""
+        return tuple([self.read(x) for x in values])
+
+    def again(self, value: Any) -> Hashable | None:
+        """Return the key of something met before; None the first time, which is noted."""
+        number = self._met.get(id(value))
+        if number is not None:
+            return ("again", number)
+        self._met[id(value)] = len(self._met)
+        return None
+
+    def operand(self, x: ConcreteArray) -> Hashable:
+        """Return the key of an array: its type, and which of the arrays met it is."""
+        number = self._arrays.get(id(x))
+        if number is None:
+            number = self._arrays[id(x)] = len(self.operands)
+            self.operands.append(x)
+        return ("array", number, x.aval)
+
+
+def _read_function(reading: Reading, f: types.FunctionType) -> Hashable:
+    if is_fixed(f):
+        return ("fixed", id(f))
+    met = reading.again(f)
+    if met is not None:
+        return met
+    found = references(f.__code__)
+    if found.objection is not None:
+        raise Unreadable(f"the function {f.__name__}, which {found.objection}")
+    if found.own and "<locals>" not in f.__code__.co_qualname:
+        # One of kiln's that looks at more than its arguments: the others are fixed.
+        raise Unreadable(f"the function {f.__name__}")
+    defaults, named = f.__defaults__, f.__kwdefaults__
+    attributes = f.__dict__
+    return (
+        found.key,
+        f.__name__,
+        reading.read_all(defaults) if defaults else None,
+        tuple([(k, reading.read(x)) for k, x in named.items()]) if named else None,
+        _read_closure(reading, f.__closure__, found.free) if f.__closure__ else None,
+        None if found.own or not found.names else _read_globals(reading, f, found.names),
+        tuple([(k, reading.read(x)) for k, x in attributes.items()]) if attributes else None,
+    )
+
+
+def _read_closure(
+    reading: Reading, cells: tuple[types.CellType, ...], free: Sequence[tuple[Chain, ...]]
+) -> Hashable:
+    parts: list[Hashable] = []
+    for cell, chains in zip(cells, free, strict=True):
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            raise Unreadable("an enclosing variable without a value") from None
+        parts.append(_read_named(reading, value, chains))
+    return tuple(parts)
+
+
+def _read_globals(
+    reading: Reading, f: types.FunctionType, names: Sequence[tuple[str, tuple[Chain, ...]]]
+) -> Hashable:
+    space, builtins = f.__globals__, f.__builtins__  # type: ignore[attr-defined]
+    if type(space) is not dict or type(builtins) is not dict:
+        raise Unreadable("globals that are no plain dict")
+    parts: list[Hashable] = []
+    for name, chains in names:
+        if name in space:
+            value = space[name]
+        elif name in builtins:
+            value = builtins[name]
+        else:
+            raise Unreadable(f"the global {name}, which is not defined")
+        parts.append(_read_named(reading, value, chains))
+    return tuple(parts)
+
+
+def _read_named(reading: Reading, value: Any, chains: tuple[Chain, ...]) -> Hashable:
+    if type(value) is not types.ModuleType:
+        return reading.read(value)
+    return tuple([_read_attribute(reading, value, chain) for chain in chains])
+
+
+def _read_attribute(reading: Reading, module: types.ModuleType, chain: Chain) -> Hashable:
+    """Read what a chain of attributes of a module leads to; a module alone says too little."""
+    value: Any = module
+    for name in chain:
+        if type(value) is not types.ModuleType:
+            break
+        space = vars(value)
+        if name in space:
+            value = space[name]
+        elif is_kiln_module(value):
+            value = getattr(value, name, value)
+        else:
+            raise Unreadable(f"{value.__name__}.{name}, which is not defined")
+    if type(value) is types.ModuleType:
+        raise Unreadable(f"the module {value.__name__}")
+    return reading.read(value)
+
+
+def _read_partial(reading: Reading, f: functools.partial[Any]) -> Hashable:
+    if vars(f):
+        raise Unreadable("a partial with attributes")
+    named = tuple([(k, reading.read(x)) for k, x in f.keywords.items()])
+    return (type(f), reading.read(f.func), reading.read_all(f.args), named)
+
+
+def _read_method(reading: Reading, f: types.MethodType) -> Hashable:
+    return ("method", reading.read(f.__func__), reading.read(f.__self__))
+
+
+def _read_dtype(dtype: np.dtype[Any]) -> Hashable:
+    if dtype.fields is not None or dtype.subdtype is not None or dtype.metadata is not None:
+        raise Unreadable("a structured dtype")
+    return (np.dtype, dtype.type, dtype.str)
+
+
+def _by_value(reading: Reading, x: Any) -> Hashable:
+    return (type(x), x)
+
+
+_float_bits = struct.Struct("d").pack
+_complex_bits = struct.Struct("dd").pack
+
+for _kind in (int, bool, str, bytes, type(None), type(...), type(NotImplemented), ShapedArray):
+    readable(_kind, _by_value)
+readable(float, lambda reading, x: (float, _float_bits(x)))
+readable(complex, lambda reading, x: (complex, _complex_bits(x.real, x.imag)))
+readable(tuple, lambda reading, x: (tuple, reading.read_all(x)))
+readable(frozenset, lambda reading, x: (frozenset, reading.read_all(tuple(x))))
+readable(range, lambda reading, x: (range, x.start, x.stop, x.step))
+readable(slice, lambda reading, x: (slice, reading.read_all((x.start, x.stop, x.step))))
+readable(ConcreteArray, Reading.operand)
+readable(types.FunctionType, _read_function)
+readable(types.MethodType, _read_method)
+readable(functools.partial, _read_partial)
+readable(Partial, _read_partial)

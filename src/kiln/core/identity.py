@@ -1,0 +1,37 @@
+"""What must stay the same for a function object to be taken for the function it was."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Hashable
+from typing import Any
+
+from kiln.core.class_content import Unreadable, token_of
+from kiln.core.fingerprint import content_of
+
+
+def identity_of_function(fun: Any) -> Hashable:
+    """Return a key of the parts of a function that can be exchanged: code and defaults.
+
+    The key holds no reference to a default that could in turn hold the function. It is equal to no
+    other, not even to itself made again, if there is a default that cannot be told apart.
+    """
+    if type(fun) is not types.FunctionType:
+        return None
+    defaults, named = fun.__defaults__, fun.__kwdefaults__
+    if defaults is None and not named:
+        return fun.__code__
+    try:
+        return (fun.__code__, _identity(defaults), _identity(named))
+    except Unreadable:
+        return object()
+
+
+def _identity(value: Any) -> Hashable:
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return (kind, tuple(map(_identity, value)))
+    if kind is dict:
+        return (kind, tuple([(_identity(k), _identity(x)) for k, x in value.items()]))
+    content = content_of(value) if kind.__weakrefoffset__ == 0 else None
+    return content.key if content is not None else token_of(value)

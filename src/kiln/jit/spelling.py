@@ -1,0 +1,120 @@
+"""Positional and keyword spellings of a call: whatever can be passed by position, is.
+
+Every spelling of a call thus has one signature, and shares one program.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten, treedef_tuple
+from kiln.jit.signature import Chosen
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Named(NamedTuple):
+    """A call with keywords, as a pytree: told apart from a call with a tuple and a dict."""
+
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+
+
+class Spelling:
+    """Rewrites calls of one function.
+
+    Parameters that are `chosen` (static, say) by number and not by name, or the other way round,
+    stay as they are passed: there the spelling has a meaning.
+    """
+
+    __slots__ = ("_chosen", "_code", "_fun", "_known")
+
+    def __init__(self, fun: Callable[..., Any], static: Chosen, *others: Chosen) -> None:
+        self._fun = fun
+        self._chosen = (static, *others)
+        self._code: types.CodeType | None = None
+        self._known: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
+
+    def by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Return a call with what it passes by keyword passed by position, as far as possible."""
+        code = _code_of(self._fun)
+        if code is None:
+            return args, kwargs
+        if code is not self._code:
+            # The code of a function can be exchanged.
+            self._code, self._known = code, {}
+        spelled = (len(args), tuple(kwargs))
+        moved = self._known.get(spelled)
+        if moved is None:
+            moved = self._known[spelled] = self._movable(*spelled)
+        if not moved:
+            return args, kwargs
+        rest = {k: v for k, v in kwargs.items() if k not in moved}
+        return (*args, *[kwargs[name] for name in moved]), rest
+
+    def dynamic_names(self) -> tuple[str, ...]:
+        """Return the names of the parameters that take arrays by position, in their order."""
+        names = self._names()
+        static = self._chosen[0].argnums
+        return tuple([name for i, name in enumerate(names) if i not in static])
+
+    def _names(self) -> tuple[str, ...]:
+        code = _code_of(self._fun)
+        if code is None:
+            return ()
+        bound = 1 if type(self._fun) is types.MethodType else 0
+        return code.co_varnames[bound : code.co_argcount]
+
+    def _movable(self, given: int, keywords: tuple[str, ...]) -> tuple[str, ...]:
+        code, names = _code_of(self._fun), self._names()
+        assert code is not None
+        positional_only = code.co_posonlyargcount - (code.co_argcount - len(names))
+        if given < positional_only:
+            return ()
+        moved = []
+        for i in range(given, len(names)):
+            name = names[i]
+            if name not in keywords:
+                break
+            if any((i in c.argnums) != (name in c.argnames) for c in self._chosen):
+                break
+            moved.append(name)
+        return tuple(moved)
+
+
+def _code_of(fun: Any) -> types.CodeType | None:
+    if type(fun) is types.MethodType:
+        fun = fun.__func__
+    return fun.__code__ if type(fun) is types.FunctionType else None
+
+
+def flatten_call(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], PyTreeDef]:
+    """Return the leaves and the structure of a call."""
+    return tree_flatten(Named(args, kwargs) if kwargs else args)
+
+
+def unflatten_call(tree: PyTreeDef, leaves: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Return the arguments of a call, by position and by keyword."""
+    call = tree_unflatten(tree, leaves)
+    return call if type(call) is Named else (call, {})
+
+
+def respelled(
+    args: tuple[Any, ...], kwargs: dict[str, Any], tree: PyTreeDef, names: Sequence[str]
+) -> Call:
+    """Return a call spelled like the one with the structure `tree`, if its keywords allow it."""
+    data, children = tree.node_data(), tree.children()
+    named = data is not None and data[0] is Named
+    moved = names[len(args) : len(children[0].children() if named else children)]
+    if not all(name in kwargs for name in moved):
+        return args, kwargs
+    rest = {k: v for k, v in kwargs.items() if k not in moved}
+    return (*args, *[kwargs[name] for name in moved]), rest
+
+
+def shown(tree: PyTreeDef) -> str:
+    """Return the structure of a call as text: arguments, or arguments and keywords."""
+    data = tree.node_data()
+    return str(treedef_tuple(tree.children()) if data is not None and data[0] is Named else tree)

@@ -1,0 +1,46 @@
+"""Values that mean the same whenever they are named."""
+
+from __future__ import annotations
+
+import math
+import operator
+import time
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln.core.fixed_values import is_fixed, is_kiln_module
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(len, range, math.sin, operator.add, ValueError, np.float32, np.generic, jnp.float32),
+        *(jnp.sin, jnp.bitwise_and, kiln.jit, kiln.lax.add_p, jnp.finfo, jnp.r_, kiln.Array),
+        *(kiln.lax.fori_loop, kiln.lax.scan, kiln.vmap, kiln.grad, kiln.checkpoint, kiln.nn.gelu),
+    ],
+)
+def test_fixed(value: Any) -> None:
+    assert is_fixed(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(print, open, id, hash, getattr, time.time, np.random.rand, operator.attrgetter, object),
+        *(kiln.config, kiln.devices, jnp.load, jnp.set_printoptions, kiln.clear_caches, 1, "a"),
+        *(lambda: None, kiln.jit(len), kiln.log_compiles),
+    ],
+)
+def test_not_fixed(value: Any) -> None:
+    assert not is_fixed(value)
+
+
+def test_modules_of_kiln() -> None:
+    assert is_kiln_module(jnp)
+    assert not is_kiln_module(math)
+    assert not is_kiln_module(types.ModuleType("kiln.numpy"))
