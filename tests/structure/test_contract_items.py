@@ -26,8 +26,6 @@ PENDING: dict[str, str] = {
     "6.4": "shardings",
     "6.5": "shardings",
     "6.6": "shardings",
-    "10.5": "one entry for both spellings of a call",
-    "10.6": "traces shared by content",
     "12.1": "the stages' attributes",
     "12.3": "costs of compiled programs",
 }

@@ -106,6 +106,11 @@ def entries_of(fun: Any, options: Hashable) -> Entries:
     Raises: TypeError if the function cannot be weakly referenced.
     """
     identity = identity_of_function(fun)
+    known = _by_identity.get(id(fun))
+    if known is not None and known[0]() is fun and _same(known[1], identity):
+        found = known[2].get(options)
+        if found is not None:
+            return found
     with _lock:
         known = _by_identity.get(id(fun))
         if known is None or known[0]() is not fun or not _same(known[1], identity):
@@ -113,8 +118,8 @@ def entries_of(fun: Any, options: Hashable) -> Entries:
 
             def forget(dead: weakref.ref[Any]) -> None:
                 with _lock:
-                    found = _by_identity.get(key)
-                    if found is not None and found[0] is dead:
+                    gone = _by_identity.get(key)
+                    if gone is not None and gone[0] is dead:
                         del _by_identity[key]
 
             known = _by_identity[key] = (weakref.ref(fun, forget), identity, {})

@@ -1,0 +1,90 @@
+"""Calls rewritten to pass by position what can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kiln.base.tree import tree_structure
+from kiln.jit.signature import Chosen
+from kiln.jit.spelling import (
+    Named,
+    Spelling,
+    flatten_call,
+    respelled,
+    shown,
+    unflatten_call,
+)
+
+
+def several(a: Any, /, b: Any, c: Any = 3, *rest: Any, d: Any = 4, **named: Any) -> Any:
+    return a, b, c, rest, d, named
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "expected"),
+    [
+        ((1,), {"b": 2, "c": 3}, ((1, 2, 3), {})),
+        ((1,), {"c": 3, "d": 4, "b": 2}, ((1, 2, 3), {"d": 4})),
+        ((1,), {"c": 3}, ((1,), {"c": 3})),
+        ((1, 2), {"b": 3}, ((1, 2), {"b": 3})),
+        ((), {"a": 1, "b": 2}, ((), {"a": 1, "b": 2})),
+        ((1, 2, 3, 4), {"d": 5}, ((1, 2, 3, 4), {"d": 5})),
+        ((1, 2), {"other": 3}, ((1, 2), {"other": 3})),
+    ],
+)
+def test_what_can_be_passed_by_position_is(args: Any, kwargs: Any, expected: Any) -> None:
+    spelling = Spelling(several, Chosen())
+    for _ in range(2):
+        assert spelling.by_position(args, kwargs) == expected
+
+
+def test_methods_leave_out_what_is_bound() -> None:
+    class Model:
+        def f(self, x: Any, y: Any) -> Any:
+            return x, y
+
+    assert Spelling(Model().f, Chosen()).by_position((), {"y": 2, "x": 1}) == ((1, 2), {})
+
+
+def test_where_the_spelling_has_a_meaning_it_stays() -> None:
+    f = lambda x, y, z: (x, y, z)
+    kwargs = {"x": 1, "y": 2, "z": 3}
+    assert Spelling(f, Chosen((1,), ("y",))).by_position((), kwargs) == ((1, 2, 3), {})
+    assert Spelling(f, Chosen((), ("y",))).by_position((), kwargs) == ((1,), {"y": 2, "z": 3})
+    assert Spelling(f, Chosen((0,), ())).by_position((), kwargs) == ((), kwargs)
+
+
+def test_exchanged_code_is_noticed() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x, y
+
+    spelling = Spelling(f, Chosen())
+    assert spelling.by_position((), {"x": 1, "y": 2}) == ((1, 2), {})
+    f.__code__ = (lambda y, x: (x, y)).__code__
+    assert spelling.by_position((), {"x": 1, "y": 2}) == ((2, 1), {})
+
+
+def test_functions_without_code_are_left_alone() -> None:
+    assert Spelling(len, Chosen()).by_position((), {"obj": 1}) == ((), {"obj": 1})
+    assert Spelling(len, Chosen()).dynamic_names() == ()
+
+
+def test_a_call_with_keywords_is_no_call_with_a_tuple_and_a_dict() -> None:
+    leaves, tree = flatten_call((1, 2), {"a": 3})
+    other_leaves, other = flatten_call(((1, 2), {"a": 3}), {})
+    assert leaves == other_leaves
+    assert tree != other
+    assert unflatten_call(tree, leaves) == Named((1, 2), {"a": 3})
+    assert unflatten_call(other, leaves) == (((1, 2), {"a": 3}), {})
+    assert shown(tree) == shown(other) == "PyTreeDef(((*, *), {'a': *}))"
+
+
+def test_a_compiled_call_is_spelled_like_the_traced_one() -> None:
+    names = ("x", "y", "z")
+    assert respelled((1,), {"y": 2}, tree_structure((0, 0)), names) == ((1, 2), {})
+    assert respelled((1,), {"q": 2}, tree_structure((0, 0)), names) == ((1,), {"q": 2})
+    tree = flatten_call((0,), {"z": 0})[1]
+    assert respelled((1,), {"z": 2}, tree, names) == ((1,), {"z": 2})
+    assert respelled((), {"z": 2, "x": 1}, tree, names) == ((1,), {"z": 2})
