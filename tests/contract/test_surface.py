@@ -298,7 +298,6 @@ def test_later_options_never_pass_silently() -> None:
         {"device": object()},
         {"backend": "gpu"},
         {"abstracted_axes": ({0: "n"},)},
-        {"max_traces": 3},
         {"threads": 1},
         {"check": "nan"},
         {"in_shardings": object()},

@@ -8,10 +8,8 @@ become one object, so that what has been derived from the first serves the next.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import inspect
-import threading
 import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
@@ -19,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.errors import TypePromotionError, three_lines
+from kiln.base.memory import MB
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import (
     PyTreeDef,
@@ -34,6 +34,7 @@ from kiln.core.array import Array
 from kiln.core.compilation import as_array
 from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of
+from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr, Var
 from kiln.ir.rewrite import canonical
 from kiln.ir.types import ShapedArray
@@ -283,9 +284,10 @@ def with_common_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:
     return jaxprs, list(values.values())
 
 
-CAPACITY = 1024
-_interned: collections.OrderedDict[Hashable, Jaxpr] = collections.OrderedDict()
-_lock = threading.Lock()
+DERIVED_FACTOR = 4
+"""What is kept on a body (its derivative, both halves of that, its batched form), in bodies."""
+
+_interned: Bounded[Hashable, Jaxpr] = Bounded(lambda: options().body_cache_mb * MB)
 
 
 def interned(jaxpr: Jaxpr) -> Jaxpr:
@@ -301,12 +303,7 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
         (id(eqn.source.code), eqn.source.offset) if eqn.source else None for eqn in jaxpr.eqns
     )
     key = (canonical(jaxpr), places, options().key())
-    with _lock:
-        found = _interned.setdefault(key, jaxpr)
-        _interned.move_to_end(key)
-        if len(_interned) > CAPACITY:
-            _interned.popitem(last=False)
-    return found
+    return _interned.get(key) or _interned.put(key, jaxpr, DERIVED_FACTOR * footprint(jaxpr))
 
 
 def _outlives_its_call(jaxpr: Jaxpr) -> bool:
@@ -333,5 +330,4 @@ def _is_plain(value: Any) -> bool:
 
 def clear() -> None:
     """Forget all recorded bodies, and with them what was derived from them."""
-    with _lock:
-        _interned.clear()
+    _interned.clear()

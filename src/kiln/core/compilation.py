@@ -2,21 +2,26 @@
 
 The cache is keyed on the program's structure and the options that change code (level (c) of the
 three levels of caching): an equal program met again, whatever function it came from, costs no
-compilation. Many threads asking for one program compile it once.
+compilation. Many threads asking for one program compile it once. The cache is bounded by the bytes
+of its executables. Whoever holds a `Compiled` whose executable had to go may go on calling it: it
+is compiled again.
 """
 
 from __future__ import annotations
 
-import collections
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from kiln.base.config import options
+from kiln.base.bounded import CLOCK, Bounded
+from kiln.base.config import options, options_of_key, override
+from kiln.base.memory import MB, physical_bytes
 from kiln.core import dumping
 from kiln.core.array import ConcreteArray, buffer_for, from_buffers, from_host
 from kiln.core.engine import Buffer, Engine, Executable, Program, engine
+from kiln.core.progress import progress
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
@@ -25,26 +30,68 @@ from kiln.ir.rewrite import canonical, drop_inputs, eliminate_dead_code
 import numpy as np  # isort: skip
 
 
-CAPACITY = 4096
+AUTOMATIC_MB = 192
+"""What executables may hold if `executable_cache_mb` is not set and none has to come back."""
+
+
+class _Key:
+    """The key of a program. Its hash, a walk through the whole program, is computed once."""
+
+    __slots__ = ("_hash", "options", "parts")
+
+    def __init__(self, *parts: Hashable) -> None:
+        self.options = options().key()
+        self.parts = (*parts, self.options)
+        self._hash = hash(self.parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.parts == other.parts
 
 
 class Compiled:
-    """An executable with the types of its results; `kept` numbers the inputs it takes."""
+    """An executable with the types of its results; `kept` numbers the inputs it takes.
 
-    __slots__ = ("_call", "engine", "executable", "kept", "out_avals", "program")
+    There is one for each key. `size` is the bytes of the executable, `seconds` the time spent on
+    compiling it, `used` when it last ran (in `CLOCK`). The executable may go and come back, unless
+    `pinned`.
+    """
 
-    def __init__(
-        self, program: Program, executable: Executable, home: Engine, kept: list[int] | None
-    ) -> None:
+    __slots__ = (
+        "__weakref__",
+        "_call",
+        "_executable",
+        "engine",
+        "kept",
+        "key",
+        "out_avals",
+        "pinned",
+        "program",
+        "seconds",
+        "size",
+        "used",
+        "was_evicted",
+    )
+
+    def __init__(self, key: _Key, program: Program, home: Engine, kept: list[int] | None) -> None:
+        self.key = key
         self.program = program
-        self.executable = executable
         self.engine = home
         self.kept = kept
         self.out_avals = program.jaxpr.out_avals
-        self._call = executable.__call__
+        self.pinned = False
+        self.seconds = 0.0
+        self.size = 0
+        self.used = 0
+        self.was_evicted = False
+        self._executable: Executable | None = None
+        self._call: Callable[[Sequence[Buffer]], Sequence[Buffer]] = _Return(key)
 
     def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Run on arrays and scalars."""
+        self.used = CLOCK.now
         if self.kept is not None:
             args = [args[i] for i in self.kept]
         home = self.engine
@@ -52,6 +99,53 @@ class Compiled:
             buffer_for(x, home) if type(x) is ConcreteArray else _new_buffer(x, home) for x in args
         ]
         return from_buffers(self.out_avals, self._call(buffers), home)
+
+    @property
+    def executable(self) -> Executable:
+        """The executable, compiled again if it had to go."""
+        found = self._executable
+        return _come_back(self.key) if found is None else found
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the executable is there."""
+        return self._executable is not None
+
+    def load(self) -> Executable:
+        """Compile the program, if its executable is not there."""
+        found = self._executable
+        if found is None:
+            found = _compile(self)
+            self.size = found.size_in_bytes()
+            self.was_evicted = False
+            self._executable = found
+            self._call = found.__call__
+        return found
+
+    def pin(self) -> None:
+        """Keep the executable as long as this object lives."""
+        self.pinned = True
+        self.load()
+
+    def unload(self) -> None:
+        """Let the executable go."""
+        if not self.pinned:
+            self._call = _Return(self.key)
+            self._executable = None
+            self.was_evicted = True
+
+
+class _Return:
+    """Stands where an executable was. Holds the key only: the program would be a cycle."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: _Key) -> None:
+        self.key = key
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Compile the program again and run it."""
+        return _come_back(self.key)(buffers)
 
 
 def _new_buffer(x: Any, home: Engine) -> Buffer:
@@ -71,19 +165,40 @@ def as_array(x: Any) -> ConcreteArray:
     return from_host(np.array(x, dtype=aval.dtype), aval)
 
 
+Loaded = tuple[Compiled, Executable]
+
+
 class _Flight:
-    __slots__ = ("done", "error", "result")
+    __slots__ = ("done", "result")
 
     def __init__(self) -> None:
         self.done = threading.Event()
-        self.result: Compiled | None = None
-        self.error: BaseException | None = None
+        self.result: Loaded | None = None
 
 
-_cache: collections.OrderedDict[Hashable, Compiled] = collections.OrderedDict()
-_flights: dict[Hashable, _Flight] = {}
-_lock = threading.Lock()
+_returned_bytes = 0
+
+
+def _limit() -> int:
+    """Return how many bytes the executables may hold.
+
+    Left to itself the cache grows by what had to be compiled a second time, up to an eighth of the
+    machine's memory: programs in turn, too large together, would be compiled at every call.
+    """
+    chosen = options().executable_cache_mb
+    if chosen is not None:
+        return chosen * MB
+    least = AUTOMATIC_MB * MB
+    return min(least + _returned_bytes, max(least, physical_bytes() // 8))
+
+
+_cache: Bounded[_Key, Compiled] = Bounded(
+    _limit, used=lambda compiled: compiled.used, on_leaving=Compiled.unload
+)
+_alive: weakref.WeakValueDictionary[_Key, Compiled] = weakref.WeakValueDictionary()
+_flights: dict[_Key, _Flight] = {}
 _listeners: list[Callable[[str, float], None]] = []
+_return_listeners: list[Callable[[str, float], None]] = []
 
 
 def on_compile(listener: Callable[[str, float], None]) -> Callable[[], None]:
@@ -92,10 +207,32 @@ def on_compile(listener: Callable[[str, float], None]) -> Callable[[], None]:
     return lambda: _listeners.remove(listener)
 
 
+def on_return(listener: Callable[[str, float], None]) -> Callable[[], None]:
+    """Call `listener(name, seconds)` when an executable that had to go was compiled again."""
+    _return_listeners.append(listener)
+    return lambda: _return_listeners.remove(listener)
+
+
 def clear() -> None:
     """Forget all executables."""
-    with _lock:
-        _cache.clear()
+    global _returned_bytes
+    programs = [program for _, program in _cache.items()]
+    _cache.clear()
+    _returned_bytes = 0
+    for program in programs:
+        program.was_evicted = False
+
+
+def release(keys: Iterable[_Key]) -> None:
+    """Forget those of the programs that nobody but the cache holds."""
+    for key in keys:
+        program = _cache.take(key)
+        if program is not None:
+            watch, size = weakref.ref(program), program.size
+            del program
+            still_held = watch()
+            if still_held is not None:
+                _cache.put(key, still_held, size)
 
 
 def compile_jaxpr(
@@ -108,33 +245,54 @@ def compile_jaxpr(
 ) -> Compiled:
     """Return the executable of a jaxpr without constants, from the cache if it is there."""
     home = engine(on or options().engine or "xla")
-    key = (canonical(jaxpr), home.name, keep_unused, compiler_options, options().key())
-    with _lock:
-        found = _cache.get(key)
-        if found is not None:
-            _cache.move_to_end(key)
-            return found
-        flight = _flights.get(key)
-        mine = flight is None
-        if flight is None:
-            flight = _flights[key] = _Flight()
-    if not mine:
+    key = _Key(canonical(jaxpr), home.name, keep_unused, compiler_options)
+    found = _cache.get(key)
+    if found is not None:
+        return found
+
+    def new() -> Compiled:
+        opts = options()
+        if opts.check:
+            check(jaxpr, "tracing")
+        clean, kept = prepare(jaxpr, keep_unused)
+        if opts.check:
+            check(clean, "dead-code elimination")
+        return Compiled(key, Program(clean, name, compiler_options), home, kept)
+
+    return _once(key, new)[0]
+
+
+def _once(key: _Key, new: Callable[[], Compiled]) -> Loaded:
+    """Return the program of a key, loaded; of many threads one compiles and the others wait."""
+    mine = _Flight()
+    flight = _flights.setdefault(key, mine)
+    if flight is not mine:
         flight.done.wait()
-        if flight.result is not None:
-            return flight.result
-        # The other thread failed; fail here with an exception of our own.
-        return _compile(jaxpr, name, home, keep_unused, compiler_options)
+        # If the other thread failed, fail here with an exception of our own.
+        return flight.result or _load(key, new)
     try:
-        result = flight.result = _compile(jaxpr, name, home, keep_unused, compiler_options)
-        with _lock:
-            _cache[key] = result
-            while len(_cache) > CAPACITY:
-                _cache.popitem(last=False)
-        return result
+        mine.result = _load(key, new)
+        return mine.result
     finally:
-        with _lock:
-            _flights.pop(key, None)
-        flight.done.set()
+        _flights.pop(key, None)
+        mine.done.set()
+
+
+def _load(key: _Key, new: Callable[[], Compiled]) -> Loaded:
+    found = _cache.get(key)
+    if found is None:
+        found = _alive.get(key)
+    if found is None:
+        found = _alive[key] = new()
+    executable = found.load()
+    _cache.put(key, found, found.size)
+    return found, executable
+
+
+def _come_back(key: _Key) -> Executable:
+    """Compile a program again that somebody still holds, with the options of its key."""
+    with override(**options_of_key(key.options)):
+        return _once(key, lambda: _alive[key])[1]
 
 
 def prepare(jaxpr: Jaxpr, keep_unused: bool = False) -> tuple[Jaxpr, list[int] | None]:
@@ -145,24 +303,15 @@ def prepare(jaxpr: Jaxpr, keep_unused: bool = False) -> tuple[Jaxpr, list[int] |
     return drop_inputs(clean, used), [i for i, u in enumerate(used) if u]
 
 
-def _compile(
-    jaxpr: Jaxpr,
-    name: str,
-    home: Engine,
-    keep_unused: bool,
-    compiler_options: tuple[tuple[str, Any], ...],
-) -> Compiled:
-    opts = options()
-    if opts.check:
-        check(jaxpr, "tracing")
-    clean, kept = prepare(jaxpr, keep_unused)
-    if opts.check:
-        check(clean, "dead-code elimination")
-    program = Program(clean, name, compiler_options)
+def _compile(compiled: Compiled) -> Executable:
+    global _returned_bytes
+    opts, program, home = options(), compiled.program, compiled.engine
+    name = program.name
     if opts.dump:
-        dumping.dump(name, "jaxpr", lambda: str(clean))
+        dumping.dump(name, "jaxpr", lambda: str(program.jaxpr))
     start = time.perf_counter()
-    executable = home.compile(program)
+    with progress(name):
+        executable = home.compile(program)
     seconds = time.perf_counter() - start
     if opts.dump:
         for stage in dumping.stages():
@@ -170,6 +319,11 @@ def _compile(
                 dumping.dump(name, stage, lambda stage=stage: executable.as_text(stage))  # type: ignore[misc]
     if opts.log_compiles:
         dumping.log("Compiling %s for %s took %.3f s", name, home.name, seconds)
-    for listener in tuple(_listeners):
+    listeners = list(_listeners)
+    if compiled.was_evicted:
+        _returned_bytes += compiled.size
+        listeners += _return_listeners
+    compiled.seconds += seconds
+    for listener in listeners:
         listener(name, seconds)
-    return Compiled(program, executable, home, kept)
+    return executable

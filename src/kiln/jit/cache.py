@@ -5,22 +5,27 @@ Keyed by weak identity: neither an equal function nor a reused id ever finds ano
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections.abc import Hashable
 from typing import Any
 
+from kiln.base.memory import give_back
 from kiln.control.bodies import clear as clear_bodies
-from kiln.core.compilation import Compiled
+from kiln.core.compilation import Compiled, release
 from kiln.core.compilation import clear as clear_executables
 from kiln.core.eager import clear as clear_eager
 from kiln.ir.jaxpr import Jaxpr
+from kiln.jit.explain import Record
+from kiln.jit.history import CacheInfo, History
 
 
 class Entry:
     """What one call signature of a function was traced to.
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run.
+    `record` waits for the seconds of the compilation, if somebody asked for it.
     """
 
     __slots__ = (
@@ -31,6 +36,7 @@ class Entry:
         "name",
         "out_is_leaf",
         "out_tree",
+        "record",
         "static",
     )
 
@@ -45,9 +51,51 @@ class Entry:
         self.name = name
         self.static = static
         self.compiled: Compiled | None = None
+        self.record: Record | None = None
+
+    @property
+    def programs(self) -> list[Compiled]:
+        """The compiled forms there are."""
+        return [] if self.compiled is None else [self.compiled]
 
 
-Entries = dict[Hashable, Entry]
+class Entries(dict[Hashable, Entry]):
+    """The programs of one function under one set of options, and their history."""
+
+    __slots__ = ("history",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History()
+
+    def note_compilation(self, entry: Entry, seconds: float) -> None:
+        """Note what the first run of an entry took until it was compiled."""
+        self.history.compile_seconds += seconds
+        if entry.record is not None:
+            entry.record.compile_seconds = seconds
+            entry.record = None
+
+    def info(self) -> CacheInfo:
+        """Return what the function has cost so far, and what it holds."""
+        history, entries = self.history, list(self.values())
+        programs = {id(p): p for entry in entries for p in entry.programs if p.is_loaded}.values()
+        return CacheInfo(
+            history.misses,
+            history.traces,
+            len(entries),
+            len(programs),
+            sum(p.size for p in programs),
+            history.trace_seconds,
+            history.compile_seconds,
+        )
+
+    def forget(self) -> list[Compiled]:
+        """Start anew; return the programs there were."""
+        programs = [p for entry in list(self.values()) for p in entry.programs]
+        self.clear()
+        self.history = History()
+        return programs
+
 
 _by_identity: dict[int, tuple[weakref.ref[Any], dict[Hashable, Entries]]] = {}
 _wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -69,9 +117,10 @@ def entries_of(fun: Any, options: Hashable) -> Entries:
                     found = _by_identity.get(key)
                     if found is not None and found[0] is dead:
                         del _by_identity[key]
+                # `found` goes here, after the lock: the user's objects in it may run code.
 
             known = _by_identity[key] = (weakref.ref(fun, forget), {})
-        return known[1].setdefault(options, {})
+        return known[1].setdefault(options, Entries())
 
 
 def register(wrapper: Any) -> None:
@@ -80,22 +129,25 @@ def register(wrapper: Any) -> None:
 
 
 def forget(fun: Any) -> None:
-    """Forget the programs of one function."""
+    """Forget the programs of one function and give their memory back to the system."""
     with _lock:
         known = _by_identity.get(id(fun))
-        if known is not None and known[0]() is fun:
-            for entries in known[1].values():
-                entries.clear()
+        tables = list(known[1].values()) if known is not None and known[0]() is fun else []
+    keys = {program.key for entries in tables for program in entries.forget()}
+    gc.collect()
+    release(keys)
+    give_back()
 
 
 def clear_caches() -> None:
-    """Forget all traces and executables."""
+    """Forget all traces and executables and give their memory back to the system."""
     with _lock:
-        for _, by_options in list(_by_identity.values()):
-            for entries in by_options.values():
-                entries.clear()
+        tables = [t for _, by_options in _by_identity.values() for t in by_options.values()]
+    for entries in tables:
+        entries.forget()
     for wrapper in list(_wrappers):
         wrapper.forget_entries()
     clear_bodies()
     clear_executables()
     clear_eager()
+    give_back()

@@ -7,6 +7,7 @@ reads the user's options.
 from __future__ import annotations
 
 import functools
+import time
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,15 +23,19 @@ from kiln.core.compilation import compile_jaxpr
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
-from kiln.jit.cache import Entries, Entry, entries_of, forget, register
-from kiln.jit.explain import explain
-from kiln.jit.signature import Chosen, static_keys
+from kiln.jit.cache import Entry, entries_of, forget, register
+from kiln.jit.explain import Naming
+from kiln.jit.history import CacheInfo
+from kiln.jit.signature import Chosen, Statics, static_keys
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
 from kiln.jit.tracing import argument_names, check_leaves, trace
 
 _CHEAP = frozenset([bool, int, float, complex])
 """Leaves whose type needs no check on a hit; whether an int fits is seen when it is converted."""
+
+_NAMED = Statics(0, (), True)
+"""In the key of calls by keyword: f((x,), {"y": y}) and f(x, y=y) have one structure."""
 
 
 @functools.cache
@@ -61,6 +66,7 @@ class JitFunction:
         keep_unused: bool = False,
         inline: bool = False,
         static_result: bool = False,
+        max_traces: int | None = None,
     ) -> None:
         functools.update_wrapper(self, fun)
         self.__wrapped__ = fun
@@ -70,8 +76,10 @@ class JitFunction:
         self._inline = inline
         self._has_static = bool(static)
         self._static_result = static_result
-        self._shared: Entries = entries_of(fun, (static, keep_unused, inline, static_result))
-        self._entries: Entries = {}
+        self._max_traces = max_traces
+        self._traces = 0
+        self._shared = entries_of(fun, (static, keep_unused, inline, static_result))
+        self._entries: dict[Any, Entry] = {}
         register(self)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -122,7 +130,7 @@ class JitFunction:
         if self._has_static:
             dynamic, named, statics = self._split(args, kwargs)
         else:
-            dynamic, named, statics = args, kwargs, ()
+            dynamic, named, statics = args, kwargs, _NAMED if kwargs else ()
         leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
         try:
             avals = tuple([aval_of(x) if type(x) in _CHEAP else x.aval for x in leaves])
@@ -136,11 +144,12 @@ class JitFunction:
         return tuple(check_leaves(self._fun, leaves, lambda: self._names(args, kwargs), "jit"))
 
     def _names(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
-        chosen = self._static.argnums
-        places = [i for i in range(len(args)) if i not in chosen]
-        dynamic = [args[i] for i in places]
         named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
-        return argument_names(self._fun, dynamic, named, places)
+        places = self._places(args)
+        return argument_names(self._fun, [args[i] for i in places], named, places)
+
+    def _places(self, args: Sequence[Any]) -> list[int]:
+        return [i for i in range(len(args)) if i not in self._static.argnums]
 
     def _split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
         nums, names = self._static.argnums, self._static.argnames
@@ -148,12 +157,13 @@ class JitFunction:
         given += [(name, kwargs[name]) for name in names if name in kwargs]
         dynamic = tuple([x for i, x in enumerate(args) if i not in nums])
         named = {k: v for k, v in kwargs.items() if k not in names} if kwargs else kwargs
-        return dynamic, named, (len(args), static_keys(self._fun, given))
+        return dynamic, named, Statics(len(args), static_keys(self._fun, given), bool(named))
 
     @api_boundary
     def _miss(
         self, key: Any, leaves: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Entry:
+        self._shared.history.misses += 1
         shared = self._shared.get(key)
         if shared is not None:
             self._entries[key] = shared
@@ -177,9 +187,15 @@ class JitFunction:
             full = [constant_args[i] if i in constant_args else next(given) for i in range(count)]
             return fun(*full, **named, **constant_kwargs)
 
-        if options().explain:
-            explain(self._fun, self._entries, key, names)
+        history = self._shared.history
+        naming = Naming(fun, self._places(args), names)
+        if self._max_traces is not None and self._traces >= self._max_traces:
+            raise history.too_many(self._max_traces, list(self._shared), key, naming)
+        record, start = history.begin(list(self._shared), key, naming)
         entry = trace(fun, call, avals, tree, names, static=self._static_result)
+        entry.record = record
+        self._traces += 1
+        history.end(key, naming, record, start)
         if any(isinstance(x, Tracer) for x in entry.consts):
             return entry
         entry = self._shared.setdefault(key, entry)
@@ -190,7 +206,9 @@ class JitFunction:
     def _first(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         if any(isinstance(x, Tracer) for x in entry.consts):
             return self._bind(entry, leaves)
+        start = time.perf_counter()
         entry.compiled = compile_jaxpr(entry.jaxpr, entry.name, keep_unused=self._keep_unused)
+        self._shared.note_compilation(entry, time.perf_counter() - start)
         outs = entry.compiled([*entry.consts, *leaves])
         if options().debug_nans:
             check_finite(entry.name, outs)
@@ -207,7 +225,9 @@ class JitFunction:
     def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Return the program of a call, tracing it if needed; arguments may be mere types."""
         dynamic, named, statics = (
-            self._split(args, kwargs) if self._has_static else (tuple(args), kwargs, ())
+            self._split(args, kwargs)
+            if self._has_static
+            else (tuple(args), kwargs, _NAMED if kwargs else ())
         )
         leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
         structs = [type_of_struct(x) for x in leaves]
@@ -245,11 +265,16 @@ class JitFunction:
     def forget_entries(self) -> None:
         """Forget this wrapper's programs."""
         self._entries.clear()
+        self._traces = 0
 
     def clear_cache(self) -> None:
-        """Forget the programs of this function."""
-        self._entries.clear()
+        """Forget the programs of this function, and give their memory back to the system."""
+        self.forget_entries()
         forget(self._fun)
+
+    def cache_info(self) -> CacheInfo:
+        """Return what tracing and compiling this function has cost, and what is kept of it."""
+        return self._shared.info()
 
     def _cache_size(self) -> int:
         return len(self._entries)
