@@ -8,7 +8,6 @@ become one object, so that what has been derived from the first serves the next.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Hashable, Sequence
@@ -37,6 +36,7 @@ from kiln.core.trace import Tracer, aval_of
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr, Var
 from kiln.ir.rewrite import canonical
+from kiln.ir.sharing import is_shareable
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 
@@ -296,7 +296,7 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
     A loop called again and again records its body anew; what has been derived from the body (its
     derivative, its batched form) is kept on the jaxpr, and found again this way.
     """
-    if not _outlives_its_call(jaxpr):
+    if not is_shareable(jaxpr):
         return jaxpr
     # Ids of code objects are good as keys: the kept jaxpr keeps the code alive.
     places = tuple(
@@ -304,28 +304,6 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
     )
     key = (canonical(jaxpr), places, options().key())
     return _interned.get(key) or _interned.put(key, jaxpr, DERIVED_FACTOR * footprint(jaxpr))
-
-
-def _outlives_its_call(jaxpr: Jaxpr) -> bool:
-    """Tell whether a jaxpr holds nothing of the user's that ought to die with the call.
-
-    Callbacks and rules of custom derivatives are functions of the user's, with their closures.
-    """
-    return all(
-        _is_plain(value) for eqn in jaxpr.eqns if eqn.params for value in eqn.params.values()
-    )
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, Jaxpr):
-        return _outlives_its_call(value)
-    if isinstance(value, (tuple, list)):
-        return all(map(_is_plain, value))
-    if isinstance(value, types.FunctionType):
-        return value.__closure__ is None and "<locals>" not in value.__qualname__
-    if dataclasses.is_dataclass(value) and callable(value):
-        return all(_is_plain(getattr(value, f.name)) for f in dataclasses.fields(value))
-    return not callable(value) or isinstance(value, type)
 
 
 def clear() -> None:

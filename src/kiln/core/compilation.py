@@ -2,9 +2,11 @@
 
 The cache is keyed on the program's structure and the options that change code (level (c) of the
 three levels of caching): an equal program met again, whatever function it came from, costs no
-compilation. Many threads asking for one program compile it once. The cache is bounded by the bytes
-of its executables. Whoever holds a `Compiled` whose executable had to go may go on calling it: it
-is compiled again.
+compilation. Many threads asking for one program compile it once. A program with functions of the
+user's in it is an exception: it is kept weakly, and dies with those who hold it.
+
+The cache is bounded by the bytes of its executables. Whoever holds a `Compiled` whose executable
+had to go may go on calling it: it is compiled again.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical, drop_inputs, eliminate_dead_code
+from kiln.ir.sharing import is_shareable
 
 import numpy as np  # isort: skip
 
@@ -56,7 +59,7 @@ class Compiled:
 
     There is one for each key. `size` is the bytes of the executable, `seconds` the time spent on
     compiling it, `used` when it last ran (in `CLOCK`). The executable may go and come back, unless
-    `pinned`.
+    `pinned`. `own` is the jaxpr whose id is in the key, if equal jaxprs may not share it.
     """
 
     __slots__ = (
@@ -67,6 +70,7 @@ class Compiled:
         "kept",
         "key",
         "out_avals",
+        "own",
         "pinned",
         "program",
         "seconds",
@@ -75,11 +79,19 @@ class Compiled:
         "was_evicted",
     )
 
-    def __init__(self, key: _Key, program: Program, home: Engine, kept: list[int] | None) -> None:
+    def __init__(
+        self,
+        key: _Key,
+        program: Program,
+        home: Engine,
+        kept: list[int] | None,
+        own: Jaxpr | None,
+    ) -> None:
         self.key = key
         self.program = program
         self.engine = home
         self.kept = kept
+        self.own = own
         self.out_avals = program.jaxpr.out_avals
         self.pinned = False
         self.seconds = 0.0
@@ -105,6 +117,11 @@ class Compiled:
         """The executable, compiled again if it had to go."""
         found = self._executable
         return _come_back(self.key) if found is None else found
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether equal programs share this one."""
+        return self.own is None
 
     @property
     def is_loaded(self) -> bool:
@@ -192,9 +209,22 @@ def _limit() -> int:
     return min(least + _returned_bytes, max(least, physical_bytes() // 8))
 
 
-_cache: Bounded[_Key, Compiled] = Bounded(
-    _limit, used=lambda compiled: compiled.used, on_leaving=Compiled.unload
-)
+Kept = Callable[[], Compiled | None]
+"""How the cache holds a program: strongly, or by a weak reference."""
+
+
+def _used(kept: Kept) -> int:
+    compiled = kept()
+    return 0 if compiled is None else compiled.used
+
+
+def _unload(kept: Kept) -> None:
+    compiled = kept()
+    if compiled is not None:
+        compiled.unload()
+
+
+_cache: Bounded[_Key, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
 _alive: weakref.WeakValueDictionary[_Key, Compiled] = weakref.WeakValueDictionary()
 _flights: dict[_Key, _Flight] = {}
 _listeners: list[Callable[[str, float], None]] = []
@@ -216,23 +246,38 @@ def on_return(listener: Callable[[str, float], None]) -> Callable[[], None]:
 def clear() -> None:
     """Forget all executables."""
     global _returned_bytes
-    programs = [program for _, program in _cache.items()]
+    programs = [kept() for _, kept in _cache.items()]
     _cache.clear()
     _returned_bytes = 0
     for program in programs:
-        program.was_evicted = False
+        if program is not None:
+            program.was_evicted = False
 
 
 def release(keys: Iterable[_Key]) -> None:
     """Forget those of the programs that nobody but the cache holds."""
     for key in keys:
-        program = _cache.take(key)
+        kept = _cache.take(key)
+        program = kept() if kept is not None else None
         if program is not None:
-            watch, size = weakref.ref(program), program.size
-            del program
+            watch = weakref.ref(program)
+            del kept, program
             still_held = watch()
             if still_held is not None:
-                _cache.put(key, still_held, size)
+                _keep(still_held)
+
+
+def _find(key: _Key) -> Compiled | None:
+    kept = _cache.get(key)
+    return None if kept is None else kept()
+
+
+def _keep(program: Compiled) -> None:
+    key = program.key
+    if program.is_shared:
+        _cache.put(key, lambda: program, program.size)
+    else:
+        _cache.put(key, weakref.ref(program, lambda _: _cache.take(key)), program.size)
 
 
 def compile_jaxpr(
@@ -245,8 +290,11 @@ def compile_jaxpr(
 ) -> Compiled:
     """Return the executable of a jaxpr without constants, from the cache if it is there."""
     home = engine(on or options().engine or "xla")
-    key = _Key(canonical(jaxpr), home.name, keep_unused, compiler_options)
-    found = _cache.get(key)
+    is_shared = is_shareable(jaxpr)
+    # The program keeps its jaxpr, so the id stays its own as long as it is a key.
+    identity = canonical(jaxpr) if is_shared else id(jaxpr)
+    key = _Key(identity, home.name, keep_unused, compiler_options)
+    found = _find(key)
     if found is not None:
         return found
 
@@ -257,7 +305,8 @@ def compile_jaxpr(
         clean, kept = prepare(jaxpr, keep_unused)
         if opts.check:
             check(clean, "dead-code elimination")
-        return Compiled(key, Program(clean, name, compiler_options), home, kept)
+        program = Program(clean, name, compiler_options)
+        return Compiled(key, program, home, kept, None if is_shared else jaxpr)
 
     return _once(key, new)[0]
 
@@ -279,13 +328,11 @@ def _once(key: _Key, new: Callable[[], Compiled]) -> Loaded:
 
 
 def _load(key: _Key, new: Callable[[], Compiled]) -> Loaded:
-    found = _cache.get(key)
-    if found is None:
-        found = _alive.get(key)
+    found = _find(key) or _alive.get(key)
     if found is None:
         found = _alive[key] = new()
     executable = found.load()
-    _cache.put(key, found, found.size)
+    _keep(found)
     return found, executable
 
 

@@ -122,8 +122,13 @@ def differences(seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Differen
     """Return what tells a signature from the nearest, latest of those seen before."""
     if not seen:
         return only("first call")
-    found = min((_between(old, key, naming) for old in reversed(seen)), key=len)
+    found = min((_between(old, key, naming) for old in reversed(seen)), key=_distance)
     return found or only("closure")
+
+
+def _distance(found: tuple[Difference, ...]) -> tuple[int, int]:
+    # Where structures differ, nothing is known about the leaves.
+    return sum(d.reason == "structure" for d in found), len(found)
 
 
 def _between(old: Any, new: Any, naming: Naming) -> tuple[Difference, ...]:

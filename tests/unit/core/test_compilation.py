@@ -15,6 +15,7 @@ import pytest
 from kiln.base.config import override
 from kiln.base.errors import UnexpectedTracerError
 from kiln.base.memory import physical_bytes
+from kiln.control.callback import pure_callback
 from kiln.core import compilation
 from kiln.core.array import from_host
 from kiln.core.compilation import as_array, compile_jaxpr, prepare
@@ -22,10 +23,12 @@ from kiln.core.engine import engine
 from kiln.core.staging import stage, stage_pure
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
+from kiln.jit.struct import ShapeDtypeStruct
 from kiln.ops.elementwise import add, cos, mul, sin
 
 AVAL = ShapedArray((3,), np.dtype(np.float32))
 X = from_host(np.array([1.0, 2.0, 3.0], np.float32))
+SHAPE = ShapeDtypeStruct((3,), np.float32)
 
 
 @pytest.fixture
@@ -234,7 +237,7 @@ def test_the_limit_grows_by_what_comes_back_unless_it_is_set(
 
 def test_programs_die_with_those_who_hold_them(compiled: list[str]) -> None:
     run = compile_jaxpr(program(), "f", on="reference")
-    watch = weakref.ref(run)
+    watch, key = weakref.ref(run), run.key
     gc.disable()
     try:
         compilation.clear()
@@ -243,7 +246,7 @@ def test_programs_die_with_those_who_hold_them(compiled: list[str]) -> None:
         assert watch() is None
     finally:
         gc.enable()
-    assert not compilation._alive
+    assert key not in compilation._alive
 
 
 def test_threads_that_call_it_bring_an_executable_back_once(compiled: list[str]) -> None:
@@ -272,13 +275,15 @@ def test_keys_are_compared_under_no_lock(compiled: list[str]) -> None:
             return 7
 
         def __eq__(self, other: object) -> bool:
-            compile_jaxpr(inner, "inner", on="reference")
+            if compares:
+                compile_jaxpr(inner, "inner", on="reference")
             return self is other
 
-    inner = program()
+    inner, compares = program(), True
     for _ in range(3):
         options = (("o", Option()),)
         compile_jaxpr(program(), "f", on="reference", compiler_options=options)
+    compares = False
     assert compiled.count("f") == 3
 
 
@@ -292,3 +297,24 @@ def _chain(x: Any, length: int) -> Any:
     for _ in range(length):
         x = add(sin(x), cos(x))
     return x
+
+
+def test_programs_with_the_users_functions_die_with_their_holder(compiled: list[str]) -> None:
+    def on_host(x: Any) -> Any:
+        return x
+
+    def with_callback() -> Jaxpr:
+        return stage_pure(lambda x: [pure_callback(on_host, SHAPE, x)], [AVAL])
+
+    own, equal = with_callback(), with_callback()
+    run = compile_jaxpr(own, "f", on="reference")
+    assert compile_jaxpr(own, "f", on="reference") is run
+    assert compile_jaxpr(equal, "f", on="reference") is not run
+    assert compilation._cache.size == run.size
+    watch = weakref.ref(run)
+    compilation.clear()
+    run([X])
+    assert compiled == ["f", "f", "f"]
+    del run
+    assert watch() is None
+    assert len(compilation._cache) == 0

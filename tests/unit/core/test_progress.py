@@ -117,13 +117,19 @@ with kiln.base.config.override(engine="reference"):
 def test_on_a_real_terminal_and_in_a_pipe() -> None:
     main, other = pty.openpty()
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=other, timeout=60, check=True
+        [sys.executable, "-c", PROGRAM],
+        stdout=subprocess.PIPE,
+        stderr=other,
+        timeout=60,
+        check=True,
     )
     os.close(other)
     shown = os.read(main, 65536).decode()
     os.close(main)
     assert "kiln: compiling <lambda>: 0 s" in shown
     assert shown.endswith(ERASE_LINE)
-    piped = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, timeout=60, check=True)
+    piped = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, timeout=60, check=True
+    )
     assert piped.stderr == b""
     assert piped.stdout == done.stdout

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import importlib
 import io
 import os
@@ -44,7 +45,7 @@ _REQUIRED: Mapping[Any, tuple[str, ...]] = {
         "batched_device_put",
         "register_custom_call_target",
     ),
-    _jax: ("ArrayImpl", "DeviceList", "Sharding", "array_result_handler"),
+    _jax: ("ArrayImpl", "DeviceList", "Sharding", "array_result_handler", "collect_garbage"),
     _jax.ArrayImpl: (
         "_single_device_array_to_np_array_did_copy",
         "block_until_ready",
@@ -94,6 +95,14 @@ class _NoJax:
 
 
 sys.meta_path.insert(0, _NoJax())
+
+
+def _let_go(phase: str, info: dict[str, int]) -> None:
+    """Drop the Python objects of dead executables (callbacks), which jaxlib puts on a list."""
+    _jax.collect_garbage()
+
+
+gc.callbacks.append(_let_go)
 
 
 @contextlib.contextmanager
