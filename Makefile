@@ -26,14 +26,14 @@ demo: $(VENV)/.has-examples
 	$(RUN) examples/digits.py
 
 test: $(VENV)/.has-test
-	$(RUN) -m pytest -q -n $(WORKERS) -m "not full" $(ARGS)
+	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)
 
 test-full: $(VENV)/.has-test
-	$(RUN) -m pytest -q -n $(WORKERS) $(ARGS)
+	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
 oracle: $(VENV)/.has-test
 	$(RUN) -m tests.differential.oracle $(TOPICS)
-	$(RUN) -m pytest -q -n $(WORKERS) tests/differential tests/programs $(ARGS)
+	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal tests/differential tests/programs $(ARGS)
 
 breaks: $(VENV)/.has-test
 	$(RUN) -m tests.mutation $(ITEMS)

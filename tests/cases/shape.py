@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kiln.ops import shape as ops
+from kiln.ops.size_value import size_value, size_value_p
 from tests.cases.case import Case, Operand
 from tests.cases.elementwise import ALL, spread, tolerance
 
@@ -129,6 +130,7 @@ CASES: list[Case] = [
         named=((0, 2),),
     ),
     *_over(("bool", *ALL), ops.squeeze_p, lambda x: ops.squeeze(ops.expand_dims(x, (1,)), (1,))),
+    Case(size_value_p, lambda: size_value(7), ()),
     _iota((4,), 0, "int32"),
     _iota((2, 3), 1, "float32"),
     _iota((3, 2), 0, "uint8"),

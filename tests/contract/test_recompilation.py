@@ -326,3 +326,15 @@ def test_keywords_and_containers_of_one_structure_are_two_calls() -> None:
     g = kiln.jit(lambda n, *args, **kwargs: len(args) + 10 * len(kwargs), static_argnums=0)
     assert g(5, (1.0, 1.0), {"a": 2.0}) == 2
     assert g(5, 1.0, 1.0, a=2.0) == 12
+
+
+@contract("10.7")
+def test_sizes_of_a_named_axis_are_no_recompilation() -> None:
+    f = kiln.jit(lambda x: jnp.sin(x) * 2, abstracted_axes=({0: "n"},), max_traces=1)
+    f(np.ones(2, np.float32))
+    with kiln.explain_recompiles() as records:
+        assert f(np.ones(5, np.float32)).shape == (5,)
+    assert records == []
+    assert f.cache_info().traces == 1
+    with pytest.raises(kiln.errors.RecompilationError, match="argument x: float32"):
+        f(np.ones(5, np.int32))

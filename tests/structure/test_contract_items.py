@@ -20,7 +20,6 @@ PENDING: dict[str, str] = {
     "4.6": "donation",
     "5.3": "devices",
     "5.4": "options of the compiler at jit",
-    "5.5": "named sizes from arguments",
     "6.1": "shardings",
     "6.2": "shardings",
     "6.3": "shardings",

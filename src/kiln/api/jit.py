@@ -12,7 +12,9 @@ from kiln.base.config import override
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import api_boundary, name_of
 from kiln.jit.call import JitFunction
+from kiln.jit.named_axes import NamedAxes
 from kiln.jit.signature import choose
+from kiln.jit.sized import SizedJitFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -99,6 +101,10 @@ def jit(
     The function is traced once per signature of its arguments: structure, shapes, dtypes, weak
     types, and the values of static arguments. Without `fun`, return a decorator.
 
+    `abstracted_axes` names axes of arguments: a tuple with an entry for each argument, or one entry
+    for all, each a dict from axis to name or a tuple of names. The sizes of named axes are no part
+    of the signature: one trace serves all sizes. Axes of one name have one size.
+
     Raises: TypeError if `fun` is not callable, is a generator function, or cannot be weakly
         referenced; ValueError for numbers and names it has no parameter for;
         UnavailableOptionError for options this version does not offer yet.
@@ -132,7 +138,6 @@ def jit(
             "donate_argnames": donate_argnames not in (None, (), [], ""),
             "device": device is not None,
             "backend": backend is not None and backend != "cpu",
-            "abstracted_axes": abstracted_axes is not None,
             "compiler_options": bool(compiler_options),
             "threads": threads is not None,
             "check": check is not None,
@@ -145,6 +150,7 @@ def jit(
         keep_unused=keep_unused,
         inline=inline,
         max_traces=max_traces,
+        abstracted_axes=abstracted_axes,
     )
 
 
@@ -170,6 +176,7 @@ def wrap(
     inline: bool = False,
     static_result: bool = False,
     max_traces: int | None = None,
+    abstracted_axes: Any = None,
 ) -> JitFunction:
     """Return the jitted form of a function; `static_result` is for kiln's own callers."""
     if not callable(fun):
@@ -195,6 +202,17 @@ def wrap(
             )
         )
     static = choose(fun, static_argnums, static_argnames, "static")
+    if abstracted_axes is not None:
+        axes = NamedAxes(fun, abstracted_axes, static)
+        return SizedJitFunction(
+            fun,
+            static,
+            axes,
+            keep_unused=keep_unused,
+            inline=inline,
+            static_result=static_result,
+            max_traces=max_traces,
+        )
     return JitFunction(
         fun,
         static,

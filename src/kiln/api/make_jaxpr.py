@@ -22,11 +22,10 @@ def make_jaxpr(
 ) -> Callable[..., Any]:
     """Return a function that returns the jaxpr of `fun` for the types of its arguments.
 
-    With `return_shape` the result is a pair: the jaxpr, and the types of the results.
+    With `return_shape` the result is a pair: the jaxpr, and the types of the results. Axes that
+    `abstracted_axes` names, as for `jit`, have names for sizes in the jaxpr.
     """
-    if abstracted_axes is not None:
-        raise NotImplementedError("make_jaxpr: abstracted_axes is not offered yet")
-    jitted = wrap(fun, static_argnums or None)
+    jitted = wrap(fun, static_argnums or None, abstracted_axes=abstracted_axes)
 
     @functools.wraps(fun, updated=())
     @api_boundary

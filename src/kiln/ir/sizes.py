@@ -2,27 +2,26 @@
 
 A `Size` is a polynomial with integer coefficients over atoms: a name, a floor division by a
 positive constant, or a maximum. It is kept in one normal form, so `n+n` and `2*n` are equal, and an
-expression without names is always a plain int. Every name stands for a size >= 1.
-`==` is structural and never raises; `<`, `<=`, `>`, `>=` and `equal` decide from bounds and raise
-`InconclusiveSizeError` where the answer depends on the value of a name.
+expression without names is always a plain int. Every name stands for a size >= 1; decisions that
+need this are noted (`assumptions.py`).
+`==` is structural and never raises: sizes written differently differ. `<`, `<=`, `>`, `>=` and
+`equal` decide from bounds and raise `InconclusiveSizeError` where the answer depends on the value
+of a name.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kiln.base.errors import InconclusiveSizeError, three_lines
-from kiln.base.lazy import fractions
-from kiln.ir.size_text import atom_text, terms_text
+import numpy as np
 
-Atom = tuple[Any, ...]
-"""A kind and its parts: "name", str; or "floordiv", Size, int; or "max", tuple of dims."""
-Monomial = tuple[Atom, ...]
-Terms = tuple[tuple[Monomial, int], ...]
-Poly = dict[Monomial, Any]
+from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.ir.assumptions import assume_positive, is_collecting
+from kiln.ir.polynomial import Atom, Monomial, Poly, Terms, bounds, terms_of, times, without
+from kiln.ir.size_text import atom_text, terms_text
 
 
 class Size:
@@ -49,22 +48,28 @@ class Size:
     def __hash__(self) -> int:
         return self._hash
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         if self is other:
             return True
-        return type(other) is Size and self._hash == other._hash and self.terms == other.terms
+        if type(other) is Size and self._hash == other._hash and self.terms == other.terms:
+            return True
+        if type(other) is int and is_collecting():
+            _note_difference(self - other)
+        return NotImplemented if _is_array(other) else False
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __ne__(self, other: object) -> Any:
+        return NotImplemented if _is_array(other) else not self == other
 
     def __str__(self) -> str:
         return self._text
 
     __repr__ = __str__
 
-    def __add__(self, other: Dim) -> Dim:
+    def __add__(self, other: Any) -> Any:
+        if not _is_dim(other):
+            return _by_number(operator.add, self, other)
         poly = dict(self.terms)
-        for monomial, factor in _terms(other):
+        for monomial, factor in terms_of(other):
             poly[monomial] = poly.get(monomial, 0) + factor
         return _from_poly(poly)
 
@@ -76,31 +81,45 @@ class Size:
     def __pos__(self) -> Dim:
         return self
 
-    def __sub__(self, other: Dim) -> Dim:
-        return self + (-other)
+    def __sub__(self, other: Any) -> Any:
+        return self + (-other) if _is_dim(other) else _by_number(operator.sub, self, other)
 
-    def __rsub__(self, other: Dim) -> Dim:
+    def __rsub__(self, other: Any) -> Any:
         return -self + other
 
-    def __mul__(self, other: Dim) -> Dim:
-        return _from_poly(_times(dict(self.terms), dict(_terms(other))))
+    def __mul__(self, other: Any) -> Any:
+        if not _is_dim(other):
+            return _by_number(operator.mul, self, other)
+        return _from_poly(times(dict(self.terms), dict(terms_of(other))))
 
     __rmul__ = __mul__
 
-    def __pow__(self, exponent: int) -> Dim:
+    def __pow__(self, exponent: Any) -> Any:
+        if not _is_dim(exponent) or type(exponent) is Size or exponent < 0:
+            return _by_number(operator.pow, self, exponent)
         return math.prod([self] * exponent)
 
-    def __floordiv__(self, other: Dim) -> Dim:
+    def __truediv__(self, other: Any) -> Any:
+        return _by_number(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _by_number(_reflected_division, self, other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        if not _is_dim(other):
+            return _by_number(operator.floordiv, self, other)
         return _floordiv(self, other)
 
-    def __rfloordiv__(self, other: Dim) -> Dim:
-        return _floordiv(other, self)
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _floordiv(other, self) if _is_dim(other) else NotImplemented
 
-    def __mod__(self, other: Dim) -> Dim:
+    def __mod__(self, other: Any) -> Any:
+        if not _is_dim(other):
+            return _by_number(operator.mod, self, other)
         return self - (self // other) * other
 
-    def __rmod__(self, other: Dim) -> Dim:
-        return other - (other // self) * self
+    def __rmod__(self, other: Any) -> Any:
+        return other - (other // self) * self if _is_dim(other) else NotImplemented
 
     def __divmod__(self, other: Dim) -> tuple[Dim, Dim]:
         quotient = self // other
@@ -110,17 +129,17 @@ class Size:
         quotient = other // self
         return quotient, other - quotient * self
 
-    def __ge__(self, other: Dim) -> bool:
-        return _compare(self, other, ">=")
+    def __ge__(self, other: Any) -> Any:
+        return NotImplemented if _is_array(other) else _compare(self, other, ">=")
 
-    def __gt__(self, other: Dim) -> bool:
-        return _compare(self, other, ">")
+    def __gt__(self, other: Any) -> Any:
+        return NotImplemented if _is_array(other) else _compare(self, other, ">")
 
-    def __le__(self, other: Dim) -> bool:
-        return not _compare(self, other, ">", "<=")
+    def __le__(self, other: Any) -> Any:
+        return NotImplemented if _is_array(other) else not _compare(self, other, ">", "<=")
 
-    def __lt__(self, other: Dim) -> bool:
-        return not _compare(self, other, ">=", "<")
+    def __lt__(self, other: Any) -> Any:
+        return NotImplemented if _is_array(other) else not _compare(self, other, ">=", "<")
 
     def __bool__(self) -> bool:
         return not equal(self, 0)
@@ -135,9 +154,44 @@ class Size:
         )
 
     __int__ = __index__
+    __array_ufunc__ = None
+    """NumPy scalars leave arithmetic with sizes to the sizes."""
+
+    def __jax_array__(self) -> Any:
+        return _number[0](self)
 
 
 Dim = int | Size
+
+_number: list[Callable[[Size], Any]] = []
+
+
+def set_number(function: Callable[[Size], Any]) -> None:
+    """Install the function that makes a size a number in the program being recorded."""
+    _number[:] = [function]
+
+
+def _is_array(x: object) -> bool:
+    return hasattr(x, "aval")
+
+
+def _is_dim(x: object) -> bool:
+    return type(x) is Size or (isinstance(x, (int, np.integer)) and type(x) is not bool)
+
+
+def _by_number(operation: Callable[[Any, Any], Any], size: Size, other: Any) -> Any:
+    if _number and isinstance(other, (int, float, complex, np.generic, np.ndarray, Size)):
+        return operation(size.__jax_array__(), as_number(other))
+    return NotImplemented
+
+
+def as_number(x: Any) -> Any:
+    """Return a size as a number in the program being recorded; anything else as it is."""
+    return x.__jax_array__() if type(x) is Size else x
+
+
+def _reflected_division(size: Any, other: Any) -> Any:
+    return other / size
 
 
 def symbol(name: str) -> Size:
@@ -161,7 +215,7 @@ def names(*dims: Dim) -> tuple[str, ...]:
     """Return the axis names that dimensions depend on, in alphabetical order."""
     found: set[str] = set()
     for dim in dims:
-        for monomial, _ in _terms(dim):
+        for monomial, _ in terms_of(dim):
             for kind, *parts in monomial:
                 if kind == "name":
                     found.add(parts[0])
@@ -226,11 +280,10 @@ def equal(a: Dim, b: Dim) -> bool:
     difference = a - b
     if type(difference) is not Size:
         return difference == 0
-    low, high = bounds(difference)
-    if (low is not None and low > 0) or (high is not None and high < 0):
-        return False
     varying, constant = _split_constant(difference)
     if constant % math.gcd(*varying.values()):
+        return False
+    if _note_difference(difference):
         return False
     raise _inconclusive(a, "==", b)
 
@@ -256,25 +309,33 @@ def divides(divisor: Dim, dim: Dim) -> bool:
     raise _inconclusive(divisor, "divides", dim)
 
 
-@functools.lru_cache(maxsize=4096)
-def bounds(dim: Dim) -> tuple[int | None, int | None]:
-    """Return a lower and an upper bound; None where none was found."""
-    if type(dim) is not Size:
-        return dim, dim  # type: ignore[return-value]
-    low = _lower(dict(dim.terms))
-    negated = _lower({monomial: -factor for monomial, factor in dim.terms})
-    return (
-        None if low is None else math.ceil(low),
-        None if negated is None else math.floor(-negated),
-    )
+def _is_at_least(dim: Dim, limit: int) -> bool | None:
+    """Tell whether `dim >= limit`; None where that depends on the value of a name."""
+    answer = _side(bounds(dim), limit)
+    if answer is not None and is_collecting() and _side(bounds(dim, 0), limit) is None:
+        assume_positive(names(dim))
+    return answer
 
 
-def _terms(dim: Dim) -> Terms:
-    if type(dim) is Size:
-        return dim.terms
-    if not hasattr(type(dim), "__index__"):
-        raise TypeError(f"a dimension must be an int or a named size, got {dim!r}")
-    return (((), int(dim)),) if dim else ()
+def _side(found: tuple[int | None, int | None], limit: int) -> bool | None:
+    low, high = found
+    if low is not None and low >= limit:
+        return True
+    return False if high is not None and high < limit else None
+
+
+def _note_difference(difference: Dim) -> bool:
+    """Tell whether a difference of sizes is certainly not 0."""
+    if _excludes_zero(bounds(difference)):
+        if is_collecting() and not _excludes_zero(bounds(difference, 0)):
+            assume_positive(names(difference))
+        return True
+    return False
+
+
+def _excludes_zero(found: tuple[int | None, int | None]) -> bool:
+    low, high = found
+    return (low is not None and low > 0) or (high is not None and high < 0)
 
 
 def _from_poly(poly: Poly) -> Dim:
@@ -287,17 +348,6 @@ def _from_poly(poly: Poly) -> Dim:
     return Size(tuple(kept))
 
 
-def _times(a: Poly, b: Poly) -> Poly:
-    out: Poly = {}
-    for left, left_factor in a.items():
-        for right, right_factor in b.items():
-            monomial = (
-                tuple(sorted(left + right, key=atom_text)) if left and right else left + right
-            )
-            out[monomial] = out.get(monomial, 0) + left_factor * right_factor
-    return out
-
-
 def _single_atom(dim: Dim) -> Atom | None:
     if type(dim) is Size and len(dim.terms) == 1:
         monomial, factor = dim.terms[0]
@@ -307,7 +357,7 @@ def _single_atom(dim: Dim) -> Atom | None:
 
 
 def _split_constant(dim: Dim) -> tuple[dict[Monomial, int], int]:
-    poly = dict(_terms(dim))
+    poly = dict(terms_of(dim))
     constant = poly.pop((), 0)
     return poly, constant
 
@@ -367,6 +417,7 @@ def _floordiv_by_constant(dim: Dim, divisor: int) -> Dim:
             return _from_poly(outside) + _floordiv_by_constant(numerator, inner_divisor * divisor)
     low, high = bounds(rest_dim)
     if low is not None and high is not None and low // divisor == high // divisor:
+        assume_positive(names(rest_dim))
         return _from_poly(outside) + low // divisor
     outside[(("floordiv", rest_dim, divisor),)] = 1 + outside.get(
         (("floordiv", rest_dim, divisor),), 0
@@ -376,15 +427,15 @@ def _floordiv_by_constant(dim: Dim, divisor: int) -> Dim:
 
 def _exact_quotient(a: Dim, b: Dim) -> Dim | None:
     """Divide polynomials; None unless the remainder is zero."""
-    if _terms(b) == ():
+    if terms_of(b) == ():
         return None
     rest, quotient = a, 0  # type: Dim, Dim
-    lead, lead_factor = _terms(b)[0]
+    lead, lead_factor = terms_of(b)[0]
     for _ in range(64):
         if type(rest) is not Size and rest == 0:
             return quotient
-        for monomial, factor in _terms(rest):
-            left = _without(monomial, lead)
+        for monomial, factor in terms_of(rest):
+            left = without(monomial, lead)
             if left is not None and factor % lead_factor == 0:
                 step = _from_poly({left: factor // lead_factor})
                 break
@@ -395,93 +446,18 @@ def _exact_quotient(a: Dim, b: Dim) -> Dim | None:
     return None
 
 
-def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
-    left = list(monomial)
-    for atom in part:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
 def _known(dim: Dim) -> bool:
     """Tell whether `dim >= 0` is certain."""
-    low = bounds(dim)[0]
-    return low is not None and low >= 0
+    return _is_at_least(dim, 0) is True
 
 
 def _compare(a: Dim, b: Dim, relation: str, shown: str | None = None) -> bool:
     if type(b) is not Size and not hasattr(type(b), "__index__"):
         raise TypeError(f"the size {a} cannot be compared with {b!r}")
-    low, high = bounds(a - b)
-    limit = 0 if relation == ">=" else 1
-    if low is not None and low >= limit:
-        return True
-    if high is not None and high < limit:
-        return False
-    raise _inconclusive(a, shown or relation, b)
-
-
-def _lower(poly: Poly) -> Any:
-    """Return a lower bound of a polynomial with rational coefficients, or None.
-
-    A maximum is at least each of its arguments and equal to one of them; a//k lies between
-    (a-k+1)/k and a/k. What is left is a polynomial in names n = 1 + n', n' >= 0.
-    """
-    for monomial in poly:
-        for atom in monomial:
-            if atom[0] != "name":
-                return _lower_without(poly, atom)
-    shifted: Poly = {}
-    for monomial, factor in poly.items():
-        expanded: Poly = {(): factor}
-        for atom in monomial:
-            expanded = _times(expanded, {(): 1, (atom,): 1})
-        for part, value in expanded.items():
-            shifted[part] = shifted.get(part, 0) + value
-    constant = shifted.pop((), 0)
-    if any(factor < 0 for factor in shifted.values()):
-        return None
-    return fractions.Fraction(constant)
-
-
-def _lower_without(poly: Poly, atom: Atom) -> Any:
-    cofactor, rest = Poly(), Poly()
-    for monomial, factor in poly.items():
-        left = _without(monomial, (atom,))
-        if left is None:
-            rest[monomial] = factor
-        elif atom in left:
-            return None
-        else:
-            cofactor[left] = factor
-
-    def with_(replacement: Poly) -> Any:
-        out = dict(rest)
-        for monomial, factor in _times(cofactor, replacement).items():
-            out[monomial] = out.get(monomial, 0) + factor
-        return _lower({monomial: factor for monomial, factor in out.items() if factor})
-
-    low = _lower(cofactor)
-    positive = low is not None and low >= 0
-    if atom[0] == "max":
-        found = [with_(dict(_terms(dim))) for dim in atom[1]]
-        if positive:
-            return max((bound for bound in found if bound is not None), default=None)
-        return None if None in found else min(bound for bound in found if bound is not None)
-    _, inner, divisor = atom
-    low = _lower({monomial: -factor for monomial, factor in cofactor.items()})
-    if not positive and not (low is not None and low >= 0):
-        return None
-    numerator = inner - (divisor - 1) if positive else inner
-    replacement = {
-        monomial: fractions.Fraction(factor, divisor) for monomial, factor in _terms(numerator)
-    }
-    found = [with_(replacement)]
-    constant = bounds(inner)[0 if positive else 1]
-    if constant is not None:
-        found.append(with_({(): constant // divisor}))
-    return max((bound for bound in found if bound is not None), default=None)
+    answer = _is_at_least(a - b, 0 if relation == ">=" else 1)
+    if answer is None:
+        raise _inconclusive(a, shown or relation, b)
+    return answer
 
 
 def _named(*dims: Dim) -> str:

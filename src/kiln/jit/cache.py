@@ -26,11 +26,15 @@ class Entry:
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run.
     `record` waits for the seconds of the compilation, if somebody asked for it.
+    `assumed` names the axes that were taken to have a size of at least 1. `general` is the program
+    for all sizes that `jaxpr` was made of, where axes have names.
     """
 
     __slots__ = (
+        "assumed",
         "compiled",
         "consts",
+        "general",
         "in_tree",
         "jaxpr",
         "name",
@@ -52,6 +56,8 @@ class Entry:
         self.static = static
         self.compiled: Compiled | None = None
         self.record: Record | None = None
+        self.assumed: frozenset[str] = frozenset()
+        self.general: Jaxpr | None = None
 
     @property
     def programs(self) -> list[Compiled]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from kiln.core.compilation import compile_jaxpr
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
+from kiln.ir.assumptions import assume_positive, collecting
+from kiln.ir.sizes import as_number
 from kiln.jit.cache import Entry, entries_of, forget, register
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
@@ -67,6 +69,7 @@ class JitFunction:
         inline: bool = False,
         static_result: bool = False,
         max_traces: int | None = None,
+        sharing: Hashable = None,
     ) -> None:
         functools.update_wrapper(self, fun)
         self.__wrapped__ = fun
@@ -78,7 +81,8 @@ class JitFunction:
         self._static_result = static_result
         self._max_traces = max_traces
         self._traces = 0
-        self._shared = entries_of(fun, (static, keep_unused, inline, static_result))
+        chosen = (static, keep_unused, inline, static_result, sharing)
+        self._shared = entries_of(fun, chosen)
         self._entries: dict[Any, Entry] = {}
         register(self)
 
@@ -135,6 +139,7 @@ class JitFunction:
         try:
             avals = tuple([aval_of(x) if type(x) in _CHEAP else x.aval for x in leaves])
         except AttributeError:
+            leaves = list(map(as_number, leaves))
             avals = self._types(leaves, args, kwargs)
         return leaves, tree, avals, statics
 
@@ -169,7 +174,26 @@ class JitFunction:
             self._entries[key] = shared
             return shared
         self._types(leaves, args, kwargs)
-        return self._trace(key, args, kwargs)
+        return self._make(key, args, kwargs)
+
+    def _make(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
+        """Return the program of a signature met for the first time."""
+        return self._keep(key, self._trace(key, args, kwargs))
+
+    def _keep(self, key: Any, entry: Entry) -> Entry:
+        if self._is_temporary(entry):
+            return entry
+        entry = self._shared.setdefault(key, entry)
+        self._entries[key] = entry
+        return entry
+
+    def _is_temporary(self, entry: Entry) -> bool:
+        """Tell whether a program closes over values of a trace, and dies with it."""
+        return any(isinstance(x, Tracer) for x in entry.consts)
+
+    def _traced(self) -> Iterable[Any]:
+        """Return the signatures traced so far."""
+        return self._shared
 
     def _trace(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         tree, avals = key[0], key[1]
@@ -189,22 +213,21 @@ class JitFunction:
 
         history = self._shared.history
         naming = Naming(fun, self._places(args), names)
+        seen = list(self._traced())
         if self._max_traces is not None and self._traces >= self._max_traces:
-            raise history.too_many(self._max_traces, list(self._shared), key, naming)
-        record, start = history.begin(list(self._shared), key, naming)
-        entry = trace(fun, call, avals, tree, names, static=self._static_result)
+            raise history.too_many(self._max_traces, seen, key, naming)
+        record, start = history.begin(seen, key, naming)
+        with collecting() as assumed:
+            entry = trace(fun, call, avals, tree, names, static=self._static_result)
+        entry.assumed = frozenset(assumed)
         entry.record = record
         self._traces += 1
         history.end(key, naming, record, start)
-        if any(isinstance(x, Tracer) for x in entry.consts):
-            return entry
-        entry = self._shared.setdefault(key, entry)
-        self._entries[key] = entry
         return entry
 
     @api_boundary
     def _first(self, entry: Entry, leaves: Sequence[Any]) -> Any:
-        if any(isinstance(x, Tracer) for x in entry.consts):
+        if self._is_temporary(entry):
             return self._bind(entry, leaves)
         start = time.perf_counter()
         entry.compiled = compile_jaxpr(entry.jaxpr, entry.name, keep_unused=self._keep_unused)
@@ -216,6 +239,8 @@ class JitFunction:
 
     @api_boundary
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
+        if entry.assumed:
+            assume_positive(entry.assumed)
         if self._inline and _is_recorded():
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
@@ -230,6 +255,7 @@ class JitFunction:
             else (tuple(args), kwargs, _NAMED if kwargs else ())
         )
         leaves, tree = tree_flatten((dynamic, named) if named else dynamic)
+        leaves = list(map(as_number, leaves))
         structs = [type_of_struct(x) for x in leaves]
         given = [np.int32(0) if a is not None else x for a, x in zip(structs, leaves, strict=True)]
         found = self._types(given, args, kwargs)
@@ -237,7 +263,7 @@ class JitFunction:
         key = (tree, avals, statics, options().key(), state.axes)
         entry = self._entries.get(key) or self._shared.get(key)
         if entry is None:
-            return self._trace(key, args, kwargs)
+            return self._make(key, args, kwargs)
         self._entries[key] = entry
         return entry
 

@@ -27,8 +27,8 @@ class Traced:
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
-        """The program."""
-        jaxpr, n = self.entry.jaxpr, len(self.entry.consts)
+        """The program; where axes have names, the one for all sizes."""
+        jaxpr, n = self.entry.general or self.entry.jaxpr, len(self.entry.consts)
         return ClosedJaxpr(
             jaxpr.with_(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:], arg_names=()),
             self.entry.consts,

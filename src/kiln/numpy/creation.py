@@ -174,7 +174,7 @@ def _from_sequence(x: Any, dtype: Any) -> Any:
             raise not_numeric(leaf, np.asarray(leaf).dtype)
     if dtype is None:
         dtype = _common_dtype(leaves)
-    if dtypes.is_extended(dtype) or any(isinstance(leaf, Tracer) for leaf in leaves):
+    if dtypes.is_extended(dtype) or any(isinstance(leaf, (Tracer, Size)) for leaf in leaves):
         return _stacked(x, dtype)
     if any(type(leaf) is ConcreteArray for leaf in leaves):
         if any(leaf.shape for leaf in leaves if type(leaf) is ConcreteArray):

@@ -15,7 +15,7 @@ from kiln.base.source import current_source
 from kiln.core.array import from_host, host_value
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes import Dim, maximum
 from kiln.numpy.creation import asarray
 from kiln.numpy.index_expressions import joint_shape
 from kiln.numpy.manipulation import one
@@ -24,6 +24,7 @@ from kiln.numpy.promotion import broadcast_to, shape_of
 from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import iota, reshape
+from kiln.ops.size_value import as_index
 from kiln.ops.slicing import from_end
 
 _INT32 = np.dtype(np.int32)
@@ -51,7 +52,7 @@ def integers(name: str, indices: Any) -> Any:
 def modulo(index: Any, size: Dim) -> Any:
     """Return the remainder with the sign of the size, which is positive."""
     index = convert_element_type(index, _INT32)
-    divisor = np.int32(max(size, 1))
+    divisor = as_index(maximum(size, 1))
     rest = elementwise.rem(index, divisor)
     return elementwise.select(
         elementwise.lt(rest, np.int32(0)), elementwise.add(rest, divisor), rest

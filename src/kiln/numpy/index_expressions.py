@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.errors import NonConcreteBooleanIndexError, three_lines
+from kiln.base.errors import InconclusiveSizeError, NonConcreteBooleanIndexError, three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.trace import Tracer
@@ -351,7 +351,7 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> Plan:
     return Plan(tuple(shape), tuple(added), axes, layout, False)
 
 
-def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed:
+def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Places:
     if size == 0:
         raise IndexError(
             three_lines(
@@ -360,9 +360,19 @@ def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed:
                 "an empty axis has no elements: use a slice",
             )
         )
+    if type(size) is Size and not _is_inside(index, size):
+        return Places(np.asarray(index))
     if index < 0 and wrap:
-        index = index + size  # type: ignore[assignment]
+        index = index + size
     return Fixed(index)
+
+
+def _is_inside(index: int, size: Size) -> bool:
+    """Tell whether a place exists whatever the size of the axis."""
+    try:
+        return bool(size > (index if index >= 0 else -index - 1))
+    except InconclusiveSizeError:
+        return False
 
 
 def _kept(entry: slice, size: Dim) -> Kept:
@@ -386,8 +396,18 @@ def _kept(entry: slice, size: Dim) -> Kept:
         return Kept(size - 1, -(-size // -step), step)
     start = 0 if entry.start is None else _clamped(entry.start, size)
     stop = size if entry.stop is None else _clamped(entry.stop, size)
-    count = maximum(stop - start, 0)
+    # Clamped bounds counted from one end keep their order.
+    ordered = _in_order(0 if entry.start is None else entry.start, entry.stop)
+    count = stop - start if ordered else maximum(stop - start, 0)
     return Kept(start, count if step == 1 else (count + step - 1) // step, step)
+
+
+def _in_order(start: Dim, stop: Dim | None) -> bool:
+    if stop is None:
+        return True
+    if type(start) is Size or type(stop) is Size:
+        return False
+    return start <= stop and (start < 0) == (stop < 0)
 
 
 def _clamped(bound: Dim, size: Dim) -> Dim:

@@ -23,6 +23,7 @@ from kiln.numpy.search import searchsorted
 from kiln.numpy.sorting import argsort
 from kiln.ops import elementwise
 from kiln.ops.elementwise import constant
+from kiln.ops.size_value import as_index
 from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 
 
@@ -51,7 +52,7 @@ def interp(
         left = right = None
     n = xp.shape[0]
     place = searchsorted(xp, x, "right")
-    place = elementwise.min(elementwise.max(place, np.int32(1)), np.int32(n - 1))
+    place = elementwise.min(elementwise.max(place, np.int32(1)), as_index(n - 1))
     before = elementwise.sub(place, np.int32(1))
     x0, x1 = take(xp, before, mode="clip"), take(xp, place, mode="clip")
     f0, f1 = take(fp, before, mode="clip"), take(fp, place, mode="clip")

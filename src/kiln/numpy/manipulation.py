@@ -13,7 +13,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, from_host, host_value
 from kiln.core.trace import Tracer, aval_of
-from kiln.ir.sizes import Dim, Size, is_constant, product
+from kiln.ir.sizes import Dim, Size, divides, equal, is_constant, product
 from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape, cast
 from kiln.numpy.promotion import lifted, operands, shape_of
@@ -108,12 +108,11 @@ def _resolved(a: Any, shape: Any) -> tuple[Dim, ...]:
         total = product(own)
         fits = not (type(rest) is int and rest == 0)
         if fits:
-            quotient, remainder = divmod(total, rest)
-            fits = type(remainder) is int and remainder == 0
-            sizes[unknown[0]] = quotient
+            fits = divides(rest, total)
+            sizes[unknown[0]] = total // rest if fits else 0
     elif fits:
         fits = not any(type(dim) is int and dim < 0 for dim in sizes)
-        fits = fits and product(sizes) == product(own)
+        fits = fits and equal(product(sizes), product(own))
     if not fits:
         raise TypeError(
             three_lines(
@@ -329,8 +328,10 @@ def _rolled(a: Any, shift: Any, axis: int) -> Any:
         return a
     if isinstance(shift, Tracer):
         return _rolled_by_traced(a, shift, axis, size)
+    if type(size) is Size:
+        return _rolled_by_traced(a, np.int32(shift), axis, size)
     by = operator.index(shift) % size
-    if type(by) is int and by == 0:
+    if by == 0:
         return a
     last = slice_in_dim(a, size - by, size, 1, axis)
     return concatenate([last, slice_in_dim(a, 0, size - by, 1, axis)], axis)
@@ -338,8 +339,10 @@ def _rolled(a: Any, shift: Any, axis: int) -> Any:
 
 def _rolled_by_traced(a: Any, shift: Any, axis: int, size: Dim) -> Any:
     # The window of the doubled array that starts where the shifted one does.
-    start = elementwise.rem(cast(shift, np.dtype(np.int32)), size)
-    start = elementwise.sub(size, elementwise.rem(elementwise.add(start, size), size))
+    start = cast(shift, np.dtype(np.int32))
+    count = elementwise.constant(size, start)
+    start = elementwise.rem(start, count)
+    start = elementwise.sub(count, elementwise.rem(elementwise.add(start, count), count))
     return dynamic_slice_in_dim(concatenate([a, a], axis), start, size, axis)
 
 

@@ -28,6 +28,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import FILL_OR_DROP
 from kiln.ops.shape import full as filled_with
 from kiln.ops.shape import iota, reshape, transpose, zeros_of
+from kiln.ops.size_value import as_index
 from kiln.ops.slicing import concatenate, slice_in_dim
 
 _INT32 = np.dtype(np.int32)
@@ -78,12 +79,12 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
     if total == 0 or count == 0:
         return tuple(convert_element_type(asarray(full((count,), fill)), _INT32) for fill in fills)
     places = _first_places(a, count, total)
-    missing = elementwise.eq(places, np.int32(total))
+    missing = elementwise.eq(places, as_index(total))
     out = []
     stride = total
     for dim, fill in zip(shape, fills, strict=True):
         stride = stride // dim
-        index = elementwise.rem(elementwise.div(places, np.int32(stride)), np.int32(dim))
+        index = elementwise.rem(elementwise.div(places, as_index(stride)), as_index(dim))
         fill = convert_element_type(fill, _INT32) if hasattr(fill, "aval") else np.int32(fill)
         out.append(elementwise.select(missing, fill, index))
     return tuple(out)

@@ -23,7 +23,8 @@ from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
-from kiln.ops.shape import broadcast_in_dim, reduce_sum
+from kiln.ops.shape import broadcast_in_dim
+from kiln.ops.size_value import size_value
 
 SCALARS: frozenset[type] = frozenset([bool, int, float, complex])
 """The types of Python scalars."""
@@ -73,11 +74,6 @@ def _operand(name: str, x: Any, position: int) -> Any:
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     raise not_an_array(name, x, "", position)
-
-
-def size_value(dim: Size) -> Any:
-    """Return a named size as a number in the program: as many ones as the size, summed."""
-    return reduce_sum(broadcast_in_dim(1, (dim,), ()), (0,))
 
 
 def not_an_array(name: str, x: Any, detail: str, position: int) -> TypeError:

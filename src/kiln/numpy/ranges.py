@@ -15,7 +15,8 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Size
+from kiln.ir.sizes import Dim, Size, maximum
+from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, floor, multiply, power, sign
 from kiln.numpy.creation import asarray, cast, concrete_number, full
 from kiln.numpy.elementary import log10, real
@@ -36,6 +37,7 @@ from kiln.ops.shape import (
     iota,
     move_axis,
     reshape,
+    scalar,
 )
 
 
@@ -47,10 +49,10 @@ def arange(
     Raises: ConcretizationTypeError for a traced argument: the size depends on it.
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
+    if any(type(x) is Size for x in (start, stop, step)):
+        return _over_sizes(start, stop, step, wanted)
     if stop is None and step is None:
         stop, start = start, 0
-        if type(stop) is Size:
-            return iota(wanted or dtypes.default_int_dtype(), stop)
         operands("arange", stop)
         given = [concrete_number("arange", "stop", stop)]
     else:
@@ -71,24 +73,49 @@ def arange(
     return counted(first, by, size, wanted)
 
 
-def counted(first: Any, by: Any, size: int, dtype: Any) -> Any:
+def _over_sizes(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
+    first, last = (0, start) if stop is None else (start, stop)
+    by = 1 if step is None else step
+    for x in (first, last, by):
+        if type(x) is not Size and not isinstance(x, (int, np.integer)):
+            raise TypeError(
+                three_lines(
+                    f"arange{(first, last, by)} at {current_source()}",
+                    f"where the bounds depend on named axes, they must be ints; got {x!r}",
+                    "count first, then convert: arange(n) * 0.5",
+                )
+            )
+    if by == 0:
+        raise ValueError(f"arange{(first, last, by)}\nthe step is zero\nuse another step")
+    if by < 0:
+        size = maximum((first - last - by - 1) // -by, 0)
+    else:
+        size = maximum((last - first + by - 1) // by, 0)
+    return counted(first, by, size, dtype or dtypes.default_int_dtype())
+
+
+def counted(first: Any, by: Any, size: Any, dtype: Any) -> Any:
     """Return `size` numbers from `first` on, `by` apart."""
     if dtype == np.bool_ or dtypes.issubdtype(dtype, np.complexfloating):
         return asarray(np.arange(size) * by + first, dtype)
     count = iota(dtype, size)
     if dtypes.issubdtype(dtype, np.integer):
-        first, by = int(first), int(by)
-    if by != 1:
-        count = multiply(converted(by, dtype, False), count)
-    if first != 0:
-        count = add(converted(first, dtype, False), count)
+        first, by = (x if type(x) is Size else int(x) for x in (first, by))
+    if type(by) is Size or by != 1:
+        count = multiply(_number(by, dtype), count)
+    if type(first) is Size or first != 0:
+        count = add(_number(first, dtype), count)
     return count
+
+
+def _number(x: Any, dtype: Any) -> Any:
+    return scalar(x, ShapedArray((), dtype)) if type(x) is Size else converted(x, dtype, False)
 
 
 def linspace(
     start: Any,
     stop: Any,
-    num: int = 50,
+    num: Any = 50,
     endpoint: bool = True,
     retstep: bool = False,
     dtype: Any = None,
@@ -97,7 +124,7 @@ def linspace(
     device: Any = None,
 ) -> Any:
     """Return `num` numbers from start to stop, equally far apart."""
-    num = int(concrete_number("linspace", "num", num))
+    num = num if type(num) is Size else int(concrete_number("linspace", "num", num))
     if num < 0:
         raise ValueError(
             three_lines(
@@ -116,14 +143,22 @@ def linspace(
     steps = num - 1 if endpoint else num
     distance = elementwise.sub(stop, start)
     step = full(shape, math.nan, computing)
-    if num > 1 or (num == 1 and not endpoint):
+    if type(num) is Size or num > 1 or (num == 1 and not endpoint):
         step = elementwise.div(distance, constant(steps, distance))
-    if num == 0:
+    if type(num) is Size:
+        out = _between(start, stop, num, maximum(steps, 1), shape, computing)
+        if endpoint:
+            # One number alone is the first; of several the last is exactly the one asked for.
+            count = iota(np.dtype(np.int32), num)
+            is_last = elementwise.eq(count, constant(maximum(steps, 1), count))
+            rows = broadcast_in_dim(is_last, (num, *shape), (0,))
+            out = elementwise.select(rows, broadcast_to(stop, (num, *shape)), out)
+    elif num == 0:
         out = full((0, *shape), 0, computing)
     elif num == 1:
         out = expand_dims(start, (0,))
     else:
-        out = _between(start, stop, steps, shape, computing)
+        out = _between(start, stop, steps, steps, shape, computing)
         if endpoint:
             out = static_slicing.concatenate([out, expand_dims(stop, (0,))], 0)
     if dtypes.issubdtype(wanted, np.integer) and not dtypes.issubdtype(computing, np.integer):
@@ -133,14 +168,14 @@ def linspace(
     return (out, step) if retstep else out
 
 
-def _between(start: Any, stop: Any, steps: int, shape: Any, dtype: Any) -> Any:
+def _between(start: Any, stop: Any, count: Dim, steps: Dim, shape: Any, dtype: Any) -> Any:
     real_dtype = dtypes.to_floating_dtype(dtype)
     # Narrow floats do not count far: 0, 1, 2, ... are counted in 32 bits.
     wide = real_dtype if real_dtype.itemsize >= 4 else np.dtype(np.float32)
-    part = iota(wide, steps)
+    part = iota(wide, count)
     part = cast(elementwise.div(part, constant(steps, part)), dtype)
     rest = elementwise.sub(constant(1, part), part)
-    target = (steps, *shape)
+    target = (count, *shape)
 
     def spread(x: Any, axes: Sequence[int]) -> Any:
         return broadcast_in_dim(x, target, axes)

@@ -195,7 +195,7 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
                 "pass initial, the result where nothing is left",
             )
         )
-    empty = [d for d in axes if type(a.shape[d]) is int and a.shape[d] == 0]
+    empty = [d for d in axes if a.shape[d] == 0]
     if empty and initial is None:
         raise ValueError(
             three_lines(

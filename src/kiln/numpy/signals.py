@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.ir.sizes import is_constant
 from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import flip, one
 from kiln.numpy.promotion import promote_dtypes_inexact
@@ -21,7 +22,8 @@ def convolve(
 ) -> Any:
     """Convolve two vectors; `mode` says which part to return: 'full', 'same' or 'valid'."""
     a, v = _vectors("convolve", a, v)
-    if a.shape[0] < v.shape[0]:
+    # The longer one slides under the shorter; where all is returned, either may.
+    if (mode != "full" or is_constant(a.shape + v.shape)) and a.shape[0] < v.shape[0]:
         a, v = v, a
     return _slid("convolve", a, flip(v), mode, precision, preferred_element_type)
 

@@ -13,7 +13,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.array import ConcreteArray
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes import Dim, is_constant
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Places, Plan, parse
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
@@ -24,6 +24,7 @@ from kiln.ops.dimension_numbers import (
 )
 from kiln.ops.indexing import gather
 from kiln.ops.shape import broadcast_in_dim, expand_dims, full, reshape, rev, squeeze
+from kiln.ops.size_value import as_index
 from kiln.ops.slicing import concatenate, dynamic_slice_p, from_end
 from kiln.ops.static_slicing import slice as static_slice
 
@@ -140,7 +141,7 @@ def _basic(x: Any, plan: Plan, wrap: bool) -> Any:
     scalars = [i for i, axis in enumerate(plan.axes) if isinstance(axis, Places)]
     if type(x) is ConcreteArray and all(step == 1 for step in steps) and (dropped or any(starts)):
         # With starts as operands a loop over x[i] compiles one program, not one for each i.
-        places: list[Any] = [np.int32(start) for start in starts]
+        places: list[Any] = list(map(as_index, starts))
         sizes = [limit - start for start, limit in zip(starts, limits, strict=True)]
     else:
         x = static_slice(x, starts, limits, steps)
@@ -189,6 +190,8 @@ def column(index: Any, size: Dim, wrap: bool) -> Any:
     """
     if isinstance(index, (int, np.ndarray, np.generic)):
         value = np.asarray(index)
+        if wrap and type(size) is not int and np.any(value < 0):
+            return from_end(column(value, size, False), size)
         if wrap and type(size) is int and value.dtype.kind == "i":
             value = np.where(value < 0, value.astype(np.int64) + size, value)
         if value.dtype.itemsize > 4 or value.dtype == np.uint32:
@@ -215,7 +218,8 @@ def _of_one_dtype(columns: Sequence[Any]) -> list[Any]:
 
 def coordinates(columns: Sequence[Any], shape: tuple[Dim, ...]) -> Any:
     """Return index arrays as columns along a last axis, each broadcast to `shape`."""
-    if not any(hasattr(c, "aval") for c in columns):
+    known = is_constant(shape)
+    if known and not any(hasattr(c, "aval") for c in columns):
         return np.stack([np.broadcast_to(c, shape) for c in columns], -1)  # type: ignore[arg-type]
     wide = any(hasattr(c, "aval") and aval_of(c).dtype == np.int64 for c in columns)
     dtype = np.dtype(np.int64 if wide else np.int32)
@@ -230,7 +234,7 @@ def coordinates(columns: Sequence[Any], shape: tuple[Dim, ...]) -> Any:
             return expand_dims(c, (len(shape),))
         first = len(shape) - len(own)
         if own != shape:
-            if hasattr(c, "aval"):
+            if hasattr(c, "aval") or not known:
                 c = broadcast_in_dim(c, shape, range(first, len(shape)))
             else:
                 c = np.broadcast_to(c, shape)  # type: ignore[arg-type]

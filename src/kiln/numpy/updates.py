@@ -33,6 +33,7 @@ from kiln.ops.dimension_numbers import (
     ScatterDimensionNumbers,
 )
 from kiln.ops.shape import expand_dims, full, reshape
+from kiln.ops.size_value import as_index
 from kiln.ops.slicing import dynamic_update_slice_p
 from kiln.ops.static_slicing import slice as static_slice
 
@@ -294,7 +295,7 @@ def _replaced(x: Any, y: Any, plan: Plan, join: Function | None, mode: GatherSca
         y = join(x if whole else static_slice(x, starts, limits), y)
     if whole:
         return y
-    return dynamic_update_slice_p.bind(x, y, *[np.int32(start) for start in starts])
+    return dynamic_update_slice_p.bind(x, y, *map(as_index, starts))
 
 
 def _scattered(
@@ -329,7 +330,7 @@ def _scattered(
             if axis.whole(size):
                 continue
             if i in in_window:
-                found: Any = np.int32(axis.start)
+                found: Any = as_index(axis.start)
             else:
                 first: Any = axis.start
                 count: Any = axis.size

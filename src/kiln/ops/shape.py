@@ -18,8 +18,9 @@ from kiln.base.errors import three_lines
 from kiln.core.absent import Zero
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, product
+from kiln.ir.sizes import Dim, Size, product
 from kiln.ir.types import ShapedArray
+from kiln.ops.size_value import size_like
 
 
 class LinearOp(Primitive):
@@ -350,7 +351,9 @@ def filled(t: Any) -> Any:
 
 
 def scalar(value: Any, like: ShapedArray) -> Any:
-    """Return a Python number as a constant of a type's dtype and weakness."""
+    """Return a Python number, or a size, as a constant of a type's dtype and weakness."""
+    if type(value) is Size:
+        return size_like(value, like)
     if like.weak_type:
         weak = dtypes.python_scalar(value, like.dtype)
         if dtypes.scalar_dtype(weak)[0] == like.dtype:

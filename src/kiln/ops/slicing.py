@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import CLIP, Window
@@ -34,6 +34,7 @@ from kiln.ops.shape import (
     to_front,
     zeros_of,
 )
+from kiln.ops.size_value import as_index
 from kiln.ops.static_slicing import (
     builtin_slice,
     check_same_dtype,
@@ -296,7 +297,8 @@ def _starts(
 def from_end(index: Any, size: Dim) -> Any:
     """Return an index, or an array of them, with negative ones counted from the end."""
     if type(index) is int:
-        return index if index >= 0 else index + size
+        place = index if index >= 0 else index + size
+        return as_index(place) if type(place) is Size else place
     dtype = index.dtype if isinstance(index, (np.ndarray, np.generic)) else aval_of(index).dtype
     if not dtypes.issubdtype(dtype, np.signedinteger):
         return index
@@ -304,6 +306,10 @@ def from_end(index: Any, size: Dim) -> Any:
         dtype = np.dtype(np.int32)
     if isinstance(index, (np.ndarray, np.generic)):
         known: Any = index.astype(dtype)
+        if type(size) is Size and np.any(known < 0):
+            return select(known < 0, add(known, constant(size, known)), known)
+        if type(size) is Size:
+            return known
         return np.where(known < 0, known + dtype.type(size), known)[()]
     if aval_of(index).dtype != dtype:
         index = convert_element_type(index, dtype)

@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import is_linear
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, maximum
+from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import constant, select
 from kiln.ops.shape import (
@@ -370,9 +370,13 @@ def slice(
     if steps is not None and all(step == 1 for step in steps):
         steps = None
     shape = aval_of(operand).shape
-    if steps is None and limits == shape and not any(starts) and hasattr(operand, "aval"):
+    if steps is None and limits == shape and _from_the_first(starts) and hasattr(operand, "aval"):
         return operand
     return slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)
+
+
+def _from_the_first(starts: Sequence[Dim]) -> bool:
+    return all(type(start) is int and start == 0 for start in starts)
 
 
 def slice_in_dim(
@@ -400,12 +404,13 @@ def _counted(index: Any, size: Dim) -> Any:
     return index + size if index < 0 else index
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: Any, index: Dim, axis: int = 0, keepdims: bool = True) -> Any:
     """Take one index along an axis.
 
     Raises: IndexError if out of bounds.
     """
-    index, shape = operator.index(index), aval_of(operand).shape
+    index = index if type(index) is Size else operator.index(index)
+    shape = aval_of(operand).shape
     axis = canonical_axis("index_in_dim", axis, len(shape))
     size = shape[axis]
     found = _counted(index, size)

@@ -159,8 +159,8 @@ class _Placement(_jax.Sharding):
         return self._hlo
 
 
-# An executable's memory against its serialised form, and that against the optimised program: between
-# the lines of two runs of `python -m benchmarks.memory --fit`, with jaxlib 0.10.2 on x86-64.
+# An executable's memory against its serialised form, and that against the optimised program:
+# between the lines of two runs of `python -m benchmarks.memory --fit`, jaxlib 0.10.2 on x86-64.
 RESIDENT_BASE_BYTES = 120_000
 RESIDENT_FACTOR = 24
 SERIALIZED_BASE_BYTES = 5_400

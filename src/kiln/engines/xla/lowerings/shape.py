@@ -10,9 +10,10 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
-from kiln.engines.xla.text import int_array
+from kiln.engines.xla.text import host_dtype, int_array
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
+from kiln.ops.size_value import size_value_p
 
 Out = Sequence[ShapedArray]
 _FLOAT32 = np.dtype(np.float32)
@@ -51,6 +52,10 @@ def _reduce_sum(b: Builder, out: Out, x: Value, *, axes: Any) -> Value:
     return b.reduce_with("add", x, 0, axes)
 
 
+def _size_value(b: Builder, out: Out, *, size: Any, **_: Any) -> Value:
+    return b.constant(np.asarray(size).astype(host_dtype(out[0])[1]), out[0])
+
+
 LOWERINGS: dict[Primitive, Lowering] = {
     ops.broadcast_in_dim_p: _broadcast_in_dim,
     ops.reduce_sum_p: _reduce_sum,
@@ -59,4 +64,5 @@ LOWERINGS: dict[Primitive, Lowering] = {
     ops.rev_p: _rev,
     ops.squeeze_p: _reshape,
     ops.iota_p: _iota,
+    size_value_p: _size_value,
 }

@@ -1,0 +1,107 @@
+"""A program recorded for all sizes -> the same program for given ones.
+
+Named sizes are replaced everywhere: in types, in parameters, in the programs and plain records that
+parameters hold. Programs without the names stay the very objects they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
+from kiln.ir.sizes import Dim, Size, substitute
+from kiln.ir.types import ShapedArray
+
+
+def specialise(jaxpr: Jaxpr, env: Mapping[str, Dim]) -> Jaxpr:
+    """Return a program with the named axes in `env` replaced by ints, or by other sizes.
+
+    Raises: InconclusiveSizeError if a size cannot be computed for these values.
+    """
+    return _Substitution(env).jaxpr(jaxpr)
+
+
+class _Substitution:
+    def __init__(self, env: Mapping[str, Dim]) -> None:
+        self.env = env
+        self.avals: dict[ShapedArray, ShapedArray] = {}
+        self.jaxprs: dict[int, Jaxpr] = {}
+
+    def aval(self, aval: ShapedArray) -> ShapedArray:
+        if not any(type(dim) is Size for dim in aval.shape):
+            return aval
+        found = self.avals.get(aval)
+        if found is None:
+            shape = [substitute(dim, self.env) for dim in aval.shape]
+            found = self.avals[aval] = aval if aval.shape == (*shape,) else aval.with_(shape=shape)
+        return found
+
+    def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
+        found = self.jaxprs.get(id(jaxpr))
+        if found is None:
+            found = self.jaxprs[id(jaxpr)] = self._jaxpr(jaxpr)
+        return found
+
+    def _jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
+        new: dict[Var, Var] = {}
+
+        def bind(variables: Sequence[Var]) -> list[Var]:
+            for var in variables:
+                aval = self.aval(var.aval)
+                if aval != var.aval:
+                    new[var] = Var(aval)
+            return [new.get(var, var) for var in variables]
+
+        def atoms(used: Sequence[Atom]) -> list[Any]:
+            return [x if x.is_literal else new.get(x, x) for x in used]  # type: ignore[arg-type]
+
+        constvars, invars = bind(jaxpr.constvars), bind(jaxpr.invars)
+        eqns = [self._eqn(eqn, atoms(eqn.invars), bind(eqn.outvars)) for eqn in jaxpr.eqns]
+        if not new and all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
+            return jaxpr
+        return jaxpr.with_(
+            constvars=constvars, invars=invars, eqns=eqns, outvars=atoms(jaxpr.outvars)
+        )
+
+    def _eqn(self, eqn: Eqn, invars: list[Any], outvars: list[Var]) -> Eqn:
+        params = {name: self.value(value) for name, value in eqn.params.items()}
+        same = all(
+            a is b
+            for a, b in zip(
+                [*invars, *outvars, *params.values()],
+                [*eqn.invars, *eqn.outvars, *eqn.params.values()],
+                strict=True,
+            )
+        )
+        return eqn if same else eqn.with_(invars=invars, outvars=outvars, params=params)
+
+    def value(self, value: Any) -> Any:
+        """Return a parameter with its sizes replaced; the same object if it holds none."""
+        kind = type(value)
+        if kind is Size:
+            found = substitute(value, self.env)
+            return value if found == value else found
+        if isinstance(value, (tuple, list)):
+            items = [self.value(x) for x in value]
+            if all(a is b for a, b in zip(items, value, strict=True)):
+                return value
+            return kind(*items) if hasattr(kind, "_fields") else kind(items)
+        if kind is ShapedArray:
+            return self.aval(value)
+        if kind is Jaxpr:
+            return self.jaxpr(value)
+        if kind is ClosedJaxpr:
+            inner = self.jaxpr(value.jaxpr)
+            return value if inner is value.jaxpr else ClosedJaxpr(inner, value.consts)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._record(value)
+        return value
+
+    def _record(self, record: Any) -> Any:
+        old = {f.name: getattr(record, f.name) for f in dataclasses.fields(record) if f.init}
+        new = {name: self.value(x) for name, x in old.items()}
+        if all(new[name] is old[name] for name in old):
+            return record
+        return dataclasses.replace(record, **new)

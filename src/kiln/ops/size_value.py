@@ -1,0 +1,50 @@
+"""A named size as a number in the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.core.primitive import Primitive
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim, Size, set_number
+from kiln.ir.types import ShapedArray
+
+
+class SizeValue(Primitive):
+    """Return `size` as a scalar of a dtype."""
+
+    name = "size_value"
+    on_host = True
+
+    def infer(self, *, size: Dim, dtype: Any, weak_type: bool) -> ShapedArray:
+        return ShapedArray((), dtype, weak_type)
+
+    def numpy(self, *, size: Dim, dtype: Any, weak_type: bool) -> Any:
+        return np.asarray(int(size)).astype(dtype)
+
+
+size_value_p = SizeValue()
+_INT32 = np.dtype(np.int32)
+
+
+def size_value(size: Dim) -> Any:
+    """Return a size as a number, weakly typed like the Python int that it stands for."""
+    aval = aval_of(0)
+    return size_value_p.bind(size=size, dtype=aval.dtype, weak_type=True)
+
+
+def size_like(size: Dim, like: ShapedArray) -> Any:
+    """Return a size as a number of a type's dtype and weakness."""
+    return size_value_p.bind(size=size, dtype=like.dtype, weak_type=like.weak_type)
+
+
+def as_index(index: Dim) -> Any:
+    """Return a place along an axis as an int32 operand."""
+    if type(index) is Size:
+        return size_value_p.bind(size=index, dtype=_INT32, weak_type=False)
+    return np.int32(index)
+
+
+set_number(size_value)

@@ -1,0 +1,53 @@
+"""Programs with a named axis: traced once, the numbers of NumPy for every size."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+from kiln.base.config import override
+from tests.programs.sized import PROGRAMS, Sized
+
+SIZES = (5, 1, 0, 8)
+
+
+def table(n: int) -> np.ndarray:
+    return np.random.RandomState(n).randn(n, 3).astype(np.float32)
+
+
+def check(name: str, program: Sized, engine: str) -> None:
+    traces: list[Any] = []
+
+    def counted(x: Any) -> Any:
+        traces.append(x.shape)
+        return program.kiln(x)
+
+    f = kiln.jit(counted, abstracted_axes=({0: "n"},))
+    with override(engine=engine), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for n in SIZES:
+            if n < program.least:
+                continue
+            x = table(n)
+            found, expected = kiln.tree.leaves(f(x)), kiln.tree.leaves(program.numpy(x))
+            assert len(found) == len(expected)
+            for a, b in zip(found, expected, strict=True):
+                assert a.shape == np.shape(b), n
+                np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=f"n = {n}")
+    # A table without rows may need a program of its own: whatever takes a row of it.
+    assert len(traces) <= 1 + ((0, 3) in traces), traces
+    assert traces[0][0] == kiln.ir.sizes.symbol("n")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_trace_and_the_numbers_of_numpy(name: str) -> None:
+    check(name, PROGRAMS[name], "reference")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_trace_on_xla(name: str) -> None:
+    check(name, PROGRAMS[name], "xla")

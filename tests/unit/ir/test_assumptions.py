@@ -1,0 +1,42 @@
+"""Which names a decision needed to be at least 1."""
+
+from __future__ import annotations
+
+from kiln.ir.assumptions import assume_positive, collecting, is_collecting, names_in_scope
+from kiln.ir.sizes import maximum, symbol
+
+n, m = symbol("n"), symbol("m")
+
+
+def test_decisions_that_hold_for_0_too_are_free() -> None:
+    with collecting() as found:
+        assert n >= 0
+        assert n + 1 > 0
+        assert not n < 0
+        assert maximum(n, 0) == n
+        assert (n == 1) is False
+        assert n != n + 1
+        assert 2 * n == n + n
+    assert found == set()
+
+
+def test_decisions_that_need_an_element_are_noted() -> None:
+    for decide in (lambda: n >= 1, lambda: n != 0, lambda: bool(n), lambda: maximum(n, 1)):
+        with collecting() as found:
+            decide()
+        assert found == {"n"}
+    with collecting() as found:
+        assert n * m > 0
+    assert found == {"n", "m"}
+
+
+def test_everybody_around_hears_of_it() -> None:
+    assert not is_collecting()
+    with collecting(["n"]) as outer:
+        with collecting(["m"]) as inner:
+            assert names_in_scope() == ("n", "m")
+            assume_positive(["m"])
+        assert n != 0
+        assert names_in_scope() == ("n",)
+    assert (inner, outer) == ({"m"}, {"n", "m"})
+    assert names_in_scope() == ()
