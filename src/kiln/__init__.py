@@ -43,6 +43,7 @@ from kiln.control.custom_jvp import custom_jvp
 from kiln.control.custom_vjp import custom_vjp
 from kiln.core.array import Array
 from kiln.jit.cache import clear_caches
+from kiln.jit.explain import explain_recompiles
 from kiln.jit.struct import ShapeDtypeStruct
 
 if _TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import programs, report
+from benchmarks import memory, programs, report
 from benchmarks.harness import Case, Row, Timing, measure, once, repeated
 
 
@@ -128,6 +129,19 @@ def test_a_slow_benchmark_runs(name: str) -> None:
     done = _benchmarks(name)
     assert done.returncode == 0, done.stderr
     assert "kiln / jax" in done.stdout
+
+
+def test_the_soak_counts_and_judges() -> None:
+    found = memory.soak("kiln", shapes=6, last=3)
+    assert (found.compiled, found.compiled_again) == (9, 0)
+    assert memory.broken_promises(found) == []
+    bad = dataclasses.replace(found, grown_mb=400.0, compiled_again=2, left_mb=70.0)
+    assert len(memory.broken_promises(bad)) == 3
+    assert "| kiln | 6 | 400 MB |" in memory.table([bad])
+
+
+def test_the_line_through_points_on_a_line() -> None:
+    assert memory._line([(x, 3 + 2 * x) for x in (1.0, 2.0, 50.0)]) == pytest.approx((3, 2))
 
 
 def test_an_unknown_benchmark_is_named() -> None:

@@ -297,7 +297,6 @@ def test_later_options_never_pass_silently() -> None:
         {"donate_argnames": "x"},
         {"device": object()},
         {"backend": "gpu"},
-        {"max_traces": 3},
         {"threads": 1},
         {"check": "nan"},
         {"in_shardings": object()},

@@ -36,8 +36,8 @@ BREAKS = [
     Break(
         "10.2",
         "jit/cache.py",
-        "return known[1].setdefault(options, {})",
-        "return {}",
+        "return known[1].setdefault(options, Entries())",
+        "return Entries()",
     ),
     Break(
         "10.1",

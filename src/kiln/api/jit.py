@@ -139,7 +139,6 @@ def jit(
             "device": device is not None,
             "backend": backend is not None and backend != "cpu",
             "compiler_options": bool(compiler_options),
-            "max_traces": max_traces is not None,
             "threads": threads is not None,
             "check": check is not None,
         },
@@ -150,6 +149,7 @@ def jit(
         static_argnames,
         keep_unused=keep_unused,
         inline=inline,
+        max_traces=max_traces,
         abstracted_axes=abstracted_axes,
     )
 
@@ -175,6 +175,7 @@ def wrap(
     keep_unused: bool = False,
     inline: bool = False,
     static_result: bool = False,
+    max_traces: int | None = None,
     abstracted_axes: Any = None,
 ) -> JitFunction:
     """Return the jitted form of a function; `static_result` is for kiln's own callers."""
@@ -192,6 +193,14 @@ def wrap(
                 "return a list or an array instead of yielding",
             )
         )
+    if max_traces is not None and (isinstance(max_traces, bool) or not _is_positive(max_traces)):
+        raise ValueError(
+            three_lines(
+                f"jit({name_of(fun)}, max_traces={max_traces!r})",
+                "max_traces must be a positive int or None",
+                "say how often the function may be traced, such as max_traces=1",
+            )
+        )
     static = choose(fun, static_argnums, static_argnames, "static")
     if abstracted_axes is not None:
         axes = NamedAxes(fun, abstracted_axes, static)
@@ -202,10 +211,20 @@ def wrap(
             keep_unused=keep_unused,
             inline=inline,
             static_result=static_result,
+            max_traces=max_traces,
         )
     return JitFunction(
-        fun, static, keep_unused=keep_unused, inline=inline, static_result=static_result
+        fun,
+        static,
+        keep_unused=keep_unused,
+        inline=inline,
+        static_result=static_result,
+        max_traces=max_traces,
     )
+
+
+def _is_positive(number: Any) -> bool:
+    return isinstance(number, int) and number > 0
 
 
 @contextlib.contextmanager

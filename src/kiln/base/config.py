@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
-def _option(default: Any, *, in_key: bool = False) -> Any:
-    return dataclasses.field(default=default, metadata={"in_key": in_key})
+def _option(default: Any, *, in_key: bool = False, kind: type | None = None) -> Any:
+    metadata = {"in_key": in_key, "kind": kind or type(default)}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Options:
     log_compiles: bool = _option(False)
     full_traceback: bool = _option(False)
     num_cpu_devices: int = _option(1)
+    trace_warning: int = _option(10)
+    executable_cache_mb: int | None = _option(None, kind=int)
+    eager_cache_mb: int = _option(32)
+    body_cache_mb: int = _option(32)
+    trace_cache_mb: int = _option(32)
 
     def key(self) -> tuple[Any, ...]:
         """Return the values of the options that change programs."""
@@ -53,7 +59,7 @@ class Options:
 
 _IN_KEY: tuple[str, ...] = ()
 _IN_KEY = tuple(f.name for f in dataclasses.fields(Options) if f.metadata["in_key"])
-_TYPES: dict[str, type] = {f.name: type(f.default) for f in dataclasses.fields(Options)}
+_TYPES: dict[str, type] = {f.name: f.metadata["kind"] for f in dataclasses.fields(Options)}
 
 
 def _same(value: Any) -> Any:
@@ -138,6 +144,11 @@ def override(**changes: Any) -> Iterator[None]:
     finally:
         _state.overrides = previous
         _state.current = None
+
+
+def options_of_key(key: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the options that gave `options().key() == key`."""
+    return dict(zip(_IN_KEY, key, strict=True))
 
 
 class Config:

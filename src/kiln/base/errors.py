@@ -68,5 +68,13 @@ class InconclusiveSizeError(TypeError):
     """A comparison of named sizes has no single answer."""
 
 
+class RecompilationError(RuntimeError):
+    """A function was traced more often than its `max_traces` allows."""
+
+
+class RecompilationWarning(UserWarning):
+    """A function is traced again and again."""
+
+
 class UnavailableOptionError(NotImplementedError):
     """A documented option that this version does not offer yet."""

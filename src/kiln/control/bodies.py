@@ -9,9 +9,7 @@ derived from the first serves the next.
 
 from __future__ import annotations
 
-import collections
 import inspect
-import threading
 import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
@@ -19,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.errors import TypePromotionError, three_lines
+from kiln.base.memory import MB
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import (
     PyTreeDef,
@@ -32,12 +32,13 @@ from kiln.base.tree import (
 )
 from kiln.control.region import memoized
 from kiln.core.array import Array, watched
-from kiln.core.by_content import ByContent, Slots, constants_from, is_plain, slots_of
+from kiln.core.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.core.compilation import as_array
 from kiln.core.fingerprint import content_of
 from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.assumptions import assume_positive, collecting
+from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr, Var
 from kiln.ir.rewrite import canonical
 from kiln.ir.sharing import is_shareable
@@ -144,7 +145,8 @@ def stage_body(
             or not is_plain(body.out_tree)
         ):
             return body
-        known = _by_content.keep(key, (body.jaxpr, slots, body.out_tree, frozenset(assumed)))
+        found = (body.jaxpr, slots, body.out_tree, frozenset(assumed))
+        known = _by_content.put(key, found, DERIVED_FACTOR * footprint(body.jaxpr))
     jaxpr, slots, out_tree, names = known
     assume_positive(names)
     return Body(jaxpr, constants_from(slots, content.operands), out_tree)
@@ -331,10 +333,12 @@ def _added(jaxpr: Jaxpr, own: Sequence[int], avals: Sequence[ShapedArray]) -> Ca
     return make
 
 
-CAPACITY = 1024
-_interned: collections.OrderedDict[Hashable, Jaxpr] = collections.OrderedDict()
-_lock = threading.Lock()
-_by_content: ByContent[tuple[Jaxpr, Slots, PyTreeDef, frozenset[str]]] = ByContent(CAPACITY)
+DERIVED_FACTOR = 4
+"""What is kept on a body (its derivative, both halves of that, its batched form), in bodies."""
+
+_Known = tuple[Jaxpr, Slots, PyTreeDef, frozenset[str]]
+_interned: Bounded[Hashable, Jaxpr] = Bounded(lambda: options().body_cache_mb * MB)
+_by_content: Bounded[Hashable, _Known] = Bounded(lambda: options().body_cache_mb * MB)
 
 
 def interned(jaxpr: Jaxpr) -> Jaxpr:
@@ -350,16 +354,10 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
         (id(eqn.source.code), eqn.source.offset) if eqn.source else None for eqn in jaxpr.eqns
     )
     key = (canonical(jaxpr), places, jaxpr.name, jaxpr.arg_names, options().key())
-    with _lock:
-        found = _interned.setdefault(key, jaxpr)
-        _interned.move_to_end(key)
-        if len(_interned) > CAPACITY:
-            _interned.popitem(last=False)
-    return found
+    return _interned.get(key) or _interned.put(key, jaxpr, DERIVED_FACTOR * footprint(jaxpr))
 
 
 def clear() -> None:
     """Forget all recorded bodies, and with them what was derived from them."""
     _by_content.clear()
-    with _lock:
-        _interned.clear()
+    _interned.clear()

@@ -6,16 +6,13 @@ that functions close over are left out of what is kept, and put in anew for each
 
 from __future__ import annotations
 
-import collections
-import threading
-from collections.abc import Hashable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from kiln.base.tree import PyTreeDef
 from kiln.core.array import ConcreteArray
 from kiln.core.trace import Tracer
 
-T = TypeVar("T")
 _CONTAINERS = (tuple, list, dict, type(None))
 
 Slots = tuple[tuple[int | None, Any], ...]
@@ -58,36 +55,3 @@ def _is_plain(key: Any, kinds: tuple[type, ...]) -> bool:
     if kind is dict and len({type(k) for k in data} - {str}) and {type(k) for k in data} != {int}:
         return False
     return children.count(None) == len(children) or all(_is_plain(c, kinds) for c in children)
-
-
-class ByContent(Generic[T]):
-    """A bounded table that forgets what was used least recently."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self._found: collections.OrderedDict[Hashable, T] = collections.OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable) -> T | None:
-        """Return what is kept under a key, or None."""
-        with self._lock:
-            found = self._found.get(key)
-            if found is not None:
-                self._found.move_to_end(key)
-            return found
-
-    def keep(self, key: Hashable, value: T) -> T:
-        """Keep a value under a key, unless one is there; return what is kept."""
-        with self._lock:
-            kept = self._found.setdefault(key, value)
-            while len(self._found) > self.capacity:
-                self._found.popitem(last=False)
-            return kept
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._found.clear()
-
-    def __len__(self) -> int:
-        return len(self._found)

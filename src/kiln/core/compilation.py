@@ -2,58 +2,118 @@
 
 The cache is keyed on the program's structure and the options that change code (level (c) of the
 three levels of caching): an equal program met again, whatever function it came from, costs no
-compilation. Many threads asking for one program compile it once.
+compilation. Many threads asking for one program compile it once. A program with functions of the
+user's in it is an exception: it is kept weakly, and dies with those who hold it.
+
+The cache is bounded by the bytes of its executables. Whoever holds a `Compiled` whose executable
+had to go may go on calling it: it is compiled again.
 """
 
 from __future__ import annotations
 
-import collections
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from kiln.base.config import options
+from kiln.base.bounded import CLOCK, Bounded
+from kiln.base.config import options, options_of_key, override
+from kiln.base.memory import MB, physical_bytes
 from kiln.core import dumping
 from kiln.core.array import ConcreteArray, buffer_for, from_buffers, from_host
 from kiln.core.engine import Buffer, Engine, Executable, Program, engine
+from kiln.core.progress import progress
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines, drop_inputs, eliminate_dead_code
+from kiln.ir.sharing import is_shareable
 from kiln.ir.types import ShapedArray
 
 import numpy as np  # isort: skip
 
 
-CAPACITY = 4096
+AUTOMATIC_MB = 192
+"""What executables may hold if `executable_cache_mb` is not set and none has to come back."""
+
+
+class _Key:
+    """The key of a program. Its hash, a walk through the whole program, is computed once."""
+
+    __slots__ = ("_hash", "options", "parts")
+
+    def __init__(self, *parts: Hashable) -> None:
+        self.options = options().key()
+        self.parts = (*parts, self.options)
+        self._hash = hash(self.parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.parts == other.parts
 
 
 class Compiled:
-    """An executable with the types of its results; `kept` numbers the inputs it takes."""
+    """An executable with the types of its results; `kept` numbers the inputs it takes.
 
-    __slots__ = ("_call", "engine", "executable", "kept", "out_avals", "program")
+    There is one for each key. `size` is the bytes of the executable, `seconds` the time spent on
+    compiling it, `used` when it last ran (in `CLOCK`). The executable may go and come back, unless
+    `pinned`. `own` is the jaxpr whose id is in the key, if equal jaxprs may not share it.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_call",
+        "_executable",
+        "engine",
+        "kept",
+        "key",
+        "out_avals",
+        "own",
+        "pinned",
+        "program",
+        "seconds",
+        "size",
+        "used",
+        "was_evicted",
+    )
 
     def __init__(
-        self, program: Program, executable: Executable, home: Engine, kept: list[int] | None
+        self,
+        key: _Key,
+        program: Program,
+        home: Engine,
+        kept: list[int] | None,
+        own: Jaxpr | None,
     ) -> None:
+        self.key = key
         self.program = program
-        self.executable = executable
         self.engine = home
         self.kept = kept
+        self.own = own
         self.out_avals = program.jaxpr.out_avals
-        self._call = executable.__call__
+        self.pinned = False
+        self.seconds = 0.0
+        self.size = 0
+        self.used = 0
+        self.was_evicted = False
+        self._executable: Executable | None = None
+        self._call: Callable[[Sequence[Buffer]], Sequence[Buffer]] = _Return(key)
+
+    @property
+    def base(self) -> Compiled:
+        """The one that holds the executable."""
+        return self
 
     def giving(self, out_avals: list[ShapedArray]) -> Compiled:
         """Return the same executable with results of these types, weak or not."""
-        if out_avals == self.out_avals:
-            return self
-        made = Compiled(self.program, self.executable, self.engine, self.kept)
-        made.out_avals = out_avals
-        return made
+        return self if out_avals == self.out_avals else _Retyped(self, out_avals)
 
     def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Run on arrays and scalars."""
+        self.used = CLOCK.now
         if self.kept is not None:
             args = [args[i] for i in self.kept]
         home = self.engine
@@ -61,6 +121,89 @@ class Compiled:
             buffer_for(x, home) if type(x) is ConcreteArray else _new_buffer(x, home) for x in args
         ]
         return from_buffers(self.out_avals, self._call(buffers), home)
+
+    @property
+    def executable(self) -> Executable:
+        """The executable, compiled again if it had to go."""
+        found = self._executable
+        return _come_back(self.key) if found is None else found
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether equal programs share this one."""
+        return self.own is None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the executable is there."""
+        return self._executable is not None
+
+    def load(self) -> Executable:
+        """Compile the program, if its executable is not there."""
+        found = self._executable
+        if found is None:
+            found = _compile(self)
+            self.size = found.size_in_bytes()
+            self.was_evicted = False
+            self._executable = found
+            self._call = found.__call__
+        return found
+
+    def pin(self) -> None:
+        """Keep the executable as long as this object lives."""
+        self.pinned = True
+        self.load()
+
+    def unload(self) -> None:
+        """Let the executable go."""
+        if not self.pinned:
+            self._call = _Return(self.key)
+            self._executable = None
+            self.was_evicted = True
+
+
+class _Retyped(Compiled):
+    """A program whose results are weak where those of `base` are not, or the other way round."""
+
+    __slots__ = ("_base",)
+
+    def __init__(self, base: Compiled, out_avals: list[ShapedArray]) -> None:
+        super().__init__(base.key, base.program, base.engine, base.kept, base.own)
+        self._base = base
+        self.out_avals = out_avals
+        self._call = self._run
+
+    def _run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        base = self._base
+        base.used = CLOCK.now
+        return base._call(buffers)
+
+    @property
+    def base(self) -> Compiled:
+        return self._base
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._base.is_loaded
+
+    def load(self) -> Executable:
+        return self._base.load()
+
+    def pin(self) -> None:
+        self._base.pin()
+
+
+class _Return:
+    """Stands where an executable was. Holds the key only: the program would be a cycle."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: _Key) -> None:
+        self.key = key
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Compile the program again and run it."""
+        return _come_back(self.key)(buffers)
 
 
 def _new_buffer(x: Any, home: Engine) -> Buffer:
@@ -80,19 +223,53 @@ def as_array(x: Any) -> ConcreteArray:
     return from_host(np.array(x, dtype=aval.dtype), aval)
 
 
+Loaded = tuple[Compiled, Executable]
+
+
 class _Flight:
-    __slots__ = ("done", "error", "result")
+    __slots__ = ("done", "result")
 
     def __init__(self) -> None:
         self.done = threading.Event()
-        self.result: Compiled | None = None
-        self.error: BaseException | None = None
+        self.result: Loaded | None = None
 
 
-_cache: collections.OrderedDict[Hashable, Compiled] = collections.OrderedDict()
-_flights: dict[Hashable, _Flight] = {}
-_lock = threading.Lock()
+_returned_bytes = 0
+
+
+def _limit() -> int:
+    """Return how many bytes the executables may hold.
+
+    Left to itself the cache grows by what had to be compiled a second time, up to an eighth of the
+    machine's memory: programs in turn, too large together, would be compiled at every call.
+    """
+    chosen = options().executable_cache_mb
+    if chosen is not None:
+        return chosen * MB
+    least = AUTOMATIC_MB * MB
+    return min(least + _returned_bytes, max(least, physical_bytes() // 8))
+
+
+Kept = Callable[[], Compiled | None]
+"""How the cache holds a program: strongly, or by a weak reference."""
+
+
+def _used(kept: Kept) -> int:
+    compiled = kept()
+    return 0 if compiled is None else compiled.used
+
+
+def _unload(kept: Kept) -> None:
+    compiled = kept()
+    if compiled is not None:
+        compiled.unload()
+
+
+_cache: Bounded[_Key, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
+_alive: weakref.WeakValueDictionary[_Key, Compiled] = weakref.WeakValueDictionary()
+_flights: dict[_Key, _Flight] = {}
 _listeners: list[Callable[[str, float], None]] = []
+_return_listeners: list[Callable[[str, float], None]] = []
 
 
 def on_compile(listener: Callable[[str, float], None]) -> Callable[[], None]:
@@ -101,10 +278,47 @@ def on_compile(listener: Callable[[str, float], None]) -> Callable[[], None]:
     return lambda: _listeners.remove(listener)
 
 
+def on_return(listener: Callable[[str, float], None]) -> Callable[[], None]:
+    """Call `listener(name, seconds)` when an executable that had to go was compiled again."""
+    _return_listeners.append(listener)
+    return lambda: _return_listeners.remove(listener)
+
+
 def clear() -> None:
     """Forget all executables."""
-    with _lock:
-        _cache.clear()
+    global _returned_bytes
+    programs = [kept() for _, kept in _cache.items()]
+    _cache.clear()
+    _returned_bytes = 0
+    for program in programs:
+        if program is not None:
+            program.was_evicted = False
+
+
+def release(keys: Iterable[_Key]) -> None:
+    """Forget those of the programs that nobody but the cache holds."""
+    for key in keys:
+        kept = _cache.take(key)
+        program = kept() if kept is not None else None
+        if program is not None:
+            watch = weakref.ref(program)
+            del kept, program
+            still_held = watch()
+            if still_held is not None:
+                _keep(still_held)
+
+
+def _find(key: _Key) -> Compiled | None:
+    kept = _cache.get(key)
+    return None if kept is None else kept()
+
+
+def _keep(program: Compiled) -> None:
+    key = program.key
+    if program.is_shared:
+        _cache.put(key, lambda: program, program.size)
+    else:
+        _cache.put(key, weakref.ref(program, lambda _: _cache.take(key)), program.size)
 
 
 def compile_jaxpr(
@@ -117,33 +331,56 @@ def compile_jaxpr(
 ) -> Compiled:
     """Return the executable of a jaxpr without constants, from the cache if it is there."""
     home = engine(on or options().engine or "xla")
-    key = (canonical_for_engines(jaxpr), home.name, keep_unused, compiler_options, options().key())
-    with _lock:
-        found = _cache.get(key)
-        if found is not None:
-            _cache.move_to_end(key)
-            return found.giving(jaxpr.out_avals)
-        flight = _flights.get(key)
-        mine = flight is None
-        if flight is None:
-            flight = _flights[key] = _Flight()
-    if not mine:
+    is_shared = is_shareable(jaxpr)
+    # The program keeps its jaxpr, so the id stays its own as long as it is a key.
+    identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
+    key = _Key(identity, home.name, keep_unused, compiler_options)
+    found = _find(key)
+    if found is not None:
+        return found.giving(jaxpr.out_avals)
+
+    def new() -> Compiled:
+        opts = options()
+        if opts.check:
+            check(jaxpr, "tracing")
+        clean, kept = prepare(jaxpr, keep_unused)
+        if opts.check:
+            check(clean, "dead-code elimination")
+        program = Program(clean, name, compiler_options)
+        return Compiled(key, program, home, kept, None if is_shared else jaxpr)
+
+    return _once(key, new)[0].giving(jaxpr.out_avals)
+
+
+def _once(key: _Key, new: Callable[[], Compiled]) -> Loaded:
+    """Return the program of a key, loaded; of many threads one compiles and the others wait."""
+    mine = _Flight()
+    flight = _flights.setdefault(key, mine)
+    if flight is not mine:
         flight.done.wait()
-        if flight.result is not None:
-            return flight.result.giving(jaxpr.out_avals)
-        # The other thread failed; fail here with an exception of our own.
-        return _compile(jaxpr, name, home, keep_unused, compiler_options)
+        # If the other thread failed, fail here with an exception of our own.
+        return flight.result or _load(key, new)
     try:
-        result = flight.result = _compile(jaxpr, name, home, keep_unused, compiler_options)
-        with _lock:
-            _cache[key] = result
-            while len(_cache) > CAPACITY:
-                _cache.popitem(last=False)
-        return result
+        mine.result = _load(key, new)
+        return mine.result
     finally:
-        with _lock:
-            _flights.pop(key, None)
-        flight.done.set()
+        _flights.pop(key, None)
+        mine.done.set()
+
+
+def _load(key: _Key, new: Callable[[], Compiled]) -> Loaded:
+    found = _find(key) or _alive.get(key)
+    if found is None:
+        found = _alive[key] = new()
+    executable = found.load()
+    _keep(found)
+    return found, executable
+
+
+def _come_back(key: _Key) -> Executable:
+    """Compile a program again that somebody still holds, with the options of its key."""
+    with override(**options_of_key(key.options)):
+        return _once(key, lambda: _alive[key])[1]
 
 
 def prepare(jaxpr: Jaxpr, keep_unused: bool = False) -> tuple[Jaxpr, list[int] | None]:
@@ -154,24 +391,15 @@ def prepare(jaxpr: Jaxpr, keep_unused: bool = False) -> tuple[Jaxpr, list[int] |
     return drop_inputs(clean, used), [i for i, u in enumerate(used) if u]
 
 
-def _compile(
-    jaxpr: Jaxpr,
-    name: str,
-    home: Engine,
-    keep_unused: bool,
-    compiler_options: tuple[tuple[str, Any], ...],
-) -> Compiled:
-    opts = options()
-    if opts.check:
-        check(jaxpr, "tracing")
-    clean, kept = prepare(jaxpr, keep_unused)
-    if opts.check:
-        check(clean, "dead-code elimination")
-    program = Program(clean, name, compiler_options)
+def _compile(compiled: Compiled) -> Executable:
+    global _returned_bytes
+    opts, program, home = options(), compiled.program, compiled.engine
+    name = program.name
     if opts.dump:
-        dumping.dump(name, "jaxpr", lambda: str(clean))
+        dumping.dump(name, "jaxpr", lambda: str(program.jaxpr))
     start = time.perf_counter()
-    executable = home.compile(program)
+    with progress(name):
+        executable = home.compile(program)
     seconds = time.perf_counter() - start
     if opts.dump:
         for stage in dumping.stages():
@@ -179,6 +407,11 @@ def _compile(
                 dumping.dump(name, stage, lambda stage=stage: executable.as_text(stage))  # type: ignore[misc]
     if opts.log_compiles:
         dumping.log("Compiling %s for %s took %.3f s", name, home.name, seconds)
-    for listener in tuple(_listeners):
+    listeners = list(_listeners)
+    if compiled.was_evicted:
+        _returned_bytes += compiled.size
+        listeners += _return_listeners
+    compiled.seconds += seconds
+    for listener in listeners:
         listener(name, seconds)
-    return Compiled(program, executable, home, kept)
+    return executable

@@ -6,13 +6,14 @@ compiles nothing; all others are compiled.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.base.bounded import Bounded
 from kiln.base.config import options
+from kiln.base.memory import MB
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.compilation import Compiled, compile_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
@@ -21,7 +22,8 @@ from kiln.ir.operation import Operation
 from kiln.ir.rewrite import params_key
 from kiln.ir.types import ShapedArray
 
-CAPACITY = 8192
+PLAN_BYTES = 4096
+"""A plan with its key. What it runs is counted among the executables."""
 
 
 class EvalTrace(Trace):
@@ -31,7 +33,9 @@ class EvalTrace(Trace):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.plans: collections.OrderedDict[Hashable, Compiled] = collections.OrderedDict()
+        self.plans: Bounded[Hashable, Compiled] = Bounded(
+            lambda: options().eager_cache_mb * MB, used=lambda plan: plan.used
+        )
 
     def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run one operation."""
@@ -42,11 +46,9 @@ class EvalTrace(Trace):
             return primitive.evaluate(*args, **params)
         avals = tuple([aval_of(x) for x in args])
         key = (primitive, avals, params_key(params) if params else (), options().key())
-        plan = self.plans.get(key)
+        plan = self.plans.peek(key)
         if plan is None:
-            plan = self.plans[key] = _compile(primitive, avals, params)
-            while len(self.plans) > CAPACITY:
-                self.plans.popitem(last=False)
+            plan = self.plans.put(key, _compile(primitive, avals, params), PLAN_BYTES)
         outs = plan(args)
         if options().debug_nans:
             check_finite(primitive.name, outs)

@@ -54,6 +54,10 @@ class Executable(Protocol):
         """Return the program at one of the engine's stages."""
         ...
 
+    def size_in_bytes(self) -> int:
+        """Return roughly how much memory goes when the executable goes."""
+        ...
+
 
 class Engine(Protocol):
     """Runs programs on the devices of one platform."""

@@ -8,28 +8,36 @@ nothing of theirs.
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections.abc import Hashable
 from typing import Any
 
+from kiln.base.bounded import Bounded
+from kiln.base.config import options as current_options
+from kiln.base.memory import MB, give_back
 from kiln.control.bodies import clear as clear_bodies
 from kiln.core.array import ConcreteArray, Watch
-from kiln.core.by_content import ByContent, Slots, constants_from, is_plain, slots_of
+from kiln.core.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.core.bytecode import clear as clear_bytecode
-from kiln.core.compilation import Compiled
+from kiln.core.compilation import Compiled, release
 from kiln.core.compilation import clear as clear_executables
 from kiln.core.eager import clear as clear_eager
 from kiln.core.fingerprint import Content
 from kiln.core.identity import identity_of_function
+from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.user_code import holds_user_code
+from kiln.jit.explain import Record
+from kiln.jit.history import CacheInfo, History
 
 
 class Entry:
     """What one call signature of a function was traced to.
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run.
+    `record` waits for the seconds of the compilation, if somebody asked for it.
     `assumed` names the axes that were taken to have a size of at least 1. `general` is the program
     for all sizes that `jaxpr` was made of, where axes have names.
     `content` says from what content of the function, and by what use of its arrays, the program
@@ -49,6 +57,7 @@ class Entry:
         "original",
         "out_is_leaf",
         "out_tree",
+        "record",
         "static",
     )
 
@@ -63,6 +72,7 @@ class Entry:
         self.name = name
         self.static = static
         self.compiled: Compiled | None = None
+        self.record: Record | None = None
         self.assumed: frozenset[str] = frozenset()
         self.general: Jaxpr | None = None
         self.content: tuple[Hashable, Slots] | None = None
@@ -89,15 +99,55 @@ class Entry:
         again = constants_from(self.content[1], content.operands)
         return all(a is b for a, b in zip(again, self.consts, strict=True))
 
+    @property
+    def programs(self) -> list[Compiled]:
+        """The compiled forms there are."""
+        return [] if self.compiled is None else [self.compiled.base]
 
-Entries = dict[Hashable, Entry]
+
+class Entries(dict[Hashable, Entry]):
+    """The programs of one function under one set of options, and their history."""
+
+    __slots__ = ("history",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History()
+
+    def note_compilation(self, entry: Entry, seconds: float) -> None:
+        """Note what the first run of an entry took until it was compiled."""
+        self.history.compile_seconds += seconds
+        if entry.record is not None:
+            entry.record.compile_seconds = seconds
+            entry.record = None
+
+    def info(self) -> CacheInfo:
+        """Return what the function has cost so far, and what it holds."""
+        history, entries = self.history, list(self.values())
+        programs = {id(p): p for entry in entries for p in entry.programs if p.is_loaded}.values()
+        return CacheInfo(
+            history.misses,
+            history.traces,
+            len(entries),
+            len(programs),
+            sum(p.size for p in programs),
+            history.trace_seconds,
+            history.compile_seconds,
+        )
+
+    def forget(self) -> list[Compiled]:
+        """Start anew; return the programs there were."""
+        programs = [p for entry in list(self.values()) for p in entry.programs]
+        self.clear()
+        self.history = History()
+        return programs
+
 
 _by_identity: dict[int, tuple[weakref.ref[Any], Hashable, dict[Hashable, Entries]]] = {}
 _wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
 _lock = threading.RLock()
 
-CAPACITY = 4096
-_by_content: ByContent[Entry] = ByContent(CAPACITY)
+_by_content: Bounded[Hashable, Entry] = Bounded(lambda: current_options().trace_cache_mb * MB)
 
 
 def entries_of(fun: Any, options: Hashable) -> Entries:
@@ -121,9 +171,10 @@ def entries_of(fun: Any, options: Hashable) -> Entries:
                     gone = _by_identity.get(key)
                     if gone is not None and gone[0] is dead:
                         del _by_identity[key]
+                # `gone` goes here, after the lock: the user's objects in it may run code.
 
             known = _by_identity[key] = (weakref.ref(fun, forget), identity, {})
-        return known[2].setdefault(options, {})
+        return known[2].setdefault(options, Entries())
 
 
 def _same(a: Hashable, b: Hashable) -> bool:
@@ -151,7 +202,8 @@ def share(key: Hashable, content: Content | None, watch: Watch, entry: Entry) ->
     entry.content = (content.key, slots)
     kept = entry.with_consts([x for _, x in slots]) if entry.consts else entry
     kept.original = None
-    kept = _by_content.keep((content.key, key), kept)
+    size = footprint(kept.jaxpr) + sum(getattr(x, "nbytes", 0) for x in kept.consts)
+    kept = _by_content.put((content.key, key), kept, size)
     return kept.for_operands(content.operands)
 
 
@@ -161,20 +213,26 @@ def register(wrapper: Any) -> None:
 
 
 def forget(fun: Any) -> None:
-    """Forget the programs of one function."""
+    """Forget the programs of one function and give their memory back to the system."""
     with _lock:
         known = _by_identity.get(id(fun))
-        if known is not None and known[0]() is fun:
-            for entries in known[2].values():
-                entries.clear()
+        tables = list(known[2].values()) if known is not None and known[0]() is fun else []
+    own = {id(entry.original or entry) for entries in tables for entry in list(entries.values())}
+    for key, entry in _by_content.items():
+        if id(entry) in own:
+            _by_content.remove(key)
+    keys = {program.key for entries in tables for program in entries.forget()}
+    gc.collect()
+    release(keys)
+    give_back()
 
 
 def clear_caches() -> None:
-    """Forget all traces and executables."""
+    """Forget all traces and executables and give their memory back to the system."""
     with _lock:
-        for _, _, by_options in list(_by_identity.values()):
-            for entries in by_options.values():
-                entries.clear()
+        tables = [t for _, _, by_options in _by_identity.values() for t in by_options.values()]
+    for entries in tables:
+        entries.forget()
     for wrapper in list(_wrappers):
         wrapper.forget_entries()
     _by_content.clear()
@@ -182,3 +240,4 @@ def clear_caches() -> None:
     clear_bodies()
     clear_executables()
     clear_eager()
+    give_back()

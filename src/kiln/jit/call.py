@@ -7,6 +7,7 @@ reads the user's options.
 from __future__ import annotations
 
 import functools
+import time
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -28,8 +29,9 @@ from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
 from kiln.jit.cache import Entries, Entry, entries_of, find, forget, register, share
-from kiln.jit.explain import explain
-from kiln.jit.signature import Chosen, static_keys
+from kiln.jit.explain import Naming
+from kiln.jit.history import CacheInfo
+from kiln.jit.signature import Chosen, Statics, static_keys
 from kiln.jit.spelling import Named, Spelling, flatten_call, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
@@ -67,6 +69,7 @@ class JitFunction:
         keep_unused: bool = False,
         inline: bool = False,
         static_result: bool = False,
+        max_traces: int | None = None,
         sharing: Hashable = None,
     ) -> None:
         functools.update_wrapper(self, fun)
@@ -79,8 +82,10 @@ class JitFunction:
         self._spelling = Spelling(fun, static)
         self._static_result = static_result
         self._options = (static, keep_unused, inline, static_result, sharing)
+        self._max_traces = max_traces
+        self._traces = 0
         weakref.ref(fun)  # Refuses what cannot be forgotten.
-        self._entries: Entries = {}
+        self._entries: dict[Any, Entry] = {}
         register(self)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -149,11 +154,12 @@ class JitFunction:
         return tuple(check_leaves(self._fun, leaves, lambda: self._names(args, kwargs), "jit"))
 
     def _names(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
-        chosen = self._static.argnums
-        places = [i for i in range(len(args)) if i not in chosen]
-        dynamic = [args[i] for i in places]
         named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
-        return argument_names(self._fun, dynamic, named, places)
+        places = self._places(args)
+        return argument_names(self._fun, [args[i] for i in places], named, places)
+
+    def _places(self, args: Sequence[Any]) -> list[int]:
+        return [i for i in range(len(args)) if i not in self._static.argnums]
 
     def _split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
         nums, names = self._static.argnums, self._static.argnames
@@ -161,13 +167,15 @@ class JitFunction:
         given += [(name, kwargs[name]) for name in names if name in kwargs]
         dynamic = tuple([x for i, x in enumerate(args) if i not in nums])
         named = {k: v for k, v in kwargs.items() if k not in names} if kwargs else kwargs
-        return dynamic, named, (len(args), static_keys(self._fun, given))
+        return dynamic, named, Statics(len(args), static_keys(self._fun, given))
 
     @api_boundary
     def _miss(
         self, key: Any, leaves: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Entry:
-        shared = self._shared().get(key)
+        table = self._shared()
+        table.history.misses += 1
+        shared = table.get(key)
         if shared is not None:
             self._entries[key] = shared
             return shared
@@ -198,7 +206,7 @@ class JitFunction:
 
     def _traced(self) -> Iterable[Any]:
         """Return the signatures traced so far."""
-        return self._entries
+        return self._shared()
 
     def _content(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Content | None:
         """Return the content of the function and of the static arguments of a call."""
@@ -244,26 +252,35 @@ class JitFunction:
             full = [constant_args[i] if i in constant_args else next(given) for i in range(count)]
             return fun(*full, **named, **constant_kwargs)
 
-        if options().explain:
-            explain(self._fun, self._traced(), key, names)
+        history = self._shared().history
+        naming = Naming(fun, self._places(args), names)
+        seen = list(self._traced())
+        if self._max_traces is not None and self._traces >= self._max_traces:
+            raise history.too_many(self._max_traces, seen, key, naming)
+        record, start = history.begin(seen, key, naming)
         with (
             watched(content.operands if content is not None else ()) as watch,
             collecting() as assumed,
         ):
             entry = trace(fun, call, avals, tree, names, static=self._static_result)
         entry.assumed = frozenset(assumed)
+        entry.record = record
+        self._traces += 1
+        history.end(key, naming, record, start)
         return share(place, content, watch, entry)
 
     @api_boundary
     def _first(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         if self._is_temporary(entry):
             return self._bind(entry, leaves)
+        start = time.perf_counter()
         original = entry.original or entry
         if original.compiled is None:
             original.compiled = compile_jaxpr(
                 entry.jaxpr, entry.name, keep_unused=self._keep_unused
             )
         entry.compiled = original.compiled
+        self._shared().note_compilation(entry, time.perf_counter() - start)
         outs = entry.compiled([*entry.consts, *leaves])
         if options().debug_nans:
             check_finite(entry.name, outs)
@@ -326,11 +343,16 @@ class JitFunction:
     def forget_entries(self) -> None:
         """Forget this wrapper's programs."""
         self._entries.clear()
+        self._traces = 0
 
     def clear_cache(self) -> None:
-        """Forget the programs of this function."""
+        """Forget the programs of this function, and give their memory back to the system."""
         self.forget_entries()
         forget(self._fun)
+
+    def cache_info(self) -> CacheInfo:
+        """Return what tracing and compiling this function has cost, and what is kept of it."""
+        return self._shared().info()
 
     def _cache_size(self) -> int:
         return len(self._entries)

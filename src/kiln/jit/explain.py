@@ -1,61 +1,273 @@
-"""Why a call was traced again: the nearest earlier signature, and what differs."""
+"""Why a call was traced again: the nearest earlier signature, and what differs.
+
+A signature is the key of a trace, as `call.py` makes it: the structure of the arguments, the types
+of their leaves, the static arguments, the options, the mapped axes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from kiln.base.source import current_source, definition_of
+import numpy as np
+
+from kiln.base import tree_differences
+from kiln.base.config import options, options_of_key
+from kiln.base.source import current_source, definition_of, name_of
+from kiln.base.tree import tree_structure
+from kiln.core.compilation import on_return
 from kiln.core.dumping import log
-from kiln.jit.spelling import shown
+from kiln.jit.signature import argument_name, parameter_name
+from kiln.jit.spelling import Named
+
+LONGEST_TEXT = 60
+_NO_NAMES = tree_structure({}).key
 
 
-def explain(fun: Callable[..., Any], seen: Iterable[Any], key: Any, names: Sequence[str]) -> None:
-    """Log why the signature `key` of a function is new."""
-    log(
-        "TRACING %s, called at %s:\n  %s",
-        definition_of(fun),
-        current_source(),
-        "\n  ".join(differences(list(seen), key, names)),
-    )
+class Difference(NamedTuple):
+    """What tells two signatures apart: for `argument`, `old` became `new`."""
+
+    argument: str
+    reason: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        subject = f"argument {self.argument}" if self.reason in _OF_ARGUMENTS else self.reason
+        if self.reason in ("options", "static value"):
+            subject = f"{self.reason} {self.argument}"
+        return f"{subject}: {self.old} before, {self.new} now"
 
 
-def differences(seen: Sequence[Any], key: Any, names: Sequence[str]) -> list[str]:
-    """Return what tells a signature from the nearest of those seen before."""
+_OF_ARGUMENTS = ("shape", "dtype", "weak type", "structure")
+
+
+@dataclasses.dataclass
+class Record:
+    """One trace, or one program compiled again, and the reason.
+
+    `argument` is the path of the argument that differs from the nearest earlier call, `reason` one
+    of: shape, dtype, weak type, static value, structure, options, mapped axes; first call, new
+    function (its code has been traced before, for another function object), closure (it holds
+    values of an outer transformation, so its program cannot be kept), evicted (the executable had
+    made room for others). `source` is the user's file:line. `differences` has all of them.
+    """
+
+    function: str
+    definition: str
+    differences: tuple[Difference, ...]
+    source: str
+    trace_seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+    @property
+    def argument(self) -> str:
+        """The path of the argument that changed; empty where the reason is no argument."""
+        return self.differences[0].argument
+
+    @property
+    def reason(self) -> str:
+        """The reason."""
+        return self.differences[0].reason
+
+    @property
+    def old(self) -> str:
+        """What the nearest earlier call had there."""
+        return self.differences[0].old
+
+    @property
+    def new(self) -> str:
+        """What this call has there."""
+        return self.differences[0].new
+
+    @property
+    def seconds(self) -> float:
+        """What tracing and compiling took."""
+        return self.trace_seconds + self.compile_seconds
+
+    def __str__(self) -> str:
+        reasons = "\n  ".join(map(_reason_text, self.differences))
+        return f"{self.definition}, called at {self.source}:\n  {reasons}"
+
+
+def _reason_text(difference: Difference) -> str:
+    if difference.old or difference.new:
+        return str(difference)
+    return _SENTENCES.get(difference.reason, difference.reason)
+
+
+_SENTENCES = {
+    "first call": "never seen function",
+    "new function": "a new function object with the code of one that was traced before",
+    "closure": "the function closes over values of an outer transformation",
+    "evicted": "its executable had made room for others (option executable_cache_mb)",
+}
+
+
+def only(reason: str) -> tuple[Difference, ...]:
+    """Return a reason that is no difference between two calls."""
+    return (Difference("", reason, "", ""),)
+
+
+class Naming(NamedTuple):
+    """How the user calls the arguments of a function: `places` numbers the dynamic ones."""
+
+    fun: Callable[..., Any]
+    places: Sequence[int]
+    leaves: Sequence[str]
+
+
+def differences(seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Difference, ...]:
+    """Return what tells a signature from the nearest, latest of those seen before."""
     if not seen:
-        return ["never seen function"]
-    return min((_difference(old, key, names) for old in seen), key=len)
+        return only("first call")
+    found = min((_between(old, key, naming) for old in reversed(seen)), key=_distance)
+    return found or only("closure")
 
 
-def _difference(old: Any, new: Any, names: Sequence[str]) -> list[str]:
-    found = []
-    if old[0] != new[0]:
-        found.append(f"structure of the arguments: {shown(old[0])} before, {shown(new[0])} now")
-    elif old[1] != new[1]:
-        found += [
-            f"argument {name}: {_type(a)} before, {_type(b)} now"
-            for name, a, b in zip(names, old[1], new[1], strict=False)
-            if a != b
-        ]
+def _distance(found: tuple[Difference, ...]) -> tuple[int, int]:
+    # Where structures differ, nothing is known about the leaves.
+    return sum(d.reason == "structure" for d in found), len(found)
+
+
+def _between(old: Any, new: Any, naming: Naming) -> tuple[Difference, ...]:
+    found: list[Difference] = []
+    found += _of_structure(old, new, naming)
+    if not found and old[1] != new[1]:
+        for name, a, b in zip(naming.leaves, old[1], new[1], strict=True):
+            found += [Difference(name, reason, _type(a), _type(b)) for reason in _of_types(a, b)]
     if old[2] != new[2]:
-        found.append(f"static arguments: {_statics(old[2])} before, {_statics(new[2])} now")
+        found += _of_statics(old[2], new[2], naming)
     if old[3] != new[3]:
-        found.append("options that change programs (x64, matmul precision, ...)")
+        before, now = options_of_key(old[3]), options_of_key(new[3])
+        found += [
+            Difference(name, "options", str(before[name]), str(now[name]))
+            for name in now
+            if before[name] != now[name]
+        ]
     if old[4] != new[4]:
-        found.append(f"mapped axes: {old[4]} before, {new[4]} now")
-    return found
+        found.append(Difference("", "mapped axes", _short(old[4]), _short(new[4])))
+    return tuple(found)
+
+
+def _of_types(a: Any, b: Any) -> list[str]:
+    found = [
+        reason
+        for reason, part in (("shape", "shape"), ("dtype", "dtype"), ("weak type", "weak_type"))
+        if getattr(a, part) != getattr(b, part)
+    ]
+    # A number and an array of another dtype differ in weakness too; that is not the news.
+    if "weak type" in found and len(found) > 1:
+        found.remove("weak type")
+    return found if found or a == b else ["type"]
+
+
+def _of_structure(old: Any, new: Any, naming: Naming) -> Iterator[Difference]:
+    before, now = _by_place(old), _by_place(new)
+    for path, a, b, _ in tree_differences.differences(before, now, ()):
+        yield Difference(argument_name(naming.fun, path, naming.places), "structure", a, b)
+
+
+def _by_place(key: Any) -> Any:
+    """Return the structure of `(args, kwargs)` behind a key."""
+    data = key[0].node_data()
+    if data is not None and data[0] is Named:
+        return (tuple, None, tuple(child.key for child in key[0].children()))
+    return (tuple, None, (key[0].key, _NO_NAMES))
+
+
+def _of_statics(old: Any, new: Any, naming: Naming) -> Iterator[Difference]:
+    before, now = (dict(statics.values) if statics else {} for statics in (old, new))
+    for place in {**before, **now}:
+        if before.get(place) != now.get(place):
+            texts = [static_text(x[place]) if place in x else "not given" for x in (before, now)]
+            yield Difference(parameter_name(naming.fun, place), "static value", *texts)
+    if before == now and old and new and old.positional != new.positional:
+        counts = (str(statics.positional) for statics in (old, new))
+        yield Difference("", "positional arguments", *counts)
 
 
 def _type(aval: Any) -> str:
     return str(aval) + (" (weak type)" if aval.weak_type else "")
 
 
-def _statics(statics: Any) -> str:
-    if not statics:
-        return "none"
-    return ", ".join(f"{place}={_plain(key)}" for place, key in statics[1])
+def static_text(key: Any) -> str:
+    """Return the static value of a key of `static_key`, as text."""
+    return _short(_Text(_static_text(key)))
 
 
-def _plain(key: Any) -> str:
-    value = getattr(key, "value", key[-1] if isinstance(key, tuple) else key)
-    return repr(value)
+def _static_text(key: Any) -> str:
+    if not isinstance(key, tuple):
+        return repr(key.value)
+    kind, *rest = key
+    if kind is float:
+        return repr(float.fromhex(rest[0]))
+    if kind is complex:
+        return f"{_static_text(rest[0])}+{_static_text(rest[1])}j"
+    if issubclass(kind, np.generic) and not issubclass(kind, np.flexible):
+        return f"{kind.__name__}({np.frombuffer(rest[0], kind)[0]})"
+    if kind is type(None) or kind in (int, str, bool, bytes):
+        return repr(rest[0])
+    parts = rest[0] if isinstance(rest[0], (tuple, frozenset)) else rest
+    try:
+        inner = ", ".join(map(_static_text, parts))
+    except (TypeError, AttributeError):
+        inner = ", ".join(map(repr, parts))
+    return f"({inner})" if kind is tuple else f"{kind.__name__}({inner})"
+
+
+class _Text(str):
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+
+
+# Who wants to know.
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+
+_collectors: list[_Collector] = []
+
+
+@contextlib.contextmanager
+def explain_recompiles() -> Iterator[list[Record]]:
+    """Collect why functions are traced, on any thread, and programs compiled again.
+
+    Yields a list that grows by one `Record` per trace; after a warm-up it ought to stay empty.
+    """
+    collector = _Collector()
+
+    def returned(name: str, seconds: float) -> None:
+        source = str(current_source())
+        collector.records.append(Record(name, name, only("evicted"), source, 0.0, seconds))
+
+    stop = on_return(returned)
+    _collectors.append(collector)
+    try:
+        yield collector.records
+    finally:
+        _collectors.remove(collector)
+        stop()
+
+
+def record(fun: Callable[..., Any], why: Callable[[], tuple[Difference, ...]]) -> Record | None:
+    """Tell those who want to know that a function is going to be traced; None if nobody does."""
+    wanted = options().explain
+    if not wanted and not _collectors:
+        return None
+    made = Record(name_of(fun), definition_of(fun), why(), str(current_source()))
+    for collector in _collectors:
+        collector.records.append(made)
+    if wanted:
+        log("TRACING %s", made)
+    return made

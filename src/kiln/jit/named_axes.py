@@ -11,10 +11,11 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
-from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
+from kiln.base.tree import broadcast_prefix, tree_flatten
 from kiln.ir.sizes import Dim, symbol
 from kiln.ir.types import ShapedArray
 from kiln.jit.signature import POSITIONAL, Chosen, signature_of
+from kiln.jit.spelling import unflatten_call
 
 Axes = tuple[tuple[int, str], ...]
 """The named axes of one leaf."""
@@ -67,23 +68,21 @@ class NamedAxes:
         self.names = {name for leaf in leaves for _, name in _axes(leaf)}
         self._known: dict[Hashable, list[Axes]] = {}
 
-    def of_leaves(self, count: int, tree: Any, has_names: bool) -> list[Axes]:
+    def of_leaves(self, count: int, tree: Any) -> list[Axes]:
         """Return the named axes of each leaf of a call with `count` positional arguments.
 
-        `tree` is the structure of the dynamic arguments: a tuple, or with `has_names` a pair of a
-        tuple and a dict.
+        `tree` is the structure of the dynamic arguments, as `flatten_call` gives it.
 
         Raises: ValueError if what the user wrote does not begin like the arguments.
         """
-        key = (count, tree, has_names)
+        key = (count, tree)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._of_leaves(count, tree, has_names)
+            found = self._known[key] = self._of_leaves(count, tree)
         return found
 
-    def _of_leaves(self, count: int, tree: Any, has_names: bool) -> list[Axes]:
-        arguments = tree_unflatten(tree, range(tree.num_leaves))
-        dynamic, named = arguments if has_names else (arguments, {})
+    def _of_leaves(self, count: int, tree: Any) -> list[Axes]:
+        dynamic, named = unflatten_call(tree, range(tree.num_leaves))
         if _is_axes(self.given):
             return [_axes(self.given)] * tree.num_leaves
         places = [i for i in range(count) if i not in self.static.argnums]

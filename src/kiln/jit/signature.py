@@ -11,12 +11,13 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import name_of
+from kiln.base.tree import KeyPath, keystr
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -138,6 +139,13 @@ def _check_names(
             )
 
 
+class Statics(NamedTuple):
+    """What of a call is no array: its number of positional arguments, the static ones by place."""
+
+    positional: int
+    values: tuple[tuple[int | str, Hashable], ...]
+
+
 class _ByEquality:
     """A static value compared by type, hash and equality."""
 
@@ -228,3 +236,14 @@ def parameter_name(fun: Callable[..., Any], place: int | str) -> str:
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
                 return f"{p.name}[{place - len(positional)}]"
     return f"args[{place}]"
+
+
+def argument_name(fun: Callable[..., Any], path: KeyPath, places: Sequence[int]) -> str:
+    """Return the user's name of what is at a path into `(args, kwargs)`."""
+    if len(path) == 1:
+        return "args" if path[0].idx == 0 else "kwargs"
+    if path[0].idx == 0:
+        root = parameter_name(fun, places[path[1].idx])
+    else:
+        root = str(path[1].key)
+    return root + keystr(path[2:])

@@ -29,14 +29,14 @@ class SizedJitFunction(JitFunction):
     ) -> None:
         super().__init__(fun, static, sharing=axes.key, **settings)
         self._axes = axes
-        self._options_for_all = (static, tuple(settings.items()), axes.key, "all")
-        self._general: Entries = {}
+        shared = tuple((k, v) for k, v in settings.items() if k != "max_traces")
+        self._options_for_all = (static, shared, axes.key, "all")
+        self._general: dict[Any, Entry] = {}
 
     def _make(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         tree, avals = key[0], key[1]
         shared = self._shared()
-        dynamic = [k for k in kwargs if k not in self._static.argnames]
-        axes = self._axes.of_leaves(len(args), tree, bool(dynamic))
+        axes = self._axes.of_leaves(len(args), tree)
         env = self._axes.sizes(avals, axes, lambda: self._names(args, kwargs))
         spelled = fresh_names(self._axes.names, names_in_scope())
         constant: set[str] = set()
@@ -62,7 +62,7 @@ class SizedJitFunction(JitFunction):
     def _for_all(
         self, key: Any, named: Iterable[str], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Entry:
-        shared = entries_of(self._fun, self._options_for_all)
+        shared = self._shared_for_all()
         entry = self._general.get(key) or shared.get(key)
         if entry is None:
             with collecting(named):
@@ -73,8 +73,11 @@ class SizedJitFunction(JitFunction):
             self._general[key] = entry
         return entry
 
+    def _shared_for_all(self) -> Entries:
+        return entries_of(self._fun, self._options_for_all)
+
     def _traced(self) -> Iterable[Any]:
-        return self._general
+        return self._shared_for_all()
 
     def forget_entries(self) -> None:
         """Forget this wrapper's programs."""

@@ -89,6 +89,8 @@ class Lowered:
             keep_unused=self.keep_unused,
             compiler_options=chosen,
         )
+        # Whoever compiled ahead of time does not want to wait for it a second time.
+        compiled.pin()
         return Compiled(self.entry, compiled, self.names)
 
 

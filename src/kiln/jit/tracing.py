@@ -20,7 +20,7 @@ from kiln.core.trace import Tracer, aval_of, check_live
 from kiln.ir.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entry
-from kiln.jit.signature import parameter_name
+from kiln.jit.signature import argument_name
 
 SCALARS = (bool, int, float, complex, np.generic)
 
@@ -45,14 +45,8 @@ def argument_names(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], places: Sequence[int]
 ) -> list[str]:
     """Return the user's names of the leaves of dynamic arguments: `x`, `d['a'][0]`."""
-    names = []
-    for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]:
-        if path[0].idx == 0:
-            root = parameter_name(fun, places[path[1].idx])
-        else:
-            root = str(path[1].key)
-        names.append(root + keystr(path[2:]))
-    return names
+    paths = tree_flatten_with_path((tuple(args), kwargs))[0]
+    return [argument_name(fun, path, places) for path, _ in paths]
 
 
 def check_leaves(

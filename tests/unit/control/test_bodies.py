@@ -114,13 +114,16 @@ def test_carries_widen_until_they_are_stable() -> None:
 
 
 def test_interning_is_bounded() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "CAPACITY", 3)
-        bodies.clear()
-        tree = tree_structure((0,))
-        for i in range(6):
-            body = bodies.stage_body("scan", lambda x, i=i: x * float(i), tree, [F32])
-            bodies.interned(body.jaxpr)
-        assert len(bodies._interned) == 3
-        bodies.clear()
-        assert not bodies._interned
+    tree = tree_structure((0,))
+
+    def record(i: int) -> Any:
+        return bodies.interned(bodies.stage_body("scan", lambda x: x * float(i), tree, [F32]).jaxpr)
+
+    bodies.clear()
+    assert record(1) is record(1)
+    with override(body_cache_mb=0):
+        kept = [record(i) for i in range(6)]
+        assert record(0) is not kept[0]
+        assert len(bodies._interned) == 1
+    bodies.clear()
+    assert not bodies._interned

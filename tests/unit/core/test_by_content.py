@@ -6,7 +6,7 @@ import numpy as np
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.by_content import ByContent, constants_from, slots_of
+from kiln.core.by_content import constants_from, slots_of
 
 
 def test_constants_are_operands_or_stay() -> None:
@@ -23,15 +23,3 @@ def test_a_traced_constant_cannot_be_kept() -> None:
     found = []
     kiln.jit(lambda x: found.append(slots_of([x], [])) or x)(np.float32(1))
     assert found == [None]
-
-
-def test_the_least_recently_used_goes_first() -> None:
-    table: ByContent[int] = ByContent(2)
-    assert table.keep("a", 1) == 1
-    assert table.keep("a", 2) == 1
-    table.keep("b", 2)
-    table.get("a")
-    table.keep("c", 3)
-    assert (table.get("a"), table.get("b"), table.get("c")) == (1, None, 3)
-    table.clear()
-    assert len(table) == 0

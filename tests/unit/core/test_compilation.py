@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 
 from kiln.base.config import override
 from kiln.base.errors import UnexpectedTracerError
+from kiln.base.memory import physical_bytes
+from kiln.control.callback import pure_callback
 from kiln.core import compilation
 from kiln.core.array import from_host
 from kiln.core.compilation import as_array, compile_jaxpr, prepare
@@ -19,10 +23,12 @@ from kiln.core.engine import engine
 from kiln.core.staging import stage, stage_pure
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
+from kiln.jit.struct import ShapeDtypeStruct
 from kiln.ops.elementwise import add, cos, mul, sin
 
 AVAL = ShapedArray((3,), np.dtype(np.float32))
 X = from_host(np.array([1.0, 2.0, 3.0], np.float32))
+SHAPE = ShapeDtypeStruct((3,), np.float32)
 
 
 @pytest.fixture
@@ -140,3 +146,175 @@ def test_the_log_names_what_is_compiled(caplog: pytest.LogCaptureFixture) -> Non
     with override(log_compiles=True), caplog.at_level("WARNING", "kiln"):
         compile_jaxpr(program(), "step", on="reference")
     assert "Compiling step" in caplog.text
+
+
+# Executables that go and come back.
+
+
+def programs(count: int) -> list[Jaxpr]:
+    return [stage_pure(lambda x, i=i: [mul(sin(x), float(i))], [AVAL]) for i in range(count)]
+
+
+def test_executables_are_bounded_by_bytes(compiled: list[str]) -> None:
+    jaxprs = programs(40)
+    with override(executable_cache_mb=0):
+        runs = [compile_jaxpr(jaxpr, "f", on="reference") for jaxpr in jaxprs]
+    assert [run.is_loaded for run in runs] == [False] * 39 + [True]
+    assert len(compilation._cache) == 1
+
+
+def test_what_ran_last_stays(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    jaxprs = programs(9)
+    runs = [compile_jaxpr(jaxpr, "f", on="reference") for jaxpr in jaxprs[:8]]
+    size = compilation._cache.size
+    for i in (0, 2, 4, 6):
+        runs[i]([X])
+    monkeypatch.setattr(compilation._cache, "_limit", lambda: size * 6 // 8)
+    compile_jaxpr(jaxprs[8], "f", on="reference")
+    assert [run.is_loaded for run in runs] == [True, False] * 4
+
+
+def test_an_executable_comes_back_when_it_is_called(compiled: list[str]) -> None:
+    first, second = programs(3)[1:]
+    with override(executable_cache_mb=0, default_matmul_precision="highest"):
+        run = compile_jaxpr(first, "first", on="reference")
+        other = compile_jaxpr(second, "second", on="reference")
+    assert not run.is_loaded
+    returned: list[str] = []
+    stop = compilation.on_return(lambda name, seconds: returned.append(name))
+    with override(executable_cache_mb=0):
+        (out,) = run([X])
+    stop()
+    np.testing.assert_allclose(np.asarray(out), np.sin([1, 2, 3]), 1e-6)
+    assert run.is_loaded
+    assert not other.is_loaded
+    assert compiled == ["first", "second", "first"]
+    assert returned == ["first"]
+    assert other.executable is other.executable
+    assert other.is_loaded
+
+
+def test_whoever_asks_for_a_program_that_had_to_go_gets_the_same(compiled: list[str]) -> None:
+    first, second = programs(3)[1:]
+    with override(executable_cache_mb=0):
+        run = compile_jaxpr(first, "first", on="reference")
+        compile_jaxpr(second, "second", on="reference")
+        assert compile_jaxpr(first, "first", on="reference") is run
+    assert run.is_loaded
+    assert compiled == ["first", "second", "first"]
+
+
+def test_pinned_executables_stay_with_their_holder(compiled: list[str]) -> None:
+    first, second = programs(3)[1:]
+    with override(executable_cache_mb=0):
+        run = compile_jaxpr(first, "first", on="reference")
+        run.pin()
+        compile_jaxpr(second, "second", on="reference")
+    compilation.clear()
+    run([X])
+    assert compiled == ["first", "second"]
+
+
+def test_the_limit_grows_by_what_comes_back_unless_it_is_set(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compilation, "AUTOMATIC_MB", 0)
+    first, second = programs(3)[1:]
+    one, two = (compile_jaxpr(jaxpr, "f", on="reference") for jaxpr in (first, second))
+    assert (one.is_loaded, two.is_loaded) == (False, True)
+    for _ in range(3):
+        one([X])
+        two([X])
+    assert (one.is_loaded, two.is_loaded) == (True, True)
+    assert len(compiled) <= 5
+    compilation.clear()
+    assert compilation._limit() == 0
+    with override(executable_cache_mb=3):
+        assert compilation._limit() == 3 << 20
+    monkeypatch.setattr(compilation, "_returned_bytes", 1 << 60)
+    assert compilation._limit() == physical_bytes() // 8
+
+
+def test_programs_die_with_those_who_hold_them(compiled: list[str]) -> None:
+    run = compile_jaxpr(program(), "f", on="reference")
+    watch, key = weakref.ref(run), run.key
+    gc.disable()
+    try:
+        compilation.clear()
+        assert watch() is run
+        del run
+        assert watch() is None
+    finally:
+        gc.enable()
+    assert key not in compilation._alive
+
+
+def test_threads_that_call_it_bring_an_executable_back_once(compiled: list[str]) -> None:
+    run = compile_jaxpr(program(), "f", on="reference")
+    compilation.clear()
+    compiled.clear()
+    together = threading.Barrier(8)
+
+    def work() -> None:
+        together.wait()
+        run([X, 7.0])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert compiled == ["f"]
+
+
+def test_keys_are_compared_under_no_lock(compiled: list[str]) -> None:
+    """A key may hold the user's objects, whose `__eq__` may call kiln."""
+
+    class Option:
+        def __hash__(self) -> int:
+            return 7
+
+        def __eq__(self, other: object) -> bool:
+            if compares:
+                compile_jaxpr(inner, "inner", on="reference")
+            return self is other
+
+    inner, compares = program(), True
+    for _ in range(3):
+        options = (("o", Option()),)
+        compile_jaxpr(program(), "f", on="reference", compiler_options=options)
+    compares = False
+    assert compiled.count("f") == 3
+
+
+def test_memory_is_estimated() -> None:
+    small = compile_jaxpr(programs(2)[1], "f", on="xla")
+    large = stage_pure(lambda x: [_chain(x, 60)], [AVAL])
+    assert 100_000 < small.size < compile_jaxpr(large, "f", on="xla").size
+
+
+def _chain(x: Any, length: int) -> Any:
+    for _ in range(length):
+        x = add(sin(x), cos(x))
+    return x
+
+
+def test_programs_with_the_users_functions_die_with_their_holder(compiled: list[str]) -> None:
+    def on_host(x: Any) -> Any:
+        return x
+
+    def with_callback() -> Jaxpr:
+        return stage_pure(lambda x: [pure_callback(on_host, SHAPE, x)], [AVAL])
+
+    own, equal = with_callback(), with_callback()
+    run = compile_jaxpr(own, "f", on="reference")
+    assert compile_jaxpr(own, "f", on="reference") is run
+    assert compile_jaxpr(equal, "f", on="reference") is not run
+    assert compilation._cache.size == run.size
+    watch = weakref.ref(run)
+    compilation.clear()
+    run([X])
+    assert compiled == ["f", "f", "f"]
+    del run
+    assert watch() is None
+    assert len(compilation._cache) == 0

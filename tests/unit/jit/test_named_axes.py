@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.base.tree import tree_flatten
 from kiln.ir.sizes import symbol
 from kiln.ir.types import ShapedArray
 from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
 from kiln.jit.signature import Chosen
+from kiln.jit.spelling import flatten_call
 
 N, M = ((0, "n"),), ((1, "m"),)
 
@@ -22,8 +22,8 @@ def f(x: Any, y: Any, z: Any = None, *, w: Any = None) -> None:
 
 def of(given: Any, *args: Any, static: tuple[int, ...] = (), count: int = 0, **kwargs: Any) -> Any:
     axes = NamedAxes(f, given, Chosen(static))
-    tree = tree_flatten((args, kwargs) if kwargs else args)[1]
-    return axes.of_leaves(count or len(args) + len(static), tree, bool(kwargs))
+    tree = flatten_call(args, kwargs)[1]
+    return axes.of_leaves(count or len(args) + len(static), tree)
 
 
 def test_entries_go_to_arguments() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from kiln.core.engine import Program
 from kiln.core.meaning import meaning
+from kiln.ir.footprint import footprint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,10 @@ class ReferenceExecutable:
     def as_text(self, stage: str) -> str:
         """Return the jaxpr: there is nothing below it."""
         return str(self.jaxpr)
+
+    def size_in_bytes(self) -> int:
+        """Return the size of the jaxpr."""
+        return footprint(self.jaxpr)
 
 
 class ReferenceEngine:

@@ -56,6 +56,10 @@ class XlaExecutable(runtime.Loaded):
         """Return XLA's memory use: `argument_size_in_bytes`, `temp_size_in_bytes`, ..."""
         return self.raw.get_compiled_memory_stats()
 
+    def size_in_bytes(self) -> int:
+        """Return roughly the memory XLA holds for the program."""
+        return runtime.client().resident_size(self.raw)
+
     def serialize(self) -> bytes:
         """Return the program as bytes, for this version of jaxlib and this kind of processor.
 

@@ -1,0 +1,36 @@
+"""The memory of the process: how much there is, and giving back what is free."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+from typing import Any
+
+MB = 1 << 20
+
+
+def _find_trim() -> Any:
+    """Return glibc's `malloc_trim`; None under other C libraries."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
+
+
+_trim = _find_trim()
+
+
+def give_back() -> None:
+    """Free unreachable objects and return free memory to the system, where glibc can."""
+    gc.collect()
+    if _trim is not None:
+        _trim(0)
+
+
+def physical_bytes() -> int:
+    """Return the size of the machine's memory; 0 if the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0

@@ -1,0 +1,30 @@
+"""What a program costs in memory, estimated from its number of equations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kiln.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr
+
+BASE_BYTES = 3072
+EQUATION_BYTES = 1280
+"""An equation with its variables, types, parameters, source, and its part of the canonical key."""
+
+
+def footprint(jaxpr: Jaxpr) -> int:
+    """Return roughly the bytes a jaxpr holds, without what was derived from it."""
+    return BASE_BYTES + sum(map(_of_equation, jaxpr.eqns))
+
+
+def _of_equation(eqn: Eqn) -> int:
+    return EQUATION_BYTES + sum(map(_of_parameter, eqn.params.values()))
+
+
+def _of_parameter(value: Any) -> int:
+    if isinstance(value, Jaxpr):
+        return footprint(value)
+    if isinstance(value, ClosedJaxpr):
+        return footprint(value.jaxpr)
+    if isinstance(value, tuple):
+        return sum(map(_of_parameter, value))
+    return 0

@@ -1,0 +1,156 @@
+"""What a function was traced for, and what follows: the reason, one warning, the limit."""
+
+from __future__ import annotations
+
+import collections
+import time
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kiln.base.config import options
+from kiln.base.errors import RecompilationError, RecompilationWarning, three_lines
+from kiln.base.source import current_source, definition_of, is_internal, name_of
+from kiln.jit.explain import Difference, Naming, Record, differences, only, record
+
+REMEMBERED = 16
+"""So many of the last signatures are looked at to find what keeps changing."""
+
+_REMEDIES = {
+    "shape": "pad to a few sizes, or name the axis with abstracted_axes",
+    "dtype": "convert the argument to one dtype before the call",
+    "weak type": "always pass an array, or always a number: jnp.float32(2.0) is no 2.0",
+    "static value": "make it an ordinary argument, unless shapes or Python control flow need it",
+    "structure": "pass containers of one structure",
+    "options": "set options once, outside of loops",
+}
+
+
+class CacheInfo(NamedTuple):
+    """What a jitted function has cost so far, and what it holds.
+
+    Calls that find their program are not counted, since a counter would be work on every call.
+    `misses` are calls that did not find it at once; some were answered by the program of another
+    wrapper of the function. `bytes` is the estimated size of the `executables` there are now.
+    """
+
+    misses: int
+    traces: int
+    entries: int
+    executables: int
+    bytes: int
+    trace_seconds: float
+    compile_seconds: float
+
+
+class History:
+    """The traces of one function under one set of options."""
+
+    __slots__ = ("_has_warned", "_recent", "compile_seconds", "misses", "trace_seconds", "traces")
+
+    def __init__(self) -> None:
+        self.misses = 0
+        self.traces = 0
+        self.trace_seconds = 0.0
+        self.compile_seconds = 0.0
+        self._has_warned = False
+        # Without the function, which must be able to die.
+        self._recent: collections.deque[tuple[Any, Sequence[int], Sequence[str]]] = (
+            collections.deque(maxlen=REMEMBERED)
+        )
+
+    def why(self, seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Difference, ...]:
+        """Return why a signature has to be traced; `seen` are those that have been."""
+        recent = [old for old, _, _ in self._recent]
+        if not seen and not recent and _is_known_code(naming.fun):
+            return only("new function")
+        return differences([*seen, *recent], key, naming)
+
+    def begin(self, seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Record | None, float]:
+        """Note that a trace begins; return its record, if anybody wants one, and the time."""
+        made = record(naming.fun, lambda: self.why(seen, key, naming))
+        return made, time.perf_counter()
+
+    def end(self, key: Any, naming: Naming, made: Record | None, start: float) -> None:
+        """Note that a trace has ended well, and warn if there were too many."""
+        seconds = time.perf_counter() - start
+        self.traces += 1
+        self.trace_seconds += seconds
+        if made is not None:
+            made.trace_seconds = seconds
+        self._recent.append((key, naming.places, naming.leaves))
+        if self.traces == 1:
+            _remember_code(naming.fun)
+        enough = options().trace_warning
+        if 0 < enough <= self.traces and not self._has_warned:
+            self._has_warned = True
+            self._warn(naming.fun)
+
+    def _warn(self, fun: Callable[..., Any]) -> None:
+        code = _code_of(fun)
+        if code is not None and is_internal(code.co_filename):
+            return
+        source = current_source()
+        text = self.advice(fun)
+        file, line = (source.file, source.line) if source else ("kiln", 0)
+        warnings.warn_explicit(text, RecompilationWarning, file, line)
+
+    def advice(self, fun: Callable[..., Any]) -> str:
+        """Say which argument keeps changing, and what to do about it."""
+        asked = f"{definition_of(fun)}, called at {current_source()}"
+        found: list[Difference] = []
+        seen: list[Any] = []
+        for key, places, leaves in list(self._recent):
+            if seen:
+                found += differences(seen, key, Naming(fun, places, leaves))
+            seen.append(key)
+        if not found:
+            return three_lines(asked, f"it was traced {self.traces} times", "look at its arguments")
+        counts = collections.Counter((d.argument, d.reason) for d in found)
+        (argument, reason), _ = counts.most_common(1)[0]
+        texts = [d for d in found if (d.argument, d.reason) == (argument, reason)]
+        values = list(dict.fromkeys([texts[0].old, *(d.new for d in texts)]))
+        shown = ", ".join(values if len(values) <= 4 else [*values[:3], "...", values[-1]])
+        what = f"argument {argument} keeps changing its {reason}" if argument else reason
+        return three_lines(
+            asked,
+            f"it was traced {self.traces} times: {what}: {shown}",
+            _REMEDIES.get(reason, "look at kiln.explain_recompiles()"),
+        )
+
+    def too_many(
+        self, limit: int, seen: Sequence[Any], key: Any, naming: Naming
+    ) -> RecompilationError:
+        """Return the error of a function that is traced more often than its `max_traces`."""
+        found = self.why(seen, key, naming)
+        texts = "; ".join(map(str, found))
+        remedy = _REMEDIES.get(found[0].reason, "call it with arguments of the same types")
+        return RecompilationError(
+            three_lines(
+                f"call of {definition_of(naming.fun)} at {current_source()}",
+                f"{name_of(naming.fun)} was traced {limit} times already and max_traces={limit}, "
+                f"but this call differs from the nearest earlier one: {texts}",
+                f"{remedy}; or raise max_traces",
+            )
+        )
+
+
+def _code_of(fun: Callable[..., Any]) -> types.CodeType | None:
+    code = getattr(fun, "__code__", None)
+    return code if isinstance(code, types.CodeType) else None
+
+
+_codes: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
+
+
+def _remember_code(fun: Callable[..., Any]) -> None:
+    code = _code_of(fun)
+    if code is not None:
+        _codes.add(code)
+
+
+def _is_known_code(fun: Callable[..., Any]) -> bool:
+    code = _code_of(fun)
+    return code is not None and code in _codes

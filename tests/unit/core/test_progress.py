@@ -1,0 +1,135 @@
+"""The line that a long compilation shows on a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+import threading
+import types
+from typing import Any
+
+import pytest
+
+from kiln.core import progress as module
+from kiln.core.progress import ERASE_LINE, progress
+
+
+class Screen(io.StringIO):
+    """A terminal that tells when something is written to it."""
+
+    is_terminal = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def isatty(self) -> bool:
+        super().isatty()
+        return self.is_terminal
+
+    def write(self, text: str) -> int:
+        found = super().write(text)
+        self.written.set()
+        return found
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    found = Screen()
+    # Not sys.stderr itself, which pytest sets again before the test runs.
+    monkeypatch.setattr(module, "sys", types.SimpleNamespace(stderr=found))
+    monkeypatch.setattr(module, "AFTER_S", 0.01)
+    monkeypatch.setattr(module, "EVERY_S", 0.01)
+    return found
+
+
+def watcher_is_gone() -> bool:
+    watcher = module._watcher
+    if watcher is not None:
+        watcher.join(10)
+    return module._watcher is None
+
+
+def test_the_line_names_the_function_and_goes(screen: Screen) -> None:
+    with progress("step"):
+        assert screen.written.wait(10)
+    assert screen.getvalue().startswith(f"{ERASE_LINE}kiln: compiling step: 0 s")
+    assert screen.getvalue().endswith(ERASE_LINE)
+    assert watcher_is_gone()
+
+
+def test_several_at_once_share_the_line(screen: Screen) -> None:
+    with progress("first"), progress("second"):
+        screen.written.wait(10)
+    assert "kiln: compiling first and 1 more: 0 s" in screen.getvalue()
+    assert watcher_is_gone()
+
+
+def test_a_failure_ends_it(screen: Screen) -> None:
+    with pytest.raises(KeyError), progress("step"):
+        screen.written.wait(10)
+        raise KeyError
+    assert screen.getvalue().endswith(ERASE_LINE)
+    assert watcher_is_gone()
+
+
+def test_nothing_without_a_terminal(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen.is_terminal = False
+    with progress("step"):
+        assert module._watcher is None
+    closed = Screen()
+    closed.close()
+    for stream in (None, closed):
+        monkeypatch.setattr(module.sys, "stderr", stream)
+        with progress("step"):
+            assert module._watcher is None
+    assert screen.getvalue() == ""
+
+
+def test_short_compilations_show_nothing(screen: Screen, monkeypatch: Any) -> None:
+    monkeypatch.setattr(module, "AFTER_S", 60.0)
+    for _ in range(20):
+        with progress("step"):
+            pass
+    assert screen.getvalue() == ""
+    assert watcher_is_gone()
+
+
+PROGRAM = """
+import time
+import kiln
+from kiln.core import engine, progress
+progress.AFTER_S, progress.EVERY_S = 0.1, 0.05
+reference = engine.engine("reference")
+compile = reference.compile
+def slow(program):
+    time.sleep(0.5)
+    return compile(program)
+reference.compile = slow
+with kiln.base.config.override(engine="reference"):
+    print(kiln.jit(lambda x: x + 1)(1.0))
+"""
+
+
+def test_on_a_real_terminal_and_in_a_pipe() -> None:
+    main, other = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        stdout=subprocess.PIPE,
+        stderr=other,
+        timeout=60,
+        check=True,
+    )
+    os.close(other)
+    shown = os.read(main, 65536).decode()
+    os.close(main)
+    assert "kiln: compiling <lambda>: 0 s" in shown
+    assert shown.endswith(ERASE_LINE)
+    piped = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, timeout=60, check=True
+    )
+    assert piped.stderr == b""
+    assert piped.stdout == done.stdout
