@@ -36,7 +36,7 @@ BREAKS = [
     Break(
         "10.2",
         "jit/cache.py",
-        "return known[1].setdefault(options, Entries())",
+        "return known[2].setdefault(options, Entries())",
         "return Entries()",
     ),
     Break(
