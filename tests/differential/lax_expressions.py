@@ -676,4 +676,41 @@ GROUPS: dict[str, str] = {
         jax.vmap(lambda x: lax.psum_scatter(x, 'i', tiled=True), axis_name='i')(f(3, 6))
     """,
     "pswapaxes": "jax.vmap(lambda x: lax.pswapaxes(x, 'i', 0), axis_name='i')(f(3, 3, 2))",
+    "rng_bit_generator": """
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (5,))
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), 3)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), ())
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (0, 2))
+        lax.rng_bit_generator(arr([1, 2, 4294967294, 4294967295], 'u4'), (3, 5), np.uint8)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (7,), np.uint16, lax.RandomAlgorithm.RNG_PHILOX)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (6,), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (3, 5), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (3, 4), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)
+        lax.rng_bit_generator(arr([1, 2, 4294967294, 4294967295], 'u4'), (5, 1, 3), np.uint8, lax.RandomAlgorithm.RNG_THREE_FRY)
+        jax.vmap(lambda k: lax.rng_bit_generator(k, (3,)))(arr([[1, 2, 3, 4], [5, 6, 7, 8]], 'u4'))
+        jax.vmap(lambda k: lax.rng_bit_generator(k, (3,)), in_axes=1)(arr([[1, 2], [3, 4], [5, 6], [7, 8]], 'u4'))
+        jax.jit(lambda k: lax.rng_bit_generator(k, (4,)))(arr([1, 2, 3, 4], 'u4'))
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (3,), np.int32)
+    """,
+    "rng_uniform": """
+        jnp.zeros_like(lax.rng_uniform(0.0, 1.0, (3,)))
+        jnp.zeros_like(lax.rng_uniform(arr(0, 'i4'), arr(5, 'i4'), ()))
+        lax.rng_uniform(arr(3, 'u4'), arr(4, 'u4'), (2, 2))
+        jax.vmap(lambda x: x + 0 * lax.rng_uniform(0.0, 1.0, (3,)))(f(2, 3))
+        jax.vmap(lambda x: lax.rng_uniform(0.0, x, (3,)))(f(2))
+        jax.grad(lambda x: lax.rng_uniform(0.0, x, ()))(1.0)
+        lax.rng_uniform(arr(0, 'i4'), arr(5, 'f4'), ())
+        lax.rng_uniform(f(2), 1.0, (3,))
+    """,
+    "mulhi": """
+        lax.mulhi(edges('int32'), edges('int32')[::-1])
+        lax.mulhi(edges('uint32'), edges('uint32')[::-1])
+        lax.mulhi(edges('int8'), edges('int8')[::-1])
+        lax.mulhi(edges('uint8'), edges('uint8')[::-1])
+        lax.mulhi(i(3), 2)
+        lax.mulhi(-3, 5)
+        lax.mulhi(f(3), f(3))
+        lax.mulhi(i(3), u(3))
+    """,
 }

@@ -215,6 +215,13 @@ from kiln.ops.exchange import (
     reduce_scatter_p,
 )
 from kiln.ops.fft import FftType, fft, fft_p
+from kiln.ops.generators import (
+    RandomAlgorithm,
+    rng_bit_generator,
+    rng_bit_generator_p,
+    rng_uniform,
+    rng_uniform_p,
+)
 from kiln.ops.generic_reduction import reduce, reduce_p
 from kiln.ops.generic_window import reduce_window, reduce_window_p
 from kiln.ops.identity import optimization_barrier, optimization_barrier_p, stop_gradient
@@ -317,6 +324,7 @@ from kiln.ops.static_slicing import (
     split,
     split_p,
 )
+from kiln.ops.wide_product import mulhi, mulhi_p
 from kiln.ops.window import (
     reduce_window_max_p,
     reduce_window_min_p,

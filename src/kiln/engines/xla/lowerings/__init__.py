@@ -18,6 +18,7 @@ from kiln.engines.xla.lowerings import (
     custom_rules,
     elementwise,
     fft,
+    generators,
     identity,
     indexing,
     linalg,
@@ -51,4 +52,5 @@ LOWERINGS: dict[Primitive, Lowering] = {
     **linalg.LOWERINGS,
     **fft.LOWERINGS,
     **random_bits.LOWERINGS,
+    **generators.LOWERINGS,
 }
