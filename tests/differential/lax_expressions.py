@@ -713,4 +713,60 @@ GROUPS: dict[str, str] = {
         lax.mulhi(f(3), f(3))
         lax.mulhi(i(3), u(3))
     """,
+    "custom_linear_solve": """
+        SOLVED(f(3), f(3, seed='y'))
+        jax.jit(SOLVED)(f(3), f(3, seed='y'))
+        jax.jvp(SOLVED, (f(3), f(3)), (f(3, seed='y'), f(3, seed='z')))
+        jax.jvp(lambda d: SOLVED(d, f(3)), (f(3),), (f(3, seed='y'),))
+        jax.vjp(SOLVED, f(3), f(3))[1](f(3, seed='y'))
+        jax.jit(lambda d: jax.grad(lambda d: SOLVED(d, d).sum())(d))(f(3))
+        jax.hessian(lambda d: SOLVED(d, f(3)).sum())(f(3))
+        jax.vmap(SOLVED)(f(2, 3), f(2, 3, seed='y'))
+        jax.vmap(SOLVED, (None, 1))(f(3), f(3, 2))
+        jax.vmap(SOLVED, (0, None))(f(2, 3), f(3))
+        jax.vmap(jax.grad(lambda d, y: SOLVED(d, y).sum()), (0, None))(f(2, 3), f(3))
+        jax.grad(lambda d: jax.vmap(SOLVED, (None, 0))(d, f(2, 3)).sum())(f(3))
+        jax.linear_transpose(lambda y: SOLVED(f(3), y), f(3))(f(3, seed='y'))
+        jax.grad(lambda d: lax.scan(lambda c, y: (SOLVED(d, c + y), c), f(3), f(2, 3))[0].sum())(f(3))
+        lax.custom_linear_solve(lambda x: {'a': 2 * x['a'], 'b': (4 * x['b'][0],)}, {'a': f(3), 'b': (f(2),)}, lambda mv, y: {'a': y['a'] / 2, 'b': (y['b'][0] / 4,)})
+        jax.jvp(lambda y: lax.custom_linear_solve(lambda x: 2 * x, y, lambda mv, y: (y / 2, {'s': y.sum(), 'n': arr(3)}), has_aux=True), (f(3),), (f(3, seed='y'),))
+        jax.grad(lambda y: lax.custom_linear_solve(lambda x: 2 * x, y, lambda mv, y: (y / 2, y.sum()), symmetric=True, has_aux=True)[0].sum())(f(3))
+        jax.grad(lambda m: lax.custom_linear_solve(lambda x: m @ x, f(3), lambda mv, y: jnp.linalg.solve(m, y), lambda vm, y: jnp.linalg.solve(m.T, y)).sum())(f(3, 3))
+        lax.custom_linear_solve(lambda x: 2 * x, 1.0, lambda mv, y: mv(y) / 4)
+        lax.custom_linear_solve(lambda x: 2 * x, i(3), lambda mv, y: y // 2)
+        lax.custom_linear_solve(lambda x: x, {}, lambda mv, y: y)
+        jax.grad(lambda y: lax.custom_linear_solve(lambda x: 2 * x, y, lambda mv, y: y / 2).sum())(f(3))
+        lax.custom_linear_solve(lambda x: (x, x), f(3), lambda mv, y: y)
+        lax.custom_linear_solve(lambda x: x, f(3), lambda mv, y: y[:1])
+        lax.custom_linear_solve(lambda x: (x,), f(3), lambda mv, y: y)
+        lax.custom_linear_solve(lambda x: x, f(3), lambda mv, y: y, has_aux=True)
+    """,
+    "custom_root": """
+        ROOT(2.0)
+        ROOT(arr(2.0, 'f4'))
+        jax.jit(ROOT)(arr(2.0, 'f4'))
+        jax.grad(ROOT)(2.0)
+        jax.jit(jax.grad(ROOT))(2.0)
+        jax.grad(jax.grad(ROOT))(2.0)
+        jax.jvp(ROOT, (arr(3.0, 'f4'),), (arr(1.0, 'f4'),))
+        jax.vmap(ROOT)(arr([2.0, 3.0], 'f4'))
+        jax.vmap(jax.grad(ROOT))(arr([2.0, 3.0], 'f4'))
+        jax.grad(lambda a: jax.vmap(ROOT)(a).sum())(arr([2.0, 3.0], 'f4'))
+        jax.grad(lambda a: lax.scan(lambda c, _: (ROOT(c + a), c), a, None, length=2)[0])(2.0)
+        jax.jvp(lambda a: lax.custom_root(lambda x: {'r': x['r'] * 2 - a}, {'r': f(3)}, lambda g, x: ({'r': a / 2}, a.sum()), lambda g, y: {'r': y['r'] / 2}, has_aux=True), (f(3),), (f(3, seed='y'),))
+        jax.grad(lambda a: lax.custom_root(lambda x: x * a - 1, a, lambda g, x: 1 / a, lambda g, y: SOLVED(a * 0 + g(a * 0 + 1), y)).sum())(f(3))
+        lax.custom_root(lambda x: x, arr(1), lambda g, x: x, lambda g, y: y)
+        lax.custom_root(lambda x: (x, x), 1.0, lambda g, x: x, lambda g, y: y)
+        lax.custom_root(lambda x: x, 1.0, lambda g, x: (x, x), lambda g, y: y)
+        jax.grad(lambda a: lax.custom_root(lambda x: x - a, 1.0, lambda g, x: x, lambda g, y: (y, y)))(1.0)
+    """,
 }
+# Functions that several expressions of a group call.
+DEFINITIONS = {
+    "SOLVED": "(lambda d, y: lax.custom_linear_solve(lambda x: d * x, y, lambda mv, y: y / d, "
+    "lambda vm, y: y / d))",
+    "ROOT": "(lambda a: lax.custom_root(lambda x: x * x - a, 1.0, lambda g, x: lax.while_loop("
+    "lambda x: abs(g(x)) > 1e-5, lambda x: x - g(x) / (2 * x), x), lambda g, y: y / g(1.0)))",
+}
+for _name, _text in DEFINITIONS.items():
+    GROUPS = {group: lines.replace(_name, _text) for group, lines in GROUPS.items()}

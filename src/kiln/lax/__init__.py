@@ -8,7 +8,9 @@ from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.control.associative_scan import associative_scan
 from kiln.control.branches import cond, switch
 from kiln.control.cond import cond_p
+from kiln.control.linear_solve import custom_linear_solve, linear_solve_p
 from kiln.control.loops import fori_loop, map, scan, while_loop
+from kiln.control.root import custom_root
 from kiln.control.scan import scan_p
 from kiln.control.special_loops import (
     betainc,
