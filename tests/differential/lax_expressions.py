@@ -760,6 +760,57 @@ GROUPS: dict[str, str] = {
         lax.custom_root(lambda x: x, 1.0, lambda g, x: (x, x), lambda g, y: y)
         jax.grad(lambda a: lax.custom_root(lambda x: x - a, 1.0, lambda g, x: x, lambda g, y: (y, y)))(1.0)
     """,
+    "tile": """
+        lax.tile(f(2, 3), (2, 2))
+        lax.tile(i(2, 3), (0, 1))
+        lax.tile(f(3), [3])
+        lax.tile(3.0, ())
+        lax.tile(f(2, 3), (2,))
+        jax.grad(lambda x: (lax.tile(x, (2, 3)) ** 2).sum())(f(2, 2))
+        jax.vmap(lambda x: lax.tile(x, (2,)))(f(2, 3))
+    """,
+    "stack": """
+        lax.stack([f(2, 3), f(2, 3, seed='y')])
+        lax.stack((f(2, 3), f(2, 3, seed='y')), 1)
+        lax.stack([i(2), i(2)], axis=-1)
+        lax.stack([1.0, 2.0])
+        lax.stack([f(2), i(2)])
+        lax.stack([f(2), f(3)])
+        lax.stack([f(2), f(2)], 2)
+        lax.stack([])
+        jax.vmap(lambda x, y: lax.stack([x, y]), (0, None))(f(2, 3), f(3))
+    """,
+    "unstack": """
+        lax.unstack(f(2, 3))
+        lax.unstack(f(2, 3), 1)
+        lax.unstack(i(2, 3), axis=-1)
+        lax.unstack(f(0, 3))
+        lax.unstack(1.0)
+        lax.unstack(f(2), 1)
+    """,
+    "broadcast_like": """
+        lax.broadcast_like(f(3), i(2, 3))
+        lax.broadcast_like(1.0, f(2, 3))
+        lax.broadcast_like(f(2, 1), f(2, 3))
+    """,
+    "empty": "lax.empty((2, 3), np.float32).shape\nlax.empty((), np.int32).shape",
+    "dtype": """
+        np.zeros(1, lax.dtype(f(3)))
+        np.zeros(1, lax.dtype(1.0))
+        np.zeros(1, lax.dtype(np.int8(1)))
+        lax.dtype('a')
+    """,
+    "approx_max_k": """
+        lax.approx_max_k(f(7), 3)
+        lax.approx_max_k(f(4, 5), 2, reduction_dimension=0)
+        jax.grad(lambda x: lax.approx_max_k(x, 2)[0].sum())(f(5))
+        lax.approx_max_k(i(5), 2)
+    """,
+    "approx_min_k": """
+        lax.approx_min_k(f(7), 3)
+        lax.approx_min_k(bf(4, 5), 2, 0)
+        lax.approx_min_k(i(5), 2)
+    """,
 }
 # Functions that several expressions of a group call.
 DEFINITIONS = {

@@ -25,7 +25,17 @@ from kiln.control.special_loops import (
     regularized_incomplete_beta_p,
 )
 from kiln.control.while_loop import while_p
-from kiln.lax.shapes import broadcast_shapes, broadcast_to_rank, collapse, full, full_like
+from kiln.lax.arrangement import broadcast_like, stack, tile, unstack
+from kiln.lax.selection import approx_max_k, approx_min_k
+from kiln.lax.shapes import (
+    broadcast_shapes,
+    broadcast_to_rank,
+    collapse,
+    dtype,
+    empty,
+    full,
+    full_like,
+)
 from kiln.ops.collective import (
     axis_index,
     axis_index_p,
