@@ -6,6 +6,7 @@ to find it (the implicit function theorem): the tangent is one linear solve, whi
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -79,34 +80,68 @@ def custom_root(
     solved = staged("solve", lambda x: solve(f, x), solve, initial_guess)
     tangent = staged("tangent_solve", linearize_and_solve, tangent_solve, *[initial_guess] * 2)
     bodies = (residual, solved, tangent)
-    root = _root(*(interned(body.jaxpr) for body in bodies), count=count)
-    outs = root(*(x for body in bodies for x in body.consts), *guess)
+    equation, solver, mover = (interned(body.jaxpr) for body in bodies)
+    root = Root(equation, solver, mover, count)
+    outs = root.differentiable()(*(x for body in bodies for x in body.consts), *guess)
     return tree_unflatten(solved.out_tree, map(as_result, outs))
 
 
-def _root(equation: Jaxpr, solver: Jaxpr, tangent: Jaxpr, *, count: int) -> custom_jvp:
-    """Return the function of the programs' constants and the guess that gives the solution.
+@dataclasses.dataclass(frozen=True)
+class Root:
+    """The constants of three programs, and the guess -> the leaves of the solution.
 
-    It holds the programs alone: what records it outlives the values they were recorded with.
+    It holds the programs alone: what records it outlives the values they were recorded with, and
+    may give the named sizes in them their values.
     """
-    lengths = [len(equation.invars) - count, len(solver.invars) - count]
-    first, second = lengths[0], sum(lengths)
 
-    @custom_jvp
-    def root(*xs: Any) -> list[Any]:
-        third = len(xs) - count
-        return eval_jaxpr(solver, (), *xs[first:second], *xs[third:])
+    equation: Jaxpr
+    solver: Jaxpr
+    tangent: Jaxpr
+    count: int
+    """How many leaves the guess has."""
 
-    def moved(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        outs = root(*primals)
-        consts, x = primals[:first], outs[:count]
+    __name__ = "custom_root"
+
+    def __call__(self, *xs: Any) -> list[Any]:
+        """Return the leaves of what `solve` returns."""
+        _, consts, _, guess = self.cut(xs)
+        return eval_jaxpr(self.solver, (), *consts, *guess)
+
+    def cut(self, xs: Sequence[Any]) -> list[Sequence[Any]]:
+        """Return the constants of each program, and the guess."""
+        first = len(self.equation.invars) - self.count
+        second = first + len(self.solver.invars) - self.count
+        third = len(xs) - self.count
+        return [xs[:first], xs[first:second], xs[second:third], xs[third:]]
+
+    def differentiable(self) -> custom_jvp:
+        """Return the function with its rule."""
+        function = custom_jvp(self)
+        function.defjvp(RootRule(self), symbolic_zeros=True)
+        return function
+
+
+@dataclasses.dataclass(frozen=True)
+class RootRule:
+    """How a root moves with the values that its equation closes over."""
+
+    root: Root
+
+    __name__ = "custom_root"
+
+    def __call__(
+        self, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the solution and its tangents."""
+        root = self.root
+        outs = root.differentiable()(*primals)
+        x = outs[: root.count]
         still = [Zero(aval_of(v).tangent()) for v in outs]
-        _, residual = jvp(lambda *cs: eval_jaxpr(equation, (), *cs, *x), consts, tangents[:first])
-        if all(map(is_zero, residual)) or any(t.aval.dtype == dtypes.float0 for t in still[:count]):
+        consts, _, rest, _ = root.cut(primals)
+        moved, *_ = root.cut(tangents)
+        _, residual = jvp(lambda *cs: eval_jaxpr(root.equation, (), *cs, *x), consts, moved)
+        fixed = any(t.aval.dtype == dtypes.float0 for t in still[: root.count])
+        if fixed or all(map(is_zero, residual)):
             return outs, still
-        rest = primals[second : len(primals) - count]
         y = [neg(filled(t)) for t in residual]
-        return outs, [*eval_jaxpr(tangent, (), *rest, *x, *y), *still[count:]]
-
-    root.defjvp(moved, symbolic_zeros=True)
-    return root
+        return outs, [*eval_jaxpr(root.tangent, (), *rest, *x, *y), *still[root.count :]]

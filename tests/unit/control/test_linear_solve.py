@@ -97,6 +97,18 @@ def test_symmetric_needs_no_transposed_solve() -> None:
     )
 
 
+def test_named_sizes_are_given_their_values() -> None:
+    def solve(d: Any, b: Any) -> Any:
+        divide = lambda _, y: y / d
+        return lax.custom_linear_solve(lambda x: d * x, b, divide, divide)
+
+    named = kiln.jit(solve, abstracted_axes=({0: "n"}, {0: "n"}))
+    for size in (3, 4):
+        d, ones = np.arange(1, size + 1, dtype=np.float32), np.ones(size, np.float32)
+        found = kiln.grad(lambda d: named(d, ones).sum())(d)
+        np.testing.assert_allclose(found, -1 / d**2, rtol=1e-5)
+
+
 def test_named_parameters() -> None:
     program = kiln.make_jaxpr(solution)(MATRIX, RIGHT)
     (eqn,) = [e for e in program.eqns if e.primitive.name == "custom_linear_solve"]

@@ -103,6 +103,18 @@ def test_a_large_system_by_a_linear_solver() -> None:
     )
 
 
+def test_named_sizes_are_given_their_values() -> None:
+    def find(a: Any) -> Any:
+        steps = lambda f, x: lax.fori_loop(0, 30, lambda i, x: x - f(x) / (2 * x), x)
+        return lax.custom_root(lambda x: x * x - a, a, steps, lambda g, y: y / g(a * 0 + 1.0))
+
+    named = kiln.jit(find, abstracted_axes=({0: "n"},))
+    for size in (3, 4):
+        a = np.arange(1, size + 1, dtype=np.float32)
+        found = kiln.grad(lambda a: named(a).sum())(a)
+        np.testing.assert_allclose(found, 0.5 / np.sqrt(a), rtol=1e-4)
+
+
 def test_nothing_is_held_after_the_call() -> None:
     class Owner:
         pass
