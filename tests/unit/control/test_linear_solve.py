@@ -105,7 +105,7 @@ def test_named_sizes_are_given_their_values() -> None:
     named = kiln.jit(solve, abstracted_axes=({0: "n"}, {0: "n"}))
     for size in (3, 4):
         d, ones = np.arange(1, size + 1, dtype=np.float32), np.ones(size, np.float32)
-        found = kiln.grad(lambda d: named(d, ones).sum())(d)
+        found = kiln.grad(lambda d, b: named(d, b).sum())(d, ones)
         np.testing.assert_allclose(found, -1 / d**2, rtol=1e-5)
 
 
