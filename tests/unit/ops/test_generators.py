@@ -34,15 +34,13 @@ def test_a_state_goes_on_where_the_last_one_stopped(
     engine: str, algorithm: RandomAlgorithm, dtype: str
 ) -> None:
     with override(enable_x64=True):
-        state = np.array([7, 2**64 - 3], np.uint64)
-        _, whole = rng_bit_generator(state, (6, 4), dtype, RandomAlgorithm.RNG_PHILOX)
-        after, first = rng_bit_generator(state, (2, 4), dtype, RandomAlgorithm.RNG_PHILOX)
-        _, second = rng_bit_generator(after, (4, 4), dtype, RandomAlgorithm.RNG_PHILOX)
-        # The high half of the counter is not kept, so only the first block can be compared.
-        np.testing.assert_array_equal(whole[:2], first)
-        assert second.shape == (4, 4)
-        assert after.dtype == np.uint64
-        assert int(after[0]) == 7
+        state = np.array([7, 2**40 - 1], np.uint64)
+        last, whole = rng_bit_generator(state, (24,), dtype, algorithm)
+        after, first = rng_bit_generator(state, (8,), dtype, algorithm)
+        end, second = rng_bit_generator(after, (16,), dtype, algorithm)
+        np.testing.assert_array_equal(whole, [*np.asarray(first), *np.asarray(second)])
+        np.testing.assert_array_equal(last, end)
+        assert last.dtype == np.uint64
 
 
 def test_default_is_philox(engine: str) -> None:
