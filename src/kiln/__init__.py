@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from kiln import core, debug, dtypes, errors, lax, stages, tree, tree_util
+from kiln import core, custom_derivatives, debug, dtypes, errors, lax, stages, tree, tree_util
 from kiln import numpy as numpy
 from kiln.api.arrays import (
     block_until_ready,

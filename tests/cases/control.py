@@ -7,12 +7,13 @@ from typing import Any
 from kiln.control.branches import cond, switch
 from kiln.control.call import jit_p
 from kiln.control.cond import cond_p
+from kiln.control.linear_solve import custom_linear_solve, linear_solve_p
 from kiln.control.loops import scan, while_loop
 from kiln.control.scan import scan_p
 from kiln.control.while_loop import while_p
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.ops.elementwise import abs, add, gt, lt, mul, sin
+from kiln.ops.elementwise import abs, add, div, gt, lt, mul, sin
 from kiln.ops.shape import reduce_sum
 from tests.cases.case import Case, Operand
 
@@ -59,6 +60,19 @@ def beside(x: Any, n: Any) -> Any:
 
 
 FLAGS = [Operand((), "bool", values=value) for value in (False, True)]
+
+
+def solved(d: Any, b: Any, c: Any) -> Any:
+    def solve(_: Any, rhs: Any) -> Any:
+        (x, y), d_ = rhs, d
+        return (div(x, d_), div(y, mul(d_, d_))), {"positive": gt(x, 0.0)}
+
+    def matvec(x: Any) -> Any:
+        return mul(d, x[0]), mul(mul(d, d), x[1])
+
+    (x, y), aux = custom_linear_solve(matvec, (b, c), solve, solve, has_aux=True)
+    return [x, y, aux["positive"]]
+
 
 CASES = [
     Case(
@@ -114,4 +128,11 @@ CASES = [
         named=((0, 0), (1, 0)),
     ),
     Case(while_p, beside, (VECTOR, Operand((), "int32", 0, 3)), differentiable=(0,)),
+    Case(
+        linear_solve_p,
+        solved,
+        (Operand((3,), low=1, high=2), VECTOR, VECTOR),
+        differentiable=(0, 1, 2),
+        named=((0, 0), (1, 0), (2, 0)),
+    ),
 ]

@@ -676,4 +676,148 @@ GROUPS: dict[str, str] = {
         jax.vmap(lambda x: lax.psum_scatter(x, 'i', tiled=True), axis_name='i')(f(3, 6))
     """,
     "pswapaxes": "jax.vmap(lambda x: lax.pswapaxes(x, 'i', 0), axis_name='i')(f(3, 3, 2))",
+    "rng_bit_generator": """
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (5,))
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), 3)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), ())
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (0, 2))
+        lax.rng_bit_generator(arr([1, 2, 4294967294, 4294967295], 'u4'), (3, 5), np.uint8)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (7,), np.uint16, lax.RandomAlgorithm.RNG_PHILOX)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (6,), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (3, 5), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (3, 4), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)
+        lax.rng_bit_generator(arr([1, 2, 4294967294, 4294967295], 'u4'), (5, 1, 3), np.uint8, lax.RandomAlgorithm.RNG_THREE_FRY)
+        jax.vmap(lambda k: lax.rng_bit_generator(k, (3,)))(arr([[1, 2, 3, 4], [5, 6, 7, 8]], 'u4'))
+        jax.vmap(lambda k: lax.rng_bit_generator(k, (3,)), in_axes=1)(arr([[1, 2], [3, 4], [5, 6], [7, 8]], 'u4'))
+        jax.jit(lambda k: lax.rng_bit_generator(k, (4,)))(arr([1, 2, 3, 4], 'u4'))
+        lax.rng_bit_generator(arr([1, 2, 3, 4], 'u4'), (3,), np.int32)
+    """,
+    "rng_uniform": """
+        jnp.zeros_like(lax.rng_uniform(0.0, 1.0, (3,)))
+        jnp.zeros_like(lax.rng_uniform(arr(0, 'i4'), arr(5, 'i4'), ()))
+        lax.rng_uniform(arr(3, 'u4'), arr(4, 'u4'), (2, 2))
+        jax.vmap(lambda x: x + 0 * lax.rng_uniform(0.0, 1.0, (3,)))(f(2, 3))
+        jax.vmap(lambda x: lax.rng_uniform(0.0, x, (3,)))(f(2))
+        jax.grad(lambda x: lax.rng_uniform(0.0, x, ()))(1.0)
+        lax.rng_uniform(arr(0, 'i4'), arr(5, 'f4'), ())
+        lax.rng_uniform(f(2), 1.0, (3,))
+    """,
+    "mulhi": """
+        lax.mulhi(edges('int32'), edges('int32')[::-1])
+        lax.mulhi(edges('uint32'), edges('uint32')[::-1])
+        lax.mulhi(edges('int8'), edges('int8')[::-1])
+        lax.mulhi(edges('uint8'), edges('uint8')[::-1])
+        lax.mulhi(i(3), 2)
+        lax.mulhi(-3, 5)
+        lax.mulhi(f(3), f(3))
+        lax.mulhi(i(3), u(3))
+    """,
+    "custom_linear_solve": """
+        SOLVED(f(3), f(3, seed='y'))
+        jax.jit(SOLVED)(f(3), f(3, seed='y'))
+        jax.jvp(SOLVED, (f(3), f(3)), (f(3, seed='y'), f(3, seed='z')))
+        jax.jvp(lambda d: SOLVED(d, f(3)), (f(3),), (f(3, seed='y'),))
+        jax.vjp(SOLVED, f(3), f(3))[1](f(3, seed='y'))
+        jax.jit(lambda d: jax.grad(lambda d: SOLVED(d, d).sum())(d))(f(3))
+        jax.hessian(lambda d: SOLVED(d, f(3)).sum())(f(3))
+        jax.vmap(SOLVED)(f(2, 3), f(2, 3, seed='y'))
+        jax.vmap(SOLVED, (None, 1))(f(3), f(3, 2))
+        jax.vmap(SOLVED, (0, None))(f(2, 3), f(3))
+        jax.vmap(jax.grad(lambda d, y: SOLVED(d, y).sum()), (0, None))(f(2, 3), f(3))
+        jax.grad(lambda d: jax.vmap(SOLVED, (None, 0))(d, f(2, 3)).sum())(f(3))
+        jax.linear_transpose(lambda y: SOLVED(f(3), y), f(3))(f(3, seed='y'))
+        jax.grad(lambda d: lax.scan(lambda c, y: (SOLVED(d, c + y), c), f(3), f(2, 3))[0].sum())(f(3))
+        lax.custom_linear_solve(lambda x: {'a': 2 * x['a'], 'b': (4 * x['b'][0],)}, {'a': f(3), 'b': (f(2),)}, lambda mv, y: {'a': y['a'] / 2, 'b': (y['b'][0] / 4,)})
+        jax.jvp(lambda y: lax.custom_linear_solve(lambda x: 2 * x, y, lambda mv, y: (y / 2, {'s': y.sum(), 'n': arr(3)}), has_aux=True), (f(3),), (f(3, seed='y'),))
+        jax.grad(lambda y: lax.custom_linear_solve(lambda x: 2 * x, y, lambda mv, y: (y / 2, y.sum()), symmetric=True, has_aux=True)[0].sum())(f(3))
+        jax.grad(lambda m: lax.custom_linear_solve(lambda x: m @ x, f(3), lambda mv, y: jnp.linalg.solve(m, y), lambda vm, y: jnp.linalg.solve(m.T, y)).sum())(f(3, 3))
+        lax.custom_linear_solve(lambda x: 2 * x, 1.0, lambda mv, y: mv(y) / 4)
+        lax.custom_linear_solve(lambda x: 2 * x, i(3), lambda mv, y: y // 2)
+        lax.custom_linear_solve(lambda x: x, {}, lambda mv, y: y)
+        jax.grad(lambda y: lax.custom_linear_solve(lambda x: 2 * x, y, lambda mv, y: y / 2).sum())(f(3))
+        lax.custom_linear_solve(lambda x: (x, x), f(3), lambda mv, y: y)
+        lax.custom_linear_solve(lambda x: x, f(3), lambda mv, y: y[:1])
+        lax.custom_linear_solve(lambda x: (x,), f(3), lambda mv, y: y)
+        lax.custom_linear_solve(lambda x: x, f(3), lambda mv, y: y, has_aux=True)
+    """,
+    "custom_root": """
+        ROOT(2.0)
+        ROOT(arr(2.0, 'f4'))
+        jax.jit(ROOT)(arr(2.0, 'f4'))
+        jax.grad(ROOT)(2.0)
+        jax.jit(jax.grad(ROOT))(2.0)
+        jax.grad(jax.grad(ROOT))(2.0)
+        jax.jvp(ROOT, (arr(3.0, 'f4'),), (arr(1.0, 'f4'),))
+        jax.vmap(ROOT)(arr([2.0, 3.0], 'f4'))
+        jax.vmap(jax.grad(ROOT))(arr([2.0, 3.0], 'f4'))
+        jax.grad(lambda a: jax.vmap(ROOT)(a).sum())(arr([2.0, 3.0], 'f4'))
+        jax.grad(lambda a: lax.scan(lambda c, _: (ROOT(c + a), c), a, None, length=2)[0])(2.0)
+        jax.jvp(lambda a: lax.custom_root(lambda x: {'r': x['r'] * 2 - a}, {'r': f(3)}, lambda g, x: ({'r': a / 2}, a.sum()), lambda g, y: {'r': y['r'] / 2}, has_aux=True), (f(3),), (f(3, seed='y'),))
+        jax.grad(lambda a: lax.custom_root(lambda x: x * a - 1, a, lambda g, x: 1 / a, lambda g, y: SOLVED(a * 0 + g(a * 0 + 1), y)).sum())(f(3))
+        lax.custom_root(lambda x: x, arr(1), lambda g, x: x, lambda g, y: y)
+        lax.custom_root(lambda x: (x, x), 1.0, lambda g, x: x, lambda g, y: y)
+        lax.custom_root(lambda x: x, 1.0, lambda g, x: (x, x), lambda g, y: y)
+        jax.grad(lambda a: lax.custom_root(lambda x: x - a, 1.0, lambda g, x: x, lambda g, y: (y, y)))(1.0)
+    """,
+    "tile": """
+        lax.tile(f(2, 3), (2, 2))
+        lax.tile(i(2, 3), (0, 1))
+        lax.tile(f(3), [3])
+        lax.tile(3.0, ())
+        lax.tile(f(2, 3), (2,))
+        jax.grad(lambda x: (lax.tile(x, (2, 3)) ** 2).sum())(f(2, 2))
+        jax.vmap(lambda x: lax.tile(x, (2,)))(f(2, 3))
+    """,
+    "stack": """
+        lax.stack([f(2, 3), f(2, 3, seed='y')])
+        lax.stack((f(2, 3), f(2, 3, seed='y')), 1)
+        lax.stack([i(2), i(2)], axis=-1)
+        lax.stack([1.0, 2.0])
+        lax.stack([f(2), i(2)])
+        lax.stack([f(2), f(3)])
+        lax.stack([f(2), f(2)], 2)
+        lax.stack([])
+        jax.vmap(lambda x, y: lax.stack([x, y]), (0, None))(f(2, 3), f(3))
+    """,
+    "unstack": """
+        lax.unstack(f(2, 3))
+        lax.unstack(f(2, 3), 1)
+        lax.unstack(i(2, 3), axis=-1)
+        lax.unstack(f(0, 3))
+        lax.unstack(1.0)
+        lax.unstack(f(2), 1)
+    """,
+    "broadcast_like": """
+        lax.broadcast_like(f(3), i(2, 3))
+        lax.broadcast_like(1.0, f(2, 3))
+        lax.broadcast_like(f(2, 1), f(2, 3))
+    """,
+    "empty": "lax.empty((2, 3), np.float32).shape\nlax.empty((), np.int32).shape",
+    "dtype": """
+        np.zeros(1, lax.dtype(f(3)))
+        np.zeros(1, lax.dtype(1.0))
+        np.zeros(1, lax.dtype(np.int8(1)))
+        lax.dtype('a')
+    """,
+    "approx_max_k": """
+        lax.approx_max_k(f(7), 3)
+        lax.approx_max_k(f(4, 5), 2, reduction_dimension=0)
+        jax.grad(lambda x: lax.approx_max_k(x, 2)[0].sum())(f(5))
+        lax.approx_max_k(i(5), 2)
+    """,
+    "approx_min_k": """
+        lax.approx_min_k(f(7), 3)
+        lax.approx_min_k(bf(4, 5), 2, 0)
+        lax.approx_min_k(i(5), 2)
+    """,
 }
+# Functions that several expressions of a group call.
+DEFINITIONS = {
+    "SOLVED": "(lambda d, y: lax.custom_linear_solve(lambda x: d * x, y, lambda mv, y: y / d, "
+    "lambda vm, y: y / d))",
+    "ROOT": "(lambda a: lax.custom_root(lambda x: x * x - a, 1.0, lambda g, x: lax.while_loop("
+    "lambda x: abs(g(x)) > 1e-5, lambda x: x - g(x) / (2 * x), x), lambda g, y: y / g(1.0)))",
+}
+for _name, _text in DEFINITIONS.items():
+    GROUPS = {group: lines.replace(_name, _text) for group, lines in GROUPS.items()}

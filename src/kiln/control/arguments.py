@@ -21,6 +21,7 @@ from kiln.base.tree import (
 )
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
+from kiln.core.compilation import as_array
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
@@ -144,10 +145,15 @@ class FlatFunction:
 
 
 def instantiated(t: Any) -> Any:
-    """Return a tangent or cotangent as users see it: float0 zeros as a NumPy array."""
+    """Return a tangent or cotangent as users see it: an array, float0 zeros as one of NumPy's."""
     if type(t) is Zero and t.aval.dtype == dtypes.float0:
         return np.zeros(t.aval.shape, dtypes.float0)
-    return filled(t)
+    return as_seen(filled(t))
+
+
+def as_seen(x: Any) -> Any:
+    """Return a value as users see it: numbers as arrays, which have a shape and a dtype."""
+    return as_array(x) if dtypes.is_python_scalar(x) else x
 
 
 def fitted(x: Any, aval: ShapedArray) -> Any | None:

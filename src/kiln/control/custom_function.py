@@ -71,6 +71,7 @@ class Body:
     fun: Callable[..., list[Any]]
     structure: Callable[[], PyTreeDef]
     definition: str
+    symbolic_zeros: bool
 
     construct: ClassVar[str]
 
@@ -127,7 +128,7 @@ class CustomFunction(Primitive):
             "name": body.name,
             "call_jaxpr": jaxpr,
             "num_consts": len(consts),
-            "symbolic_zeros": False,
+            "symbolic_zeros": body.symbolic_zeros,
             **rules,
         }
         atoms = [trace.atom(x) for x in [*consts, *args]]

@@ -221,7 +221,7 @@ class custom_jvp:
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Set the rule: `jvp(*nondiff, primals, tangents) -> (out, tangent_out)`.
 
-        With `symbolic_zeros`, tangents known to be zero are objects with an `aval`.
+        With `symbolic_zeros`, tangents known to be zero are `SymbolicZero`s.
         """
         self.jvp = jvp
         self.symbolic_zeros = symbolic_zeros
@@ -269,7 +269,8 @@ class custom_jvp:
         flat = FlatFunction(self.fun, in_tree, static)
         rule = Rule(self.jvp, self.fun, in_tree, static, self.symbolic_zeros, flat.box)
         name = name_of(self.fun)
-        body = RuleBody(name, flat, lambda: flat.structure, definition_of(self.fun), rule)
+        structure, definition = lambda: flat.structure, definition_of(self.fun)
+        body = RuleBody(name, flat, structure, definition, self.symbolic_zeros, rule)
         outs = custom_jvp_function_p.bind(*leaves, body=body)
         return tree_unflatten(flat.structure, outs)
 

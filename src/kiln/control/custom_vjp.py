@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.errors import UnavailableOptionError, UnexpectedTracerError, three_lines
+from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import (
     tree_flatten,
@@ -184,8 +184,8 @@ def linearized(
     tangents: Sequence[Any],
 ) -> tuple[list[Any], list[Any]]:
     """Run the forward rule; return results and tangents that can only be pulled back."""
-    outs, residuals, info = fwd(primals)
     moving = tuple(not is_zero(t) for t in tangents)
+    outs, residuals, info = fwd(primals, moving)
     in_avals = tuple(aval_of(x) for x in primals)
     pull = PullBack(bwd, info, in_avals, moving, tuple(aval_of(x) for x in outs))
     moved = iter(
@@ -227,6 +227,7 @@ class custom_vjp:
         self.nondiff_argnums = argnums_of("nondiff_argnums", nondiff_argnums)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
+        self.symbolic_zeros = False
 
     def defvjp(
         self,
@@ -237,16 +238,10 @@ class custom_vjp:
     ) -> None:
         """Set the rules: `fwd(*args) -> (out, residuals)`, `bwd(residuals, ct) -> cts`.
 
-        Raises: UnavailableOptionError for symbolic_zeros=True.
+        With `symbolic_zeros`, the leaves of `args` are `CustomVJPPrimal`s, a value and whether it
+        has a tangent, and cotangents known to be zero are `SymbolicZero`s.
         """
-        if symbolic_zeros:
-            raise UnavailableOptionError(
-                three_lines(
-                    f"defvjp of {name_of(self.fun)} with symbolic_zeros=True",
-                    "zero tangents and cotangents are always given as arrays",
-                    "leave symbolic_zeros out",
-                )
-            )
+        self.symbolic_zeros = symbolic_zeros
         self.fwd, self.bwd = fwd, bwd
 
     @api_boundary
@@ -266,10 +261,13 @@ class custom_vjp:
         self._check_static(static)
         leaves, in_tree = flatten_arrays("arguments", self.fun, tuple(dynamic))
         flat = FlatFunction(self.fun, in_tree, static)
-        fwd = Forward(self.fwd, self.fun, in_tree, static, flat.box)
-        bwd = Backward(self.bwd, self.fun, in_tree, static)
+        zeros = self.symbolic_zeros
+        fwd = Forward(self.fwd, self.fun, in_tree, static, zeros, flat.box)
+        bwd = Backward(self.bwd, self.fun, in_tree, static, zeros)
         name = name_of(self.fun)
-        body = RulesBody(name, flat, lambda: flat.structure, definition_of(self.fun), fwd, bwd)
+        body = RulesBody(
+            name, flat, lambda: flat.structure, definition_of(self.fun), zeros, fwd, bwd
+        )
         outs = custom_vjp_function_p.bind(*leaves, body=body)
         return tree_unflatten(flat.structure, outs)
 

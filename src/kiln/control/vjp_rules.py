@@ -21,13 +21,20 @@ from kiln.base.tree import (
     tree_structure,
     tree_unflatten,
 )
-from kiln.control.arguments import Static, fitted, flatten_arrays, instantiated, merge_static
+from kiln.control.arguments import (
+    Static,
+    as_seen,
+    fitted,
+    flatten_arrays,
+    instantiated,
+    merge_static,
+)
 from kiln.control.custom_function import Mapped
 from kiln.control.region import select_by
 from kiln.core.absent import Zero, is_zero
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
-from kiln.ops.shape import filled, mapped_at, reduce_sum
+from kiln.ops.shape import mapped_at, reduce_sum
 from kiln.transforms.batching import MappedAxis, batch
 
 
@@ -39,6 +46,25 @@ _NOTHING = _None()
 
 
 @dataclasses.dataclass(frozen=True)
+class CustomVJPPrimal:
+    """An argument of a forward rule with symbolic zeros: a value, and whether it has a tangent."""
+
+    value: Any
+    perturbed: bool
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """Return a pytree of `CustomVJPPrimal` with the values in their places."""
+    return tree_map(lambda leaf: leaf.value, tree)
+
+
+def zero_from_primal(value: Any, symbolic_zeros: bool = False) -> Any:
+    """Return the zero tangent of a value: a Zero, or an array of zeros."""
+    zero = Zero.from_primal_value(value)
+    return zero if symbolic_zeros else instantiated(zero)
+
+
+@dataclasses.dataclass(frozen=True)
 class Forward:
     """The user's forward rule as a function of leaves: results, residuals, and how to read them."""
 
@@ -46,6 +72,7 @@ class Forward:
     of: Callable[..., Any]
     in_tree: PyTreeDef
     static: Static
+    symbolic_zeros: bool
     box: list[PyTreeDef] = dataclasses.field(compare=False, repr=False)
     out_tree: PyTreeDef | None = None
     """The structure of the function's result, where the function has been run before."""
@@ -54,11 +81,15 @@ class Forward:
     def __name__(self) -> str:
         return name_of(self.fun)
 
-    def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
-        """Return results, residuals, and the structures of both.
+    def __call__(
+        self, primals: Sequence[Any], moving: Sequence[bool]
+    ) -> tuple[list[Any], list[Any], Any]:
+        """Return results, residuals, and the structures of both; `moving` says what has a tangent.
 
         Raises: TypeError if the rule returns no pair, or another structure than the function.
         """
+        if self.symbolic_zeros:
+            primals = list(map(CustomVJPPrimal, primals, moving))
         args = merge_static(self.static, tree_unflatten(self.in_tree, primals))
         pair = self.fun(*args)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -94,6 +125,7 @@ class Backward:
     of: Callable[..., Any]
     in_tree: PyTreeDef
     static: Static
+    symbolic_zeros: bool
 
     @property
     def __name__(self) -> str:
@@ -104,10 +136,11 @@ class Backward:
     ) -> list[Any]:
         """Return one cotangent per input of the function; `avals` are the inputs' types."""
         residual_tree, out_tree = info
+        seen = as_seen if self.symbolic_zeros else instantiated
         result = self.fun(
             *[x for _, x in self.static],
             tree_unflatten(residual_tree, residuals),
-            tree_unflatten(out_tree, [instantiated(ct) for ct in cts]),
+            tree_unflatten(out_tree, list(map(seen, cts))),
         )
         pairs = zip(self._leaves(result), avals, strict=True)
         return [self._cotangent(path, ct, aval) for (path, ct), aval in pairs]
@@ -164,12 +197,14 @@ class Backward:
 class MappedForward(Mapped):
     """A forward rule over stacks. Results are stacks along axis 0, residuals as they come."""
 
-    def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], list[Any], Any]:
+    def __call__(
+        self, primals: Sequence[Any], moving: Sequence[bool]
+    ) -> tuple[list[Any], list[Any], Any]:
         """Return stacks of results, residuals, and how to read them."""
         box: list[Any] = []
 
         def flat(*xs: Any) -> list[Any]:
-            outs, residuals, info = self.inner(xs)
+            outs, residuals, info = self.inner(xs, moving)
             box[:] = [len(outs), info]
             return [*outs, *residuals]
 
@@ -197,11 +232,7 @@ class MappedBackward(Mapped):
         still: list[bool] = []
 
         def flat(*xs: Any) -> list[Any]:
-            given = iter(xs[len(residuals) :])
-            inner = [
-                next(given) if m else Zero(unstacked(ct.aval, 0))
-                for m, ct in zip(moving, cts, strict=True)
-            ]
+            inner = unstacked_zeros(moving, xs[len(residuals) :], cts)
             found = self.inner(xs[: len(residuals)], inner_info, inner, inner_avals)
             still[:] = map(is_zero, found)
             return [ct for ct in found if not is_zero(ct)]
@@ -274,13 +305,15 @@ class MappedPullBack:
     def __call__(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Return cotangents of the moving inputs."""
         box: list[list[Any]] = []
+        moving = [not is_zero(ct) for ct in cts]
 
         def flat(*xs: Any) -> list[Any]:
-            box[:] = [self.inner(xs[: len(residuals)], xs[len(residuals) :])]
+            given = unstacked_zeros(moving, xs[len(residuals) :], cts)
+            box[:] = [self.inner(xs[: len(residuals)], given)]
             return [ct for ct in box[0] if not is_zero(ct)]
 
-        axes = [*self.residual_axes, *[0] * len(cts)]
-        outs, at = batch(flat, self.axis, [*residuals, *map(filled, cts)], axes)
+        axes = [*self.residual_axes, *[0] * sum(moving)]
+        outs, at = batch(flat, self.axis, [*residuals, *select_by(moving, cts)], axes)
         given = iter([mapped_at(x, self.axis.size, a, 0) for x, a in zip(outs, at, strict=True)])
         return [
             Zero(ct.aval.with_(shape=(self.axis.size, *ct.aval.shape)))
@@ -293,3 +326,14 @@ class MappedPullBack:
 def unstacked(aval: ShapedArray, at: int) -> ShapedArray:
     """Return the type of one element of a stack."""
     return aval.with_(shape=(*aval.shape[:at], *aval.shape[at + 1 :]))
+
+
+def unstacked_zeros(
+    moving: Sequence[bool], given: Sequence[Any], stacks: Sequence[Any]
+) -> list[Any]:
+    """Return the cotangents of one element: those given, and Zeros where the stack is Zero."""
+    left = iter(given)
+    return [
+        next(left) if m else Zero(unstacked(ct.aval, 0))
+        for m, ct in zip(moving, stacks, strict=True)
+    ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 
 
@@ -12,6 +15,26 @@ class Zero:
 
     def __init__(self, aval: ShapedArray) -> None:
         self.aval = aval
+
+    @staticmethod
+    def from_primal_value(value: Any) -> Zero:
+        """Return the zero tangent of a value."""
+        return Zero(aval_of(value).tangent())
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The shape of the zeros."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the zeros."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of the zeros."""
+        return len(self.aval.shape)
 
     def __repr__(self) -> str:
         return f"Zero({self.aval})"

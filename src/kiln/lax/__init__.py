@@ -8,7 +8,9 @@ from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.control.associative_scan import associative_scan
 from kiln.control.branches import cond, switch
 from kiln.control.cond import cond_p
+from kiln.control.linear_solve import custom_linear_solve, linear_solve_p
 from kiln.control.loops import fori_loop, map, scan, while_loop
+from kiln.control.root import custom_root
 from kiln.control.scan import scan_p
 from kiln.control.special_loops import (
     betainc,
@@ -23,7 +25,17 @@ from kiln.control.special_loops import (
     regularized_incomplete_beta_p,
 )
 from kiln.control.while_loop import while_p
-from kiln.lax.shapes import broadcast_shapes, broadcast_to_rank, collapse, full, full_like
+from kiln.lax.arrangement import broadcast_like, stack, tile, unstack
+from kiln.lax.selection import approx_max_k, approx_min_k
+from kiln.lax.shapes import (
+    broadcast_shapes,
+    broadcast_to_rank,
+    collapse,
+    dtype,
+    empty,
+    full,
+    full_like,
+)
 from kiln.ops.collective import (
     axis_index,
     axis_index_p,
@@ -215,6 +227,13 @@ from kiln.ops.exchange import (
     reduce_scatter_p,
 )
 from kiln.ops.fft import FftType, fft, fft_p
+from kiln.ops.generators import (
+    RandomAlgorithm,
+    rng_bit_generator,
+    rng_bit_generator_p,
+    rng_uniform,
+    rng_uniform_p,
+)
 from kiln.ops.generic_reduction import reduce, reduce_p
 from kiln.ops.generic_window import reduce_window, reduce_window_p
 from kiln.ops.identity import optimization_barrier, optimization_barrier_p, stop_gradient
@@ -317,6 +336,7 @@ from kiln.ops.static_slicing import (
     split,
     split_p,
 )
+from kiln.ops.wide_product import mulhi, mulhi_p
 from kiln.ops.window import (
     reduce_window_max_p,
     reduce_window_min_p,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.errors import three_lines
+from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, product
@@ -89,3 +89,21 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     if stop < start:
         raise ValueError(f"collapse: stop_dimension {stop} is before start_dimension {start}")
     return reshape(operand, (*shape[:start], product(shape[start:stop]), *shape[stop:]))
+
+
+def empty(shape: Sequence[Dim], dtype: Any, *, out_sharding: Any = None) -> Any:
+    """Return an array of a type whose values mean nothing: zeros."""
+    if out_sharding is not None:
+        raise UnavailableOptionError(
+            three_lines(
+                f"empty with out_sharding={out_sharding!r} at {current_source()}",
+                "out_sharding is not available: results are on one device",
+                "leave out_sharding out",
+            )
+        )
+    return full(shape, 0, dtype)
+
+
+def dtype(x: Any) -> Any:
+    """Return the dtype of an array or a number."""
+    return aval_of(x).dtype

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.errors import UnavailableOptionError, UnexpectedTracerError
+from kiln.base.errors import UnexpectedTracerError
+from kiln.custom_derivatives import (
+    SymbolicZero,
+    custom_vjp_primal_tree_values,
+    zero_from_primal,
+)
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 
@@ -196,9 +203,118 @@ def test_the_equation():
     assert "bwd=f_bwd" in text
 
 
-def test_without_rules_and_with_unavailable_options():
+def test_without_rules():
     g = kiln.custom_vjp(lambda x: x)
     with pytest.raises(AttributeError, match="No VJP defined for custom_vjp function"):
         g(1.0)
-    with pytest.raises(UnavailableOptionError):
-        g.defvjp(f_fwd, f_bwd, symbolic_zeros=True)
+
+
+SEEN = []
+
+
+@kiln.custom_vjp
+def pair(x, y):
+    return x * y["a"], x + y["a"]
+
+
+def pair_fwd(x, y):
+    SEEN.append((x.perturbed, y["a"].perturbed))
+    values = custom_vjp_primal_tree_values((x, y))
+    return pair(*values), values
+
+
+def pair_bwd(residuals, cts):
+    x, y = residuals
+    SEEN.append(tuple(isinstance(ct, SymbolicZero) for ct in cts))
+    SEEN.append(tuple((tuple(ct.shape), str(ct.dtype)) for ct in cts))
+    first, second = (0.0 if isinstance(ct, SymbolicZero) else ct for ct in cts)
+    # Twice what is right, so that the rule is seen to be used.
+    return 2 * (first * y["a"] + second), {"a": 2 * (first * x + second)}
+
+
+pair.defvjp(pair_fwd, pair_bwd, symbolic_zeros=True)
+
+
+def over_a_stack(x):
+    return kiln.vmap(lambda x: pair(x, {"a": 3.0})[0])(x).sum()
+
+
+@pytest.mark.parametrize(
+    ("fun", "x", "slope", "perturbed", "zeros"),
+    [
+        (lambda x: pair(x, {"a": 3.0})[0], 2.0, 6.0, (True, False), (False, True)),
+        (lambda x: pair(x, {"a": 3.0})[1], 2.0, 2.0, (True, False), (True, False)),
+        (lambda x: pair(3.0, {"a": x})[0], 2.0, 6.0, (False, True), (False, True)),
+        (lambda x: sum(pair(x, {"a": x})), 2.0, 12.0, (True, True), (False, False)),
+        (lambda x: pair(x, {"a": 3})[0], 2.0, 6.0, (True, False), (False, True)),
+        (
+            lambda x: kiln.jit(lambda x: pair(x, {"a": 3.0})[1])(x),
+            2.0,
+            2.0,
+            (True, False),
+            (True, False),
+        ),
+        (kiln.checkpoint(lambda x: pair(x, {"a": 3.0})[0]), 2.0, 6.0, (True, False), (False, True)),
+        (over_a_stack, X, 6.0 * np.ones(3), (True, False), (False, True)),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda f: f, kiln.jit], ids=["eager", "jit"])
+def test_symbolic_zeros(wrap, fun, x, slope, perturbed, zeros):
+    SEEN.clear()
+    np.testing.assert_allclose(wrap(kiln.grad(fun))(x), slope)
+    assert [perturbed, zeros, (((), "float32"),) * 2] == SEEN
+
+
+def test_symbolic_zeros_in_a_mapped_gradient():
+    SEEN.clear()
+    slope = kiln.vmap(kiln.grad(lambda x: pair(x, {"a": 3.0})[1]))(X)
+    np.testing.assert_allclose(slope, 2.0)
+    assert SEEN[:2] == [(True, False), (True, False)]
+
+
+def test_symbolic_zeros_of_mapped_tangents():
+    _, push = kiln.linearize(lambda x: pair(x, {"a": 3.0}), 2.0)
+    pull = kiln.linear_transpose(lambda ts: kiln.vmap(push)(ts)[0], X)
+    SEEN.clear()
+    np.testing.assert_allclose(pull(X)[0], 6.0 * X)
+    assert SEEN == [(False, True), (((), "float32"),) * 2]
+
+
+def test_symbolic_zeros_in_a_loop():
+    def loop(x):
+        return lax.scan(lambda c, _: (pair(c, {"a": 3.0})[0], c), x, None, length=2)[0]
+
+    SEEN.clear()
+    assert float(kiln.grad(loop)(1.0)) == 36.0
+    assert SEEN[0] == (True, False)
+    assert (False, True) in SEEN
+
+
+def test_a_rule_may_return_symbolic_zeros():
+    g = kiln.custom_vjp(lambda x, y: x * y)
+    g.defvjp(
+        lambda x, y: (x.value * y.value, (x.value, y.value)),
+        lambda res, ct: (SymbolicZero.from_primal_value(res[0]), ct),
+        symbolic_zeros=True,
+    )
+    assert [float(ct) for ct in kiln.grad(g, (0, 1))(2.0, 3.0)] == [0.0, 1.0]
+
+
+def test_symbolic_zeros_beside_arguments_that_are_no_arrays():
+    @functools.partial(kiln.custom_vjp, nondiff_argnums=(1,))
+    def scaled(x, by):
+        return x * len(by)
+
+    scaled.defvjp(
+        lambda x, by: (x.value * len(by), None),
+        lambda by, _, ct: (10.0 * len(by) * ct,),
+        symbolic_zeros=True,
+    )
+    assert float(kiln.grad(scaled)(1.0, "abc")) == 30.0
+
+
+def test_zeros_of_primals():
+    assert isinstance(zero_from_primal(X, symbolic_zeros=True), SymbolicZero)
+    np.testing.assert_array_equal(zero_from_primal(X), np.zeros(3))
+    assert zero_from_primal(np.arange(3)).dtype == kiln.dtypes.float0
+    assert SymbolicZero.from_primal_value(X).ndim == 1

@@ -1,0 +1,24 @@
+"""Functions with derivatives of their own, and what their rules with symbolic zeros are given."""
+
+from kiln.control.closure import closure_convert, custom_gradient
+from kiln.control.custom_jvp import custom_jvp, custom_jvp_call_p
+from kiln.control.custom_vjp import custom_vjp, custom_vjp_call_p
+from kiln.control.vjp_rules import (
+    CustomVJPPrimal,
+    custom_vjp_primal_tree_values,
+    zero_from_primal,
+)
+from kiln.core.absent import Zero as SymbolicZero
+
+__all__ = [
+    "CustomVJPPrimal",
+    "SymbolicZero",
+    "closure_convert",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_jvp_call_p",
+    "custom_vjp",
+    "custom_vjp_call_p",
+    "custom_vjp_primal_tree_values",
+    "zero_from_primal",
+]

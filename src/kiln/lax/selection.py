@@ -1,0 +1,73 @@
+"""The functions of `kiln.lax` that may miss some of the largest elements; these never do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.source import current_source
+from kiln.core.trace import aval_of
+from kiln.ops.families import neg
+from kiln.ops.sorting import top_k
+
+
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Any]:
+    """Return the k largest elements along an axis in falling order, and their int32 indices.
+
+    All of them are found, whatever `recall_target` allows to miss.
+
+    Raises: ValueError for an operand that is not floating, UnavailableOptionError for
+        aggregate_to_topk=False.
+    """
+    _check("approx_max_k", operand, aggregate_to_topk)
+    return list(top_k(operand, k, axis=reduction_dimension))
+
+
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Any]:
+    """Return the k smallest elements along an axis in rising order, and their int32 indices.
+
+    All of them are found, whatever `recall_target` allows to miss.
+
+    Raises: ValueError for an operand that is not floating, UnavailableOptionError for
+        aggregate_to_topk=False.
+    """
+    _check("approx_min_k", operand, aggregate_to_topk)
+    values, indices = top_k(neg(operand), k, axis=reduction_dimension)
+    return [neg(values), indices]
+
+
+def _check(name: str, operand: Any, aggregate_to_topk: bool) -> None:
+    aval = aval_of(operand)
+    if not dtypes.issubdtype(aval.dtype, np.floating):
+        raise ValueError(
+            three_lines(
+                f"{name}: operand {aval} at {current_source()}",
+                "operand must be a floating type",
+                "convert the operand first, or use top_k",
+            )
+        )
+    if not aggregate_to_topk:
+        raise UnavailableOptionError(
+            three_lines(
+                f"{name} with aggregate_to_topk=False at {current_source()}",
+                "partial results are not available: there is one part, which is the result",
+                "leave aggregate_to_topk out",
+            )
+        )
