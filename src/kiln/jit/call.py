@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.config import options
+from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, definition_of, name_of
 from kiln.base.tree import tree_flatten, tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
-from kiln.core.compilation import compile_jaxpr
+from kiln.core.compilation import Elsewhere
 from kiln.core.eager import EVAL, check_finite
+from kiln.core.placement import Placer, is_placed
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.ir.assumptions import assume_positive, collecting
@@ -28,6 +29,7 @@ from kiln.ir.sizes import as_number
 from kiln.jit.cache import Entry, entries_of, forget, register
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
+from kiln.jit.placing import NO_PLACING, Placing, constrained, wishes_of
 from kiln.jit.signature import Chosen, Statics, static_keys
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
@@ -70,6 +72,7 @@ class JitFunction:
         static_result: bool = False,
         max_traces: int | None = None,
         sharing: Hashable = None,
+        placing: Placing = NO_PLACING,
     ) -> None:
         functools.update_wrapper(self, fun)
         self.__wrapped__ = fun
@@ -81,6 +84,7 @@ class JitFunction:
         self._static_result = static_result
         self._max_traces = max_traces
         self._traces = 0
+        self._placing = placing
         chosen = (static, keep_unused, inline, static_result, sharing)
         self._shared = entries_of(fun, chosen)
         self._entries: dict[Any, Entry] = {}
@@ -89,8 +93,8 @@ class JitFunction:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""
         opts = options()
-        if not opts.jit:
-            return self._fun(*args, **kwargs)
+        if not opts.plain:
+            return self._call_otherwise(opts, args, kwargs)
         leaves: Sequence[Any] = args
         concrete = not kwargs and not self._has_static
         if concrete:
@@ -117,12 +121,28 @@ class JitFunction:
             return self._first(entry, leaves)
         try:
             outs = compiled([*entry.consts, *leaves] if entry.consts else leaves)
+        except Elsewhere:
+            outs = self._placer(entry)([*entry.consts, *leaves])
         except OverflowError:
             self._types(leaves, args, kwargs)
             raise
         if opts.debug_nans:
             check_finite(entry.name, outs)
         return self._result(entry, outs)
+
+    def _call_otherwise(self, opts: Options, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the function without compiling it, or where the default device is another one."""
+        if not opts.jit:
+            return self._fun(*args, **kwargs)
+        leaves, tree, avals, statics = self._signature(args, kwargs)
+        key = (tree, avals, statics, opts.key(), state.axes)
+        entry = self._entries.get(key) or self._miss(key, leaves, args, kwargs)
+        if state.trace is not EVAL or any(isinstance(x, Tracer) for x in leaves):
+            return self._bind(entry, leaves)
+        return self._first(entry, leaves)
+
+    def _placer(self, entry: Entry) -> Placer:
+        return entry.placer or entry.placer_for(self._keep_unused)
 
     def _result(self, entry: Entry, outs: Sequence[Any]) -> Any:
         result = outs[0] if entry.out_is_leaf else tree_unflatten(entry.out_tree, outs)
@@ -154,6 +174,7 @@ class JitFunction:
         return argument_names(self._fun, [args[i] for i in places], named, places)
 
     def _places(self, args: Sequence[Any]) -> list[int]:
+        """Return the numbers of the positional arguments that are not static."""
         return [i for i in range(len(args)) if i not in self._static.argnums]
 
     def _split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -171,19 +192,24 @@ class JitFunction:
         self._shared.history.misses += 1
         shared = self._shared.get(key)
         if shared is not None:
-            self._entries[key] = shared
-            return shared
+            return self._keep(key, shared, args, kwargs)
         self._types(leaves, args, kwargs)
         return self._make(key, args, kwargs)
 
     def _make(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Return the program of a signature met for the first time."""
-        return self._keep(key, self._trace(key, args, kwargs))
+        return self._keep(key, self._trace(key, args, kwargs), args, kwargs)
 
-    def _keep(self, key: Any, entry: Entry) -> Entry:
+    def _keep(self, key: Any, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         if self._is_temporary(entry):
             return entry
         entry = self._shared.setdefault(key, entry)
+        if self._placing:
+            places = self._places(args)
+            named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
+            dynamic = [args[i] for i in places]
+            wishes = wishes_of(self._placing, self._fun, entry, dynamic, named, places)
+            entry = entry.with_wishes(wishes)
         self._entries[key] = entry
         return entry
 
@@ -229,10 +255,17 @@ class JitFunction:
     def _first(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         if self._is_temporary(entry):
             return self._bind(entry, leaves)
+        placer, values = self._placer(entry), [*entry.consts, *leaves]
         start = time.perf_counter()
-        entry.compiled = compile_jaxpr(entry.jaxpr, entry.name, keep_unused=self._keep_unused)
-        self._shared.note_compilation(entry, time.perf_counter() - start)
-        outs = entry.compiled([*entry.consts, *leaves])
+        run = placer.prepared(values)
+        if run is None:
+            run = placer.prepare(values)
+            self._shared.note_compilation(entry, time.perf_counter() - start)
+        if not placer.is_plain:
+            entry.compiled = placer
+        elif not is_placed(values) and options().plain:
+            entry.compiled = run
+        outs = run(values)
         if options().debug_nans:
             check_finite(entry.name, outs)
         return self._result(entry, outs)
@@ -241,10 +274,15 @@ class JitFunction:
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         if entry.assumed:
             assume_positive(entry.assumed)
+        wishes = entry.wishes
+        if wishes.in_shardings:
+            leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
         if self._inline and _is_recorded():
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
+        if wishes.out_shardings:
+            outs = constrained(outs, wishes.out_shardings)
         return self._result(entry, outs)
 
     def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
@@ -264,8 +302,7 @@ class JitFunction:
         entry = self._entries.get(key) or self._shared.get(key)
         if entry is None:
             return self._make(key, args, kwargs)
-        self._entries[key] = entry
-        return entry
+        return entry if key in self._entries else self._keep(key, entry, args, kwargs)
 
     @api_boundary
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
