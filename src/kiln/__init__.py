@@ -2,7 +2,18 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from kiln import core, custom_derivatives, debug, dtypes, errors, lax, stages, tree, tree_util
+from kiln import (
+    core,
+    custom_derivatives,
+    debug,
+    dtypes,
+    errors,
+    lax,
+    sharding,
+    stages,
+    tree,
+    tree_util,
+)
 from kiln import numpy as numpy
 from kiln.api.arrays import (
     block_until_ready,
@@ -14,12 +25,15 @@ from kiln.api.arrays import (
     live_arrays,
     local_device_count,
     local_devices,
+    make_array_from_callback,
+    make_array_from_single_device_arrays,
     process_count,
     process_index,
 )
 from kiln.api.contexts import (
     debug_infs,
     debug_nans,
+    default_device,
     default_matmul_precision,
     enable_x64,
     log_compiles,
@@ -45,6 +59,7 @@ from kiln.core.array import Array
 from kiln.jit.cache import clear_caches
 from kiln.jit.explain import explain_recompiles
 from kiln.jit.struct import ShapeDtypeStruct
+from kiln.sharding import make_mesh
 
 if _TYPE_CHECKING:
     from kiln import nn, random

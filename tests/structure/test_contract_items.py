@@ -11,21 +11,7 @@ from tests.structure.source_tree import REPOSITORY
 
 # Items without a test yet, and what they wait for. An item with a test has to leave.
 PENDING: dict[str, str] = {
-    "3.8": "donation",
-    "4.1": "donation",
-    "4.2": "donation",
-    "4.3": "donation",
-    "4.4": "donation",
-    "4.5": "donation",
-    "4.6": "donation",
-    "5.3": "devices",
     "5.4": "options of the compiler at jit",
-    "6.1": "shardings",
-    "6.2": "shardings",
-    "6.3": "shardings",
-    "6.4": "shardings",
-    "6.5": "shardings",
-    "6.6": "shardings",
     "12.1": "the stages' attributes",
     "12.3": "costs of compiled programs",
 }

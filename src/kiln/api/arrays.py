@@ -1,19 +1,34 @@
-"""Arrays as values: waiting for them, moving them, listing the devices they live on."""
+"""Arrays as values: waiting for them, moving them, making them of parts; the devices there are."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from kiln.base.config import options
-from kiln.base.errors import UnavailableOptionError, three_lines
-from kiln.base.tree import tree_map
-from kiln.core.array import ConcreteArray
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source
+from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
+from kiln.core.array import ConcreteArray, from_host, joined
 from kiln.core.compilation import as_array
-from kiln.core.engine import engine
-from kiln.core.trace import Tracer
+from kiln.core.engine import default_engine
+from kiln.core.trace import Tracer, aval_of
+from kiln.ir.sharding import (
+    Index,
+    Sharding,
+    require_fit,
+)
+from kiln.ir.types import ShapedArray
+from kiln.ops.sharding import put
+
+PLUGINS = {
+    "gpu": "pip install jax-cuda13-pjrt, on a machine with an NVIDIA GPU",
+    "cuda": "pip install jax-cuda13-pjrt, on a machine with an NVIDIA GPU",
+    "tpu": "pip install libtpu, on a machine with a TPU",
+}
 
 
 def block_until_ready(tree: Any) -> Any:
@@ -21,17 +36,27 @@ def block_until_ready(tree: Any) -> Any:
     return tree_map(lambda x: x.block_until_ready() if hasattr(x, "block_until_ready") else x, tree)
 
 
-def device_put(x: Any, device: Any = None) -> Any:
-    """Make arrays of the leaves of a pytree, on the default device."""
-    if device is not None and device not in devices():
-        raise UnavailableOptionError(
-            three_lines(
-                f"device_put(x, {device!r})",
-                "this version of kiln knows one CPU device and no shardings yet",
-                "leave the device out",
-            )
-        )
-    return tree_map(lambda leaf: leaf if isinstance(leaf, Tracer) else as_array(leaf), x)
+@api_boundary
+def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
+    """Put the arrays of a pytree on a device, or cut them up over several.
+
+    `device` is a device, a sharding, an array's place (`y.sharding`), or a pytree prefix of those;
+    arrays put so are committed: programs come to them. With None they stay uncommitted. With
+    `donate` the given arrays are deleted where they are moved.
+
+    Raises: ValueError for an array that cannot be cut this way, TypeError for what is no place.
+    """
+    leaves, tree = tree_flatten(x)
+    places = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
+    arrays = [leaf if isinstance(leaf, Tracer) else as_array(leaf) for leaf in leaves]
+    moved = [put(x, place) for x, place in zip(arrays, places, strict=True)]
+    if donate:
+        for before, after in zip(leaves, moved, strict=True):
+            if isinstance(before, ConcreteArray) and after is not before:
+                before.block_until_ready()
+                if before.sharding != after.sharding:
+                    before.delete()
+    return tree_unflatten(tree, moved)
 
 
 def device_get(x: Any) -> Any:
@@ -39,10 +64,84 @@ def device_get(x: Any) -> Any:
     return tree_map(lambda leaf: np.asarray(leaf) if isinstance(leaf, ConcreteArray) else leaf, x)
 
 
+@api_boundary
+def make_array_from_callback(
+    shape: Sequence[int],
+    sharding: Sharding,
+    data_callback: Callable[[Index], Any],
+    dtype: Any = None,
+) -> Any:
+    """Make an array whose part `index` is `data_callback(index)`.
+
+    Raises: ValueError if the array cannot be cut this way, or a part has another shape.
+    """
+    shape = tuple(shape)
+    require_fit(sharding, shape, f"make_array_from_callback of shape {shape}")
+    known: dict[Any, np.ndarray] = {}
+    parts = []
+    for index in sharding.indices(shape):
+        key = tuple((s.start, s.stop) for s in index)
+        if key not in known:
+            data = np.asarray(data_callback(index))
+            known[key] = np.asarray(data, dtypes.canonicalize_dtype(dtype or data.dtype))
+        parts.append(known[key])
+    return _join(shape, sharding, parts, "make_array_from_callback")
+
+
+@api_boundary
+def make_array_from_single_device_arrays(
+    shape: Sequence[int], sharding: Sharding, arrays: Sequence[Any], *, dtype: Any = None
+) -> Any:
+    """Make an array of its parts, which lie on the sharding's devices, without a copy.
+
+    Raises: ValueError for parts of a wrong number, shape or dtype, or on other devices.
+    """
+    asked = f"make_array_from_single_device_arrays of shape {tuple(shape)}"
+    require_fit(sharding, shape, asked)
+    by_device = {x.device: x for x in map(as_array, arrays)}
+    missing = [d for d in sharding.devices if d not in by_device]
+    if missing or len(by_device) != len(sharding.devices):
+        raise ValueError(
+            three_lines(
+                f"{asked} at {current_source()}",
+                f"the sharding has {len(sharding.devices)} devices and needs one array on each; "
+                f"there are {len(arrays)} arrays, and none on {missing}",
+                "make each part with kiln.device_put(part, device)",
+            )
+        )
+    parts = [by_device[d] for d in sharding.devices]
+    return _join(tuple(shape), sharding, parts, "make_array_from_single_device_arrays", dtype)
+
+
+def _join(
+    shape: tuple[int, ...],
+    sharding: Sharding,
+    parts: Sequence[Any],
+    what: str,
+    dtype: Any = None,
+) -> Any:
+    wanted = sharding.shard_shape(shape)
+    dtype = aval_of(parts[0]).dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
+    for part, device in zip(parts, sharding.devices, strict=True):
+        aval = aval_of(part)
+        if aval.shape != wanted or aval.dtype != dtype:
+            raise ValueError(
+                three_lines(
+                    f"{what} of shape {shape} cut by {sharding} at {current_source()}",
+                    f"the part for {device} has type {aval}; it must have shape {wanted} and "
+                    f"dtype {dtypes.long_name(dtype)}",
+                    "give parts of equal shapes and dtypes",
+                )
+            )
+    arrays = [p if isinstance(p, ConcreteArray) else from_host(p) for p in parts]
+    home = default_engine()
+    return joined(ShapedArray(shape, dtype), home, sharding, arrays)
+
+
 def live_arrays() -> list[ConcreteArray]:
     """Return the arrays that are still referenced and not deleted."""
     # The collector knows them all, so that making an array need not enter it anywhere.
-    return [x for x in gc.get_objects() if type(x) is ConcreteArray and not x.is_deleted()]
+    return [x for x in gc.get_objects() if isinstance(x, ConcreteArray) and not x.is_deleted()]
 
 
 def devices(backend: str | None = None) -> list[Any]:
@@ -50,20 +149,25 @@ def devices(backend: str | None = None) -> list[Any]:
 
     Raises: RuntimeError for a platform that is not there.
     """
-    if backend not in (None, "cpu"):
+    found = list(default_engine().devices())
+    here = sorted({d.platform for d in found})
+    if backend is None:
+        return found
+    if backend not in here:
         raise RuntimeError(
             three_lines(
-                f"devices({backend!r})",
-                f"Unknown backend {backend}: this version of kiln runs on the cpu",
-                "leave the backend out, or use 'cpu'",
+                f"the backend {backend!r} was asked for at {current_source()}",
+                f"Unknown backend {backend}: no such devices here, only {', '.join(here)}",
+                PLUGINS.get(backend, f"use one of: {', '.join(here)}"),
             )
         )
-    return list(engine(options().engine or "xla").devices())
+    return [d for d in found if d.platform == backend]
 
 
-def local_devices(backend: str | None = None) -> list[Any]:
-    """Return the devices of this process."""
-    return devices(backend)
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
+    """Return the devices of this process, or of another one."""
+    wanted = 0 if process_index is None else process_index
+    return [d for d in devices(backend) if d.process_index == wanted]
 
 
 def device_count(backend: str | None = None) -> int:
@@ -78,7 +182,7 @@ def local_device_count(backend: str | None = None) -> int:
 
 def default_backend() -> str:
     """Return the name of the default platform."""
-    return "cpu"
+    return str(devices()[0].platform)
 
 
 def process_index() -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 
+from kiln.api.arrays import devices
 from kiln.base.config import override
+from kiln.ops.sharding import checked_device
 
 
 def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
@@ -32,6 +35,20 @@ def numpy_dtype_promotion(new_val: str) -> AbstractContextManager[None]:
 def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
     """Set "allow", "warn" or "raise" for operands of different ranks until the context ends."""
     return override(numpy_rank_promotion=new_val)
+
+
+def default_device(device: Any) -> AbstractContextManager[None]:
+    """Run what no argument and no option calls elsewhere on a device, until the context ends.
+
+    `device` is a device, the name of a platform, or None.
+
+    Raises: RuntimeError for a platform that is not there, TypeError for what is no device.
+    """
+    if isinstance(device, str):
+        device = devices(device)[0]
+    elif device is not None:
+        device = checked_device(device, "default_device")
+    return override(default_device=device)
 
 
 def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:

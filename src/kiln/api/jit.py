@@ -8,13 +8,16 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
+from kiln.api.arrays import devices
 from kiln.base.config import override
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import api_boundary, name_of
 from kiln.jit.call import JitFunction
 from kiln.jit.named_axes import NamedAxes
-from kiln.jit.signature import choose
+from kiln.jit.placing import Placing, check_leaves_of
+from kiln.jit.signature import Chosen, choose
 from kiln.jit.sized import SizedJitFunction
+from kiln.ops.sharding import checked_device
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,12 +135,6 @@ def jit(
     _require_available(
         fun,
         {
-            "in_shardings": in_shardings is not UNSPECIFIED and in_shardings is not None,
-            "out_shardings": out_shardings is not UNSPECIFIED and out_shardings is not None,
-            "donate_argnums": donate_argnums not in (None, (), []),
-            "donate_argnames": donate_argnames not in (None, (), [], ""),
-            "device": device is not None,
-            "backend": backend is not None and backend != "cpu",
             "compiler_options": bool(compiler_options),
             "threads": threads is not None,
             "check": check is not None,
@@ -151,6 +148,12 @@ def jit(
         inline=inline,
         max_traces=max_traces,
         abstracted_axes=abstracted_axes,
+        donate_argnums=donate_argnums,
+        donate_argnames=donate_argnames,
+        device=device,
+        backend=backend,
+        in_shardings=None if in_shardings is UNSPECIFIED else in_shardings,
+        out_shardings=None if out_shardings is UNSPECIFIED else out_shardings,
     )
 
 
@@ -177,6 +180,12 @@ def wrap(
     static_result: bool = False,
     max_traces: int | None = None,
     abstracted_axes: Any = None,
+    donate_argnums: Any = None,
+    donate_argnames: Any = None,
+    device: Any = None,
+    backend: str | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
 ) -> JitFunction:
     """Return the jitted form of a function; `static_result` is for kiln's own callers."""
     if not callable(fun):
@@ -202,12 +211,19 @@ def wrap(
             )
         )
     static = choose(fun, static_argnums, static_argnames, "static")
+    donated = choose(fun, donate_argnums, donate_argnames, "donate")
+    _check_overlap(fun, static, donated)
+    check_leaves_of(in_shardings, "in_shardings", fun)
+    check_leaves_of(out_shardings, "out_shardings", fun)
+    where = _device(fun, device, backend, in_shardings, out_shardings)
+    placing = Placing(donated, where, in_shardings, out_shardings)
     if abstracted_axes is not None:
         axes = NamedAxes(fun, abstracted_axes, static)
         return SizedJitFunction(
             fun,
             static,
             axes,
+            placing,
             keep_unused=keep_unused,
             inline=inline,
             static_result=static_result,
@@ -220,11 +236,51 @@ def wrap(
         inline=inline,
         static_result=static_result,
         max_traces=max_traces,
+        placing=placing,
     )
 
 
 def _is_positive(number: Any) -> bool:
     return isinstance(number, int) and number > 0
+
+
+def _check_overlap(fun: Any, static: Chosen, donated: Chosen) -> None:
+    numbers = sorted({*static.argnums} & {*donated.argnums})
+    names = sorted({*static.argnames} & {*donated.argnames})
+    if numbers or names:
+        raise ValueError(
+            three_lines(
+                f"jit of {name_of(fun)} with static and donated arguments",
+                "static_argnums/static_argnames and donate_argnums/donate_argnames must not "
+                f"overlap, but both hold {[*names, *(numbers if not names else [])]}",
+                "donate arrays only: a static argument has no memory to give",
+            )
+        )
+
+
+def _device(
+    fun: Any, device: Any, backend: str | None, in_shardings: Any, out_shardings: Any
+) -> Any:
+    if device is None and backend is None:
+        return None
+    asked = f"jit of {name_of(fun)} with device={device!r}, backend={backend!r}"
+    if device is not None and backend is not None:
+        raise ValueError(
+            three_lines(
+                asked,
+                "can't specify both a device and a backend for jit",
+                "give the device alone: it knows its backend",
+            )
+        )
+    if in_shardings is not None or out_shardings is not None:
+        raise ValueError(
+            three_lines(
+                asked,
+                "with a device or backend, in_shardings and out_shardings must not be given",
+                "give the shardings alone: they know their devices",
+            )
+        )
+    return devices(backend)[0] if device is None else checked_device(device, asked)
 
 
 @contextlib.contextmanager

@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
+def _metadata(default: Any, *, in_key: bool = False, kind: type | None = None) -> dict[str, Any]:
+    return {"in_key": in_key, "kind": kind or type(default)}
+
+
 def _option(default: Any, *, in_key: bool = False, kind: type | None = None) -> Any:
-    metadata = {"in_key": in_key, "kind": kind or type(default)}
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=_metadata(default, in_key=in_key, kind=kind))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +50,10 @@ class Options:
     eager_cache_mb: int = _option(32)
     body_cache_mb: int = _option(32)
     trace_cache_mb: int = _option(32)
+    default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
+    mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
+    plain: bool = dataclasses.field(init=False, repr=False, default=True)
+    """Whether jitted functions are compiled, and for the first device unless told otherwise."""
 
     def key(self) -> tuple[Any, ...]:
         """Return the values of the options that change programs."""
@@ -55,11 +62,13 @@ class Options:
     def __post_init__(self) -> None:
         key = tuple(getattr(self, name) for name in _IN_KEY) if _IN_KEY else ()
         object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "plain", self.jit and self.default_device is None)
 
 
 _IN_KEY: tuple[str, ...] = ()
-_IN_KEY = tuple(f.name for f in dataclasses.fields(Options) if f.metadata["in_key"])
-_TYPES: dict[str, type] = {f.name: f.metadata["kind"] for f in dataclasses.fields(Options)}
+_FIELDS = [f for f in dataclasses.fields(Options) if f.init]
+_IN_KEY = tuple(f.name for f in _FIELDS if f.metadata["in_key"])
+_TYPES: dict[str, type] = {f.name: f.metadata["kind"] for f in _FIELDS}
 
 
 def _same(value: Any) -> Any:
@@ -79,6 +88,7 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "jax_log_compiles": ("log_compiles", bool),
     "jax_explain_cache_misses": ("explain", bool),
     "jax_num_cpu_devices": ("num_cpu_devices", int),
+    "jax_default_device": ("default_device", _same),
 }
 
 
@@ -120,6 +130,12 @@ class _ThreadState(threading.local):
 
 _base = _from_environment()
 _state = _ThreadState()
+_settled: dict[str, str] = {}
+
+
+def settle(name: str, why: str) -> None:
+    """Let an option not be changed any more, because something was built by it."""
+    _settled[name] = why
 
 
 def options() -> Options:
@@ -161,6 +177,11 @@ class Config:
         """
         global _base
         field, value = _resolve(name, value)
+        if field in _settled and value != getattr(_base, field):
+            raise RuntimeError(
+                f"config.update({name!r}, {value!r})\n{_settled[field]}\n"
+                f"update it at the start of the program, or set KILN_{field.upper()}"
+            )
         _base = dataclasses.replace(_base, **{field: value})
 
     def read(self, name: str) -> Any:

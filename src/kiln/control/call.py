@@ -18,8 +18,8 @@ from kiln.control.region import (
     split,
 )
 from kiln.core.absent import is_linear, is_zero
-from kiln.core.compilation import compile_jaxpr
 from kiln.core.meaning import meaning
+from kiln.core.placement import Placer
 from kiln.core.staging import eval_jaxpr
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
@@ -41,10 +41,9 @@ class Call(Region):
     def evaluate(self, *xs: Any, jaxpr: Jaxpr, name: str) -> Any:
         if not options().jit:
             return eval_jaxpr(jaxpr, (), *xs)
-        compiled = memoized(
-            jaxpr, ("compiled", options().key()), lambda: compile_jaxpr(jaxpr, name)
-        )
-        return compiled(xs)
+        # Of a copy: what is kept on a jaxpr must not keep that jaxpr alive.
+        placer = memoized(jaxpr, ("placer", options().key()), lambda: Placer(jaxpr.with_(), name))
+        return placer.run(xs)
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str

@@ -1,186 +1,28 @@
 """Array: what users hold.
 
-`Array` is abstract: concrete arrays and tracers are instances of it without sharing a layout.
-Operators and methods arrive by one call, `set_operators(table)`. Only this file knows how a
-concrete array keeps its data: an engine's buffer, a host view of it, or both; other modules ask
-through the functions at the end.
+A concrete array is on the first device; one with a place of its own is a `PlacedArray`. Only this
+file knows how they keep their data: an engine's buffer, a host view of it, or both; other modules
+ask through the functions at the end.
 """
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.engine import Buffer, Engine
+from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
+from kiln.core.operators import Array, ArrayOperators, method
+from kiln.core.shards import Shard, assembled, replica_ids
+from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
 from kiln.ir.types import ShapedArray
-
-_table: dict[str, Callable[..., Any]] = {}
-
-
-def set_operators(table: dict[str, Callable[..., Any]]) -> None:
-    """Install the functions behind the operators and methods of arrays."""
-    _table.update(table)
-
-
-def _unary(name: str) -> Callable[[Any], Any]:
-    def method(self: Any) -> Any:
-        return _table[name](self)
-
-    method.__name__ = name
-    return method
-
-
-def _binary(name: str) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
-        return _table[name](self, other)
-
-    method.__name__ = name
-    return method
-
-
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _table[name](self, *args, **kwargs)
-
-    method.__name__ = name
-    return method
-
-
-class ArrayOperators:
-    """What concrete arrays and tracers answer alike. Holds no data."""
-
-    __slots__ = ()
-    __array_priority__ = 100
-    aval: ShapedArray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape."""
-        return self.aval.shape  # type: ignore[return-value]
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.aval.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.aval.size  # type: ignore[return-value]
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the dtype gives way to that of a strongly typed operand."""
-        return self.aval.weak_type
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return int(self.aval.dtype.itemsize)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.itemsize
-
-    @property
-    def T(self) -> Any:
-        """The array with its axes reversed."""
-        return _table["T"](self)
-
-    @property
-    def mT(self) -> Any:
-        """The array with its last two axes exchanged."""
-        return _table["mT"](self)
-
-    @property
-    def real(self) -> Any:
-        """The real part."""
-        return _table["real"](self)
-
-    @property
-    def imag(self) -> Any:
-        """The imaginary part."""
-        return _table["imag"](self)
-
-    @property
-    def at(self) -> Any:
-        """Functional updates: `x.at[index].set(y)`."""
-        return _table["at"](self)
-
-    def __len__(self) -> int:
-        if not self.aval.shape:
-            raise TypeError("len() of unsized object")
-        return int(self.aval.shape[0])
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(_table["__iter__"](self))
-
-    __add__, __radd__ = _binary("__add__"), _binary("__radd__")
-    __sub__, __rsub__ = _binary("__sub__"), _binary("__rsub__")
-    __mul__, __rmul__ = _binary("__mul__"), _binary("__rmul__")
-    __truediv__, __rtruediv__ = _binary("__truediv__"), _binary("__rtruediv__")
-    __floordiv__, __rfloordiv__ = _binary("__floordiv__"), _binary("__rfloordiv__")
-    __mod__, __rmod__ = _binary("__mod__"), _binary("__rmod__")
-    __divmod__, __rdivmod__ = _binary("__divmod__"), _binary("__rdivmod__")
-    __pow__, __rpow__ = _binary("__pow__"), _binary("__rpow__")
-    __matmul__, __rmatmul__ = _binary("__matmul__"), _binary("__rmatmul__")
-    __and__, __rand__ = _binary("__and__"), _binary("__rand__")
-    __or__, __ror__ = _binary("__or__"), _binary("__ror__")
-    __xor__, __rxor__ = _binary("__xor__"), _binary("__rxor__")
-    __lshift__, __rlshift__ = _binary("__lshift__"), _binary("__rlshift__")
-    __rshift__, __rrshift__ = _binary("__rshift__"), _binary("__rrshift__")
-    __lt__, __le__ = _binary("__lt__"), _binary("__le__")
-    __gt__, __ge__ = _binary("__gt__"), _binary("__ge__")
-    __eq__, __ne__ = _binary("__eq__"), _binary("__ne__")
-    __neg__, __pos__ = _unary("__neg__"), _unary("__pos__")
-    __abs__, __invert__ = _unary("__abs__"), _unary("__invert__")
-    __getitem__ = _binary("__getitem__")
-    __round__ = _method("__round__")
-
-    all, any, argmax, argmin = _method("all"), _method("any"), _method("argmax"), _method("argmin")
-    argpartition, argsort = _method("argpartition"), _method("argsort")
-    astype, choose, clip = _method("astype"), _method("choose"), _method("clip")
-    compress, conj = _method("compress"), _method("conj")
-    conjugate, copy = _method("conj"), _method("copy")
-    cumprod, cumsum = _method("cumprod"), _method("cumsum")
-    diagonal, dot, flatten = _method("diagonal"), _method("dot"), _method("flatten")
-    max, mean, min = _method("max"), _method("mean"), _method("min")
-    nonzero, prod, ptp = _method("nonzero"), _method("prod"), _method("ptp")
-    ravel, repeat, reshape = _method("ravel"), _method("repeat"), _method("reshape")
-    round, searchsorted, sort = _method("round"), _method("searchsorted"), _method("sort")
-    squeeze, std, sum = _method("squeeze"), _method("std"), _method("sum")
-    swapaxes, take = _method("swapaxes"), _method("take")
-    transpose, var, view = _method("transpose"), _method("var"), _method("view")
-
-    @property
-    def flat(self) -> Any:
-        """The elements in row-major order."""
-        return _table["flatten"](self)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return _table["__array_namespace__"](self)
-
-
-class Array(ArrayOperators, metaclass=abc.ABCMeta):
-    """An array of kiln: concrete, or traced. Make one with `kiln.numpy.array`."""
-
-    def __init__(self) -> None:
-        raise TypeError("Array is abstract: make arrays with kiln.numpy.array")
-
 
 _DELETED = "Array has been deleted"
 
@@ -203,11 +45,15 @@ class ConcreteArray(ArrayOperators):
         self._buffer = buffer
         self._engine = engine
 
-    trace = _method("trace")
+    trace = method("trace")
 
     def is_deleted(self) -> bool:
         """Tell whether the array's memory was given away or freed."""
-        return self._host is None and self._buffer is None
+        if self._host is not None:
+            return False
+        if self._buffer is None or self._engine is None:
+            return True
+        return self._engine.is_deleted(self._buffer)
 
     def delete(self) -> None:
         """Free the memory; any later use of the values raises RuntimeError."""
@@ -304,8 +150,85 @@ class ConcreteArray(ArrayOperators):
         return host_value(self).tobytes(order)  # type: ignore[arg-type]
 
     def unsafe_buffer_pointer(self) -> int:
-        """Return the address of the first element."""
-        return int(host_value(self).ctypes.data)
+        """Return the address of the first element.
+
+        Raises: ValueError for an array on several devices.
+        """
+        self._check()
+        if len(self.sharding.devices) > 1:
+            raise ValueError(
+                three_lines(
+                    f"unsafe_buffer_pointer() of an array {self.aval} at {current_source()}",
+                    f"the array lives on {len(self.sharding.devices)} devices",
+                    "ask one of x.addressable_shards: shard.data.unsafe_buffer_pointer()",
+                )
+            )
+        if self._buffer is None or self._engine is None:
+            # Memory of the engine's own, which programs may reuse if the array is donated to them.
+            home = default_engine()
+            self._buffer, self._engine = home.put(host_value(self), self.sharding), home
+            self._host = None
+        return self._engine.pointer(self._buffer)
+
+    # Where it lives.
+
+    @property
+    def sharding(self) -> Sharding:
+        """Where the parts of the array live."""
+        return default_sharding()
+
+    @property
+    def committed(self) -> bool:
+        """Whether the array was put where it is on purpose, so that programs come to it."""
+        return False
+
+    def devices(self) -> set[Any]:
+        """Return the devices the array lives on."""
+        return set(self.sharding.device_set)
+
+    @property
+    def device(self) -> Any:
+        """The device, or the sharding of an array on several devices."""
+        sharding = self.sharding
+        return sharding.devices[0] if len(sharding.devices) == 1 else sharding
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device holds the whole array."""
+        return self.sharding.is_fully_replicated
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all parts are on devices of this process."""
+        return self.sharding.is_fully_addressable
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts on the devices of this process."""
+        sharding = self.sharding
+        return [
+            Shard(device, index, replica, part)
+            for device, index, replica, part in zip(
+                sharding.devices,
+                sharding.indices(self.shape),
+                replica_ids(sharding.blocks(self.ndim)),
+                parts_of(self),
+                strict=True,
+            )
+        ]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts on all devices."""
+        return self.addressable_shards
+
+    def addressable_data(self, index: int) -> ConcreteArray:
+        """Return one part as an array on its device."""
+        return parts_of(self)[index]
+
+    def _read(self) -> np.ndarray:
+        assert self._engine is not None
+        return self._engine.get(self._buffer)
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise TypeError(
@@ -340,6 +263,42 @@ class ConcreteArray(ArrayOperators):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
+
+
+class PlacedArray(ConcreteArray):
+    """An array with a place of its own: another device, several, or the first one on purpose."""
+
+    __slots__ = ("_committed", "_sharding")
+
+    def __init__(
+        self,
+        aval: ShapedArray,
+        host: np.ndarray | None,
+        buffer: Buffer,
+        engine: Engine | None,
+        sharding: Sharding,
+        committed: bool,
+    ) -> None:
+        super().__init__(aval, host, buffer, engine)
+        self._sharding = sharding
+        self._committed = committed
+
+    @property
+    def sharding(self) -> Sharding:
+        """Where the parts of the array live."""
+        return self._sharding
+
+    @property
+    def committed(self) -> bool:
+        """Whether the array was put where it is on purpose, so that programs come to it."""
+        return self._committed
+
+    def _read(self) -> np.ndarray:
+        assert self._engine is not None
+        if len(self._sharding.devices) == 1:
+            return self._engine.get(self._buffer)
+        parts = self._engine.shards(self._buffer, self._sharding)
+        return assembled(self._sharding, self.shape, parts, self._engine.get)
 
 
 Array.register(ConcreteArray)
@@ -393,7 +352,11 @@ def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArr
     if value.flags.writeable:
         value = value.view()
         value.flags.writeable = False
-    return ConcreteArray(aval or ShapedArray(value.shape, value.dtype), value)
+    aval = aval or ShapedArray(value.shape, value.dtype)
+    device = options().default_device
+    if device is not None:
+        return PlacedArray(aval, value, None, None, SingleDeviceSharding(device), False)
+    return ConcreteArray(aval, value)
 
 
 def from_buffers(
@@ -452,13 +415,15 @@ def host_value(x: ConcreteArray) -> np.ndarray:
     value = x._host
     if value is None:
         x._check()
-        assert x._engine is not None
-        value = x._host = x._engine.get(x._buffer)
+        value = x._host = x._read()
     return value
 
 
 def buffer_for(x: ConcreteArray, engine: Engine) -> Buffer:
-    """Return the array's buffer of the given engine, moving the data there once if needed."""
+    """Return the array's buffer of the given engine, moving the data there once if needed.
+
+    For arrays without a place of their own.
+    """
     if x._engine is engine and x._buffer is not None:
         return x._buffer
     if engine.host_memory:
@@ -468,10 +433,111 @@ def buffer_for(x: ConcreteArray, engine: Engine) -> Buffer:
     return buffer
 
 
+def buffer_at(x: ConcreteArray, engine: Engine, sharding: Sharding) -> Buffer:
+    """Return a buffer of the engine with the array's values, cut as told; the array's own if so."""
+    x._check()
+    if type(x) is PlacedArray and x._sharding.is_equivalent_to(sharding, x.ndim):
+        if x._buffer is None or x._engine is not engine:
+            x._buffer, x._engine = engine.put(host_value(x), sharding), engine
+        return x._buffer
+    if type(x) is ConcreteArray and sharding.devices == (engine.devices()[0],):
+        return buffer_for(x, engine)
+    return engine.put(host_value(x), sharding)
+
+
+def placed(
+    x: ConcreteArray, engine: Engine, sharding: Sharding, *, committed: bool = True
+) -> ConcreteArray:
+    """Return an array with the same values somewhere else.
+
+    Raises: ValueError if the array cannot be cut this way.
+    """
+    require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
+    return from_placed([x.aval], [buffer_at(x, engine, sharding)], engine, [sharding], committed)[0]
+
+
+def from_placed(
+    avals: Sequence[ShapedArray],
+    buffers: Sequence[Buffer],
+    engine: Engine,
+    shardings: Sequence[Sharding],
+    committed: bool,
+) -> list[ConcreteArray]:
+    """Make arrays of buffers with a place of their own."""
+    return [
+        PlacedArray(a, None, b, engine, s, committed)
+        for a, b, s in zip(avals, buffers, shardings, strict=True)
+    ]
+
+
+def copied(x: ConcreteArray) -> ConcreteArray:
+    """Return an array with the same values, at the same place, in memory of its own."""
+    if type(x) is PlacedArray and x._engine is not None:
+        buffer = x._engine.put(host_value(x), x._sharding)
+        return PlacedArray(x.aval, None, buffer, x._engine, x._sharding, x._committed)
+    return from_host(np.array(host_value(x)), x.aval)
+
+
+def unplaced(x: ConcreteArray) -> ConcreteArray:
+    """Return an array with the same values on the first device."""
+    return ConcreteArray(x.aval, host_value(x)) if type(x) is PlacedArray else x
+
+
+def parts_of(x: ConcreteArray) -> list[ConcreteArray]:
+    """Return the parts of an array, each on its device."""
+    x._check()
+    devices = x.sharding.devices
+    home = x._engine or default_engine()
+    if len(devices) == 1:
+        here = SingleDeviceSharding(devices[0])
+        return [PlacedArray(x.aval, x._host, x._buffer, x._engine, here, True)]
+    aval = x.aval.with_(shape=x.sharding.shard_shape(x.shape))
+    parts = home.shards(buffer_at(x, home, x.sharding), x.sharding)
+    return [
+        PlacedArray(aval, None, part, home, SingleDeviceSharding(device), True)
+        for device, part in zip(devices, parts, strict=True)
+    ]
+
+
+def joined(
+    aval: ShapedArray, engine: Engine, sharding: Sharding, parts: Sequence[ConcreteArray]
+) -> ConcreteArray:
+    """Make one array of its parts, in the order of the sharding's devices, without a copy."""
+    buffers = [
+        buffer_at(part, engine, SingleDeviceSharding(device))
+        for part, device in zip(parts, sharding.devices, strict=True)
+    ]
+    whole = buffers[0] if len(buffers) == 1 else engine.join(aval, sharding, buffers)
+    return from_placed([aval], [whole], engine, [sharding], True)[0]
+
+
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weakness, or a view as key)."""
     x._check()
     for watch in tuple(_watches):
         # What becomes of the new array is not followed.
         watch.note(x)
+    if type(x) is PlacedArray:
+        return PlacedArray(aval, x._host, x._buffer, x._engine, x._sharding, x._committed)
     return ConcreteArray(aval, x._host, x._buffer, x._engine)
+
+
+def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
+    """Tell whether two arrays are one, or have one buffer."""
+    return x is y or (x._buffer is not None and x._buffer is y._buffer)
+
+
+def holds(x: ConcreteArray, buffer: Buffer) -> bool:
+    """Tell whether a buffer is the array's own."""
+    return x._buffer is buffer
+
+
+def release_view(x: ConcreteArray) -> None:
+    """Forget the view of the memory by which it was read: only then can a program reuse it."""
+    if x._buffer is not None:
+        x._host = None
+
+
+def give_away(x: ConcreteArray) -> None:
+    """Mark an array as deleted whose memory became that of a result."""
+    x._host = x._buffer = None

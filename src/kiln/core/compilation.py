@@ -11,6 +11,7 @@ had to go may go on calling it: it is compiled again.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 import weakref
@@ -21,13 +22,14 @@ from kiln.base.bounded import CLOCK, Bounded
 from kiln.base.config import options, options_of_key, override
 from kiln.base.memory import MB, physical_bytes
 from kiln.core import dumping
-from kiln.core.array import ConcreteArray, buffer_for, from_buffers, from_host
-from kiln.core.engine import Buffer, Engine, Executable, Program, engine
+from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_buffers, from_host
+from kiln.core.engine import Buffer, Engine, Executable, Place, Program, engine
 from kiln.core.progress import progress
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines, drop_inputs, eliminate_dead_code
+from kiln.ir.sharding import Sharding
 from kiln.ir.sharing import is_shareable
 from kiln.ir.types import ShapedArray
 
@@ -55,9 +57,14 @@ class _Key:
         return isinstance(other, _Key) and self.parts == other.parts
 
 
+class Elsewhere(Exception):
+    """An argument has a place of its own, so this executable is not the one to run."""
+
+
 class Compiled:
     """An executable with the types of its results; `kept` numbers the inputs it takes.
 
+    A call is for arrays on the first device; `core/placement.py` calls those that run elsewhere.
     There is one for each key. `size` is the bytes of the executable, `seconds` the time spent on
     compiling it, `used` when it last ran (in `CLOCK`). The executable may go and come back, unless
     `pinned`. `own` is the jaxpr whose id is in the key, if equal jaxprs may not share it.
@@ -112,15 +119,23 @@ class Compiled:
         return self if out_avals == self.out_avals else _Retyped(self, out_avals)
 
     def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
-        """Run on arrays and scalars."""
+        """Run on arrays and scalars.
+
+        Raises: Elsewhere if one of the arrays has a place of its own.
+        """
         self.used = CLOCK.now
         if self.kept is not None:
             args = [args[i] for i in self.kept]
         home = self.engine
         buffers = [
-            buffer_for(x, home) if type(x) is ConcreteArray else _new_buffer(x, home) for x in args
+            buffer_for(x, home) if type(x) is ConcreteArray else new_buffer(x, home) for x in args
         ]
         return from_buffers(self.out_avals, self._call(buffers), home)
+
+    def run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Run on buffers of the inputs it takes."""
+        self.used = CLOCK.now
+        return self._call(buffers)
 
     @property
     def executable(self) -> Executable:
@@ -206,16 +221,22 @@ class _Return:
         return _come_back(self.key)(buffers)
 
 
-def _new_buffer(x: Any, home: Engine) -> Buffer:
+def new_buffer(x: Any, home: Engine, sharding: Sharding | None = None) -> Buffer:
+    """Copy a scalar or NumPy array to an engine.
+
+    Raises: Elsewhere for an array with a place of its own.
+    """
+    if isinstance(x, PlacedArray):
+        raise Elsewhere
     if isinstance(x, Tracer):
         raise leaked(x)
     aval = aval_of(x)
-    return home.put(np.asarray(x, dtype=aval.dtype))
+    return home.put(np.asarray(x, dtype=aval.dtype), sharding)
 
 
 def as_array(x: Any) -> ConcreteArray:
     """Return a concrete array of an array or scalar; copies what the caller may still change."""
-    if type(x) is ConcreteArray:
+    if isinstance(x, ConcreteArray):
         return x
     if isinstance(x, Tracer):
         raise leaked(x)
@@ -328,13 +349,19 @@ def compile_jaxpr(
     on: str | None = None,
     keep_unused: bool = False,
     compiler_options: tuple[tuple[str, Any], ...] = (),
+    donated: tuple[int, ...] = (),
+    place: Place | None = None,
 ) -> Compiled:
-    """Return the executable of a jaxpr without constants, from the cache if it is there."""
+    """Return the executable of a jaxpr without constants, from the cache if it is there.
+
+    `donated` and the shardings of `place` number the inputs before unused ones are dropped.
+    """
     home = engine(on or options().engine or "xla")
     is_shared = is_shareable(jaxpr)
     # The program keeps its jaxpr, so the id stays its own as long as it is a key.
     identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
-    key = _Key(identity, home.name, keep_unused, compiler_options)
+    wanted = (keep_unused, compiler_options, donated, place)
+    key = _Key(identity, home.name, wanted)
     found = _find(key)
     if found is not None:
         return found.giving(jaxpr.out_avals)
@@ -343,10 +370,9 @@ def compile_jaxpr(
         opts = options()
         if opts.check:
             check(jaxpr, "tracing")
-        clean, kept = prepare(jaxpr, keep_unused)
+        program, kept = program_of(jaxpr, name, *wanted)
         if opts.check:
-            check(clean, "dead-code elimination")
-        program = Program(clean, name, compiler_options)
+            check(program.jaxpr, "dead-code elimination")
         return Compiled(key, program, home, kept, None if is_shared else jaxpr)
 
     return _once(key, new)[0].giving(jaxpr.out_avals)
@@ -383,12 +409,24 @@ def _come_back(key: _Key) -> Executable:
         return _once(key, lambda: _alive[key])[1]
 
 
-def prepare(jaxpr: Jaxpr, keep_unused: bool = False) -> tuple[Jaxpr, list[int] | None]:
+def program_of(
+    jaxpr: Jaxpr,
+    name: str,
+    keep_unused: bool = False,
+    compiler_options: tuple[tuple[str, Any], ...] = (),
+    donated: tuple[int, ...] = (),
+    place: Place | None = None,
+) -> tuple[Program, list[int] | None]:
     """Drop dead code and, unless told otherwise, unused inputs; say which inputs stay."""
     clean, used = eliminate_dead_code(jaxpr)
     if keep_unused or all(used):
-        return clean, None
-    return drop_inputs(clean, used), [i for i, u in enumerate(used) if u]
+        return Program(clean, name, compiler_options, donated, place), None
+    kept = [i for i, u in enumerate(used) if u]
+    if place is not None and place.in_shardings:
+        cuts = tuple([place.in_shardings[i] for i in kept])
+        place = dataclasses.replace(place, in_shardings=cuts)
+    donated = tuple([n for n, i in enumerate(kept) if i in donated])
+    return Program(drop_inputs(clean, used), name, compiler_options, donated, place), kept
 
 
 def _compile(compiled: Compiled) -> Executable:

@@ -15,7 +15,8 @@ from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.memory import MB
 from kiln.core.array import ConcreteArray, host_value
-from kiln.core.compilation import Compiled, compile_jaxpr
+from kiln.core.compilation import Compiled, Elsewhere, compile_jaxpr
+from kiln.core.placement import Placer, is_placed
 from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation
@@ -26,16 +27,19 @@ PLAN_BYTES = 4096
 """A plan with its key. What it runs is counted among the executables."""
 
 
+def _limit() -> int:
+    return options().eager_cache_mb * MB
+
+
 class EvalTrace(Trace):
     """Runs operations at once."""
 
-    __slots__ = ("plans",)
+    __slots__ = ("placers", "plans")
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.plans: Bounded[Hashable, Compiled] = Bounded(
-            lambda: options().eager_cache_mb * MB, used=lambda plan: plan.used
-        )
+        self.plans: Bounded[Hashable, Compiled] = Bounded(_limit, used=lambda plan: plan.used)
+        self.placers: Bounded[Hashable, Placer] = Bounded(_limit)
 
     def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run one operation."""
@@ -44,31 +48,50 @@ class EvalTrace(Trace):
                 raise leaked(x)
         if primitive.evaluate is not None:
             return primitive.evaluate(*args, **params)
+        opts = options()
         avals = tuple([aval_of(x) for x in args])
-        key = (primitive, avals, params_key(params) if params else (), options().key())
+        key = (primitive, avals, params_key(params) if params else (), opts.key())
         plan = self.plans.peek(key)
-        if plan is None:
-            plan = self.plans.put(key, _compile(primitive, avals, params), PLAN_BYTES)
-        outs = plan(args)
-        if options().debug_nans:
+        if opts.default_device is not None or (plan is None and is_placed(args)):
+            outs = self._placed(key, params)(args)
+        else:
+            if plan is None:
+                plan = self.plans.put(key, _compile(primitive, avals, params), PLAN_BYTES)
+            try:
+                outs = plan(args)
+            except Elsewhere:
+                outs = self._placed(key, params)(args)
+        if opts.debug_nans:
             check_finite(primitive.name, outs)
         return outs if primitive.multiple else outs[0]
+
+    def _placed(self, key: Any, params: dict[str, Any]) -> Placer:
+        found = self.placers.get(key)
+        if found is None:
+            primitive, avals = key[:2]
+            found = Placer(_program(primitive, avals, params), primitive.name)
+            found = self.placers.put(key, found, PLAN_BYTES)
+        return found
 
     def describe(self) -> str:
         """Say what is being traced, for messages."""
         return "in eager evaluation"
 
 
-def _compile(
-    primitive: Operation, avals: Sequence[ShapedArray], params: dict[str, Any]
-) -> Compiled:
+def _program(primitive: Operation, avals: Sequence[ShapedArray], params: dict[str, Any]) -> Jaxpr:
     inferred = primitive.infer(*avals, **params)
     invars = [Var(aval) for aval in avals]
     outvars = [Var(aval) for aval in (inferred if primitive.multiple else [inferred])]
     eqn = Eqn(primitive, invars, outvars, params, primitive.effects(params))
+    return Jaxpr([], invars, [eqn], outvars)
+
+
+def _compile(
+    primitive: Operation, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> Compiled:
+    jaxpr = _program(primitive, avals, params)
     on_host = options().engine is None and primitive.runs_on_host(avals)
-    on = "reference" if on_host else None
-    return compile_jaxpr(Jaxpr([], invars, [eqn], outvars), primitive.name, on=on)
+    return compile_jaxpr(jaxpr, primitive.name, on="reference" if on_host else None)
 
 
 def check_finite(what: str, outs: Sequence[ConcreteArray]) -> None:
@@ -86,3 +109,4 @@ install_root(EVAL)
 def clear() -> None:
     """Forget the programs of eager operations."""
     EVAL.plans.clear()
+    EVAL.placers.clear()

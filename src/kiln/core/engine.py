@@ -15,18 +15,41 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kiln.base.config import options
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sharding import Mesh, Sharding, SingleDeviceSharding
+from kiln.ir.types import ShapedArray
 
 Buffer = Any
 
 
 @dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a program runs: on one device, or cut up over several.
+
+    The rest is given for several devices only. An output without a sharding is cut as the engine
+    finds best, by the axes of the mesh if it can be said so.
+    """
+
+    devices: tuple[Any, ...]
+    mesh: Mesh | None = None
+    in_shardings: tuple[Sharding, ...] = ()
+    out_shardings: tuple[Sharding | None, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Program:
-    """A jaxpr without constants, ready to compile."""
+    """A jaxpr without constants, ready to compile.
+
+    Without a place it runs on the first device. `donated` numbers the inputs whose memory may
+    become that of outputs.
+    """
 
     jaxpr: Jaxpr
     name: str
     compiler_options: tuple[tuple[str, Any], ...] = ()
+    donated: tuple[int, ...] = ()
+    place: Place | None = None
 
 
 class Device(Protocol):
@@ -40,6 +63,11 @@ class Device(Protocol):
     @property
     def platform(self) -> str:
         """The kind of processor: cpu, gpu, tpu."""
+        ...
+
+    @property
+    def process_index(self) -> int:
+        """The number of the process it belongs to."""
         ...
 
 
@@ -56,6 +84,10 @@ class Executable(Protocol):
 
     def size_in_bytes(self) -> int:
         """Return roughly how much memory goes when the executable goes."""
+        ...
+
+    def out_shardings(self) -> Sequence[Sharding]:
+        """Return how the results are cut; of a program with a place only."""
         ...
 
 
@@ -76,8 +108,16 @@ class Engine(Protocol):
         """Return the devices it runs programs on."""
         ...
 
-    def put(self, value: np.ndarray) -> Buffer:
-        """Copy host data into a new buffer."""
+    def put(self, value: np.ndarray, sharding: Sharding | None = None) -> Buffer:
+        """Copy host data into a new buffer, on the first device unless told otherwise."""
+        ...
+
+    def shards(self, buffer: Buffer, sharding: Sharding) -> Sequence[Buffer]:
+        """Return the parts of a buffer on several devices, in the order of the sharding."""
+        ...
+
+    def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
+        """Make one buffer of its parts, without a copy."""
         ...
 
     def adopt(self, value: np.ndarray) -> Buffer:
@@ -98,6 +138,14 @@ class Engine(Protocol):
 
     def delete(self, buffer: Buffer) -> None:
         """Free a buffer's memory."""
+        ...
+
+    def is_deleted(self, buffer: Buffer) -> bool:
+        """Tell whether a buffer's memory was freed or given away."""
+        ...
+
+    def pointer(self, buffer: Buffer) -> int:
+        """Return the address of a buffer's first element."""
         ...
 
     def barrier(self) -> None:
@@ -141,6 +189,16 @@ def engine(name: str) -> Engine:
         if name not in _loaded:
             _loaded[name] = make()
         return _loaded[name]
+
+
+def default_engine() -> Engine:
+    """Return the engine that runs programs unless a thread or an operation says otherwise."""
+    return engine(options().engine or "xla")
+
+
+def default_sharding() -> Sharding:
+    """Return where arrays live that were never placed: on the first device."""
+    return SingleDeviceSharding(default_engine().devices()[0])
 
 
 def barrier() -> None:

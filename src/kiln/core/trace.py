@@ -18,8 +18,8 @@ from kiln.base import dtypes
 from kiln.base.config import options, override
 from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.source import Source, current_source
-from kiln.core.array import Array, ArrayOperators
 from kiln.core.concretization import refuse
+from kiln.core.operators import Array, ArrayOperators
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 

@@ -8,6 +8,7 @@ nothing of theirs.
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 import weakref
@@ -26,6 +27,7 @@ from kiln.core.compilation import clear as clear_executables
 from kiln.core.eager import clear as clear_eager
 from kiln.core.fingerprint import Content
 from kiln.core.identity import identity_of_function
+from kiln.core.placement import NO_WISHES, Placer, Run, Wishes
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.user_code import holds_user_code
@@ -36,7 +38,9 @@ from kiln.jit.history import CacheInfo, History
 class Entry:
     """What one call signature of a function was traced to.
 
-    `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run.
+    `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run,
+    and runs it on the first device unless wished otherwise; `placer` runs it wherever it belongs.
+    `variants` are the same program, run as wished.
     `record` waits for the seconds of the compilation, if somebody asked for it.
     `assumed` names the axes that were taken to have a size of at least 1. `general` is the program
     for all sizes that `jaxpr` was made of, where axes have names.
@@ -57,8 +61,11 @@ class Entry:
         "original",
         "out_is_leaf",
         "out_tree",
+        "placer",
         "record",
         "static",
+        "variants",
+        "wishes",
     )
 
     def __init__(
@@ -71,7 +78,10 @@ class Entry:
         self.out_is_leaf = out_tree.is_leaf
         self.name = name
         self.static = static
-        self.compiled: Compiled | None = None
+        self.wishes = NO_WISHES
+        self.compiled: Run | None = None
+        self.placer: Placer | None = None
+        self.variants: dict[Wishes, Entry] = {}
         self.record: Record | None = None
         self.assumed: frozenset[str] = frozenset()
         self.general: Jaxpr | None = None
@@ -99,10 +109,33 @@ class Entry:
         again = constants_from(self.content[1], content.operands)
         return all(a is b for a, b in zip(again, self.consts, strict=True))
 
+    def with_wishes(self, wishes: Wishes) -> Entry:
+        """Return the same program, to be run as wished."""
+        if wishes == self.wishes:
+            return self
+        found = self.variants.get(wishes)
+        if found is None:
+            found = copy.copy(self)
+            found.wishes, found.compiled, found.placer, found.variants = wishes, None, None, {}
+            found = self.variants.setdefault(wishes, found)
+        return found
+
+    def placer_for(self, keep_unused: bool) -> Placer:
+        """Return what runs the program wherever it belongs."""
+        if self.placer is None:
+            if self.original is None:
+                self.placer = Placer(
+                    self.jaxpr, self.name, wishes=self.wishes, keep_unused=keep_unused
+                )
+            else:
+                self.placer = self.original.with_wishes(self.wishes).placer_for(keep_unused)
+        return self.placer
+
     @property
     def programs(self) -> list[Compiled]:
         """The compiled forms there are."""
-        return [] if self.compiled is None else [self.compiled.base]
+        own = [] if self.placer is None else [p.base for p in self.placer.programs]
+        return [*own, *(p for entry in self.variants.values() for p in entry.programs)]
 
 
 class Entries(dict[Hashable, Entry]):

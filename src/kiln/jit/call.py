@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.config import options
+from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, definition_of, name_of
 from kiln.base.tree import tree_flatten, tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray, watched, watches_here
 from kiln.core.by_content import is_plain
-from kiln.core.compilation import compile_jaxpr
+from kiln.core.compilation import Elsewhere
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.fingerprint import Content, Reading, content_of, readable
+from kiln.core.placement import Placer, is_placed
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.ir.assumptions import assume_positive, collecting
@@ -31,8 +32,9 @@ from kiln.ir.sizes import as_number
 from kiln.jit.cache import Entries, Entry, entries_of, find, forget, register, share
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
+from kiln.jit.placing import NO_PLACING, Placing, constrained, wishes_of
 from kiln.jit.signature import Chosen, Statics, static_keys
-from kiln.jit.spelling import Named, Spelling, flatten_call, unflatten_call
+from kiln.jit.spelling import Call, Named, Spelling, flatten_call, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
 from kiln.jit.tracing import argument_names, check_leaves, trace
@@ -71,6 +73,7 @@ class JitFunction:
         static_result: bool = False,
         max_traces: int | None = None,
         sharing: Hashable = None,
+        placing: Placing = NO_PLACING,
     ) -> None:
         functools.update_wrapper(self, fun)
         self.__wrapped__ = fun
@@ -79,11 +82,12 @@ class JitFunction:
         self._keep_unused = keep_unused
         self._inline = inline
         self._has_static = bool(static)
-        self._spelling = Spelling(fun, static)
+        self._spelling = Spelling(fun, static, placing.donated)
         self._static_result = static_result
         self._options = (static, keep_unused, inline, static_result, sharing)
         self._max_traces = max_traces
         self._traces = 0
+        self._placing = placing
         weakref.ref(fun)  # Refuses what cannot be forgotten.
         self._entries: dict[Any, Entry] = {}
         register(self)
@@ -91,10 +95,10 @@ class JitFunction:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""
         opts = options()
-        if not opts.jit:
-            return self._fun(*args, **kwargs)
         if kwargs:
-            args, kwargs = self._spelling.by_position(args, kwargs)
+            args, kwargs = self._by_position(args, kwargs)
+        if not opts.plain:
+            return self._call_otherwise(opts, args, kwargs)
         leaves: Sequence[Any] = args
         concrete = not kwargs and not self._has_static
         if concrete:
@@ -122,12 +126,34 @@ class JitFunction:
             return self._first(entry, leaves)
         try:
             outs = compiled([*entry.consts, *leaves] if entry.consts else leaves)
+        except Elsewhere:
+            outs = self._placer(entry)([*entry.consts, *leaves])
         except OverflowError:
             self._types(leaves, args, kwargs)
             raise
         if opts.debug_nans:
             check_finite(entry.name, outs)
         return self._result(entry, outs)
+
+    def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        # With shardings of arguments the spelling matters: they speak of positions.
+        if self._placing.in_shardings is not None:
+            return args, kwargs
+        return self._spelling.by_position(args, kwargs)
+
+    def _call_otherwise(self, opts: Options, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the function without compiling it, or where the default device is another one."""
+        if not opts.jit:
+            return self._fun(*args, **kwargs)
+        leaves, tree, avals, statics = self._signature(args, kwargs)
+        key = (tree, avals, statics, opts.key(), state.axes)
+        entry = self._entries.get(key) or self._miss(key, leaves, args, kwargs)
+        if state.trace is not EVAL or any(isinstance(x, Tracer) for x in leaves):
+            return self._bind(entry, leaves)
+        return self._first(entry, leaves)
+
+    def _placer(self, entry: Entry) -> Placer:
+        return entry.placer or entry.placer_for(self._keep_unused)
 
     def _result(self, entry: Entry, outs: Sequence[Any]) -> Any:
         result = outs[0] if entry.out_is_leaf else tree_unflatten(entry.out_tree, outs)
@@ -159,6 +185,7 @@ class JitFunction:
         return argument_names(self._fun, [args[i] for i in places], named, places)
 
     def _places(self, args: Sequence[Any]) -> list[int]:
+        """Return the numbers of the positional arguments that are not static."""
         return [i for i in range(len(args)) if i not in self._static.argnums]
 
     def _split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -177,26 +204,38 @@ class JitFunction:
         table.history.misses += 1
         shared = table.get(key)
         if shared is not None:
-            self._entries[key] = shared
-            return shared
+            return self._keep(key, shared, table, args, kwargs)
         self._types(leaves, args, kwargs)
         return self._make(key, args, kwargs)
 
     def _make(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Return the program of a signature met for the first time."""
         shared = self._shared()
-        return self._keep(key, self._trace(key, args, kwargs), shared)
+        return self._keep(key, self._trace(key, args, kwargs), shared, args, kwargs)
 
     def _shared(self) -> Entries:
         """Return the programs of the function as it is now, whoever had them traced."""
         return entries_of(self._fun, self._options)
 
-    def _keep(self, key: Any, entry: Entry, shared: Entries) -> Entry:
+    def _keep(
+        self,
+        key: Any,
+        entry: Entry,
+        shared: Entries,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+    ) -> Entry:
         if self._is_temporary(entry):
             return entry
         # Another table if the function's code or defaults were exchanged in the meantime.
         if self._shared() is shared:
             entry = shared.setdefault(key, entry)
+        if self._placing:
+            places = self._places(args)
+            named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
+            dynamic = [args[i] for i in places]
+            wishes = wishes_of(self._placing, self._fun, entry, dynamic, named, places)
+            entry = entry.with_wishes(wishes)
         self._entries[key] = entry
         return entry
 
@@ -273,15 +312,17 @@ class JitFunction:
     def _first(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         if self._is_temporary(entry):
             return self._bind(entry, leaves)
+        placer, values = self._placer(entry), [*entry.consts, *leaves]
         start = time.perf_counter()
-        original = entry.original or entry
-        if original.compiled is None:
-            original.compiled = compile_jaxpr(
-                entry.jaxpr, entry.name, keep_unused=self._keep_unused
-            )
-        entry.compiled = original.compiled
-        self._shared().note_compilation(entry, time.perf_counter() - start)
-        outs = entry.compiled([*entry.consts, *leaves])
+        run = placer.prepared(values)
+        if run is None:
+            run = placer.prepare(values)
+            self._shared().note_compilation(entry, time.perf_counter() - start)
+        if not placer.is_plain:
+            entry.compiled = placer
+        elif not is_placed(values) and options().plain:
+            entry.compiled = run
+        outs = run(values)
         if options().debug_nans:
             check_finite(entry.name, outs)
         return self._result(entry, outs)
@@ -290,15 +331,20 @@ class JitFunction:
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         if entry.assumed:
             assume_positive(entry.assumed)
+        wishes = entry.wishes
+        if wishes.in_shardings:
+            leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
         if self._inline and _is_recorded():
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
+        if wishes.out_shardings:
+            outs = constrained(outs, wishes.out_shardings)
         return self._result(entry, outs)
 
     def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Return the program of a call, tracing it if needed; arguments may be mere types."""
-        args, kwargs = self._spelling.by_position(tuple(args), kwargs)
+        args, kwargs = self._by_position(tuple(args), kwargs)
         dynamic, named, statics = (
             self._split(args, kwargs) if self._has_static else (tuple(args), kwargs, ())
         )
@@ -309,11 +355,11 @@ class JitFunction:
         found = self._types(given, args, kwargs)
         avals = tuple(a if a is not None else b for a, b in zip(structs, found, strict=True))
         key = (tree, avals, statics, options().key(), state.axes)
-        entry = self._entries.get(key) or self._shared().get(key)
+        shared = self._shared()
+        entry = self._entries.get(key) or shared.get(key)
         if entry is None:
             return self._make(key, args, kwargs)
-        self._entries[key] = entry
-        return entry
+        return entry if key in self._entries else self._keep(key, entry, shared, args, kwargs)
 
     @api_boundary
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:

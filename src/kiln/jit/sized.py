@@ -18,6 +18,7 @@ from kiln.ir.specialise import specialise
 from kiln.jit.cache import Entries, Entry, entries_of
 from kiln.jit.call import JitFunction
 from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
+from kiln.jit.placing import Placing
 from kiln.jit.signature import Chosen
 
 
@@ -25,9 +26,14 @@ class SizedJitFunction(JitFunction):
     """A function traced once for all sizes of its named axes."""
 
     def __init__(
-        self, fun: Callable[..., Any], static: Chosen, axes: NamedAxes, **settings: Any
+        self,
+        fun: Callable[..., Any],
+        static: Chosen,
+        axes: NamedAxes,
+        placing: Placing,
+        **settings: Any,
     ) -> None:
-        super().__init__(fun, static, sharing=axes.key, **settings)
+        super().__init__(fun, static, sharing=axes.key, placing=placing, **settings)
         self._axes = axes
         shared = tuple((k, v) for k, v in settings.items() if k != "max_traces")
         self._options_for_all = (static, shared, axes.key, "all")
@@ -57,7 +63,7 @@ class SizedJitFunction(JitFunction):
         entry.general = general.jaxpr
         entry.assumed = general.assumed - given.keys()
         entry.assumed |= set(names(*[given[s] for s in general.assumed & given.keys()]))
-        return self._keep(key, entry, shared)
+        return self._keep(key, entry, shared, args, kwargs)
 
     def _for_all(
         self, key: Any, named: Iterable[str], args: Sequence[Any], kwargs: dict[str, Any]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary
 from kiln.base.tree import tree_unflatten
 from kiln.core import compilation
-from kiln.core.compilation import compile_jaxpr, prepare
-from kiln.core.engine import Program, engine
+from kiln.core.engine import default_engine
+from kiln.core.placement import Placer
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.jit.cache import Entry
@@ -75,23 +74,23 @@ class Lowered:
                     f"as_text({dialect!r})", "there is no such dialect", "use 'stablehlo', 'jaxpr'"
                 )
             )
-        home = engine(options().engine or "xla")
-        jaxpr, _ = prepare(self.entry.jaxpr, self.keep_unused)
-        return home.lower(Program(jaxpr, self.entry.name))
+        return default_engine().lower(self.entry.placer_for(self.keep_unused).program())
 
     @api_boundary
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
         """Compile the program."""
         chosen = tuple(sorted((compiler_options or {}).items()))
-        compiled = compile_jaxpr(
+        placer = Placer(
             self.entry.jaxpr,
             self.entry.name,
+            wishes=self.entry.wishes,
             keep_unused=self.keep_unused,
             compiler_options=chosen,
         )
+        compiled = placer.compiled()
         # Whoever compiled ahead of time does not want to wait for it a second time.
         compiled.pin()
-        return Compiled(self.entry, compiled, self.names)
+        return Compiled(self.entry, compiled, placer, self.names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +99,7 @@ class Compiled:
 
     entry: Entry
     compiled: compilation.Compiled
+    placer: Placer
     names: tuple[str, ...] = ()
 
     def as_text(self) -> str:
@@ -143,5 +143,5 @@ class Compiled:
                         "convert the argument, or compile again for its type",
                     )
                 )
-        outs = self.compiled([*self.entry.consts, *leaves])
+        outs = self.placer.run([*self.entry.consts, *leaves])
         return tree_unflatten(self.entry.out_tree, outs)

@@ -293,6 +293,7 @@ from kiln.ops.shape import (
     transpose,
     transpose_p,
 )
+from kiln.ops.sharding import sharding_constraint_p, with_sharding_constraint
 from kiln.ops.slicing import (
     dynamic_index_in_dim,
     dynamic_slice,

@@ -15,7 +15,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, from_host, host_value
+from kiln.core.array import ConcreteArray, copied, from_host, host_value
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.sizes import Dim, Size
@@ -25,6 +25,7 @@ from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
 from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
+from kiln.ops.sharding import put
 
 
 def array(
@@ -50,10 +51,10 @@ def array(
         )
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "array")
     out = _array(object, wanted)
-    if copy and out is object and type(out) is ConcreteArray:
-        out = from_host(np.array(host_value(out)), out.aval)
+    if copy and out is object and isinstance(out, ConcreteArray):
+        out = copied(out)
     missing = ndmin - len(out.shape)
-    return expand_dims(out, range(missing)) if missing > 0 else out
+    return put(expand_dims(out, range(missing)) if missing > 0 else out, device)
 
 
 def asarray(
@@ -66,7 +67,7 @@ def asarray(
 ) -> Any:
     """Make an array, like `array`; an array of the right dtype is returned as it is."""
     if dtype is None and hasattr(a, "aval") and not copy:
-        return a
+        return put(a, device)
     if copy is False and isinstance(a, (np.ndarray, bytes, bytearray, memoryview)):
         raise ValueError(
             three_lines(
@@ -75,7 +76,7 @@ def asarray(
                 "leave copy=False out",
             )
         )
-    return array(a, dtype, bool(copy), order)
+    return put(array(a, dtype, bool(copy), order), device)
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
@@ -176,8 +177,8 @@ def _from_sequence(x: Any, dtype: Any) -> Any:
         dtype = _common_dtype(leaves)
     if dtypes.is_extended(dtype) or any(isinstance(leaf, (Tracer, Size)) for leaf in leaves):
         return _stacked(x, dtype)
-    if any(type(leaf) is ConcreteArray for leaf in leaves):
-        if any(leaf.shape for leaf in leaves if type(leaf) is ConcreteArray):
+    if any(isinstance(leaf, ConcreteArray) for leaf in leaves):
+        if any(leaf.shape for leaf in leaves if isinstance(leaf, ConcreteArray)):
             return _stacked(x, dtype)
         x = _on_host(x)
     if any(isinstance(leaf, (float, np.floating)) for leaf in leaves) and dtypes.issubdtype(
@@ -224,7 +225,7 @@ def _common_dtype(leaves: Sequence[Any]) -> Any:
 def _on_host(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return [_on_host(item) for item in x]
-    return host_value(x) if type(x) is ConcreteArray else x
+    return host_value(x) if isinstance(x, ConcreteArray) else x
 
 
 def _stacked(x: Any, dtype: Any) -> Any:
@@ -276,7 +277,7 @@ def fromfile(*args: Any, **kwargs: Any) -> Any:
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """Make an array of another library's array, through DLPack; the data is copied."""
-    return asarray(np.from_dlpack(x))
+    return put(asarray(np.from_dlpack(x)), device)
 
 
 def fromfunction(
@@ -339,7 +340,7 @@ def _bad_shape(name: str, shape: Any) -> TypeError:
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Return an array filled with a value."""
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
-    return _full(canonical_shape("full", shape), fill_value, wanted, False)
+    return put(_full(canonical_shape("full", shape), fill_value, wanted, False), device)
 
 
 def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
@@ -365,17 +366,17 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Return an array of zeros."""
-    return _constant("zeros", shape, 0, dtype)
+    return put(_constant("zeros", shape, 0, dtype), device)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Return an array of ones."""
-    return _constant("ones", shape, 1, dtype)
+    return put(_constant("ones", shape, 1, dtype), device)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Return an array of zeros: no array is ever uninitialised."""
-    return _constant("empty", shape, 0, dtype)
+    return put(_constant("empty", shape, 0, dtype), device)
 
 
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
@@ -388,22 +389,22 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
 ) -> Any:
     """Return an array of the shape and dtype of `a`, filled with a value."""
-    return _like("full_like", a, fill_value, dtype, shape)
+    return put(_like("full_like", a, fill_value, dtype, shape), device)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Return zeros of the shape and dtype of `a`."""
-    return _like("zeros_like", a, 0, dtype, shape)
+    return put(_like("zeros_like", a, 0, dtype, shape), device)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Return ones of the shape and dtype of `a`."""
-    return _like("ones_like", a, 1, dtype, shape)
+    return put(_like("ones_like", a, 1, dtype, shape), device)
 
 
 def empty_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Return zeros of the shape and dtype of `a`."""
-    return _like("empty_like", a, 0, dtype, shape)
+    return put(_like("empty_like", a, 0, dtype, shape), device)
 
 
 def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
@@ -461,4 +462,4 @@ def concrete_number(name: str, what: str, x: Any) -> Any:
                 "number: mark the argument it comes from as static: jit(..., static_argnames=...)",
             )
         x = value
-    return host_value(x)[()] if type(x) is ConcreteArray else x
+    return host_value(x)[()] if isinstance(x, ConcreteArray) else x

@@ -19,6 +19,7 @@ from kiln.numpy.manipulation import canonical_axes, index_of, moveaxis, one, rol
 from kiln.ops.families import constant
 from kiln.ops.fft import MOST_AXES, FftType
 from kiln.ops.fft import fft as transform
+from kiln.ops.sharding import put
 from kiln.ops.static_slicing import pad
 
 _SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -239,13 +240,15 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     count = _checked("fftfreq", n, d)
     numbers = [*range((count + 1) // 2), *range(-(count // 2), 0)]
     out = _frequencies("fftfreq", count, d, dtype, numbers)
-    return out if dtype is None else cast(out, dtypes.check_user_dtype(dtype, "fftfreq"))
+    if dtype is not None:
+        out = cast(out, dtypes.check_user_dtype(dtype, "fftfreq"))
+    return put(out, device)
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
     """Return the frequencies of `rfft` of `n` samples, `d` apart: 0, 1, ..., n // 2 over n d."""
     count = _checked("rfftfreq", n, d)
-    return _frequencies("rfftfreq", count, d, dtype, range(count // 2 + 1))
+    return put(_frequencies("rfftfreq", count, d, dtype, range(count // 2 + 1)), device)
 
 
 def fftshift(x: Any, axes: Any = None) -> Any:

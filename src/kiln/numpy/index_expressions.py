@@ -214,7 +214,7 @@ def _array(item: Any) -> Any:
     dtype = item.aval.dtype
     _check_dtype(dtype)
     value = item.concrete() if isinstance(item, Tracer) else item
-    if type(value) is ConcreteArray:
+    if isinstance(value, ConcreteArray):
         return host_value(value)
     if dtype == np.bool_:
         shape = item.aval.str_short(short_dtypes=False)

@@ -21,6 +21,7 @@ from kiln.ops import elementwise
 from kiln.ops import shape as shape_ops
 from kiln.ops.conversion import bitcast_convert_type, real
 from kiln.ops.shape import canonical_axis, move_axis, rev
+from kiln.ops.sharding import put
 from kiln.ops.slicing import dynamic_slice_in_dim
 from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
 
@@ -359,7 +360,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
         and wanted != np.bool_
     ):
         x = real(x)
-    return cast(x, wanted)
+    return put(cast(x, wanted), device)
 
 
 def view(a: Any, dtype: Any = None) -> Any:

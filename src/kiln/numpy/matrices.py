@@ -26,6 +26,7 @@ from kiln.ops.shape import (
     reshape,
     transpose,
 )
+from kiln.ops.sharding import put
 from kiln.ops.static_slicing import pad, slice_in_dim
 
 _INT = np.dtype(np.int32)
@@ -47,7 +48,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     """Return a matrix with ones on the k-th diagonal."""
     wanted = _float_or("eye", dtype)
     shape = canonical_shape("eye", (N, N if M is None else M))
-    return cast(on_diagonal(shape, _offset("eye", k)), wanted)
+    return put(cast(on_diagonal(shape, _offset("eye", k)), wanted), device)
 
 
 def identity(n: Any, dtype: Any = None) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.core.array import set_operators
+from kiln.core.operators import set_operators
 from kiln.ir.sizes import Size
 from kiln.numpy import (
     arithmetic,
@@ -104,7 +104,7 @@ def _flatten(self: Any, order: str = "C") -> Any:
 
 
 def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
-    return manipulation.astype(self, dtype)
+    return manipulation.astype(self, dtype, device=device)
 
 
 def _clip(self: Any, min: Any = None, max: Any = None) -> Any:

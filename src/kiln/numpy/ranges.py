@@ -39,6 +39,7 @@ from kiln.ops.shape import (
     reshape,
     scalar,
 )
+from kiln.ops.sharding import put
 
 
 def arange(
@@ -50,7 +51,7 @@ def arange(
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
     if any(type(x) is Size for x in (start, stop, step)):
-        return _over_sizes(start, stop, step, wanted)
+        return put(_over_sizes(start, stop, step, wanted), device)
     if stop is None and step is None:
         stop, start = start, 0
         operands("arange", stop)
@@ -70,7 +71,7 @@ def arange(
     if by == 0:
         raise ValueError(f"arange{(first, last, by)}\nthe step is zero\nuse another step")
     size = max(0, math.ceil((last - first) / by))
-    return counted(first, by, size, wanted)
+    return put(counted(first, by, size, wanted), device)
 
 
 def _over_sizes(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
@@ -164,7 +165,7 @@ def linspace(
     if dtypes.issubdtype(wanted, np.integer) and not dtypes.issubdtype(computing, np.integer):
         out = floor(out)
     axis = canonical_axis("linspace", axis, len(shape) + 1)
-    out = cast(move_axis(out, 0, axis), wanted)
+    out = put(cast(move_axis(out, 0, axis), wanted), device)
     return (out, step) if retstep else out
 
 

@@ -18,7 +18,7 @@ from kiln.base.memory import physical_bytes
 from kiln.control.callback import pure_callback
 from kiln.core import compilation
 from kiln.core.array import from_host
-from kiln.core.compilation import as_array, compile_jaxpr, prepare
+from kiln.core.compilation import as_array, compile_jaxpr, program_of
 from kiln.core.engine import engine
 from kiln.core.staging import stage, stage_pure
 from kiln.ir.jaxpr import Jaxpr
@@ -70,10 +70,12 @@ def test_clear_forgets(compiled: list[str]) -> None:
 
 def test_unused_inputs_and_dead_code_go() -> None:
     jaxpr = stage_pure(lambda x, y: [cos(y), sin(x)][1:], [AVAL, AVAL])
-    clean, kept = prepare(jaxpr)
+    program, kept = program_of(jaxpr, "f")
+    clean = program.jaxpr
     assert str(clean) == "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"
     assert kept == [0]
-    clean, kept = prepare(jaxpr, keep_unused=True)
+    program, kept = program_of(jaxpr, "f", keep_unused=True)
+    clean = program.jaxpr
     assert (len(clean.invars), len(clean.eqns), kept) == (2, 1, None)
 
 

@@ -9,9 +9,10 @@ import weakref
 import numpy as np
 import pytest
 
+from kiln.base.config import override
 from kiln.base.tree import tree_structure
 from kiln.core import compilation
-from kiln.core.compilation import compile_jaxpr
+from kiln.core.placement import Wishes
 from kiln.core.staging import stage_pure
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
@@ -68,7 +69,8 @@ def test_functions_without_weak_references() -> None:
 
 def entry_of(jaxpr: Jaxpr) -> cache.Entry:
     entry = cache.Entry(jaxpr, [], TREE, TREE, "f", None)
-    entry.compiled = compile_jaxpr(jaxpr, "f", on="reference")
+    with override(engine="reference"):
+        entry.placer_for(False).compiled()
     return entry
 
 
@@ -125,7 +127,7 @@ def test_forgetting_spares_what_others_hold() -> None:
     cache.forget(f)
     assert watch() is None
     assert other.programs[0].is_loaded
-    assert compile_jaxpr(shared, "f", on="reference") is other.programs[0]
+    assert entry_of(shared).programs[0] is other.programs[0]
 
 
 def test_the_users_objects_die_outside_the_lock() -> None:
@@ -159,3 +161,13 @@ def test_the_users_objects_die_outside_the_lock() -> None:
         del f
         gc.collect()
     assert died == [True, True, True]
+
+
+def test_variants_are_made_once_for_equal_wishes() -> None:
+    entry = entry_of(program(7.0))
+    donating = entry.with_wishes(Wishes(donated=(0,)))
+    assert entry.with_wishes(Wishes(donated=(0,))) is donating
+    assert donating.jaxpr is entry.jaxpr and donating.placer is None
+    with override(engine="reference"):
+        donating.placer_for(False).compiled()
+    assert len(entry.programs) == 2 and len(donating.programs) == 1

@@ -12,14 +12,16 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln.core import array as core_array
+from kiln.core import operators as core_operators
 from kiln.numpy.operators import table
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def test_the_table_answers_every_name() -> None:
-    source = Path(core_array.__file__).read_text(encoding="utf-8")
-    names = set(re.findall(r'_(?:binary|unary|method)\("(\w+)"\)', source))
+    files = [Path(str(module.__file__)) for module in (core_operators, core_array)]
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
+    names = set(re.findall(r'(?:_binary|_unary|method)\("(\w+)"\)', source))
     names |= set(re.findall(r'_table\["(\w+)"\]', source))
     assert names == set(table())
 

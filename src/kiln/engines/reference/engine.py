@@ -14,6 +14,8 @@ import numpy as np
 from kiln.core.engine import Program
 from kiln.core.meaning import meaning
 from kiln.ir.footprint import footprint
+from kiln.ir.sharding import Sharding, SingleDeviceSharding
+from kiln.ir.types import ShapedArray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +24,7 @@ class HostDevice:
 
     id: int = 0
     platform: str = "cpu"
+    process_index: int = 0
 
 
 class ReferenceExecutable:
@@ -44,6 +47,10 @@ class ReferenceExecutable:
         """Return the size of the jaxpr."""
         return footprint(self.jaxpr)
 
+    def out_shardings(self) -> list[Sharding]:
+        """Return the host, for each result."""
+        return [SingleDeviceSharding(HostDevice())] * len(self.jaxpr.outvars)
+
 
 class ReferenceEngine:
     """Runs programs by meaning."""
@@ -55,9 +62,19 @@ class ReferenceEngine:
         """Return the host."""
         return [HostDevice()]
 
-    def put(self, value: np.ndarray) -> np.ndarray:
+    def put(self, value: np.ndarray, sharding: Sharding | None = None) -> np.ndarray:
         """Copy host data."""
         return value.copy()
+
+    def shards(self, buffer: np.ndarray, sharding: Sharding) -> list[np.ndarray]:
+        """Return the one part."""
+        return [buffer]
+
+    def join(
+        self, aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Return the one part."""
+        return parts[0]
 
     def adopt(self, value: np.ndarray) -> np.ndarray:
         """Return the data as it is."""
@@ -76,6 +93,14 @@ class ReferenceEngine:
 
     def delete(self, buffer: np.ndarray) -> None:
         """Leave the memory to the garbage collector."""
+
+    def is_deleted(self, buffer: np.ndarray) -> bool:
+        """Return False: what is referred to is there."""
+        return False
+
+    def pointer(self, buffer: np.ndarray) -> int:
+        """Return the address of the first element."""
+        return int(buffer.ctypes.data)
 
     def barrier(self) -> None:
         """Return at once: programs run on the calling thread."""

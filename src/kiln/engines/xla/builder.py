@@ -233,6 +233,7 @@ class Builder(Writer):
             f"backend_config = {{index = {index} : ui64}}, "
             f"operand_layouts = [{', '.join(_row_major(v.aval) for v in operands)}], "
             f"result_layouts = [{', '.join(_row_major(aval) for aval in results)}]"
+            f"{self.module.partition.host_call()}"
         )
         outs = self.op("stablehlo.custom_call", operands, results, attrs)
         return self._after(outs) if ordered else outs

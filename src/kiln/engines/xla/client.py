@@ -1,4 +1,4 @@
-"""The only file that touches jaxlib's runtime: devices, buffers, compilation, execution.
+"""The file that touches jaxlib's runtime: devices, buffers, compilation, execution.
 
 A buffer is jaxlib's `ArrayImpl`; kiln's arrays hold one and never subclass it. jaxlib's C++ imports
 `jax` on a few paths when it finds it; those calls run under a veto, so kiln never loads jax.
@@ -25,10 +25,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from jaxlib import _jax, xla_client
 
-from kiln.base.config import options
+from kiln.base.config import options, settle
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.core.shards import cut
 from kiln.engines.xla.callbacks import failure_in
+from kiln.engines.xla.layouts import Layout, blocks_of, hlo_of
 from kiln.engines.xla.text import host_dtype
+from kiln.ir.sharding import Blocks, Sharding
 from kiln.ir.types import ShapedArray
 
 Buffer = Any
@@ -41,12 +44,15 @@ _REQUIRED: Mapping[Any, tuple[str, ...]] = {
         "DeviceAssignment",
         "HloSharding",
         "HostBufferSemantics",
+        "OpSharding",
         "XlaRuntimeError",
         "batched_device_put",
         "register_custom_call_target",
     ),
     _jax: ("ArrayImpl", "DeviceList", "Sharding", "array_result_handler", "collect_garbage"),
     _jax.ArrayImpl: (
+        "_arrays",
+        "_rewrap_with_aval_and_sharding",
         "_single_device_array_to_np_array_did_copy",
         "block_until_ready",
         "delete",
@@ -128,6 +134,9 @@ class Device:
         return f"{self.platform.capitalize()}Device(id={self.id})"
 
 
+PLACEMENTS = 4096
+
+
 class _Type:
     """What jaxlib reads of an array's type."""
 
@@ -137,26 +146,6 @@ class _Type:
         self.shape = tuple(shape)
         self.dtype = dtype
         self.weak_type = False
-
-
-class _Placement(_jax.Sharding):
-    """Where an array lives, in the words jaxlib asks for.
-
-    These are slots because jax, when some test loads it beside kiln, adds descriptors of the same
-    names to the base class, which would win over attributes in an instance's dictionary.
-    """
-
-    __slots__ = ("_hlo", "_internal_device_list", "devices")
-    memory_kind = None
-
-    def __init__(self, devices: Sequence[Any]) -> None:
-        super().__init__()
-        self.devices = tuple(devices)
-        self._internal_device_list = _jax.DeviceList(self.devices)
-        self._hlo = xla_client.HloSharding.replicate()
-
-    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
-        return self._hlo
 
 
 # An executable's memory against its serialised form, and that against the optimised program:
@@ -207,32 +196,90 @@ class Client:
         self.devices = tuple(
             Device(d.id, d.platform, d.device_kind, d.process_index) for d in self._raw_devices
         )
-        self._placements = [_Placement([d]) for d in self._raw_devices]
-        self._lists = [[d] for d in self._raw_devices]
+        self._index = {device: i for i, device in enumerate(self.devices)}
+        self._first = Layout(self._raw_devices[:1])
+        self._first_list = self._raw_devices[:1]
+        self._placements: dict[tuple[Sharding, int], Layout] = {}
 
-    def put(self, value: np.ndarray, index: int = 0, *, share: bool = False) -> Buffer:
-        """Bring host data to a device; with `share`, without a copy where alignment allows."""
+    def _of(self, devices: Sequence[Any]) -> list[Any]:
+        try:
+            return [self._raw_devices[self._index[d]] for d in devices]
+        except KeyError:
+            raise ValueError(
+                three_lines(
+                    f"placing data or a program on {list(devices)}",
+                    "these are not devices of the xla engine of this process",
+                    f"use kiln.devices(): {list(self.devices)}",
+                )
+            ) from None
+
+    def placement(self, sharding: Sharding | None, ndim: int) -> Layout:
+        """Return a sharding of arrays of rank `ndim` in jaxlib's words."""
+        if sharding is None:
+            return self._first
+        found = self._placements.get((sharding, ndim))
+        if found is None:
+            # Programs and buffers have their devices in one order, whatever that of a mesh is.
+            raw, (parts, at) = self._of(sharding.devices), sharding.blocks(ndim)
+            order = sorted(range(len(raw)), key=lambda i: raw[i].id)
+            hlo = hlo_of(Blocks(parts, tuple([at[i] for i in order])))
+            found = Layout([raw[i] for i in order], hlo, order)
+            if len(self._placements) >= PLACEMENTS:
+                self._placements.clear()
+            self._placements[sharding, ndim] = found
+        return found
+
+    def put(
+        self, value: np.ndarray, sharding: Sharding | None = None, *, share: bool = False
+    ) -> Buffer:
+        """Bring host data to its devices; with `share`, without a copy where alignment allows."""
         if value.dtype.kind == "V" and not value.dtype.itemsize:
             value = np.zeros(value.shape, np.bool_)
+        if sharding is None:
+            placement, parts, devices = self._first, [value], self._first_list
+        else:
+            placement = self.placement(sharding, value.ndim)
+            pieces, devices = cut(sharding, value), list(placement.devices)
+            parts = [pieces[i] for i in placement.order]
         return xla_client.batched_device_put(
             _Type(value.shape, value.dtype),
-            self._placements[index],
-            [value],
-            self._lists[index],
+            placement,
+            parts,
+            devices,
             enable_x64=True,
             host_buffer_semantics=_SHARE if share else _COPY,
         )
 
-    def handler(self, aval: ShapedArray, index: int = 0) -> Any:
-        """Return what makes a buffer of one result; build it once per program."""
-        shape, dtype = host_dtype(aval)
-        return _jax.array_result_handler(_Type(shape, dtype), self._placements[index], True, True)
+    def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
+        """Make one buffer of its parts on several devices."""
+        placement = self.placement(sharding, aval.ndim)
+        ordered = [parts[i] for i in placement.order]
+        with _without_jax():
+            return _jax.ArrayImpl(
+                _Type(*host_dtype(aval)), placement, ordered, committed=True, _skip_checks=True
+            )
 
-    def token_handler(self, index: int = 0) -> Any:
-        """Return the handler of a token result, which travels as an empty bool array."""
+    def shards(self, buffer: Buffer, sharding: Sharding) -> list[Buffer]:
+        """Return the parts of a buffer, in the order of the sharding's devices."""
+        aval = _Type(sharding.shard_shape(buffer.aval.shape), buffer.aval.dtype)
+        placement = self.placement(sharding, len(buffer.aval.shape))
+        found: list[Buffer] = [None] * len(placement.order)
+        with _without_jax():
+            parts = zip(placement.order, buffer._arrays, placement.devices, strict=True)
+            for i, part, device in parts:
+                found[i] = part._rewrap_with_aval_and_sharding(aval, Layout([device]))
+        return found
+
+    def handler(self, aval: ShapedArray, sharding: Sharding | None = None) -> Any:
+        """Return what makes a buffer of one result; build it once per program."""
         return _jax.array_result_handler(
-            _Type((0,), np.dtype(np.bool_)), self._placements[index], True, True
+            _Type(*host_dtype(aval)), self.placement(sharding, aval.ndim), True, True
         )
+
+    def token_handler(self, sharding: Sharding | None = None) -> Any:
+        """Return the handler of a token result, which travels as an empty bool array."""
+        token = _Type((0,), np.dtype(np.bool_))
+        return _jax.array_result_handler(token, self.placement(sharding, 1), True, True)
 
     def compile(
         self,
@@ -241,17 +288,21 @@ class Client:
         name: str,
         settings: Sequence[tuple[str, Any]] = (),
         callbacks: Sequence[Callable[..., Any]] = (),
-        index: int = 0,
+        devices: Sequence[Any] = (),
+        free_outputs: Sequence[bool] = (),
     ) -> Any:
-        """Compile StableHLO text for one device and return jaxlib's executable.
+        """Compile StableHLO text and return jaxlib's executable.
+
+        Without `devices` it runs on the first one. On several, `free_outputs` says which results
+        may be cut as XLA likes.
 
         Raises: JaxRuntimeError, also for an unknown setting.
         """
         if "lapack_" in text:
             register_lapack()
-        choices = self._options(settings, index)
+        choices = self._options(settings, devices, free_outputs)
         try:
-            placed = _jax.DeviceList((self._raw_devices[index],))
+            placed = _jax.DeviceList(tuple(self._of(devices) if devices else self._first_list))
             if callbacks:
                 module = parse(text)
                 return self._raw.compile_and_load(module, placed, choices, list(callbacks))
@@ -287,20 +338,32 @@ class Client:
         """Load what `serialize` returned. Trusted input only: it is native code."""
         if uses_lapack:
             register_lapack()
-        placed = _jax.DeviceList((self._raw_devices[0],))
+        placed = _jax.DeviceList(tuple(self._first_list))
         try:
-            return self._raw.deserialize_executable(blob, placed, self._options(settings, 0))
+            return self._raw.deserialize_executable(blob, placed, self._options(settings))
         except XlaError as error:
             failed(error, "loading a compiled program")
 
-    def _options(self, settings: Sequence[tuple[str, Any]], index: int) -> Any:
+    def _options(
+        self,
+        settings: Sequence[tuple[str, Any]],
+        devices: Sequence[Any] = (),
+        free_outputs: Sequence[bool] = (),
+    ) -> Any:
         choices = xla_client.CompileOptions()
-        if index:
+        if devices:
             # Without an assignment the program binds to device 0 and aborts on a foreign buffer.
-            order = np.array([[self._raw_devices[index].id]])
+            order = np.array([[d.id for d in self._of(devices)]])
             assignment = xla_client.DeviceAssignment.create(order)
             choices.device_assignment = assignment
-            choices.executable_build_options.device_assignment = assignment
+            build = choices.executable_build_options
+            build.device_assignment = assignment
+            if len(devices) > 1:
+                choices.num_partitions = build.num_partitions = len(devices)
+                build.use_spmd_partitioning = True
+                build.use_shardy_partitioner = True
+                build.allow_spmd_sharding_propagation_to_parameters = [False]
+                build.allow_spmd_sharding_propagation_to_output = list(free_outputs) or [False]
         for name, value in settings:
             if not isinstance(value, (str, bool, int, float)):
                 raise JaxRuntimeError(
@@ -326,6 +389,7 @@ def client() -> Client:
         with _lock:
             if _client is None:
                 _client = Client(max(1, options().num_cpu_devices))
+                settle("num_cpu_devices", "the devices have been made already")
     return _client
 
 
@@ -358,6 +422,7 @@ def parse(text: str) -> Any:
         if _context is None:
             dialect = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
             chlo = importlib.import_module("jaxlib.mlir.dialects.chlo")
+            sdy = importlib.import_module("jaxlib.mlir.dialects.sdy")
             extension = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
             registry = ir.DialectRegistry()
             extension.register_dialects(registry)
@@ -366,6 +431,7 @@ def parse(text: str) -> Any:
             context.load_all_available_dialects()
             dialect.register_dialect(context)
             chlo.register_dialect(context)
+            sdy.register_dialect(context)
             _context = context
         with _context:
             return ir.Module.parse(text)
@@ -398,6 +464,12 @@ def wait(buffer: Buffer) -> None:
         buffer.block_until_ready()
     except XlaError as error:
         failed(error, "waiting for an array")
+
+
+def output_blocks(raw: Any, ndims: Sequence[int], count: int) -> list[Blocks]:
+    """Return how the results of an executable on `count` devices are cut."""
+    found = raw.get_output_shardings() or [None] * len(ndims)
+    return [blocks_of(proto, count, ndim) for proto, ndim in zip(found, ndims, strict=True)]
 
 
 def is_deleted(buffer: Buffer) -> bool:

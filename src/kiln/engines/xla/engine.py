@@ -15,21 +15,43 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.core.engine import Program
+from kiln.core.donation import reused
+from kiln.core.engine import Place, Program
 from kiln.engines.xla import client as runtime
 from kiln.engines.xla.client import Buffer, Device
 from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.module import Lowered, lower
+from kiln.ir.sharding import (
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    named_like,
+)
+from kiln.ir.types import ShapedArray
 
 
 class XlaExecutable(runtime.Loaded):
     """A compiled program. Calling it runs it; results may still be on their way."""
 
-    __slots__ = ("lowered",)
+    __slots__ = ("lowered", "shardings")
 
-    def __init__(self, raw: Any, handlers: Sequence[Any], name: str, lowered: Lowered) -> None:
+    def __init__(
+        self,
+        raw: Any,
+        handlers: Sequence[Any],
+        name: str,
+        lowered: Lowered,
+        shardings: Sequence[Sharding],
+    ) -> None:
         super().__init__(raw, handlers, name)
         self.lowered = lowered
+        self.shardings = shardings
+
+    def out_shardings(self) -> Sequence[Sharding]:
+        """Return how the results are cut; of a program with a place only."""
+        return self.shardings
 
     def as_text(self, stage: str) -> str:
         """Return the program before (`stablehlo`) or after (`hlo`) XLA's optimizations.
@@ -80,13 +102,22 @@ class XlaExecutable(runtime.Loaded):
 class EffectfulExecutable(XlaExecutable):
     """A program with effects: its first result is a token, by which the engine waits for it."""
 
-    __slots__ = ("_effects",)
+    __slots__ = ("_effects", "_everywhere")
 
     def __init__(
-        self, raw: Any, handlers: Sequence[Any], name: str, lowered: Lowered, effects: Effects
+        self,
+        raw: Any,
+        handlers: Sequence[Any],
+        name: str,
+        lowered: Lowered,
+        shardings: Sequence[Sharding],
+        effects: Effects,
+        everywhere: Sharding | None,
     ) -> None:
-        super().__init__(raw, [runtime.client().token_handler(), *handlers], name, lowered)
+        handlers = [runtime.client().token_handler(everywhere), *handlers]
+        super().__init__(raw, handlers, name, lowered, shardings)
         self._effects = effects
+        self._everywhere = everywhere
 
     def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """Enqueue the program, after earlier ones if it has ordered effects."""
@@ -98,8 +129,8 @@ class EffectfulExecutable(XlaExecutable):
         # Held while the program is enqueued, not while it runs to its end. Small programs do run
         # inside, and their callbacks may come back here on the same thread: hence reentrant.
         with effects.lock:
-            token, *outs = super().__call__([effects.take_order(), *buffers])
-            effects.order = token
+            token, *outs = super().__call__([effects.take_order(self._everywhere), *buffers])
+            effects.order = token, self._everywhere
         effects.add(token)
         return outs
 
@@ -109,18 +140,25 @@ class Effects:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.order: Buffer | None = None
+        self.order: tuple[Buffer, Sharding | None] | None = None
         self._running: collections.deque[Buffer] = collections.deque()
         self._running_lock = threading.Lock()
         self._failures: list[Exception] = []
         atexit.register(self._settle)
 
-    def take_order(self) -> Buffer:
-        """Return the token of the last ordered program; a new one if that program failed."""
+    def take_order(self, everywhere: Sharding | None) -> Buffer:
+        """Return the token of the last ordered program; a new one if that program failed.
+
+        One that ran on other devices is waited for instead.
+        """
         found, self.order = self.order, None
-        if found is None or (runtime.is_ready(found) and _failure(found) is not None):
-            return runtime.client().put(np.zeros((0,), np.bool_))
-        return found
+        if found is not None and found[1] != everywhere:
+            _failure(found[0])
+        elif found is not None:
+            token = found[0]
+            if not runtime.is_ready(token) or _failure(token) is None:
+                return token
+        return runtime.client().put(np.zeros((0,), np.bool_), everywhere)
 
     def add(self, token: Buffer) -> None:
         """Remember a running program, and forget those that have ended."""
@@ -176,9 +214,17 @@ class XlaEngine:
         """Return the devices of this process."""
         return runtime.client().devices
 
-    def put(self, value: np.ndarray) -> Buffer:
+    def put(self, value: np.ndarray, sharding: Sharding | None = None) -> Buffer:
         """Copy host data into a new buffer."""
-        return runtime.client().put(value)
+        return runtime.client().put(value, sharding)
+
+    def shards(self, buffer: Buffer, sharding: Sharding) -> Sequence[Buffer]:
+        """Return the parts of a buffer on several devices, in the order of its sharding."""
+        return runtime.client().shards(buffer, sharding)
+
+    def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
+        """Make one buffer of its parts, without a copy."""
+        return runtime.client().join(aval, sharding, parts)
 
     def adopt(self, value: np.ndarray) -> Buffer:
         """Make a buffer of host memory nobody will write again; shared if 64-byte aligned."""
@@ -200,6 +246,10 @@ class XlaEngine:
         """Free a buffer."""
         runtime.delete(buffer)
 
+    def is_deleted(self, buffer: Buffer) -> bool:
+        """Tell whether a buffer was freed or donated."""
+        return runtime.is_deleted(buffer)
+
     def pointer(self, buffer: Buffer) -> int:
         """Return the address of a buffer's first element."""
         return runtime.pointer(buffer)
@@ -210,25 +260,72 @@ class XlaEngine:
 
     def lower(self, program: Program) -> str:
         """Return the program as StableHLO."""
-        return lower(program.jaxpr, program.name, LOWERINGS).text
+        return _lowered(program).text
 
     def compile(self, program: Program) -> XlaExecutable:
         """Compile a program.
 
         Raises: UnsupportedPrimitive; JaxRuntimeError for what XLA refuses.
         """
-        lowered = lower(program.jaxpr, program.name, LOWERINGS)
+        lowered = _lowered(program)
         here = runtime.client()
+        place, avals = program.place, program.jaxpr.out_avals
+        several = place is not None and len(place.devices) > 1
+        wanted = place.out_shardings if place and several else ()
+        tokens = [False] if lowered.effects else []
         raw = here.compile(
             lowered.text,
             name=program.name,
             settings=program.compiler_options,
             callbacks=lowered.callbacks,
+            devices=place.devices if place else (),
+            free_outputs=[*tokens, *(sharding is None for sharding in wanted)],
         )
-        handlers = [here.handler(aval) for aval in program.jaxpr.out_avals]
+        shardings: list[Any] = [None] * len(avals)
+        everywhere: Sharding | None = None
+        if place is not None:
+            everywhere = _everywhere(place)
+            shardings = [everywhere] * len(avals)
+            if several:
+                shardings = _out_shardings(raw, place, avals, bool(tokens))
+        handlers = [here.handler(a, s) for a, s in zip(avals, shardings, strict=True)]
         if lowered.effects:
-            return EffectfulExecutable(raw, handlers, program.name, lowered, self._effects)
-        return XlaExecutable(raw, handlers, program.name, lowered)
+            return EffectfulExecutable(
+                raw, handlers, program.name, lowered, shardings, self._effects, everywhere
+            )
+        return XlaExecutable(raw, handlers, program.name, lowered, shardings)
+
+
+def _lowered(program: Program) -> Lowered:
+    place = program.place
+    several = place is not None and len(place.devices) > 1
+    return lower(
+        program.jaxpr,
+        program.name,
+        LOWERINGS,
+        aliases={} if several else reused(program.jaxpr, program.donated),
+        # How big the parts of results are is not known yet: XLA pairs inputs and outputs.
+        donors=program.donated if several else (),
+        place=place,
+    )
+
+
+def _everywhere(place: Place) -> Sharding:
+    if len(place.devices) == 1:
+        return SingleDeviceSharding(place.devices[0])
+    return NamedSharding(place.mesh or Mesh(place.devices, "devices"), PartitionSpec())
+
+
+def _out_shardings(
+    raw: Any, place: Place, avals: Sequence[ShapedArray], with_token: bool
+) -> list[Sharding]:
+    """Return the shardings of the results: those asked for, or what XLA chose, by name."""
+    ndims = [1] * with_token + [aval.ndim for aval in avals]
+    found = runtime.output_blocks(raw, ndims, len(place.devices))[int(with_token) :]
+    return [
+        named_like(place.devices, blocks, place.mesh) if wanted is None else wanted
+        for wanted, blocks in zip(place.out_shardings, found, strict=True)
+    ]
 
 
 def make_engine() -> XlaEngine:

@@ -8,9 +8,10 @@ no source locations unless asked for, so equal programs give equal texts.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from kiln.core.engine import Place
 from kiln.engines.xla import text
 from kiln.engines.xla.builder import (
     TOKEN,
@@ -23,6 +24,7 @@ from kiln.engines.xla.builder import (
     record,
     type_of,
 )
+from kiln.engines.xla.partition import Partition
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
@@ -44,9 +46,16 @@ class Lowered:
 class Module:
     """A module under construction."""
 
-    def __init__(self, lowerings: Mapping[Any, Lowering], *, locations: bool = False) -> None:
+    def __init__(
+        self,
+        lowerings: Mapping[Any, Lowering],
+        *,
+        locations: bool = False,
+        place: Place | None = None,
+    ) -> None:
         self.lowerings = lowerings
         self.locations = locations
+        self.partition = Partition(place)
         self.callbacks: list[Callable[..., Any]] = []
         self._bodies: list[str] = []
         # Jaxprs are kept beside their names: an id is only good while its object lives.
@@ -54,9 +63,20 @@ class Module:
         self._symbols: set[str] = {"main"}
         self._staged: dict[Any, Staged] = {}
 
-    def main(self, jaxpr: Jaxpr, aliases: Mapping[int, int]) -> None:
-        """Write the entry function; `aliases` maps donated inputs to the outputs they become."""
-        self._write("public", "main", jaxpr, aliases, with_token=has_effects(jaxpr))
+    def main(self, jaxpr: Jaxpr, aliases: Mapping[int, int], donors: Collection[int]) -> None:
+        """Write the entry function.
+
+        `aliases` maps donated inputs to the outputs they become; for `donors` XLA finds them.
+        """
+        token = has_effects(jaxpr)
+        inputs = [*jaxpr.constvars, *jaxpr.invars]
+        heads = [[cut] for cut in self.partition.inputs([v.aval.ndim for v in inputs])]
+        for i, output in aliases.items():
+            heads[i].append(f"tf.aliasing_output = {output + token} : i32")
+        for i in donors:
+            heads[i].append("jax.buffer_donor = true")
+        tails = [[cut] for cut in self.partition.outputs([v.aval.ndim for v in jaxpr.outvars])]
+        self._write("public", "main", jaxpr, heads, tails, with_token=token)
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
         """Return the symbol of the function for a jaxpr, writing it on first use."""
@@ -70,7 +90,7 @@ class Module:
             symbol = f"{wanted}_{count}"
         self._symbols.add(symbol)
         self._functions[id(jaxpr)] = (symbol, jaxpr)
-        self._write("private", symbol, jaxpr, {}, with_token=is_ordered(jaxpr))
+        self._write("private", symbol, jaxpr, (), (), with_token=is_ordered(jaxpr))
         return symbol
 
     def _write(
@@ -78,7 +98,8 @@ class Module:
         visibility: str,
         symbol: str,
         jaxpr: Jaxpr,
-        aliases: Mapping[int, int],
+        heads: Sequence[Sequence[str]],
+        tails: Sequence[Sequence[str]],
         *,
         with_token: bool,
     ) -> None:
@@ -93,16 +114,19 @@ class Module:
         outs = builder.inline(jaxpr, args)
         if with_token:
             outs = [builder.token or builder.new_token(), *outs]
-        heads = [f"%token: {type_of(TOKEN)}"] if ordered else []
+        around = _attributes([self.partition.repeated(0)]) if visibility == "public" else ""
+        head = [f"%token: {type_of(TOKEN)}{around}"] if ordered else []
         for i, arg in enumerate(args):
-            alias = aliases.get(i)
-            note = "" if alias is None else f" {{tf.aliasing_output = {alias + with_token} : i32}}"
-            heads.append(f"{arg}: {type_of(arg.aval)}{note}")
+            head.append(f"{arg}: {type_of(arg.aval)}{_attributes(heads[i]) if heads else ''}")
+        notes = [around] * with_token + [_attributes(tail) for tail in tails]
+        if not tails:
+            notes += [""] * (len(outs) - len(notes))
+        results = ", ".join(type_of(v.aval) + note for v, note in zip(outs, notes, strict=True))
         types = ", ".join(type_of(v.aval) for v in outs)
         end = f" {', '.join(map(str, outs))} : {types}" if outs else ""
         self._bodies[place] = "\n".join(
             [
-                f"  func.func {visibility} @{symbol}({', '.join(heads)}) -> ({types}) {{",
+                f"  func.func {visibility} @{symbol}({', '.join(head)}) -> ({results}) {{",
                 *builder.lines,
                 f"    return{end}",
                 "  }",
@@ -131,9 +155,15 @@ class Module:
         """Return the module's text."""
         head = (
             f"module @{text.symbol('jit_' + name)} attributes "
-            "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {"
+            f"{{mhlo.num_partitions = {self.partition.count} : i32, "
+            "mhlo.num_replicas = 1 : i32} {"
         )
-        return "\n".join([head, *self._bodies, "}", ""])
+        return "\n".join([head, *self.partition.lines(), *self._bodies, "}", ""])
+
+
+def _attributes(texts: Sequence[str]) -> str:
+    found = ", ".join(text for text in texts if text)
+    return f" {{{found}}}" if found else ""
 
 
 def lower(
@@ -142,14 +172,16 @@ def lower(
     lowerings: Mapping[Any, Lowering],
     *,
     aliases: Mapping[int, int] | None = None,
+    donors: Collection[int] = (),
+    place: Place | None = None,
     locations: bool = False,
 ) -> Lowered:
     """Write a jaxpr without constants as a module.
 
     Raises: UnsupportedPrimitive, naming the primitive and the user's line.
     """
-    module = Module(lowerings, locations=locations)
-    module.main(jaxpr, aliases or {})
+    module = Module(lowerings, locations=locations, place=place)
+    module.main(jaxpr, aliases or {}, donors)
     return Lowered(module.text(name), module.callbacks, is_ordered(jaxpr), has_effects(jaxpr))
 
 

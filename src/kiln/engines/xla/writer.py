@@ -16,6 +16,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.source import Source
 from kiln.engines.xla import text
+from kiln.engines.xla.partition import Partition
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 
@@ -25,6 +26,7 @@ class Module(Protocol):
 
     lowerings: Mapping[Any, Callable[..., Any]]
     locations: bool
+    partition: Partition
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
         """Return the symbol of the function for a jaxpr, writing it on first use."""

@@ -1,0 +1,151 @@
+"""Donated arguments: whose memory becomes that of which result, and what happens to them.
+
+Whatever the engine did with the memory, a donated array that could be used is deleted after the
+call: programs behave alike on every engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array import (
+    ConcreteArray,
+    give_away,
+    holds,
+    physical,
+    release_view,
+    shares_memory,
+)
+from kiln.core.compilation import Compiled
+from kiln.core.engine import Buffer
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sharding import Sharding
+
+
+def _size(aval: Any, sharding: Sharding | None) -> int:
+    shape = aval.shape if sharding is None else sharding.shard_shape(aval.shape)
+    dtype = physical(aval).dtype
+    return 0 if dtype == dtypes.float0 else math.prod(shape) * int(dtype.itemsize)
+
+
+def reused(
+    jaxpr: Jaxpr,
+    donated: Sequence[int],
+    in_shardings: Sequence[Sharding | None] = (),
+    out_shardings: Sequence[Sharding | None] = (),
+) -> dict[int, int]:
+    """Return which output can take the memory of which donated input.
+
+    An output of the same type is preferred to one of the same size.
+    """
+    ins, outs = jaxpr.in_avals, jaxpr.out_avals
+    in_cuts = in_shardings or [None] * len(ins)
+    out_cuts = out_shardings or [None] * len(outs)
+    sizes = [_size(a, s) for a, s in zip(outs, out_cuts, strict=True)]
+    free = list(range(len(outs)))
+    found: dict[int, int] = {}
+    for exactly in (True, False):
+        for i in donated:
+            if i in found:
+                continue
+            size = _size(ins[i], in_cuts[i])
+            for j in free:
+                if sizes[j] == size and (not exactly or ins[i].same_type(outs[j])):
+                    found[i] = j
+                    free.remove(j)
+                    break
+    return dict(sorted(found.items()))
+
+
+class Donation:
+    """The donated inputs of a compiled program; `names` are the user's names of all inputs."""
+
+    def __init__(self, compiled: Compiled, names: Sequence[str]) -> None:
+        program = compiled.program
+        place = program.place
+        several = place is not None and len(place.devices) > 1
+        self.names = names
+        self.function = program.name
+        self.avals = program.jaxpr.in_avals
+        self.donated = program.donated
+        self.usable = reused(
+            program.jaxpr,
+            program.donated,
+            place.in_shardings if place and several else (),
+            compiled.executable.out_shardings() if several else (),
+        )
+        self._warned = len(self.usable) == len(self.donated)
+
+    def of(self, args: Sequence[Any], buffers: Sequence[Buffer]) -> list[ConcreteArray]:
+        """Return the arrays that a call gives away: not those that were copied to get there.
+
+        Warns, the first time, of arrays whose memory fits no result.
+
+        Raises: ValueError if a donated array is passed twice.
+        """
+        self._check_single_use(args)
+        if not self._warned:
+            self._warned = True
+            self._warn(
+                [
+                    i
+                    for i in self.donated
+                    if i not in self.usable and isinstance(args[i], ConcreteArray)
+                ]
+            )
+        return [
+            args[i]
+            for i in self.usable
+            if isinstance(args[i], ConcreteArray) and holds(args[i], buffers[i])
+        ]
+
+    def _warn(self, unusable: Sequence[int]) -> None:
+        if not unusable:
+            return
+        types = ", ".join(str(self.avals[i]) for i in unusable)
+        who = ", ".join(self.names[i] for i in unusable)
+        text = three_lines(
+            f"Some donated buffers were not usable: {types}",
+            f"call of {self.function}: no result is left that has the size of argument {who}",
+            "donate arguments that results of the same size replace",
+        )
+        source = current_source()
+        file, line = (source.file, source.line) if source else ("<unknown>", 0)
+        warnings.warn_explicit(text, UserWarning, file, line)
+
+    def _check_single_use(self, args: Sequence[Any]) -> None:
+        arrays = [(i, x) for i, x in enumerate(args) if isinstance(x, ConcreteArray)]
+        for i in self.donated:
+            given = args[i]
+            if not isinstance(given, ConcreteArray):
+                continue
+            for j, x in arrays:
+                if j != i and shares_memory(given, x):
+                    raise ValueError(self._twice(i, j, given))
+
+    def _twice(self, i: int, j: int, x: ConcreteArray) -> str:
+        one, other = self.names[i], self.names[j]
+        return three_lines(
+            f"call of {self.function} with one array of type {x.aval} as {one} and as {other} "
+            f"at {current_source()}",
+            f"{one} is donated, so its memory cannot be read as {other}: attempt to donate a "
+            "buffer that is used twice in the same call",
+            f"pass a copy: {other}.copy(), or do not donate {one}",
+        )
+
+
+@contextlib.contextmanager
+def giving_away(arrays: Sequence[ConcreteArray]) -> Iterator[None]:
+    """Delete arrays, if the program that takes their memory could be started."""
+    for x in arrays:
+        release_view(x)
+    yield
+    for x in arrays:
+        give_away(x)

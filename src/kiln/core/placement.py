@@ -1,0 +1,362 @@
+"""Where a program runs: chosen from where its arguments are and from what the user asked for.
+
+Arrays put somewhere on purpose (committed) decide, and must agree; all others follow. A `Placer`
+keeps one way of running a program per choice, so that it is made once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+from kiln.base.config import options
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array import (
+    ConcreteArray,
+    PlacedArray,
+    buffer_at,
+    buffer_for,
+    from_buffers,
+    from_placed,
+    unplaced,
+)
+from kiln.core.compilation import Compiled, Elsewhere, compile_jaxpr, new_buffer, program_of
+from kiln.core.donation import Donation, giving_away
+from kiln.core.engine import Place, Program, default_engine
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sharding import (
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    misfit,
+)
+
+Run = Callable[[Sequence[Any]], list[ConcreteArray]]
+
+
+class Wishes(NamedTuple):
+    """What the user asked of the placement of a program, by numbers of its inputs and outputs.
+
+    A sharding of None is no wish.
+    """
+
+    donated: tuple[int, ...] = ()
+    device: Any = None
+    in_shardings: tuple[Sharding | None, ...] = ()
+    out_shardings: tuple[Sharding | None, ...] = ()
+
+    @property
+    def has_place(self) -> bool:
+        """Whether they say where to run."""
+        return self.device is not None or any(self.in_shardings) or any(self.out_shardings)
+
+
+NO_WISHES = Wishes()
+
+
+class Claim(NamedTuple):
+    """Who says that a program must run on certain devices."""
+
+    who: str
+    sharding: Sharding
+
+
+class Placer:
+    """Runs a program wherever its arguments, the user's wishes and its own constraints say."""
+
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        name: str,
+        *,
+        wishes: Wishes = NO_WISHES,
+        keep_unused: bool = False,
+        compiler_options: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
+        self.jaxpr = jaxpr
+        self.name = name
+        self.wishes = wishes
+        self.keep_unused = keep_unused
+        self.compiler_options = compiler_options
+        self.inside = constraints_in(jaxpr)
+        self.programs: list[Compiled] = []
+        self._runs: dict[Hashable, Run] = {}
+        self._default: Run | None = None
+        self._used: list[bool] | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but arguments can call the program away from the first device."""
+        return not self.wishes.has_place and not self.inside
+
+    def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
+        """Run the program; as fast as can be where nothing was placed."""
+        if self._default is not None and options().default_device is None:
+            try:
+                return self._default(args)
+            except Elsewhere:
+                pass
+        return self(args)
+
+    def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
+        """Run the program where it belongs.
+
+        Raises: ValueError for committed arguments on different devices, or not as asked for.
+        """
+        return (self.prepared(args) or self.prepare(args))(args)
+
+    def prepared(self, args: Sequence[Any]) -> Run | None:
+        """Return what runs the program for such arguments, if there has been such a call."""
+        return self._runs.get(_situation(args))
+
+    def prepare(self, args: Sequence[Any]) -> Run:
+        """Return what runs the program for such arguments, having compiled it.
+
+        For arguments that were never placed it raises Elsewhere if called with others.
+
+        Raises: ValueError for committed arguments on different devices, or not as asked for.
+        """
+        situation = _situation(args)
+        place = self.place(situation.committed)
+        compiled = self._compile(place)
+        run: Run
+        if place is not None:
+            by_default = place.devices == (situation.default,) and not any(situation.committed)
+            run = Placed(compiled, self._names(compiled), not by_default)
+        else:
+            run = Donating(compiled, self._names(compiled)) if self.wishes.donated else compiled
+            if situation.has_placed:
+                run = functools.partial(_run_unplaced, run)
+            elif self.is_plain:
+                self._default = run
+        return self._runs.setdefault(situation, run)
+
+    def place(self, committed: Sequence[Sharding | None]) -> Place | None:
+        """Return where to run for committed arguments; None for the first device, by default."""
+        home, wishes = default_engine(), self.wishes
+        if home.host_memory:
+            return None
+        if wishes.device is not None:
+            return Place((wishes.device,))
+        committed = self._of_used(committed)
+        wanted = [*wishes.in_shardings, *[None] * (len(committed) - len(wishes.in_shardings))]
+        self._check_agreement(committed, wanted)
+        claims = [Claim(f"argument {self._named(i)} has", s) for i, s in enumerate(committed) if s]
+        claims += [
+            Claim(f"in_shardings for {self._named(i)} has", s)
+            for i, s in enumerate(wanted)
+            if s and not committed[i]
+        ]
+        claims += [Claim("with_sharding_constraint has", s) for s in self.inside]
+        claims += [Claim("out_shardings has", s) for s in wishes.out_shardings if s]
+        devices = self._agreed(claims)
+        if not devices:
+            chosen = options().default_device
+            return None if chosen is None else Place((chosen,))
+        if len(devices) == 1:
+            return Place(devices)
+        meshes = (c.sharding.mesh for c in claims if isinstance(c.sharding, NamedSharding))
+        mesh = next(meshes, None) or Mesh(devices, "devices")
+        whole = NamedSharding(mesh, PartitionSpec())
+        cuts = tuple([c or w or whole for c, w in zip(committed, wanted, strict=True)])
+        outs = wishes.out_shardings or (None,) * len(self.jaxpr.outvars)
+        return Place(devices, mesh, cuts, outs)
+
+    def program(self) -> Program:
+        """Return what is compiled for arguments that were not placed."""
+        program, _ = program_of(
+            self.jaxpr,
+            self.name,
+            self.keep_unused,
+            self.compiler_options,
+            self.wishes.donated,
+            self.place([None] * len(self.jaxpr.invars)),
+        )
+        return program
+
+    def compiled(self) -> Compiled:
+        """Return the executable for arguments that were not placed."""
+        return self._compile(self.place([None] * len(self.jaxpr.invars)))
+
+    def _compile(self, place: Place | None) -> Compiled:
+        found = compile_jaxpr(
+            self.jaxpr,
+            self.name,
+            keep_unused=self.keep_unused,
+            compiler_options=self.compiler_options,
+            donated=self.wishes.donated,
+            place=place,
+        )
+        if found not in self.programs:
+            self.programs.append(found)
+        return found
+
+    def _names(self, compiled: Compiled) -> list[str]:
+        kept = range(len(self.jaxpr.invars)) if compiled.kept is None else compiled.kept
+        return [self._named(i) for i in kept]
+
+    def _of_used(self, committed: Sequence[Sharding | None]) -> list[Sharding | None]:
+        """Return the claims of arguments that the program uses: the others may be anywhere."""
+        if self._used is None:
+            used = {id(v) for eqn in self.jaxpr.eqns for v in eqn.invars}
+            used |= {id(v) for v in self.jaxpr.outvars}
+            self._used = [id(v) in used for v in self.jaxpr.invars]
+        return [s if used else None for s, used in zip(committed, self._used, strict=True)]
+
+    def _check_agreement(
+        self, committed: Sequence[Sharding | None], wanted: Sequence[Sharding | None]
+    ) -> None:
+        for i, (have, want) in enumerate(zip(committed, wanted, strict=True)):
+            aval = self.jaxpr.invars[i].aval
+            if have and want and not have.is_equivalent_to(want, aval.ndim):
+                raise ValueError(
+                    three_lines(
+                        f"call of {self.name} with argument {self._named(i)} of type {aval} at "
+                        f"{current_source()}",
+                        f"in_shardings={want} does not match the sharding of the argument, {have}",
+                        f"move the argument: kiln.device_put({self._named(i)}, sharding)",
+                    )
+                )
+            if want:
+                self._check_fit(want, aval.shape, f"in_shardings for argument {self._named(i)}")
+
+    def _check_fit(self, sharding: Sharding, shape: Sequence[Any], what: str) -> None:
+        wrong = misfit(sharding, shape)
+        if wrong:
+            raise ValueError(
+                three_lines(
+                    f"call of {self.name} at {current_source()}, {what}",
+                    wrong,
+                    "choose a PartitionSpec that fits, or pad the array to a divisible size",
+                )
+            )
+
+    def _agreed(self, claims: Sequence[Claim]) -> tuple[Any, ...]:
+        for i, s in enumerate(self.wishes.out_shardings):
+            if s:
+                self._check_fit(s, self.jaxpr.outvars[i].aval.shape, f"out_shardings, result {i}")
+        if not claims:
+            return ()
+        first, *others = claims
+        for other in others:
+            if other.sharding.device_set != first.sharding.device_set:
+                raise ValueError(
+                    three_lines(
+                        f"call of {self.name} at {current_source()}",
+                        "Received incompatible devices for jitted computation: "
+                        f"{first.who} devices {_ids(first.sharding)}, and "
+                        f"{other.who} devices {_ids(other.sharding)}",
+                        "bring the arguments together with kiln.device_put(x, device)",
+                    )
+                )
+        return tuple(sorted(first.sharding.devices, key=lambda d: d.id))
+
+    def _named(self, i: int) -> str:
+        names = self.jaxpr.arg_names
+        name = names[i] if i < len(names) else ""
+        aval = self.jaxpr.invars[i].aval
+        return name or f"{i} ({aval})"
+
+
+def _ids(sharding: Sharding) -> str:
+    return f"{[d.id for d in sharding.devices]} ({sharding.devices[0].platform})"
+
+
+class _Situation(NamedTuple):
+    """What of a call decides where it runs, besides the wishes."""
+
+    committed: tuple[Sharding | None, ...]
+    default: Any
+    has_placed: bool
+
+
+def _situation(args: Sequence[Any]) -> _Situation:
+    committed = [x.sharding if type(x) is PlacedArray and x.committed else None for x in args]
+    return _Situation(tuple(committed), options().default_device, is_placed(args))
+
+
+def _run_unplaced(run: Run, args: Sequence[Any]) -> list[ConcreteArray]:
+    """Run on the first device; arrays that are elsewhere, but not on purpose, come there."""
+    return run([unplaced(x) if type(x) is PlacedArray else x for x in args])
+
+
+class Donating:
+    """Runs a program on the first device, and deletes the donated arguments."""
+
+    def __init__(self, compiled: Compiled, names: Sequence[str]) -> None:
+        self._compiled = compiled
+        self._donation = Donation(compiled, names)
+
+    def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
+        """Run on arrays and scalars.
+
+        Raises: ValueError if an array is donated and passed twice; Elsewhere.
+        """
+        compiled = self._compiled
+        home, kept = compiled.engine, compiled.kept
+        if kept is not None:
+            args = [args[i] for i in kept]
+        buffers = [
+            buffer_for(x, home) if type(x) is ConcreteArray else new_buffer(x, home) for x in args
+        ]
+        with giving_away(self._donation.of(args, buffers)):
+            outs = compiled.run(buffers)
+        return from_buffers(compiled.out_avals, outs, home)
+
+
+class Placed:
+    """Runs a program at its place, bringing the arguments there."""
+
+    def __init__(self, compiled: Compiled, names: Sequence[str], committed: bool) -> None:
+        place = compiled.program.place
+        assert place is not None
+        count = len(compiled.program.jaxpr.invars)
+        alone = SingleDeviceSharding(place.devices[0])
+        self._compiled = compiled
+        self._committed = committed
+        self._cuts = place.in_shardings or (alone,) * count
+        self._out_cuts = compiled.executable.out_shardings()
+        self._donation = Donation(compiled, names) if compiled.program.donated else None
+
+    def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
+        """Run on arrays and scalars.
+
+        Raises: ValueError if an array is donated and passed twice.
+        """
+        compiled = self._compiled
+        home, kept = compiled.engine, compiled.kept
+        if kept is not None:
+            args = [args[i] for i in kept]
+        buffers = [
+            buffer_at(x, home, cut) if isinstance(x, ConcreteArray) else new_buffer(x, home, cut)
+            for x, cut in zip(args, self._cuts, strict=True)
+        ]
+        given = self._donation.of(args, buffers) if self._donation else []
+        with giving_away(given):
+            outs = compiled.run(buffers)
+        return from_placed(compiled.out_avals, outs, home, self._out_cuts, self._committed)
+
+
+def is_placed(args: Sequence[Any]) -> bool:
+    """Tell whether an argument has a place of its own."""
+    return any(type(x) is PlacedArray for x in args)
+
+
+def constraints_in(jaxpr: Jaxpr) -> tuple[Sharding, ...]:
+    """Return the shardings that equations of a program speak of, at any depth."""
+    found = jaxpr.memo.get(constraints_in)
+    if found is None:
+        seen: dict[Sharding, None] = {}
+        for eqn in jaxpr.eqns:
+            for value in eqn.params.values():
+                for part in value if isinstance(value, (tuple, list)) else (value,):
+                    if isinstance(part, Sharding):
+                        seen[part] = None
+                    elif isinstance(part, Jaxpr):
+                        seen.update(dict.fromkeys(constraints_in(part)))
+        found = jaxpr.memo[constraints_in] = tuple(seen)
+    return found

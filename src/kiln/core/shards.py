@@ -1,0 +1,73 @@
+"""The parts of an array that lives on several devices."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.ir.sharding import Blocks, Index, Sharding
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """One part of an array: the device that holds it, which part it is, and its data there.
+
+    Parts that are repeated are told apart by `replica_id`.
+    """
+
+    device: Any
+    index: Index
+    replica_id: int
+    data: Any
+
+    def __repr__(self) -> str:
+        return (
+            f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
+            f"data={self.data})"
+        )
+
+
+def replica_ids(blocks: Blocks) -> list[int]:
+    """Return how many devices before each one hold the same part."""
+    seen: collections.Counter[tuple[int, ...]] = collections.Counter()
+    numbers = []
+    for place in blocks.at:
+        numbers.append(seen[place])
+        seen[place] += 1
+    return numbers
+
+
+def assembled(
+    sharding: Sharding, shape: Sequence[int], parts: Sequence[Any], get: Callable[[Any], np.ndarray]
+) -> np.ndarray:
+    """Return the whole array on the host, reading each part once."""
+    if sharding.is_fully_replicated:
+        return get(parts[0])
+    whole: np.ndarray | None = None
+    first = [replica == 0 for replica in replica_ids(sharding.blocks(len(shape)))]
+    for part, index, wanted in zip(parts, sharding.indices(shape), first, strict=True):
+        if wanted:
+            data = get(part)
+            if whole is None:
+                whole = np.empty(tuple(shape), data.dtype)
+            whole[index] = data
+    assert whole is not None
+    whole.flags.writeable = False
+    return whole
+
+
+def cut(sharding: Sharding, value: np.ndarray) -> list[np.ndarray]:
+    """Return the parts of a host array, contiguous, in the order of the sharding's devices.
+
+    No two of them share memory, which not every engine can bear.
+    """
+    replicas = replica_ids(sharding.blocks(value.ndim))
+    value = np.asarray(value, order="C")
+    return [
+        np.array(value[index], order="C", copy=bool(replica or not value.size) or None)
+        for index, replica in zip(sharding.indices(value.shape), replicas, strict=True)
+    ]

@@ -1,0 +1,58 @@
+"""Where arrays live, in the words of jaxlib and XLA."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxlib import _jax, xla_client
+
+from kiln.ir.sharding import Blocks
+
+
+class Layout(_jax.Sharding):
+    """Where an array lives, in the words jaxlib asks for.
+
+    These are slots because jax, when some test loads it beside kiln, adds descriptors of the same
+    names to the base class, which would win over attributes in an instance's dictionary.
+    """
+
+    __slots__ = ("_hlo", "_internal_device_list", "devices", "order")
+    memory_kind = None
+
+    def __init__(self, devices: Sequence[Any], hlo: Any = None, order: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.devices = tuple(devices)
+        self.order = order
+        self._internal_device_list = _jax.DeviceList(self.devices)
+        self._hlo = hlo or xla_client.HloSharding.replicate()
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+        return self._hlo
+
+
+def hlo_of(blocks: Blocks) -> Any:
+    """Return how an array is cut, in XLA's words."""
+    count, parts = len(blocks.at), math.prod(blocks.parts)
+    if parts == 1:
+        return xla_client.HloSharding.replicate()
+    proto = xla_client.OpSharding()
+    proto.type = xla_client.OpSharding.Type.OTHER
+    copies = count // parts
+    proto.tile_assignment_dimensions = [*blocks.parts, *([copies] if copies > 1 else [])]
+    proto.tile_assignment_devices = sorted(range(count), key=lambda i: blocks.at[i])
+    proto.replicate_on_last_tile_dim = copies > 1
+    return xla_client.HloSharding.from_proto(proto)
+
+
+def blocks_of(proto: Any, count: int, ndim: int) -> Blocks:
+    """Return how XLA cuts an array of rank `ndim` over `count` devices."""
+    hlo = None if proto is None else xla_client.HloSharding.from_proto(proto)
+    if hlo is None or hlo.is_replicated() or not ndim:
+        return Blocks((1,) * ndim, ((0,) * ndim,) * count)
+    dims = list(hlo.tile_assignment_dimensions())
+    places = list(np.ndindex(*dims))
+    where = dict(zip(hlo.tile_assignment_devices(), places, strict=True))
+    return Blocks(tuple(dims[:ndim]), tuple(where[i][:ndim] for i in range(count)))

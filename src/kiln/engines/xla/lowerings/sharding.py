@@ -1,0 +1,25 @@
+"""Constraints on where values live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kiln.core.primitive import Primitive
+from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
+from kiln.ir.sharding import Sharding
+from kiln.ir.types import ShapedArray
+from kiln.ops import sharding as ops
+
+
+def _sharding_constraint(
+    b: Builder, out: Sequence[ShapedArray], x: Value, *, sharding: Sharding
+) -> Value:
+    partition = b.module.partition
+    if partition.count == 1:
+        return x
+    body = partition.body(sharding, x.ndim)
+    result: Value = b.emit(f"sdy.sharding_constraint {x} {body} : {type_of(x.aval)}", x.aval)
+    return result
+
+
+LOWERINGS: dict[Primitive, Lowering] = {ops.sharding_constraint_p: _sharding_constraint}

@@ -1,0 +1,104 @@
+"""Shardings in StableHLO: Shardy's meshes and attributes.
+
+Programs number their devices from 0; the order is that of the place they are compiled for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.core.engine import Place
+from kiln.engines.xla import text
+from kiln.ir.sharding import (
+    UNCONSTRAINED,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    axes_of,
+    named_like,
+)
+
+HOST = "host"
+
+
+class Partition:
+    """The meshes a module speaks of. Without several devices there are none."""
+
+    def __init__(self, place: Place | None) -> None:
+        self.place = place if place is not None and len(place.devices) > 1 else None
+        self.devices: tuple[Any, ...] = self.place.devices if self.place else ()
+        self._symbols: dict[Mesh, str] = {}
+        self._calls_host = False
+
+    @property
+    def count(self) -> int:
+        """The number of parts the program is cut into."""
+        return len(self.devices) or 1
+
+    def inputs(self, ndims: Sequence[int]) -> list[str]:
+        """Return the attribute of each input; "" where there is none."""
+        if self.place is None:
+            return [""] * len(ndims)
+        return [self.attribute(s, n) for s, n in zip(self.place.in_shardings, ndims, strict=True)]
+
+    def outputs(self, ndims: Sequence[int]) -> list[str]:
+        """Return the attribute of each output; "" where there is none."""
+        if self.place is None:
+            return [""] * len(ndims)
+        return [
+            "" if s is None else self.attribute(s, n)
+            for s, n in zip(self.place.out_shardings, ndims, strict=True)
+        ]
+
+    def attribute(self, sharding: Sharding, ndim: int) -> str:
+        """Return a sharding as an attribute of an argument or result."""
+        return f"sdy.sharding = #sdy.sharding{self.body(sharding, ndim)}"
+
+    def repeated(self, ndim: int) -> str:
+        """Return the attribute of a value that each device holds whole."""
+        if self.place is None:
+            return ""
+        mesh = self.place.mesh or Mesh(self.devices, "devices")
+        whole = NamedSharding(mesh, PartitionSpec())
+        return self.attribute(whole, ndim)
+
+    def body(self, sharding: Sharding, ndim: int) -> str:
+        """Return `<@mesh, [{"x"}, {}]>`."""
+        if not isinstance(sharding, NamedSharding):
+            sharding = named_like(sharding.devices, sharding.blocks(ndim), None)
+        entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
+        dims = [
+            "{?}"
+            if entry is UNCONSTRAINED
+            else "{" + ", ".join(f'"{name}"' for name in axes_of(entry)) + "}"
+            for entry in entries
+        ]
+        return f"<@{self._symbol(sharding.mesh)}, [{', '.join(dims)}]>"
+
+    def host_call(self) -> str:
+        """Return the attribute of a call of the host, which one device makes for all."""
+        if self.place is None:
+            return ""
+        self._calls_host = True
+        return f", sdy.sharding = #sdy.sharding_per_value<[<@{HOST}, []>]>"
+
+    def _symbol(self, mesh: Mesh) -> str:
+        found = self._symbols.get(mesh)
+        if found is None:
+            found = self._symbols[mesh] = f"mesh_{len(self._symbols)}"
+        return found
+
+    def lines(self) -> list[str]:
+        """Return the definitions of the meshes."""
+        number = {device: i for i, device in enumerate(self.devices)}
+        found = []
+        for mesh, symbol in self._symbols.items():
+            axes = ", ".join(f'"{name}"={size}' for name, size in mesh.shape.items())
+            ids = [number[d] for d in mesh.flat]
+            order = f", device_ids={text.int_list(ids)}" if ids != sorted(ids) else ""
+            found.append(f"  sdy.mesh @{symbol} = <[{axes}]{order}>")
+        if self._calls_host:
+            found.append(f"  sdy.mesh @{HOST} = <[], device_ids=[0]>")
+        return found

@@ -1,0 +1,142 @@
+"""What a jitted function was told about memory and devices, applied to one call signature.
+
+`donate_*`, `device`, `in_shardings` and `out_shardings` speak of arguments and results; a program
+has numbered inputs and outputs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source, name_of
+from kiln.base.tree import (
+    broadcast_prefix,
+    prefix_errors,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+from kiln.core.placement import Wishes
+from kiln.ir.sharding import PartitionSpec, Sharding
+from kiln.jit.cache import Entry
+from kiln.jit.signature import Chosen
+from kiln.ops.sharding import resolved, with_sharding_constraint
+
+NONE_CHOSEN = Chosen()
+
+
+@dataclasses.dataclass(frozen=True)
+class Placing:
+    """The options of `jit` about memory and devices."""
+
+    donated: Chosen = NONE_CHOSEN
+    device: Any = None
+    in_shardings: Any = None
+    out_shardings: Any = None
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.donated
+            or self.device is not None
+            or self.in_shardings is not None
+            or self.out_shardings is not None
+        )
+
+
+NO_PLACING = Placing()
+
+
+def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> None:
+    """Raise TypeError if a leaf of a pytree of shardings is none."""
+    for path, leaf in tree_flatten_with_path(shardings)[0]:
+        if not isinstance(leaf, (Sharding, PartitionSpec)):
+            raise TypeError(
+                three_lines(
+                    f"jit of {name_of(fun)} with {option}={shardings!r}",
+                    f"{option} must hold shardings, PartitionSpecs and None, got {leaf!r} of type "
+                    f"{type(leaf).__name__}" + (f" at {''.join(map(str, path))}" if path else ""),
+                    "write NamedSharding(mesh, PartitionSpec(...))",
+                )
+            )
+
+
+def wishes_of(
+    placing: Placing,
+    fun: Callable[..., Any],
+    entry: Entry,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    places: Sequence[int],
+) -> Wishes:
+    """Return the wishes for one program: `places` numbers the positional arguments given.
+
+    Raises: ValueError for shardings whose structure does not fit the arguments or the results.
+    """
+    hidden = len(entry.consts)
+    paths = [path for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]]
+    roots = [places[p[1].idx] if p[0].idx == 0 else p[1].key for p in paths]
+    chosen = {*placing.donated.argnums, *placing.donated.argnames}
+    donated = tuple([i + hidden for i, root in enumerate(roots) if root in chosen])
+    ins: tuple[Sharding | None, ...] = ()
+    if placing.in_shardings is not None:
+        if kwargs:
+            raise ValueError(
+                three_lines(
+                    f"call of {name_of(fun)} with keyword arguments {sorted(kwargs)} at "
+                    f"{current_source()}",
+                    "jit does not support keyword arguments when in_shardings is specified",
+                    "pass them by position, or put the arguments in place with device_put",
+                )
+            )
+        found = _spread(fun, placing.in_shardings, tuple(args), "in_shardings", "arguments")
+        ins = (*[None] * hidden, *found)
+    outs: tuple[Sharding | None, ...] = ()
+    if placing.out_shardings is not None:
+        count = len(entry.jaxpr.outvars)
+        result = tree_unflatten(entry.out_tree, range(count))
+        outs = tuple(_spread(fun, placing.out_shardings, result, "out_shardings", "result"))
+    return Wishes(donated, placing.device, ins, outs)
+
+
+def _spread(
+    fun: Callable[..., Any], shardings: Any, full: Any, option: str, what: str
+) -> list[Sharding | None]:
+    if isinstance(shardings, list):
+        shardings = tuple(shardings)
+
+    def is_leaf(s: Any) -> bool:
+        return s is None
+
+    if option == "in_shardings" and isinstance(shardings, tuple) and len(shardings) != len(full):
+        raise ValueError(
+            three_lines(
+                f"call of {name_of(fun)} with {len(full)} arguments and a tuple of "
+                f"{len(shardings)} in_shardings at {current_source()}",
+                "in_shardings must be a tree prefix of the tuple of positional arguments, and is "
+                f"the wrong length: {len(shardings)} for {len(full)} arguments",
+                "give one entry per argument that is not static, or one sharding for all",
+            )
+        )
+    try:
+        found = broadcast_prefix(shardings, full, is_leaf)
+    except ValueError:
+        errors = prefix_errors(shardings, full, is_leaf, option)
+        wrong = "; ".join(", ".join(str(e).splitlines()) for e in errors)
+        raise ValueError(
+            three_lines(
+                f"call of {name_of(fun)} with {option}={shardings!r} at {current_source()}",
+                f"{option} must be a tree prefix of the {what}: {wrong}",
+                f"give one sharding for all, or a pytree with the structure of the {what}",
+            )
+        ) from None
+    return [None if s is None else resolved(s, option) for s in found]
+
+
+def constrained(values: Sequence[Any], shardings: Sequence[Sharding | None]) -> list[Any]:
+    """Return values of a program being recorded, cut as wished."""
+    return [
+        x if s is None else with_sharding_constraint(x, s)
+        for x, s in zip(values, shardings or [None] * len(values), strict=True)
+    ]

@@ -1,0 +1,159 @@
+"""Where values live inside a program: a constraint is the identity, said to the partitioner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base.config import options
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
+from kiln.core.array import placed
+from kiln.core.compilation import as_array
+from kiln.core.engine import default_engine
+from kiln.core.trace import Tracer, aval_of
+from kiln.ir.sharding import (
+    UNCONSTRAINED,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    misfit,
+)
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import LinearOp
+
+
+class ShardingConstraint(LinearOp):
+    """Return the operand, cut as `sharding` says."""
+
+    name = "sharding_constraint"
+
+    def infer(self, x: Any, *, sharding: Sharding) -> ShapedArray:
+        wrong = misfit(sharding, x.shape)
+        if wrong:
+            raise ValueError(
+                three_lines(
+                    f"with_sharding_constraint of {x} by {sharding} at {current_source()}",
+                    wrong,
+                    "choose a PartitionSpec that fits, or pad the array to a divisible size",
+                )
+            )
+        return x  # type: ignore[no-any-return]
+
+    def numpy(self, x: Any, *, sharding: Sharding) -> Any:
+        return x
+
+    def evaluate(self, x: Any, *, sharding: Sharding) -> Any:
+        self.infer(aval_of(x), sharding=sharding)
+        home = default_engine()
+        return as_array(x) if home.host_memory else placed(as_array(x), home, _closed(sharding))
+
+    def transpose(self, ct: Any, x: Any, *, sharding: Sharding) -> Any:
+        return [self.bind(ct, sharding=sharding)]
+
+    def batch(
+        self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, sharding: Sharding
+    ) -> Any:
+        if not isinstance(sharding, NamedSharding):
+            return self.bind(*xs, sharding=sharding), axes[0]
+        at = axes[0]
+        ndim = len(aval_of(xs[0]).shape) - 1
+        entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
+        entries.insert(at, UNCONSTRAINED)
+        stacked = NamedSharding(sharding.mesh, PartitionSpec(*entries))
+        return self.bind(*xs, sharding=stacked), at
+
+
+sharding_constraint_p = ShardingConstraint()
+
+
+def _closed(sharding: Sharding) -> Sharding:
+    if not isinstance(sharding, NamedSharding):
+        return sharding
+    entries = [None if entry is UNCONSTRAINED else entry for entry in sharding.spec]
+    return NamedSharding(sharding.mesh, PartitionSpec(*entries))
+
+
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+    """Return a pytree of arrays, cut as told; `shardings` is one sharding, or a pytree prefix.
+
+    A PartitionSpec speaks of the mesh of the surrounding `with mesh:`; None leaves an array as it
+    is. Values do not change.
+
+    Raises: ValueError for an array that cannot be cut this way, RuntimeError for a PartitionSpec
+        without a mesh, TypeError for what is no sharding.
+    """
+    leaves, tree = tree_flatten(x)
+    found = broadcast_prefix(shardings, x, is_leaf=lambda s: s is None)
+    asked = "with_sharding_constraint"
+    return tree_unflatten(
+        tree,
+        [
+            leaf if s is None else sharding_constraint_p.bind(leaf, sharding=resolved(s, asked))
+            for leaf, s in zip(leaves, found, strict=True)
+        ],
+    )
+
+
+def put(x: Any, place: Any) -> Any:
+    """Return an array on a device or cut by a sharding, committed; with None as it is.
+
+    Raises: TypeError for another kind of place, ValueError for what cannot be cut this way.
+    """
+    if place is None:
+        return x
+    if isinstance(place, (Sharding, PartitionSpec)):
+        sharding = resolved(place, "device_put")
+    else:
+        sharding = SingleDeviceSharding(checked_device(place, "device_put"))
+    if isinstance(x, Tracer):
+        return sharding_constraint_p.bind(x, sharding=sharding) if sharding.num_devices > 1 else x
+    home = default_engine()
+    return x if home.host_memory else placed(as_array(x), home, sharding)
+
+
+def checked_device(device: Any, asked: str) -> Any:
+    """Return a device of this process.
+
+    Raises: TypeError for anything else.
+    """
+    here = list(default_engine().devices())
+    if device not in here:
+        raise TypeError(
+            three_lines(
+                f"{asked} at {current_source()}",
+                f"{device!r} of type {type(device).__name__} is no device of this process",
+                f"use one of kiln.devices(): {here}",
+            )
+        )
+    return device
+
+
+def resolved(sharding: Any, option: str) -> Sharding:
+    """Return a sharding as one that knows its devices.
+
+    Raises: TypeError for what is no sharding, RuntimeError for a PartitionSpec without a mesh.
+    """
+    if isinstance(sharding, Sharding):
+        return sharding
+    if not isinstance(sharding, PartitionSpec):
+        raise TypeError(
+            three_lines(
+                f"{option}={sharding!r} at {current_source()}",
+                f"{option} must hold shardings, PartitionSpecs and None, got {sharding!r} of type "
+                f"{type(sharding).__name__}",
+                "write NamedSharding(mesh, PartitionSpec(...))",
+            )
+        )
+    mesh = options().mesh
+    if mesh is None:
+        raise RuntimeError(
+            three_lines(
+                f"{option}={sharding} at {current_source()}",
+                f"a PartitionSpec in {option} needs a mesh, and there is none here",
+                f"write NamedSharding(mesh, {sharding}), or enter the mesh: with mesh: ...",
+            )
+        )
+    return NamedSharding(mesh, sharding)

@@ -1,0 +1,50 @@
+"""How arrays are cut over devices: meshes, partition specs, shardings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.api.arrays import devices as all_devices
+from kiln.base.errors import three_lines
+from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+
+P = PartitionSpec
+
+__all__ = [
+    "Mesh",
+    "NamedSharding",
+    "P",
+    "PartitionSpec",
+    "Sharding",
+    "SingleDeviceSharding",
+    "make_mesh",
+]
+
+
+def make_mesh(
+    axis_shapes: Sequence[int],
+    axis_names: Sequence[Any],
+    *,
+    devices: Sequence[Any] | None = None,
+) -> Mesh:
+    """Arrange the first devices in a grid with named axes.
+
+    Raises: ValueError for too few devices, or shapes and names of different lengths.
+    """
+    shape = tuple(axis_shapes)
+    found = list(all_devices() if devices is None else devices)
+    need = math.prod(shape)
+    if len(found) < need:
+        raise ValueError(
+            three_lines(
+                f"make_mesh({shape}, {tuple(axis_names)})",
+                f"the mesh needs {need} devices, and there are {len(found)}",
+                "make the mesh smaller, or set KILN_NUM_CPU_DEVICES",
+            )
+        )
+    grid = np.array(found[:need], dtype=object).reshape(shape)
+    return Mesh(grid, axis_names)

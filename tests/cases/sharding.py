@@ -1,0 +1,24 @@
+"""Cases of constraints on where values live."""
+
+from __future__ import annotations
+
+import kiln
+from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec
+from kiln.ops import sharding as ops
+from tests.cases.case import Case, Operand
+
+MESH = Mesh(kiln.devices()[:2], "x")
+
+
+def _constraint(named: int, *entries: str | None) -> Case:
+    sharding = NamedSharding(MESH, PartitionSpec(*entries))
+    return Case(
+        ops.sharding_constraint_p,
+        lambda x: ops.with_sharding_constraint(x, sharding),
+        (Operand((4, 2)),),
+        differentiable=(0,),
+        named=((0, named),),
+    )
+
+
+CASES = [_constraint(1, "x"), _constraint(0, None, "x"), _constraint(0)]

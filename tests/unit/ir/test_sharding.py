@@ -1,0 +1,110 @@
+"""Shardings as values: how they cut, what they are equal to, how they are named again."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from kiln.base.config import options
+from kiln.ir.sharding import (
+    UNCONSTRAINED,
+    Blocks,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    SingleDeviceSharding,
+    misfit,
+    named_like,
+)
+
+MESH = Mesh(np.array([f"d{i}" for i in range(8)]).reshape(2, 4), ("x", "y"))
+CUBE = Mesh(np.array([f"d{i}" for i in range(8)]).reshape(2, 2, 2), ("p", "q", "r"))
+
+
+def named(*entries, mesh=MESH):
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def test_blocks() -> None:
+    parts, at = named("y", "x").blocks(2)
+    assert parts == (4, 2)
+    assert at == tuple((j, i) for i in range(2) for j in range(4))
+    assert named(("y", "x")).blocks(1).at == tuple((j * 2 + i,) for i in range(2) for j in range(4))
+    assert named().blocks(3) == Blocks((1, 1, 1), ((0, 0, 0),) * 8)
+    assert SingleDeviceSharding("d0").blocks(2) == Blocks((1, 1), ((0, 0),))
+
+
+def test_indices() -> None:
+    found = named("x").devices_indices_map((6, 3))
+    assert found["d0"] == (slice(0, 3), slice(None)) and found["d7"] == (slice(3, 6), slice(None))
+    assert named("x", "y").shard_shape((6, 8)) == (3, 2)
+    with pytest.raises(ValueError, match="not divisible by 4"):
+        named("y").shard_shape((6,))
+
+
+def test_what_does_not_fit() -> None:
+    assert misfit(named("x"), (4, 3)) == ""
+    assert "rank at least 2" in misfit(named(None, "x"), (4,))
+    assert "size 5" in misfit(named("x"), (5,)) and "2 parts" in misfit(named("x"), (5,))
+    assert misfit(named("x"), (0,)) == ""
+
+
+@pytest.mark.parametrize("mesh", [MESH, CUBE])
+def test_every_cut_gets_its_name_back(mesh) -> None:
+    names = list(mesh.axis_names)
+    entries = [None, *names, *itertools.permutations(names, 2)]
+    for first, second in itertools.product(entries, repeat=2):
+        try:
+            sharding = named(first, second, mesh=mesh)
+        except ValueError:
+            continue
+        again = named_like(sharding.devices, sharding.blocks(2), mesh)
+        assert again.mesh == mesh
+        assert again.is_equivalent_to(sharding, 2)
+
+
+def test_a_cut_the_mesh_cannot_say_gets_a_mesh_of_its_own() -> None:
+    eight = Mesh(MESH.flat, "all")
+    sharding = named("x")
+    again = named_like(sharding.devices, sharding.blocks(2), eight)
+    assert again.mesh != eight and again.is_equivalent_to(sharding, 2)
+    assert named_like(sharding.devices, sharding.blocks(2), None).is_equivalent_to(sharding, 2)
+
+
+def test_the_order_of_devices_does_not_matter() -> None:
+    backwards = Mesh(MESH.devices[::-1], ("x", "y"))
+    assert not named("x").is_equivalent_to(named("x", mesh=backwards), 1)
+    assert named("y").is_equivalent_to(named("y", mesh=backwards), 1)
+    assert named().is_equivalent_to(named(mesh=backwards), 0)
+
+
+def test_specs() -> None:
+    spec = PartitionSpec("x", None, ("y",), [])
+    assert spec == ("x", None, "y", None)
+    assert list(spec) == ["x", None, "y", None]
+    assert PartitionSpec.UNCONSTRAINED is UNCONSTRAINED
+    assert named(UNCONSTRAINED, "x").blocks(2).parts == (1, 2)
+
+
+def test_a_mesh_is_in_force_on_its_thread_only() -> None:
+    seen = []
+    with MESH:
+        with CUBE:
+            assert options().mesh == CUBE
+        thread = threading.Thread(target=lambda: seen.append(options().mesh))
+        thread.start()
+        thread.join()
+        assert options().mesh == MESH
+    assert options().mesh is None and seen == [None]
+
+
+def test_attributes() -> None:
+    sharding = named("x")
+    assert sharding.device_set == sharding.addressable_devices == frozenset(MESH.flat)
+    assert sharding.num_devices == 8 and sharding.is_fully_addressable
+    assert not sharding.is_fully_replicated and named().is_fully_replicated
+    assert sharding != named("y") and sharding == named("x") and hash(sharding) == hash(named("x"))
+    assert repr(sharding) == "NamedSharding(mesh=Mesh('x': 2, 'y': 4), spec=P('x'))"
