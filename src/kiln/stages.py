@@ -1,6 +1,6 @@
 """The types of the stages of ahead-of-time compilation."""
 
 from kiln.jit.call import JitFunction as Wrapped
-from kiln.jit.stages import Compiled, Lowered, Traced
+from kiln.jit.stages import ArgInfo, Compiled, Lowered, Traced
 
-__all__ = ["Compiled", "Lowered", "Traced", "Wrapped"]
+__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]

@@ -7,10 +7,16 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln import ShapeDtypeStruct, stages
+from kiln import ShapeDtypeStruct, stages, tree
+from kiln.ir.sharding import SingleDeviceSharding
+from kiln.ir.types import ShapedArray
 from tests.contract.marks import contract
 
 x = np.arange(3, dtype=np.float32)
+
+
+def f32(*shape: int, weak_type: bool = False) -> ShapedArray:
+    return ShapedArray(shape, np.dtype(np.float32), weak_type)
 
 
 def scaled(x, y):
@@ -26,6 +32,127 @@ def test_types_of_the_stages() -> None:
     assert isinstance(traced.lower(), stages.Lowered)
     assert isinstance(f.lower(x, 2.0), stages.Lowered)
     assert isinstance(f.lower(x, 2.0).compile(), stages.Compiled)
+
+
+@contract("12.1", "12.3")
+def test_what_a_stage_knows() -> None:
+    def f(x, y, n, *, d):
+        return {"out": x * y + n, "all": [d["a"]]}
+
+    args, kwargs = (x, 2.0), {"d": {"a": ShapeDtypeStruct((2, 2), "int32")}}
+    traced = kiln.jit(f, static_argnums=2).trace(*args, 3, **kwargs)
+    lowered = traced.lower()
+    in_avals = ((f32(3), f32(weak_type=True)), {"d": {"a": ShapedArray((2, 2), np.dtype("i4"))}})
+    out = {"out": ShapeDtypeStruct((3,), "float32"), "all": [ShapeDtypeStruct((2, 2), "int32")]}
+    for stage in (traced, lowered, lowered.compile()):
+        assert stage.in_tree == tree.structure((args, kwargs))
+        assert stage.in_avals == in_avals
+        assert stage.out_tree == tree.structure(out)
+        assert stage.out_info == out
+        assert stage.donate_argnums == ()
+        infos = tree.leaves(stage.args_info)
+        assert tree.structure(stage.args_info) == stage.in_tree
+        assert [i.shape for i in infos] == [(3,), (), (2, 2)]
+        assert [str(i.dtype) for i in infos] == ["float32", "float32", "int32"]
+        assert [i.donated for i in infos] == [False] * 3
+    assert traced.fun_name == "f"
+    assert str(traced.jaxpr).startswith("{ lambda ; a:f32[3] b:f32[] c:i32[2,2]. let")
+    assert kiln.jit(scaled).lower(x, 2.0).in_tree == tree.structure(((x, 2.0), {}))
+
+
+@contract("12.1")
+def test_shardings_of_what_was_compiled() -> None:
+    here = SingleDeviceSharding(kiln.devices()[0])
+    there = SingleDeviceSharding(kiln.devices()[-1])
+    f = kiln.jit(scaled)
+    compiled = f.lower(x, y=2.0).compile()
+    assert compiled.input_shardings == ((here, here), {})
+    assert compiled.output_shardings == {"out": here}
+    struct = ShapeDtypeStruct((3,), "float32", sharding=there)
+    compiled = f.lower(struct, 2.0).compile()
+    assert compiled.input_shardings == ((there, there), {})
+    assert compiled.output_shardings == {"out": there}
+    out = compiled(kiln.device_put(x, there), 2.0)["out"]
+    assert out.sharding == there
+    np.testing.assert_array_equal(out, x * 2 + 1)
+
+
+@contract("12.1")
+def test_objects_of_the_compiler() -> None:
+    lowered = kiln.jit(scaled).lower(x, 2.0)
+    assert "stablehlo.multiply" in str(lowered.compiler_ir())
+    assert "multiply" in lowered.compiler_ir("hlo").as_hlo_text()
+    assert lowered.compile().runtime_executable() is not None
+    with pytest.raises(ValueError, match="no-such-dialect"):
+        lowered.compiler_ir("no-such-dialect")
+
+
+@contract("12.3")
+def test_costs_and_memory() -> None:
+    def f(x, y):
+        return x * y + 1
+
+    lowered = kiln.jit(f).lower(x, x)
+    compiled = lowered.compile()
+    for cost in (lowered.cost_analysis(), compiled.cost_analysis()):
+        assert cost["flops"] == 6
+        assert cost["bytes accessed"] > 0
+    memory = compiled.memory_analysis()
+    assert memory.argument_size_in_bytes == 24
+    assert memory.output_size_in_bytes == 12
+    assert memory.alias_size_in_bytes == 0
+    assert memory.temp_size_in_bytes >= 0
+
+
+@contract("12.3", "4.6")
+def test_donation_in_the_stages() -> None:
+    a = jnp.asarray(x)
+    lowered = kiln.jit(lambda y, x: x * 2 + y, donate_argnums=1).lower(1.0, a)
+    compiled = lowered.compile()
+    for stage in (lowered, compiled):
+        assert [info.donated for info in tree.leaves(stage.args_info)] == [False, True]
+        assert stage.donate_argnums == (1,)
+    assert compiled.memory_analysis().alias_size_in_bytes == 12
+    assert not a.is_deleted()
+    np.testing.assert_array_equal(compiled(1.0, a), x * 2 + 1)
+    assert a.is_deleted()
+
+
+@contract("5.4")
+def test_compiler_options() -> None:
+    def f(x):
+        return x * 2
+
+    fast = {"xla_backend_optimization_level": 0}
+    np.testing.assert_array_equal(kiln.jit(f, compiler_options={})(x), x * 2)
+    np.testing.assert_array_equal(kiln.jit(f, compiler_options=fast)(x), x * 2)
+    lowered = kiln.jit(f).lower(x)
+    np.testing.assert_array_equal(lowered.compile(compiler_options=fast)(x), x * 2)
+    np.testing.assert_array_equal(lowered.compile({})(x), x * 2)
+    unknown = kiln.jit(f, compiler_options={"no_such_option": 1})
+    with pytest.raises(RuntimeError, match="no_such_option"):
+        unknown(x)
+    with pytest.raises(RuntimeError, match="no_such_option"):
+        unknown.lower(x).compile()
+    with pytest.raises(RuntimeError, match="no_such_option"):
+        lowered.compile(compiler_options={"no_such_option": 1})
+    with pytest.raises(TypeError, match="dict"):
+        kiln.jit(f, compiler_options=[("a", 1)])
+
+
+@contract("5.4")
+def test_compiler_options_are_for_the_outermost_jit() -> None:
+    inner = kiln.jit(lambda x: x * 2, compiler_options={"xla_backend_optimization_level": 0})
+    for transformed in (
+        lambda: kiln.jit(lambda x: inner(x) + 1)(x),
+        lambda: kiln.grad(lambda x: inner(x).sum())(x),
+        lambda: kiln.vmap(inner)(x),
+        lambda: kiln.make_jaxpr(inner)(x),
+    ):
+        with pytest.raises(ValueError, match="compiler_options"):
+            transformed()
+    plain = kiln.jit(lambda x: x * 2, compiler_options={})
+    np.testing.assert_array_equal(kiln.jit(lambda x: plain(x) + 1)(x), x * 2 + 1)
 
 
 @contract("12.2")
@@ -82,6 +209,10 @@ def test_calling_what_was_compiled() -> None:
     for wrong in ((x,), (x, 2.0, 3), ((x, 2.0),), (x, [2.0])):
         with pytest.raises(TypeError, match="structure"):
             compiled(*wrong)
+    with pytest.raises(TypeError, match=r"y compiled with float32\[\] and called with int32\[\]"):
+        compiled(x, 2)
+    with pytest.raises(TypeError, match="y is not a valid"):
+        compiled(x, "2")
     for transformed in (
         lambda: kiln.grad(lambda y: compiled(x, y).sum())(2.0),
         lambda: kiln.vmap(compiled, in_axes=(0, None))(x[None], 2.0),
@@ -117,6 +248,14 @@ def test_shape_dtype_struct() -> None:
     assert struct != ShapeDtypeStruct((2, 3), "int32")
     assert struct != ShapeDtypeStruct((3, 2), "float32")
     assert struct != ShapeDtypeStruct((2, 3), "float32", weak_type=True)
+    assert struct.sharding is None
+    here = SingleDeviceSharding(kiln.devices()[0])
+    placed = ShapeDtypeStruct((2, 3), "float32", sharding=here)
+    assert placed.sharding == here
+    assert placed != struct
+    assert repr(here) in repr(placed)
+    with pytest.raises(ValueError, match="sharding"):
+        ShapeDtypeStruct((2, 3), "float32", sharding="here")
     assert repr(struct) == "ShapeDtypeStruct(shape=(2, 3), dtype=float32)"
     with pytest.raises((TypeError, ValueError), match="dtype"):
         ShapeDtypeStruct((2,), None)

@@ -48,8 +48,8 @@ BREAKS = [
     Break(
         "12.5",
         "jit/stages.py",
-        "if not aval_of(x).same_type(want):",
-        "if False:",
+        "wrong = [(n, w, a) for n, w, a in found if not a.same_type(w)]",
+        "wrong = []",
     ),
     Break(
         "2.9",
@@ -66,8 +66,8 @@ BREAKS = [
     Break(
         "12.2",
         "jit/struct.py",
-        "return x._type if isinstance(x, ShapeDtypeStruct) else None",
-        "return None",
+        "if not isinstance(shape, tuple) or dtype is None:",
+        "if True:",
     ),
     Break(
         "8.2",

@@ -10,11 +10,7 @@ from tests.contract.items import ITEMS
 from tests.structure.source_tree import REPOSITORY
 
 # Items without a test yet, and what they wait for. An item with a test has to leave.
-PENDING: dict[str, str] = {
-    "5.4": "options of the compiler at jit",
-    "12.1": "the stages' attributes",
-    "12.3": "costs of compiled programs",
-}
+PENDING: dict[str, str] = {}
 
 
 def marked(folder: Path) -> set[str]:

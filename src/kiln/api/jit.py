@@ -13,6 +13,7 @@ from kiln.base.config import override
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import api_boundary, name_of
 from kiln.jit.call import JitFunction
+from kiln.jit.compiler_options import settings_of
 from kiln.jit.named_axes import NamedAxes
 from kiln.jit.placing import Placing, check_leaves_of
 from kiln.jit.signature import Chosen, choose
@@ -108,6 +109,9 @@ def jit(
     for all, each a dict from axis to name or a tuple of names. The sizes of named axes are no part
     of the signature: one trace serves all sizes. Axes of one name have one size.
 
+    `compiler_options` maps names of the compiler's options to values; a name it does not have is an
+    error when the function is compiled. They are for the outermost jit only.
+
     Raises: TypeError if `fun` is not callable, is a generator function, or cannot be weakly
         referenced; ValueError for numbers and names it has no parameter for;
         UnavailableOptionError for options this version does not offer yet.
@@ -135,7 +139,6 @@ def jit(
     _require_available(
         fun,
         {
-            "compiler_options": bool(compiler_options),
             "threads": threads is not None,
             "check": check is not None,
         },
@@ -154,6 +157,7 @@ def jit(
         backend=backend,
         in_shardings=None if in_shardings is UNSPECIFIED else in_shardings,
         out_shardings=None if out_shardings is UNSPECIFIED else out_shardings,
+        compiler_options=compiler_options,
     )
 
 
@@ -186,6 +190,7 @@ def wrap(
     backend: str | None = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
+    compiler_options: dict[str, Any] | None = None,
 ) -> JitFunction:
     """Return the jitted form of a function; `static_result` is for kiln's own callers."""
     if not callable(fun):
@@ -237,6 +242,7 @@ def wrap(
         static_result=static_result,
         max_traces=max_traces,
         placing=placing,
+        settings=settings_of(compiler_options, f"jit({name_of(fun)})"),
     )
 
 

@@ -31,12 +31,13 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.control.region import memoized
-from kiln.core.array import Array, watched
+from kiln.core.array import Array
 from kiln.core.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.core.compilation import as_array
 from kiln.core.fingerprint import content_of
 from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of, state
+from kiln.core.watch import watched
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr, Var

@@ -7,9 +7,7 @@ ask through the functions at the end.
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,6 +19,7 @@ from kiln.base.source import current_source
 from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
 from kiln.core.operators import Array, ArrayOperators, method
 from kiln.core.shards import Shard, assembled, replica_ids
+from kiln.core.watch import WATCHES
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
 from kiln.ir.types import ShapedArray
 
@@ -368,49 +367,10 @@ def from_buffers(
     return [ConcreteArray(a, None, b, engine) for a, b in zip(avals, buffers, strict=True)]
 
 
-class Watch:
-    """Arrays whose values a recorded program is not to depend on; `seen` tells that it does."""
-
-    __slots__ = ("_arrays", "_thread", "seen")
-
-    def __init__(self, arrays: Sequence[ConcreteArray]) -> None:
-        self._arrays = {id(x) for x in arrays}
-        self._thread = threading.get_ident()
-        self.seen = False
-
-    def note(self, x: ConcreteArray) -> None:
-        """Note that the value of an array was looked at."""
-        if id(x) in self._arrays:
-            self.seen = True
-
-    def is_here(self) -> bool:
-        """Tell whether this thread is recording under the watch."""
-        return self._thread == threading.get_ident()
-
-
-_watches: list[Watch] = []
-
-
-@contextlib.contextmanager
-def watched(arrays: Sequence[ConcreteArray]) -> Iterator[Watch]:
-    """Note, until the context ends, whether values of the arrays are looked at."""
-    watch = Watch(arrays)
-    _watches.append(watch)
-    try:
-        yield watch
-    finally:
-        _watches.remove(watch)
-
-
-def watches_here() -> list[Watch]:
-    """Return the watches under which this thread is recording."""
-    return [watch for watch in _watches if watch.is_here()] if _watches else _watches
-
-
 def host_value(x: ConcreteArray) -> np.ndarray:
     """Return a read-only NumPy view of the values (physical ones for extended dtypes); may wait."""
-    if _watches:
-        for watch in tuple(_watches):
+    if WATCHES:
+        for watch in tuple(WATCHES):
             watch.note(x)
     value = x._host
     if value is None:
@@ -514,7 +474,7 @@ def joined(
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weakness, or a view as key)."""
     x._check()
-    for watch in tuple(_watches):
+    for watch in tuple(WATCHES):
         # What becomes of the new array is not followed.
         watch.note(x)
     if type(x) is PlacedArray:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kiln.base.config import options
+from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sharding import Mesh, Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
@@ -90,6 +91,18 @@ class Executable(Protocol):
         """Return how the results are cut; of a program with a place only."""
         ...
 
+    def cost_analysis(self) -> dict[str, float] | None:
+        """Return estimates such as `flops` and `bytes accessed`; None if there are none."""
+        ...
+
+    def memory_analysis(self) -> Any:
+        """Return the bytes it needs, by kind; None if nobody knows."""
+        ...
+
+    def runtime_executable(self) -> Any:
+        """Return the engine's own object."""
+        ...
+
 
 class Engine(Protocol):
     """Runs programs on the devices of one platform."""
@@ -152,8 +165,28 @@ class Engine(Protocol):
         """Wait until every program with effects has ended; raise what went wrong in one."""
         ...
 
-    def lower(self, program: Program) -> str:
-        """Return the program in the engine's input language."""
+    def lower(
+        self, program: Program, dialect: str | None = None, *, locations: bool = False
+    ) -> str:
+        """Return the program's text, in the engine's input language unless told otherwise.
+
+        Raises: ValueError for an unknown dialect.
+        """
+        ...
+
+    def compiler_ir(self, program: Program, dialect: str | None = None) -> Any:
+        """Return the program as an object of the engine's compiler.
+
+        Raises: ValueError for an unknown dialect.
+        """
+        ...
+
+    def cost_analysis(self, program: Program) -> dict[str, float] | None:
+        """Return estimates of the costs before optimization; None if there are none."""
+        ...
+
+    def described_devices(self, platform: str, topology: str = "") -> tuple[DescribedDevice, ...]:
+        """Return the devices of a machine that is not there, but can be compiled for."""
         ...
 
     def compile(self, program: Program) -> Executable:

@@ -161,7 +161,7 @@ def _read_closure(
 def _read_globals(
     reading: Reading, f: types.FunctionType, names: Sequence[tuple[str, tuple[Chain, ...]]]
 ) -> Hashable:
-    space, builtins = f.__globals__, f.__builtins__
+    space, builtins = f.__globals__, getattr(f, "__builtins__", None)
     if type(space) is not dict or type(builtins) is not dict:
         raise Unreadable("globals that are no plain dict")
     parts: list[Hashable] = []

@@ -122,17 +122,11 @@ class Placer:
         """
         situation = _situation(args)
         place = self.place(situation.committed)
-        compiled = self._compile(place)
-        run: Run
-        if place is not None:
-            by_default = place.devices == (situation.default,) and not any(situation.committed)
-            run = Placed(compiled, self._names(compiled), not by_default)
-        else:
-            run = Donating(compiled, self._names(compiled)) if self.wishes.donated else compiled
-            if situation.has_placed:
-                run = functools.partial(_run_unplaced, run)
-            elif self.is_plain:
-                self._default = run
+        run = self.run_at(place, any(situation.committed))
+        if place is None and situation.has_placed:
+            run = functools.partial(_run_unplaced, run)
+        elif place is None and self.is_plain:
+            self._default = run
         return self._runs.setdefault(situation, run)
 
     def place(self, committed: Sequence[Sharding | None]) -> Place | None:
@@ -166,23 +160,20 @@ class Placer:
         outs = wishes.out_shardings or (None,) * len(self.jaxpr.outvars)
         return Place(devices, mesh, cuts, outs)
 
-    def program(self) -> Program:
-        """Return what is compiled for arguments that were not placed."""
+    def program(self, place: Place | None) -> Program:
+        """Return what is compiled for a place."""
         program, _ = program_of(
             self.jaxpr,
             self.name,
             self.keep_unused,
             self.compiler_options,
             self.wishes.donated,
-            self.place([None] * len(self.jaxpr.invars)),
+            place,
         )
         return program
 
-    def compiled(self) -> Compiled:
-        """Return the executable for arguments that were not placed."""
-        return self._compile(self.place([None] * len(self.jaxpr.invars)))
-
-    def _compile(self, place: Place | None) -> Compiled:
+    def compiled(self, place: Place | None) -> Compiled:
+        """Return the executable for a place."""
         found = compile_jaxpr(
             self.jaxpr,
             self.name,
@@ -194,6 +185,18 @@ class Placer:
         if found not in self.programs:
             self.programs.append(found)
         return found
+
+    def run_at(self, place: Place | None, committed: bool) -> Run:
+        """Return what runs the program at a place, bringing arguments there.
+
+        Results are committed if arguments were, or if the user chose the place. For no place, it
+        raises Elsewhere if called with arrays that were placed.
+        """
+        compiled = self.compiled(place)
+        if place is None:
+            return Donating(compiled, self._names(compiled)) if self.wishes.donated else compiled
+        by_default = place.devices == (options().default_device,) and not committed
+        return Placed(compiled, self._names(compiled), not by_default)
 
     def _names(self, compiled: Compiled) -> list[str]:
         kept = range(len(self.jaxpr.invars)) if compiled.kept is None else compiled.kept

@@ -19,7 +19,7 @@ from kiln.base.bounded import Bounded
 from kiln.base.config import options as current_options
 from kiln.base.memory import MB, give_back
 from kiln.control.bodies import clear as clear_bodies
-from kiln.core.array import ConcreteArray, Watch
+from kiln.core.array import ConcreteArray
 from kiln.core.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.core.bytecode import clear as clear_bytecode
 from kiln.core.compilation import Compiled, release
@@ -28,9 +28,11 @@ from kiln.core.eager import clear as clear_eager
 from kiln.core.fingerprint import Content
 from kiln.core.identity import identity_of_function
 from kiln.core.placement import NO_WISHES, Placer, Run, Wishes
+from kiln.core.watch import Watch
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.user_code import holds_user_code
+from kiln.jit.compiler_options import Settings
 from kiln.jit.explain import Record
 from kiln.jit.history import CacheInfo, History
 
@@ -120,16 +122,25 @@ class Entry:
             found = self.variants.setdefault(wishes, found)
         return found
 
-    def placer_for(self, keep_unused: bool) -> Placer:
+    def placer_for(self, keep_unused: bool, settings: Settings = ()) -> Placer:
         """Return what runs the program wherever it belongs."""
         if self.placer is None:
             if self.original is None:
-                self.placer = Placer(
-                    self.jaxpr, self.name, wishes=self.wishes, keep_unused=keep_unused
-                )
+                self.placer = self.new_placer(keep_unused, settings)
             else:
-                self.placer = self.original.with_wishes(self.wishes).placer_for(keep_unused)
+                shared = self.original.with_wishes(self.wishes)
+                self.placer = shared.placer_for(keep_unused, settings)
         return self.placer
+
+    def new_placer(self, keep_unused: bool, settings: Settings) -> Placer:
+        """Return one that shares nothing with calls of the jitted function."""
+        return Placer(
+            self.jaxpr,
+            self.name,
+            wishes=self.wishes,
+            keep_unused=keep_unused,
+            compiler_options=settings,
+        )
 
     @property
     def programs(self) -> list[Compiled]:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from kiln.base.config import Options, options
-from kiln.base.source import api_boundary, definition_of, name_of
+from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_flatten, tree_unflatten
 from kiln.control.call import jit_p
-from kiln.core.array import ConcreteArray, watched, watches_here
+from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
 from kiln.core.compilation import Elsewhere
 from kiln.core.eager import EVAL, check_finite
@@ -27,9 +27,11 @@ from kiln.core.fingerprint import Content, Reading, content_of, readable
 from kiln.core.placement import Placer, is_placed
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
+from kiln.core.watch import watched, watches_here
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
 from kiln.jit.cache import Entries, Entry, entries_of, find, forget, register, share
+from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
 from kiln.jit.placing import NO_PLACING, Placing, constrained, wishes_of
@@ -37,6 +39,7 @@ from kiln.jit.signature import Chosen, Statics, static_keys
 from kiln.jit.spelling import Call, Named, Spelling, flatten_call, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
+from kiln.jit.target import committed_places
 from kiln.jit.tracing import argument_names, check_leaves, trace
 
 _CHEAP = frozenset([bool, int, float, complex])
@@ -74,6 +77,7 @@ class JitFunction:
         max_traces: int | None = None,
         sharing: Hashable = None,
         placing: Placing = NO_PLACING,
+        settings: Settings = (),
     ) -> None:
         functools.update_wrapper(self, fun)
         self.__wrapped__ = fun
@@ -84,10 +88,11 @@ class JitFunction:
         self._has_static = bool(static)
         self._spelling = Spelling(fun, static, placing.donated)
         self._static_result = static_result
-        self._options = (static, keep_unused, inline, static_result, sharing)
+        self._options = (static, keep_unused, inline, static_result, sharing, settings)
         self._max_traces = max_traces
         self._traces = 0
         self._placing = placing
+        self._settings = settings
         weakref.ref(fun)  # Refuses what cannot be forgotten.
         self._entries: dict[Any, Entry] = {}
         register(self)
@@ -153,7 +158,7 @@ class JitFunction:
         return self._first(entry, leaves)
 
     def _placer(self, entry: Entry) -> Placer:
-        return entry.placer or entry.placer_for(self._keep_unused)
+        return entry.placer or entry.placer_for(self._keep_unused, self._settings)
 
     def _result(self, entry: Entry, outs: Sequence[Any]) -> Any:
         result = outs[0] if entry.out_is_leaf else tree_unflatten(entry.out_tree, outs)
@@ -334,6 +339,8 @@ class JitFunction:
         wishes = entry.wishes
         if wishes.in_shardings:
             leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
+        if self._settings:
+            raise nested(entry.name, self._settings, current_source())
         if self._inline and _is_recorded():
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
@@ -364,21 +371,23 @@ class JitFunction:
     @api_boundary
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
-        return self._staged(args, kwargs)
+        entry = self.entry_for(args, kwargs)
+        args, kwargs = self._by_position(args, kwargs)
+        dynamic = tuple([args[i] for i in self._places(args)])
+        named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
+        places = committed_places([*entry.consts, *flatten_call(dynamic, named)[0]])
+        placer = entry.new_placer(self._keep_unused, self._settings)
+        return Traced(entry, placer, places, self._spelling.dynamic_names())
 
     @api_boundary
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and translate for the engine, without compiling or running."""
-        return self._staged(args, kwargs).lower()
+        return self.trace(*args, **kwargs).lower()
 
     @api_boundary
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the types of the results without computing them."""
-        return self._staged(args, kwargs).out_info
-
-    def _staged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Traced:
-        entry = self.entry_for(args, kwargs)
-        return Traced(entry, self._keep_unused, self._spelling.dynamic_names())
+        return self.trace(*args, **kwargs).out_info
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

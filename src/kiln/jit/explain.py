@@ -16,14 +16,12 @@ import numpy as np
 from kiln.base import tree_differences
 from kiln.base.config import options, options_of_key
 from kiln.base.source import current_source, definition_of, name_of
-from kiln.base.tree import tree_structure
 from kiln.core.compilation import on_return
 from kiln.core.dumping import log
 from kiln.jit.signature import argument_name, parameter_name
-from kiln.jit.spelling import Named
+from kiln.jit.spelling import in_tree_of
 
 LONGEST_TEXT = 60
-_NO_NAMES = tree_structure({}).key
 
 
 class Difference(NamedTuple):
@@ -165,17 +163,9 @@ def _of_types(a: Any, b: Any) -> list[str]:
 
 
 def _of_structure(old: Any, new: Any, naming: Naming) -> Iterator[Difference]:
-    before, now = _by_place(old), _by_place(new)
+    before, now = in_tree_of(old[0]).key, in_tree_of(new[0]).key
     for path, a, b, _ in tree_differences.differences(before, now, ()):
         yield Difference(argument_name(naming.fun, path, naming.places), "structure", a, b)
-
-
-def _by_place(key: Any) -> Any:
-    """Return the structure of `(args, kwargs)` behind a key."""
-    data = key[0].node_data()
-    if data is not None and data[0] is Named:
-        return (tuple, None, tuple(child.key for child in key[0].children()))
-    return (tuple, None, (key[0].key, _NO_NAMES))
 
 
 def _of_statics(old: Any, new: Any, naming: Naming) -> Iterator[Difference]:

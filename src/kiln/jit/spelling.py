@@ -9,8 +9,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten, treedef_tuple
+from kiln.base.tree import PyTreeDef, tree_flatten, tree_structure, tree_unflatten, treedef_tuple
 from kiln.jit.signature import Chosen
+
+_NO_KEYWORDS = tree_structure({})
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -114,7 +116,9 @@ def respelled(
     return (*args, *[kwargs[name] for name in moved]), rest
 
 
-def shown(tree: PyTreeDef) -> str:
-    """Return the structure of a call as text: arguments, or arguments and keywords."""
-    data = tree.node_data()
-    return str(treedef_tuple(tree.children()) if data is not None and data[0] is Named else tree)
+def in_tree_of(tree: PyTreeDef) -> PyTreeDef:
+    """Return the structure of `(args, kwargs)` of a flattened call."""
+    root = tree.node_data()
+    if root is not None and root[0] is Named:
+        return treedef_tuple(tree.children())
+    return treedef_tuple([tree, _NO_KEYWORDS])

@@ -1,147 +1,425 @@
-"""Ahead of time: trace, look, lower, look, compile, call."""
+"""Ahead of time: trace, look, lower, look, compile, look, call.
+
+Every stage knows the types of arguments and results, arranged as in the call: `in_tree` is the
+structure of `(args, kwargs)` without the static arguments. `Compiled` is the hot path here.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
+from kiln.base.config import options
 from kiln.base.errors import three_lines
-from kiln.base.source import api_boundary
-from kiln.base.tree import tree_unflatten
-from kiln.core import compilation
-from kiln.core.engine import default_engine
-from kiln.core.placement import Placer
-from kiln.core.trace import Tracer, aval_of
+from kiln.base.source import api_boundary, current_source
+from kiln.base.tree import (
+    PyTreeDef,
+    equality_errors,
+    keystr,
+    tree_structure,
+    tree_unflatten,
+)
+from kiln.core.array import ConcreteArray
+from kiln.core.eager import check_finite
+from kiln.core.engine import Place, default_engine, default_sharding
+from kiln.core.placement import Placer, Run
+from kiln.core.topology import DescribedDevice
+from kiln.core.trace import Tracer
 from kiln.ir.jaxpr import ClosedJaxpr
+from kiln.ir.sharding import Sharding, SingleDeviceSharding
+from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entry
-from kiln.jit.spelling import flatten_call, respelled, shown
+from kiln.jit.compiler_options import merged, settings_of
+from kiln.jit.spelling import flatten_call, in_tree_of, respelled
 from kiln.jit.struct import struct_of
+from kiln.jit.target import platform_of
+from kiln.jit.tracing import leaf_type
+
+_ARRAYS = {ConcreteArray}
+
+Committed = tuple[Sharding | None, ...]
+"""Where the inputs of a program were put on purpose, closed-over constants first."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Traced:
-    """A function traced for given types of arguments."""
+class ArgInfo:
+    """What a stage knows of one argument: its type, and whether the program takes its memory."""
 
-    entry: Entry
-    keep_unused: bool
-    names: tuple[str, ...] = ()
-    """The parameters that take arrays by position."""
+    _aval: ShapedArray
+    donated: bool
 
     @property
-    def jaxpr(self) -> ClosedJaxpr:
-        """The program; where axes have names, the one for all sizes."""
-        jaxpr, n = self.entry.general or self.entry.jaxpr, len(self.entry.consts)
-        return ClosedJaxpr(
-            jaxpr.with_(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:], arg_names=()),
-            self.entry.consts,
-        )
+    def shape(self) -> tuple[Any, ...]:
+        """The shape."""
+        return self._aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self._aval.dtype
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype is weak."""
+        return self._aval.weak_type
+
+
+class Stage:
+    """What all stages know: the types of the arguments and results, and their structures."""
+
+    def __init__(
+        self, entry: Entry, placer: Placer, committed: Committed, names: tuple[str, ...] = ()
+    ) -> None:
+        self._entry = entry
+        self._placer = placer
+        self._committed = committed
+        # The parameters that take arrays by position.
+        self._parameters = names
+
+    def _in_avals(self) -> list[ShapedArray]:
+        return self._entry.jaxpr.in_avals[len(self._entry.consts) :]
+
+    def _arranged(self, leaves: Iterable[Any]) -> Any:
+        return tree_unflatten(self.in_tree, leaves)
+
+    def _results(self, leaves: Iterable[Any]) -> Any:
+        return tree_unflatten(self._entry.out_tree, leaves)
 
     @property
     def fun_name(self) -> str:
         """The function's name."""
-        return self.entry.name
+        return self._entry.name
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The structure of `(args, kwargs)`, static arguments left out."""
+        return in_tree_of(self._entry.in_tree)
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, as `(args, kwargs)`."""
+        return self._arranged(self._in_avals())
+
+    @property
+    def args_info(self) -> Any:
+        """What is known of the arguments, as `(args, kwargs)`: shape, dtype, donated."""
+        donated = self.donate_argnums
+        return self._arranged(ArgInfo(a, i in donated) for i, a in enumerate(self._in_avals()))
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The numbers of the leaves of the arguments whose memory the program takes."""
+        hidden = len(self._entry.consts)
+        return tuple([i - hidden for i in self._entry.wishes.donated])
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        """The structure of the results."""
+        tree: PyTreeDef = self._entry.out_tree
+        return tree
+
+    @property
+    def out_avals(self) -> Any:
+        """The types of the results."""
+        return self._results(self._entry.jaxpr.out_avals)
 
     @property
     def out_info(self) -> Any:
-        """The types of the results, in the results' structure."""
-        structs = [struct_of(a) for a in self.entry.jaxpr.out_avals]
-        return tree_unflatten(self.entry.out_tree, structs)
+        """The types of the results, as ShapeDtypeStructs."""
+        return self._results(struct_of(a) for a in self._entry.jaxpr.out_avals)
 
-    def lower(self) -> Lowered:
-        """Translate the program for the engine."""
-        return Lowered(self.entry, self.keep_unused, self.names)
+    def __repr__(self) -> str:
+        types = ", ".join(map(str, self._in_avals()))
+        return f"<{type(self).__name__} {self.fun_name}({types})>"
 
 
-@dataclasses.dataclass(frozen=True)
-class Lowered:
+class Traced(Stage):
+    """A function traced for given types of arguments."""
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The program; where axes have names, the one for all sizes."""
+        jaxpr, n = self._entry.general or self._entry.jaxpr, len(self._entry.consts)
+        return ClosedJaxpr(
+            jaxpr.with_(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:], arg_names=()),
+            self._entry.consts,
+        )
+
+    @api_boundary
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """Translate the program for the engine, and for the platform it will be compiled for.
+
+        `lowering_platforms` names one platform, such as `("cuda",)`: `cpu`, `cuda`, `gpu`, `tpu`.
+
+        Raises: ValueError for several platforms, or an unknown one.
+        """
+        placer = self._placer
+        if lowering_platforms is not None:
+            platform = platform_of(lowering_platforms, self.fun_name)
+            return Lowered(self._entry, placer, self._committed, self._parameters, platform)
+        return Lowered(self._entry, placer, self._committed, self._parameters)
+
+
+class Lowered(Stage):
     """A program in its engine's language."""
 
-    entry: Entry
-    keep_unused: bool
-    names: tuple[str, ...] = ()
-    """The parameters that take arrays by position."""
+    def __init__(
+        self,
+        entry: Entry,
+        placer: Placer,
+        committed: Committed,
+        names: tuple[str, ...],
+        platform: str | None = None,
+    ) -> None:
+        super().__init__(entry, placer, committed, names)
+        self._home = default_engine()
+        self._platform = platform
+        self._place = placer.place(committed)
+        self._program = placer.program(self._place)
 
-    def as_text(self, dialect: str | None = None) -> str:
-        """Return the program's text.
+    @api_boundary
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """Return the program's text: `stablehlo`, `hlo` or `jaxpr`, or the engine's own language.
+
+        With `debug_info` it says which line of the user's each operation comes from.
 
         Raises: ValueError for an unknown dialect.
         """
         if dialect == "jaxpr":
-            return str(self.entry.jaxpr)
-        if dialect not in (None, "stablehlo"):
-            raise ValueError(
-                three_lines(
-                    f"as_text({dialect!r})", "there is no such dialect", "use 'stablehlo', 'jaxpr'"
-                )
-            )
-        return default_engine().lower(self.entry.placer_for(self.keep_unused).program())
+            return str(self._program.jaxpr)
+        return self._home.lower(self._program, dialect, locations=debug_info)
+
+    @api_boundary
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """Return the program as an object of the engine's compiler; a jaxpr as a `Jaxpr`.
+
+        Raises: ValueError for an unknown dialect.
+        """
+        if dialect == "jaxpr":
+            return self._program.jaxpr
+        return self._home.compiler_ir(self._program, dialect)
+
+    @api_boundary
+    def cost_analysis(self) -> dict[str, float] | None:
+        """Return the costs before optimization, such as `flops` and `bytes accessed`.
+
+        None if the engine makes no estimates.
+        """
+        return self._home.cost_analysis(self._program)
 
     @api_boundary
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
-        """Compile the program."""
-        chosen = tuple(sorted((compiler_options or {}).items()))
-        placer = Placer(
-            self.entry.jaxpr,
-            self.entry.name,
-            wishes=self.entry.wishes,
-            keep_unused=self.keep_unused,
-            compiler_options=chosen,
-        )
-        compiled = placer.compiled()
-        # Whoever compiled ahead of time does not want to wait for it a second time.
-        compiled.pin()
-        return Compiled(self.entry, compiled, placer, self.names)
+        """Compile the program.
+
+        `compiler_options` are added to those of `jit`, and hold where both speak of one.
+
+        Raises: JaxRuntimeError naming an option the compiler does not have; TypeError for anything
+            but a dict from names to strings, numbers and bools.
+        """
+        asked = f"compile() of {self.fun_name} at {current_source()}"
+        placer, place = self._placer, self._place
+        settings = merged(placer.compiler_options, settings_of(compiler_options, asked))
+        if self._platform is not None:
+            place = Place(self._home.described_devices(self._platform)[:1])
+        if settings != placer.compiler_options:
+            placer = self._entry.new_placer(placer.keep_unused, settings)
+        return Compiled(self._entry, placer, self._committed, self._parameters, place)
 
 
-@dataclasses.dataclass(frozen=True)
-class Compiled:
+class Compiled(Stage):
     """An executable program for fixed types of arguments."""
 
-    entry: Entry
-    compiled: compilation.Compiled
-    placer: Placer
-    names: tuple[str, ...] = ()
+    def __init__(
+        self,
+        entry: Entry,
+        placer: Placer,
+        committed: Committed,
+        names: tuple[str, ...],
+        place: Place | None,
+    ) -> None:
+        super().__init__(entry, placer, committed, names)
+        self._place = place
+        self._program = placer.compiled(place)
+        # Whoever compiled ahead of time does not want to wait for it a second time.
+        self._program.pin()
+        self._run: Run = placer.run
+        if place is not None and isinstance(place.devices[0], DescribedDevice):
+            self._run = self._program
+        elif place is not None:
+            self._run = placer.run_at(place, any(committed))
+        self._consts = entry.consts
+        self._wanted = self._in_avals()
+        self._accepted = self._wanted
+        self._tree = entry.in_tree
+        self._is_flat = entry.in_tree == tree_structure((0,) * len(self._wanted))
+        self._out_tree = None if entry.out_is_leaf else entry.out_tree
 
-    def as_text(self) -> str:
-        """Return the optimised program's text."""
-        return self.compiled.executable.as_text("hlo")
-
-    @api_boundary
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the program; static arguments are left out.
 
-        Raises: TypeError for other types or another structure than compiled for.
+        Raises: TypeError for other types or another structure than compiled for, and for tracers.
         """
         if kwargs:
-            args, kwargs = respelled(args, kwargs, self.entry.in_tree, self.names)
+            args, kwargs = respelled(args, kwargs, self._tree, self._parameters)
+        leaves: Sequence[Any] = args
+        tree = None
+        if kwargs or not self._is_flat:
+            leaves, tree = flatten_call(args, kwargs)
+        if {*map(type, leaves)} == _ARRAYS and (tree is None or tree == self._tree):
+            # Lists of the very same types are compared without a call of Python's.
+            avals = [x.aval for x in leaves]
+            if avals != self._accepted:
+                self._check(args, avals)
+        else:
+            leaves = self._leaves(args, kwargs)
+        outs = self._run([*self._consts, *leaves] if self._consts else leaves)
+        if options().debug_nans:
+            check_finite(self.fun_name, outs)
+        out_tree = self._out_tree
+        return outs[0] if out_tree is None else tree_unflatten(out_tree, outs)
+
+    call = __call__
+
+    @api_boundary
+    def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         leaves, tree = flatten_call(args, kwargs)
-        if tree != self.entry.in_tree:
-            raise TypeError(
-                three_lines(
-                    f"call of the compiled function {self.entry.name}",
-                    f"Function compiled with input pytree {shown(self.entry.in_tree)} "
-                    f"and called with {shown(tree)}",
-                    "pass arguments of the same structure, without the static ones",
-                )
-            )
-        expected = self.entry.jaxpr.in_avals[len(self.entry.consts) :]
-        names = self.entry.jaxpr.arg_names[len(self.entry.consts) :]
-        for x, want, name in zip(leaves, expected, names, strict=True):
+        if tree != self._tree:
+            self._refuse_structure(tree)
+        avals = []
+        for i, x in enumerate(leaves):
             if isinstance(x, Tracer):
-                raise TypeError(
+                self._refuse_tracer(x, self._names()[i])
+            try:
+                aval = leaf_type(x)
+            except OverflowError as error:
+                raise OverflowError(
                     three_lines(
-                        f"call of the compiled function {self.entry.name} with tracer {name}",
-                        "Cannot apply a transform to a function that was compiled ahead of time",
-                        "transform the function before compiling it",
+                        f"call of the compiled function {self.fun_name} with {self._names()[i]} = "
+                        f"{x} at {current_source()}",
+                        f"{error}: the argument {self._names()[i]} does not fit its type, "
+                        f"{self._wanted[i]}",
+                        "pass a smaller number, or compile for a wider type",
                     )
-                )
-            if not aval_of(x).same_type(want):
-                raise TypeError(
-                    three_lines(
-                        f"call of the compiled function {self.entry.name}",
-                        f"argument {name} compiled with {want} and called with {aval_of(x)}",
-                        "convert the argument, or compile again for its type",
-                    )
-                )
-        outs = self.placer.run([*self.entry.consts, *leaves])
-        return tree_unflatten(self.entry.out_tree, outs)
+                ) from None
+            if aval is None:
+                self._refuse_value(x, self._names()[i])
+            avals.append(aval)
+        self._check(args, avals)
+        return leaves
+
+    def _names(self) -> Sequence[str]:
+        return self._entry.jaxpr.arg_names[len(self._consts) :]
+
+    @api_boundary
+    def _check(self, args: Sequence[Any], avals: list[ShapedArray]) -> None:
+        """Check the types, and remember them as good ones.
+
+        Raises: TypeError naming the arguments whose types differ in more than weakness.
+        """
+        if len(avals) != len(self._wanted):
+            self._refuse_structure(tree_structure(args))
+        found = zip(self._names(), self._wanted, avals, strict=True)
+        wrong = [(n, w, a) for n, w, a in found if not a.same_type(w)]
+        if wrong:
+            self._refuse_types(wrong)
+        self._accepted = avals
+
+    def _refuse_structure(self, tree: PyTreeDef) -> NoReturn:
+        found = [
+            f"at {_place(path)}, {before} before and {now} now: {how}"
+            for path, before, now, how in equality_errors(self.in_tree, in_tree_of(tree))
+        ]
+        raise TypeError(
+            three_lines(
+                f"call of the compiled function {self.fun_name} at {current_source()}",
+                "Function compiled with another input pytree structure than it was called with: "
+                + "; ".join(found),
+                "pass arguments of the structure compiled for, without the static ones",
+            )
+        )
+
+    def _refuse_types(self, wrong: Sequence[tuple[str, ShapedArray, ShapedArray]]) -> NoReturn:
+        by_width = all(
+            w.shape == a.shape and getattr(w.dtype, "kind", 0) == getattr(a.dtype, "kind", 1)
+            for _, w, a in wrong
+        )
+        differences = "; ".join(
+            f"argument {n} compiled with {w} and called with {a}" for n, w, a in wrong
+        )
+        remedy = "convert the argument, or compile again for its type"
+        if by_width:
+            remedy += "; enable_x64 must be set as it was for lowering"
+        raise TypeError(
+            three_lines(
+                f"call of the compiled function {self.fun_name} at {current_source()}",
+                f"Argument types differ from those compiled for: {differences}",
+                remedy,
+            )
+        )
+
+    def _refuse_value(self, x: Any, name: str) -> NoReturn:
+        raise TypeError(
+            three_lines(
+                f"call of the compiled function {self.fun_name} with argument {name} = {x!r:.60} "
+                f"at {current_source()}",
+                f"the value of type {type(x)} at path {name} is not a valid JAX type",
+                "pass an array or a number, and leave static arguments out",
+            )
+        )
+
+    def _refuse_tracer(self, x: Tracer, name: str) -> NoReturn:
+        raise TypeError(
+            three_lines(
+                f"call of the compiled function {self.fun_name} with tracer {name} ({x.aval}) at "
+                f"{current_source()}",
+                "Cannot apply JAX transformations to a function that was lowered and compiled for "
+                "given types: it is no longer a program to transform, but machine code",
+                "transform first, as in jit(grad(f)).lower(...), and compile the result",
+            )
+        )
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the program takes its arguments, as `(args, kwargs)`."""
+        place = self._place
+        if place is not None and place.in_shardings:
+            return self._arranged(place.in_shardings[len(self._consts) :])
+        return self._arranged([self._alone()] * len(self._wanted))
+
+    @property
+    def output_shardings(self) -> Any:
+        """Where the program leaves its results."""
+        if self._place is not None:
+            return self._results(self._program.executable.out_shardings())
+        return self._results([self._alone()] * len(self._program.out_avals))
+
+    def _alone(self) -> Sharding:
+        place = self._place
+        return default_sharding() if place is None else SingleDeviceSharding(place.devices[0])
+
+    def as_text(self) -> str:
+        """Return the optimised program's text."""
+        return self._program.executable.as_text("hlo")
+
+    def cost_analysis(self) -> dict[str, float] | None:
+        """Return the costs, such as `flops` and `bytes accessed`; None if nobody estimates them."""
+        return self._program.executable.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """Return the sizes of what the program needs, in bytes; None if nobody knows them.
+
+        Its fields are `argument_size_in_bytes`, `output_size_in_bytes`, `temp_size_in_bytes`,
+        `alias_size_in_bytes` (donated), `generated_code_size_in_bytes`.
+        """
+        return self._program.executable.memory_analysis()
+
+    def runtime_executable(self) -> Any:
+        """Return the engine's own object."""
+        return self._program.executable.runtime_executable()
+
+
+def _place(path: Sequence[Any]) -> str:
+    if not path:
+        return "the arguments"
+    return ("args" if path[0].idx == 0 else "kwargs") + keystr(tuple(path[1:]))

@@ -3,67 +3,130 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
 
 from kiln.base import dtypes
-from kiln.ir.sizes import Dim
+from kiln.base.errors import three_lines
+from kiln.core.array import ArrayOperators
+from kiln.ir.sharding import Sharding
+from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray
+
+_VALUES = (ArrayOperators, np.ndarray, np.generic)
 
 
 class ShapeDtypeStruct:
-    """The shape and dtype of an array that need not exist."""
+    """The shape and dtype of an array that need not exist; with a sharding, also its place.
 
-    __slots__ = ("_type",)
+    Immutable. The dtype is kept as given: whether 64 bits become 32 is decided where it is used.
 
-    def __init__(self, shape: Sequence[Dim], dtype: Any, *, weak_type: bool = False) -> None:
+    Raises: ValueError without a dtype, or for a sharding that is none.
+    """
+
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    shape: tuple[Any, ...]
+    dtype: Any
+    sharding: Sharding | None
+    weak_type: bool
+
+    def __init__(
+        self, shape: Sequence[Dim], dtype: Any, *, sharding: Any = None, weak_type: bool = False
+    ) -> None:
         if dtype is None:
-            raise ValueError("ShapeDtypeStruct: dtype must be specified, got None")
-        self._type = ShapedArray(shape, dtypes.canonicalize_dtype(dtype), weak_type)
+            raise ValueError(
+                three_lines(
+                    f"ShapeDtypeStruct({shape}, None)",
+                    "the dtype must be specified, got None",
+                    "write ShapeDtypeStruct(shape, 'float32')",
+                )
+            )
+        dtypes.canonicalize_dtype(dtype)
+        if sharding is not None and not isinstance(sharding, Sharding):
+            raise ValueError(
+                three_lines(
+                    f"ShapeDtypeStruct({shape}, {dtype}, sharding={sharding!r:.80})",
+                    f"sharding must be a sharding, got {type(sharding)}",
+                    "write sharding=NamedSharding(mesh, PartitionSpec(...))",
+                )
+            )
+        given = (tuple(shape), dtypes.as_dtype(dtype), sharding, bool(weak_type))
+        for name, value in zip(("shape", "dtype", "sharding", "weak_type"), given, strict=True):
+            object.__setattr__(self, name, value)
 
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """The shape."""
-        return self._type.shape
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(
+            three_lines(
+                f"assignment to {name} of {self!r}",
+                "a ShapeDtypeStruct is immutable",
+                f"write struct.update({name}=...), which returns a new one",
+            )
+        )
 
-    @property
-    def dtype(self) -> Any:
-        """The dtype."""
-        return self._type.dtype
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the dtype is weak."""
-        return self._type.weak_type
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """Return a struct with some of shape, dtype, sharding, weak_type replaced."""
+        values = {name: changes.pop(name, getattr(self, name)) for name in self.__slots__}
+        if changes:
+            raise TypeError(
+                three_lines(
+                    f"update() of {self!r} with {', '.join(changes)}",
+                    f"a ShapeDtypeStruct has no {', '.join(changes)}",
+                    f"change one of {', '.join(sorted(self.__slots__))}",
+                )
+            )
+        return ShapeDtypeStruct(**values)
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return self._type.ndim
+        return len(self.shape)
 
     @property
     def size(self) -> Any:
         """The number of elements."""
-        return self._type.size
+        return product(self.shape)
 
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of unsized object")
         return int(self.shape[0])
 
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.sharding, self.weak_type
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self._type == other._type
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self._type)
+        return hash(self._key())
 
     def __repr__(self) -> str:
+        place = "" if self.sharding is None else f", sharding={self.sharding}"
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={dtypes.long_name(self.dtype)}{weak})"
+        name = dtypes.long_name(self.dtype)
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={name}{place}{weak})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, self._key()
+
+
+def _rebuilt(shape: Any, dtype: Any, sharding: Any, weak_type: bool) -> ShapeDtypeStruct:
+    return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak_type)
 
 
 def type_of_struct(x: Any) -> ShapedArray | None:
-    """Return the type a ShapeDtypeStruct stands for; None for anything else."""
-    return x._type if isinstance(x, ShapeDtypeStruct) else None
+    """Return the type that stands in place of an array; None for anything else.
+
+    Whatever has a shape and a dtype but no value will do.
+    """
+    if isinstance(x, _VALUES) or hasattr(x, "__jax_array__"):
+        return None
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    if not isinstance(shape, tuple) or dtype is None:
+        return None
+    return ShapedArray(shape, dtypes.canonicalize_dtype(dtype), getattr(x, "weak_type", False))
 
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:

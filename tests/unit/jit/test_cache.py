@@ -70,7 +70,7 @@ def test_functions_without_weak_references() -> None:
 def entry_of(jaxpr: Jaxpr) -> cache.Entry:
     entry = cache.Entry(jaxpr, [], TREE, TREE, "f", None)
     with override(engine="reference"):
-        entry.placer_for(False).compiled()
+        entry.placer_for(False).compiled(None)
     return entry
 
 
@@ -169,5 +169,5 @@ def test_variants_are_made_once_for_equal_wishes() -> None:
     assert entry.with_wishes(Wishes(donated=(0,))) is donating
     assert donating.jaxpr is entry.jaxpr and donating.placer is None
     with override(engine="reference"):
-        donating.placer_for(False).compiled()
+        donating.placer_for(False).compiled(None)
     assert len(entry.programs) == 2 and len(donating.programs) == 1

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 
+from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.core.meaning import meaning
 from kiln.ir.footprint import footprint
+from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
@@ -50,6 +53,16 @@ class ReferenceExecutable:
     def out_shardings(self) -> list[Sharding]:
         """Return the host, for each result."""
         return [SingleDeviceSharding(HostDevice())] * len(self.jaxpr.outvars)
+
+    def cost_analysis(self) -> None:
+        """Return None: nobody counts."""
+
+    def memory_analysis(self) -> None:
+        """Return None: nobody counts."""
+
+    def runtime_executable(self) -> ReferenceExecutable:
+        """Return itself."""
+        return self
 
 
 class ReferenceEngine:
@@ -105,12 +118,58 @@ class ReferenceEngine:
     def barrier(self) -> None:
         """Return at once: programs run on the calling thread."""
 
-    def lower(self, program: Program) -> str:
-        """Return the jaxpr's text."""
-        return str(program.jaxpr)
+    def lower(
+        self, program: Program, dialect: str | None = None, *, locations: bool = False
+    ) -> str:
+        """Return the jaxpr's text, which says nothing of locations.
+
+        Raises: ValueError for any dialect.
+        """
+        return str(self.compiler_ir(program, dialect))
+
+    def compiler_ir(self, program: Program, dialect: str | None = None) -> Jaxpr:
+        """Return the jaxpr.
+
+        Raises: ValueError for any dialect.
+        """
+        if dialect is not None:
+            raise ValueError(
+                three_lines(
+                    f"the program {program.name} as {dialect!r} on the reference engine",
+                    f"unknown dialect: {dialect!r}",
+                    "use 'jaxpr', or the xla engine for 'stablehlo' and 'hlo'",
+                )
+            )
+        return program.jaxpr
+
+    def cost_analysis(self, program: Program) -> None:
+        """Return None: nobody counts."""
+
+    def described_devices(self, platform: str, topology: str = "") -> NoReturn:
+        """Raise ValueError: there is nothing to compile for."""
+        raise ValueError(
+            three_lines(
+                f"the topology {topology!r} of platform {platform} on the reference engine",
+                "the reference engine runs programs on the host and compiles for nothing else",
+                "use the xla engine",
+            )
+        )
 
     def compile(self, program: Program) -> ReferenceExecutable:
-        """Return a runner of the program."""
+        """Return a runner of the program.
+
+        Raises: ValueError for options: there is nothing to set.
+        """
+        if program.compiler_options:
+            raise ValueError(
+                three_lines(
+                    f"compiling {program.name} with "
+                    f"compiler_options={dict(program.compiler_options)} for the reference engine",
+                    f"No such compile option: {program.compiler_options[0][0]!r}: the reference "
+                    "engine has no options",
+                    "leave compiler_options out, or use the xla engine",
+                )
+            )
         return ReferenceExecutable(program)
 
 

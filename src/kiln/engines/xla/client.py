@@ -1,4 +1,4 @@
-"""The file that touches jaxlib's runtime: devices, buffers, compilation, execution.
+"""Where jaxlib's runtime is known: devices, buffers, compilation, execution.
 
 A buffer is jaxlib's `ArrayImpl`; kiln's arrays hold one and never subclass it. jaxlib's C++ imports
 `jax` on a few paths when it finds it; those calls run under a veto, so kiln never loads jax.
@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import gc
 import importlib
-import io
 import os
 import sys
 import threading
@@ -30,6 +29,7 @@ from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.core.shards import cut
 from kiln.engines.xla.callbacks import failure_in
 from kiln.engines.xla.layouts import Layout, blocks_of, hlo_of
+from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.text import host_dtype
 from kiln.ir.sharding import Blocks, Sharding
 from kiln.ir.types import ShapedArray
@@ -49,7 +49,14 @@ _REQUIRED: Mapping[Any, tuple[str, ...]] = {
         "batched_device_put",
         "register_custom_call_target",
     ),
-    _jax: ("ArrayImpl", "DeviceList", "Sharding", "array_result_handler", "collect_garbage"),
+    _jax: (
+        "ArrayImpl",
+        "DeviceList",
+        "Sharding",
+        "array_result_handler",
+        "collect_garbage",
+        "hlo_module_cost_analysis",
+    ),
     _jax.ArrayImpl: (
         "_arrays",
         "_rewrap_with_aval_and_sharding",
@@ -62,6 +69,7 @@ _REQUIRED: Mapping[Any, tuple[str, ...]] = {
     ),
     _jax.LoadedExecutable: ("execute_sharded", "get_hlo_text", "cost_analysis", "hlo_modules"),
     _jax.ExecuteResults: ("consume_with_handlers", "consume_token"),
+    _jax.mlir: ("mlir_module_to_xla_computation",),
 }
 
 
@@ -300,7 +308,8 @@ class Client:
         """
         if "lapack_" in text:
             register_lapack()
-        choices = self._options(settings, devices, free_outputs)
+        ids = [d.id for d in self._of(devices)]
+        choices = compile_options(settings, ids, free_outputs)
         try:
             placed = _jax.DeviceList(tuple(self._of(devices) if devices else self._first_list))
             if callbacks:
@@ -317,6 +326,10 @@ class Client:
                     )
                 ) from None
             failed(error, f"compiling {name}")
+
+    def costs(self, text: str) -> dict[str, float]:
+        """Return XLA's estimates for StableHLO text that it has not optimized."""
+        return dict(_jax.hlo_module_cost_analysis(self._raw, hlo(text).as_hlo_module()))
 
     def serialize(self, raw: Any) -> bytes:
         """Return an executable as bytes: native code, for this jaxlib and kind of processor."""
@@ -340,41 +353,41 @@ class Client:
             register_lapack()
         placed = _jax.DeviceList(tuple(self._first_list))
         try:
-            return self._raw.deserialize_executable(blob, placed, self._options(settings))
+            return self._raw.deserialize_executable(blob, placed, compile_options(settings))
         except XlaError as error:
             failed(error, "loading a compiled program")
 
-    def _options(
-        self,
-        settings: Sequence[tuple[str, Any]],
-        devices: Sequence[Any] = (),
-        free_outputs: Sequence[bool] = (),
-    ) -> Any:
-        choices = xla_client.CompileOptions()
-        if devices:
-            # Without an assignment the program binds to device 0 and aborts on a foreign buffer.
-            order = np.array([[d.id for d in self._of(devices)]])
-            assignment = xla_client.DeviceAssignment.create(order)
-            choices.device_assignment = assignment
-            build = choices.executable_build_options
-            build.device_assignment = assignment
-            if len(devices) > 1:
-                choices.num_partitions = build.num_partitions = len(devices)
-                build.use_spmd_partitioning = True
-                build.use_shardy_partitioner = True
-                build.allow_spmd_sharding_propagation_to_parameters = [False]
-                build.allow_spmd_sharding_propagation_to_output = list(free_outputs) or [False]
-        for name, value in settings:
-            if not isinstance(value, (str, bool, int, float)):
-                raise JaxRuntimeError(
-                    three_lines(
-                        f"compiler_options[{name!r}] = {value!r}",
-                        f"a value of type {type(value).__name__} is not an option of XLA",
-                        "use a str, bool, int or float",
-                    )
+
+def compile_options(
+    settings: Sequence[tuple[str, Any]],
+    ids: Sequence[int] = (),
+    free_outputs: Sequence[bool] = (),
+) -> Any:
+    """Return jaxlib's options for a program on devices numbered `ids`, or on the first one."""
+    choices = xla_client.CompileOptions()
+    if ids:
+        # Without an assignment the program binds to device 0 and aborts on a foreign buffer.
+        assignment = xla_client.DeviceAssignment.create(np.array([ids]))
+        choices.device_assignment = assignment
+        build = choices.executable_build_options
+        build.device_assignment = assignment
+        if len(ids) > 1:
+            choices.num_partitions = build.num_partitions = len(ids)
+            build.use_spmd_partitioning = True
+            build.use_shardy_partitioner = True
+            build.allow_spmd_sharding_propagation_to_parameters = [False]
+            build.allow_spmd_sharding_propagation_to_output = list(free_outputs) or [False]
+    for name, value in settings:
+        if not isinstance(value, (str, bool, int, float)):
+            raise JaxRuntimeError(
+                three_lines(
+                    f"compiler_options[{name!r}] = {value!r}",
+                    f"a value of type {type(value).__name__} is not an option of XLA",
+                    "use a str, bool, int or float",
                 )
-        choices.env_option_overrides = list(settings)
-        return choices
+            )
+    choices.env_option_overrides = list(settings)
+    return choices
 
 
 _client: Client | None = None
@@ -409,39 +422,6 @@ def register_lapack() -> None:
         # Without this the first call of a routine is a call through a null pointer.
         lapack._lapack.initialize()
         _lapack_registered = True
-
-
-_context: Any = None
-
-
-def parse(text: str) -> Any:
-    """Parse StableHLO text into jaxlib's module object, loading the MLIR bindings on first use."""
-    global _context
-    ir = importlib.import_module("jaxlib.mlir.ir")
-    with _lock:
-        if _context is None:
-            dialect = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
-            chlo = importlib.import_module("jaxlib.mlir.dialects.chlo")
-            sdy = importlib.import_module("jaxlib.mlir.dialects.sdy")
-            extension = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
-            registry = ir.DialectRegistry()
-            extension.register_dialects(registry)
-            context = ir.Context()
-            context.append_dialect_registry(registry)
-            context.load_all_available_dialects()
-            dialect.register_dialect(context)
-            chlo.register_dialect(context)
-            sdy.register_dialect(context)
-            _context = context
-        with _context:
-            return ir.Module.parse(text)
-
-
-def bytecode(text: str) -> bytes:
-    """Return a module's deterministic binary form."""
-    out = io.BytesIO()
-    parse(text).operation.write_bytecode(out)
-    return out.getvalue()
 
 
 def get(buffer: Buffer) -> np.ndarray:

@@ -17,10 +17,14 @@ import numpy as np
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.core.donation import reused
 from kiln.core.engine import Place, Program
+from kiln.core.topology import DescribedDevice
 from kiln.engines.xla import client as runtime
+from kiln.engines.xla.ahead_of_time import DescribedExecutable
 from kiln.engines.xla.client import Buffer, Device
 from kiln.engines.xla.lowerings import LOWERINGS
+from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import Lowered, lower
+from kiln.engines.xla.plugins import described_devices
 from kiln.ir.sharding import (
     Mesh,
     NamedSharding,
@@ -81,6 +85,10 @@ class XlaExecutable(runtime.Loaded):
     def size_in_bytes(self) -> int:
         """Return roughly the memory XLA holds for the program."""
         return runtime.client().resident_size(self.raw)
+
+    def runtime_executable(self) -> Any:
+        """Return jaxlib's executable."""
+        return self.raw
 
     def serialize(self) -> bytes:
         """Return the program as bytes, for this version of jaxlib and this kind of processor.
@@ -258,11 +266,38 @@ class XlaEngine:
         """Wait until every program with effects has ended."""
         self._effects.barrier()
 
-    def lower(self, program: Program) -> str:
-        """Return the program as StableHLO."""
-        return _lowered(program).text
+    def lower(
+        self, program: Program, dialect: str | None = None, *, locations: bool = False
+    ) -> str:
+        """Return the program as StableHLO, or as HLO before XLA's optimizations.
 
-    def compile(self, program: Program) -> XlaExecutable:
+        Raises: ValueError for another dialect.
+        """
+        wanted = _dialect(program, dialect)
+        text = _lowered(program, locations=locations).text
+        return text if wanted == "stablehlo" else str(hlo(text).as_hlo_text())
+
+    def compiler_ir(self, program: Program, dialect: str | None = None) -> Any:
+        """Return the program as jaxlib's MLIR module (`stablehlo`) or computation (`hlo`).
+
+        Raises: ValueError for another dialect.
+        """
+        wanted = _dialect(program, dialect)
+        text = _lowered(program).text
+        return parse(text) if wanted == "stablehlo" else hlo(text)
+
+    def cost_analysis(self, program: Program) -> dict[str, float]:
+        """Return XLA's estimates for the program as it is written."""
+        return runtime.client().costs(self.lower(program))
+
+    def described_devices(self, platform: str, topology: str = "") -> tuple[DescribedDevice, ...]:
+        """Return the devices of a machine that is not there.
+
+        Raises: ValueError for an unknown platform; JaxRuntimeError saying what to install.
+        """
+        return described_devices(platform, topology)
+
+    def compile(self, program: Program) -> XlaExecutable | DescribedExecutable:
         """Compile a program.
 
         Raises: UnsupportedPrimitive; JaxRuntimeError for what XLA refuses.
@@ -273,13 +308,16 @@ class XlaEngine:
         several = place is not None and len(place.devices) > 1
         wanted = place.out_shardings if place and several else ()
         tokens = [False] if lowered.effects else []
+        free = [*tokens, *(sharding is None for sharding in wanted)]
+        if place is not None and isinstance(place.devices[0], DescribedDevice):
+            return DescribedExecutable(program, lowered, place.devices, free)
         raw = here.compile(
             lowered.text,
             name=program.name,
             settings=program.compiler_options,
             callbacks=lowered.callbacks,
             devices=place.devices if place else (),
-            free_outputs=[*tokens, *(sharding is None for sharding in wanted)],
+            free_outputs=free,
         )
         shardings: list[Any] = [None] * len(avals)
         everywhere: Sharding | None = None
@@ -296,7 +334,7 @@ class XlaEngine:
         return XlaExecutable(raw, handlers, program.name, lowered, shardings)
 
 
-def _lowered(program: Program) -> Lowered:
+def _lowered(program: Program, *, locations: bool = False) -> Lowered:
     place = program.place
     several = place is not None and len(place.devices) > 1
     return lower(
@@ -307,6 +345,7 @@ def _lowered(program: Program) -> Lowered:
         # How big the parts of results are is not known yet: XLA pairs inputs and outputs.
         donors=program.donated if several else (),
         place=place,
+        locations=locations,
     )
 
 
@@ -326,6 +365,18 @@ def _out_shardings(
         named_like(place.devices, blocks, place.mesh) if wanted is None else wanted
         for wanted, blocks in zip(place.out_shardings, found, strict=True)
     ]
+
+
+def _dialect(program: Program, dialect: str | None) -> str:
+    if dialect not in (None, "stablehlo", "hlo"):
+        raise ValueError(
+            three_lines(
+                f"the program {program.name} as {dialect!r} on the xla engine",
+                f"unknown dialect: {dialect!r}",
+                "use 'stablehlo', 'hlo' or 'jaxpr'",
+            )
+        )
+    return dialect or "stablehlo"
 
 
 def make_engine() -> XlaEngine:

@@ -1,0 +1,29 @@
+"""Devices that are described and not there: programs are compiled for them ahead of time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class DescribedDevice:
+    """A device of a described machine; equal by value.
+
+    `topology` is the name of the machine in its platform's words.
+    """
+
+    platform: str
+    topology: str
+    id: int
+    device_kind: str
+    process_index: int = 0
+
+    def __repr__(self) -> str:
+        return f"{self.platform.upper()}Device(id={self.id}, described as {self.topology!r})"
+
+
+@dataclasses.dataclass(frozen=True)
+class TopologyDescription:
+    """A machine that programs can be compiled for without being on it."""
+
+    devices: tuple[DescribedDevice, ...]

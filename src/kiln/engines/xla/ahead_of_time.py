@@ -1,0 +1,103 @@
+"""Executables for machines that are not there: to look at and to write down, never to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from kiln.base.errors import JaxRuntimeError, UnsupportedPrimitive, three_lines
+from kiln.core.engine import Program
+from kiln.core.topology import DescribedDevice
+from kiln.engines.xla.client import Buffer, XlaError, output_blocks
+from kiln.engines.xla.module import Lowered
+from kiln.engines.xla.plugins import compile_for
+from kiln.ir.sharding import Sharding, SingleDeviceSharding, named_like
+
+# Routines that only the host has: LAPACK's, and calls of Python functions.
+_ON_HOST = ("lapack_", "xla_ffi_python_cpu_callback")
+
+
+class DescribedExecutable:
+    """A program compiled for a described device."""
+
+    def __init__(
+        self,
+        program: Program,
+        lowered: Lowered,
+        devices: Sequence[DescribedDevice],
+        free_outputs: Sequence[bool],
+    ) -> None:
+        for routine in _ON_HOST:
+            if routine in lowered.text:
+                raise UnsupportedPrimitive(
+                    three_lines(
+                        f"compiling {program.name} for {devices[0]}",
+                        f"the program calls {routine.rstrip('_')}, which only the cpu has",
+                        "leave linear algebra solvers and Python callbacks out of this program",
+                    )
+                )
+        self.device = devices[0]
+        self.name = program.name
+        self.program = program
+        self.lowered = lowered
+        self.raw = compile_for(
+            devices, lowered.text, program.name, program.compiler_options, free_outputs
+        )
+
+    def out_shardings(self) -> list[Sharding]:
+        """Return how the results would be cut: as asked for, else by XLA's choice."""
+        place, avals = self.program.place, self.program.jaxpr.out_avals
+        assert place is not None
+        if len(place.devices) == 1:
+            return [SingleDeviceSharding(self.device)] * len(avals)
+        found = output_blocks(self.raw, [aval.ndim for aval in avals], len(place.devices))
+        return [
+            named_like(place.devices, blocks, place.mesh) if wanted is None else wanted
+            for wanted, blocks in zip(place.out_shardings, found, strict=True)
+        ]
+
+    def __call__(self, buffers: Sequence[Buffer]) -> NoReturn:
+        """Refuse: the device is not there."""
+        raise JaxRuntimeError(
+            three_lines(
+                f"call of {self.name}, compiled ahead of time for {self.device}",
+                f"there is no such device here: a described {self.device.platform} runs nothing",
+                "compile for a device of kiln.devices() to run the program",
+            )
+        )
+
+    def as_text(self, stage: str) -> str:
+        """Return the program before (`stablehlo`) or after (`hlo`) XLA's optimizations.
+
+        Raises: ValueError for another stage.
+        """
+        if stage == "stablehlo":
+            return self.lowered.text
+        if stage == "hlo":
+            return "\n".join(module.to_string() for module in self.raw.hlo_modules())
+        raise ValueError(
+            three_lines(
+                f"as_text({stage!r}) of {self.name}",
+                "the xla engine has no such stage",
+                "use 'stablehlo' or 'hlo'",
+            )
+        )
+
+    def cost_analysis(self) -> dict[str, float] | None:
+        """Return XLA's estimates; None for platforms that make none."""
+        try:
+            return dict(self.raw.cost_analysis())
+        except XlaError:
+            return None
+
+    def memory_analysis(self) -> Any:
+        """Return XLA's memory use."""
+        return self.raw.get_compiled_memory_stats()
+
+    def serialize(self) -> bytes:
+        """Return the program as bytes, in the platform's own format."""
+        return bytes(self.raw.serialize())
+
+    def runtime_executable(self) -> Any:
+        """Return jaxlib's executable."""
+        return self.raw

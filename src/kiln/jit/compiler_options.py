@@ -1,0 +1,69 @@
+"""`compiler_options`: what the user asks of the compiler, checked and made comparable.
+
+Which names there are is for the engine to say, when it compiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base.errors import three_lines
+
+Settings = tuple[tuple[str, Any], ...]
+
+
+def settings_of(compiler_options: dict[str, Any] | None, asked: str) -> Settings:
+    """Return the options as pairs, sorted by name.
+
+    Raises: TypeError for anything but a dict from names to strings, numbers and bools.
+    """
+    if compiler_options is None:
+        return ()
+    if not isinstance(compiler_options, dict):
+        raise TypeError(
+            three_lines(
+                f"{asked} with compiler_options={compiler_options!r:.120}",
+                f"compiler_options must be a dict, got {type(compiler_options)}",
+                "write compiler_options={'xla_backend_optimization_level': 2}",
+            )
+        )
+    pairs = []
+    for name, value in compiler_options.items():
+        if not isinstance(name, str):
+            raise TypeError(
+                three_lines(
+                    f"{asked} with compiler_options={compiler_options!r:.120}",
+                    f"the name of an option must be a str, got {name!r}",
+                    "use the compiler's names of its options",
+                )
+            )
+        if not isinstance(value, (str, bool, int, float, np.bool_, np.integer, np.floating)):
+            raise TypeError(
+                three_lines(
+                    f"{asked} with compiler_options[{name!r}] = {value!r:.120}",
+                    f"a value of type {type(value)} is not a setting of a compiler",
+                    "use a str, bool, int or float",
+                )
+            )
+        pairs.append((name, value.item() if isinstance(value, np.generic) else value))
+    return tuple(sorted(pairs, key=lambda pair: pair[0]))
+
+
+def merged(first: Settings, second: Settings) -> Settings:
+    """Return the options of both; where both speak of one, the second holds."""
+    return tuple(sorted({**dict(first), **dict(second)}.items()))
+
+
+def nested(name: str, settings: Settings, where: object) -> ValueError:
+    """Return the error of a jit with options that became part of another program."""
+    return ValueError(
+        three_lines(
+            f"call of jit({name}, compiler_options={dict(settings)}) at {where}",
+            "`compiler_options` can only be given to a top-level jit: this call is inside another "
+            "trace (of jit, grad, vmap, ...), whose program is compiled as a whole",
+            "give compiler_options to the outermost jit: "
+            "jit(grad(f), compiler_options=...), not grad(jit(f, compiler_options=...))",
+        )
+    )

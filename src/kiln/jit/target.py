@@ -1,0 +1,42 @@
+"""What a program is lowered for: the places its arguments were given, or a platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array import PlacedArray
+from kiln.ir.sharding import Sharding
+from kiln.jit.struct import ShapeDtypeStruct
+
+_PLATFORMS = ("cpu", "cuda", "gpu", "tpu")
+
+
+def committed_places(leaves: Iterable[Any]) -> tuple[Sharding | None, ...]:
+    """Return where arrays were put on purpose, and where ShapeDtypeStructs say they will be."""
+    return tuple([_place(x) for x in leaves])
+
+
+def _place(x: Any) -> Sharding | None:
+    if isinstance(x, ShapeDtypeStruct):
+        return x.sharding
+    return x.sharding if isinstance(x, PlacedArray) and x.committed else None
+
+
+def platform_of(lowering_platforms: Sequence[str], name: str) -> str | None:
+    """Return the platform to compile for; None for the cpu, which is here.
+
+    Raises: ValueError for several platforms, or an unknown one.
+    """
+    platforms = tuple(lowering_platforms)
+    if len(platforms) != 1 or platforms[0] not in _PLATFORMS:
+        raise ValueError(
+            three_lines(
+                f"lowering of {name} with lowering_platforms={platforms} at {current_source()}",
+                "a program is lowered for one platform that kiln knows",
+                f"give one of {', '.join(_PLATFORMS)}, as in lowering_platforms=('cuda',)",
+            )
+        )
+    return None if platforms == ("cpu",) else platforms[0]
