@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -451,6 +453,40 @@ def test_callbacks_see_whole_arrays_once() -> None:
     kiln.effects_barrier()
     assert len(seen) == 1
     np.testing.assert_array_equal(seen[0], VALUES)
+
+
+@contract("6.4")
+def test_ordered_effects_keep_their_order_across_places() -> None:
+    seen = []
+
+    def note(v):
+        seen.append(float(np.asarray(v).ravel()[0]))
+
+    @kiln.jit
+    def f(x):
+        kiln.debug.callback(note, x, ordered=True)
+        return x + 1
+
+    x = jnp.zeros((8, 8))
+    for sharding in (BOTH, SingleDeviceSharding(DEVICES[2]), None, ROWS):
+        x = f(x) if sharding is None else f(kiln.device_put(x, sharding))
+        x = np.asarray(x) if sharding is not None else x
+    kiln.effects_barrier()
+    assert seen == [0.0, 1.0, 2.0, 3.0]
+
+
+@contract("6.4")
+def test_programs_that_call_python_end_before_the_interpreter() -> None:
+    code = (
+        "import kiln, numpy as np\n"
+        "from kiln.sharding import *\n"
+        "m = make_mesh((8,), ('x',))\n"
+        "x = kiln.device_put(np.ones((8, 64), 'f4'), NamedSharding(m, P('x')))\n"
+        "t = kiln.ShapeDtypeStruct((8, 64), 'float32')\n"
+        "f = kiln.jit(lambda x: kiln.pure_callback(lambda v: np.asarray(v) * 2, t, x) + 1)\n"
+        "for _ in range(30): y = f(x)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @contract("6.2")

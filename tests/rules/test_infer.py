@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kiln.core.array import physical
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
@@ -33,7 +32,7 @@ def test_infer_is_what_the_meaning_gives(case: Case) -> None:
             results = result if eqn.primitive.multiple else [result]
             for var, value in zip(eqn.outvars, results, strict=True):
                 value = env[var] = np.asarray(value)
-                expected = physical(var.aval)
+                expected = var.aval.physical()
                 assert (value.shape, value.dtype) == (expected.shape, expected.dtype), eqn.primitive
 
 

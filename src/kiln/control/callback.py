@@ -21,7 +21,7 @@ from kiln.base.source import api_boundary, current_source, definition_of, name_o
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from kiln.control.arguments import is_array
 from kiln.core import engine, trace
-from kiln.core.array import from_host, host_value, physical
+from kiln.core.array import from_host, host_value
 from kiln.core.compilation import as_array
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
@@ -90,7 +90,7 @@ class OneByOne:
             ]
             calls.append(checked(self.fun(*picked), self.results))
         if not calls:
-            return [np.zeros((0, *a.shape), physical(a).dtype) for a in self.results]
+            return [np.zeros((0, *a.shape), a.physical().dtype) for a in self.results]
         return [np.stack(values) for values in zip(*calls, strict=True)]
 
 
@@ -143,7 +143,7 @@ def checked(values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[np.ndar
             )
         )
     return [
-        np.array(as_declared(i, x, a.shape, physical(a).dtype))  # type: ignore[arg-type]
+        np.array(as_declared(i, x, a.shape, a.physical().dtype))  # type: ignore[arg-type]
         for i, (x, a) in enumerate(zip(values, avals, strict=True))
     ]
 

@@ -25,7 +25,6 @@ from kiln.control.region import (
 )
 from kiln.control.scan_split import cut, split_scan
 from kiln.core.absent import is_linear, is_zero
-from kiln.core.array import physical
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
@@ -86,7 +85,7 @@ class Scan(Region):
             carry = outs[:num_carry]
             rows.append(outs[num_carry:])
         if not rows:
-            types = [physical(aval) for aval in jaxpr.out_avals[num_carry:]]
+            types = [aval.physical() for aval in jaxpr.out_avals[num_carry:]]
             return [*carry, *[np.zeros((0, *a.shape), a.dtype) for a in types]]
         return [*carry, *[np.stack(y) for y in zip(*(rows[::-1] if reverse else rows))]]
 

@@ -336,13 +336,6 @@ def _representation(x: ConcreteArray) -> str:
     return f"{name}({body}, dtype={dtype}{weak})"
 
 
-def physical(aval: ShapedArray) -> ShapedArray:
-    """Return the type of the data behind an array: one plain element per extended one."""
-    if not dtypes.is_extended(aval.dtype):
-        return aval
-    return ShapedArray(aval.shape, aval.dtype.physical_dtype)
-
-
 def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArray:
     """Make an array of host data that nobody will write to again.
 

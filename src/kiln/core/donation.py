@@ -19,7 +19,6 @@ from kiln.core.array import (
     ConcreteArray,
     give_away,
     holds,
-    physical,
     release_view,
     shares_memory,
 )
@@ -31,7 +30,7 @@ from kiln.ir.sharding import Sharding
 
 def _size(aval: Any, sharding: Sharding | None) -> int:
     shape = aval.shape if sharding is None else sharding.shard_shape(aval.shape)
-    dtype = physical(aval).dtype
+    dtype = aval.physical().dtype
     return 0 if dtype == dtypes.float0 else math.prod(shape) * int(dtype.itemsize)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from kiln.core.array import physical
 from kiln.ir.jaxpr import Jaxpr
 
 
@@ -27,7 +26,7 @@ def meaning(jaxpr: Jaxpr, args: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _frozen(value: Any, aval: Any) -> np.ndarray:
-    out = np.asarray(value, physical(aval).dtype)
+    out = np.asarray(value, aval.physical().dtype)
     if out.flags.writeable:
         out = out.view()
         out.flags.writeable = False

@@ -76,6 +76,12 @@ class ShapedArray:
             return self
         return ShapedArray(self.shape, dtypes.float0)
 
+    def physical(self) -> ShapedArray:
+        """Return the type of the data: one plain element per element of an extended dtype."""
+        if not dtypes.is_extended(self.dtype):
+            return self
+        return ShapedArray(self.shape, self.dtype.physical_dtype)
+
     def same_type(self, other: ShapedArray) -> bool:
         """Tell whether two types agree but for weakness."""
         return self.shape == other.shape and self.dtype == other.dtype

@@ -18,7 +18,6 @@ from kiln.core.array import (
     from_buffers,
     from_host,
     host_value,
-    physical,
     with_type,
 )
 from kiln.core.engine import engine
@@ -150,6 +149,6 @@ def test_another_type_of_the_same_memory() -> None:
 
 def test_keys_have_a_physical_type() -> None:
     key = ShapedArray((3,), dtypes.KeyDtype("fry"))
-    assert physical(key) == ShapedArray((3,), np.dtype(np.uint64))
+    assert key.physical() == ShapedArray((3,), np.dtype(np.uint64))
     plain = ShapedArray((3,), F32)
-    assert physical(plain) is plain
+    assert plain.physical() is plain

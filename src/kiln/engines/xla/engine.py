@@ -84,7 +84,8 @@ class XlaExecutable(runtime.Loaded):
 
     def size_in_bytes(self) -> int:
         """Return roughly the memory XLA holds for the program."""
-        return runtime.client().resident_size(self.raw)
+        calls_host = bool(self.lowered.callbacks)
+        return runtime.client().resident_size(self.raw, calls_host=calls_host)
 
     def runtime_executable(self) -> Any:
         """Return jaxlib's executable."""
@@ -105,6 +106,31 @@ class XlaExecutable(runtime.Loaded):
                 )
             )
         return runtime.client().serialize(self.raw)
+
+
+class CallingExecutable(XlaExecutable):
+    """A program that calls Python functions which only compute."""
+
+    __slots__ = ("_effects",)
+
+    def __init__(
+        self,
+        raw: Any,
+        handlers: Sequence[Any],
+        name: str,
+        lowered: Lowered,
+        shardings: Sequence[Sharding],
+        effects: Effects,
+    ) -> None:
+        super().__init__(raw, handlers, name, lowered, shardings)
+        self._effects = effects
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Enqueue the program."""
+        outs = super().__call__(buffers)
+        if outs:
+            self._effects.watch(outs[0])
+        return outs
 
 
 class EffectfulExecutable(XlaExecutable):
@@ -152,7 +178,8 @@ class Effects:
         self._running: collections.deque[Buffer] = collections.deque()
         self._running_lock = threading.Lock()
         self._failures: list[Exception] = []
-        atexit.register(self._settle)
+        self._watched: collections.deque[Buffer] = collections.deque()
+        atexit.register(self._end)
 
     def take_order(self, everywhere: Sharding | None) -> Buffer:
         """Return the token of the last ordered program; a new one if that program failed.
@@ -179,13 +206,27 @@ class Effects:
         for token in ended:
             self._finish(token)
 
+    def watch(self, result: Buffer) -> None:
+        """Remember a program that calls Python, by one of its results, until it has ended."""
+        if runtime.is_ready(result):
+            return
+        with self._running_lock:
+            while self._watched and _is_over(self._watched[0]):
+                self._watched.popleft()
+            self._watched.append(result)
+
+    def _end(self) -> None:
+        """Wait for all: Python must not be called while the interpreter is being taken down."""
+        self._settle()
+        while self._watched:
+            _failure(self._watched.popleft())
+
     def _finish(self, token: Buffer) -> None:
         failure = _failure(token)
         if failure is not None:
             self._failures.append(failure)
 
     def _settle(self) -> None:
-        """Wait for all: callbacks must not run while the interpreter is being taken down."""
         while True:
             with self._running_lock:
                 if not self._running:
@@ -199,6 +240,10 @@ class Effects:
         failures, self._failures = self._failures, []
         if failures:
             raise failures[0]
+
+
+def _is_over(result: Buffer) -> bool:
+    return runtime.is_deleted(result) or runtime.is_ready(result)
 
 
 def _failure(token: Buffer) -> Exception | None:
@@ -331,6 +376,8 @@ class XlaEngine:
             return EffectfulExecutable(
                 raw, handlers, program.name, lowered, shardings, self._effects, everywhere
             )
+        if lowered.callbacks:
+            return CallingExecutable(raw, handlers, program.name, lowered, shardings, self._effects)
         return XlaExecutable(raw, handlers, program.name, lowered, shardings)
 
 
