@@ -37,7 +37,7 @@ from kiln.core.compilation import as_array
 from kiln.core.fingerprint import content_of
 from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of, state
-from kiln.core.watch import watched
+from kiln.core.watching import watched
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr, Var

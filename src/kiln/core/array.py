@@ -18,8 +18,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
 from kiln.core.operators import Array, ArrayOperators, method
-from kiln.core.shards import Shard, assembled, replica_ids
-from kiln.core.watch import WATCHES
+from kiln.core.shards import Shard, assembled, shards_of
+from kiln.core.watching import WATCHES, note_look
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
 from kiln.ir.types import ShapedArray
 
@@ -174,11 +174,13 @@ class ConcreteArray(ArrayOperators):
     @property
     def sharding(self) -> Sharding:
         """Where the parts of the array live."""
+        note_look(self)
         return default_sharding()
 
     @property
     def committed(self) -> bool:
         """Whether the array was put where it is on purpose, so that programs come to it."""
+        note_look(self)
         return False
 
     def devices(self) -> set[Any]:
@@ -204,17 +206,7 @@ class ConcreteArray(ArrayOperators):
     @property
     def addressable_shards(self) -> list[Shard]:
         """The parts on the devices of this process."""
-        sharding = self.sharding
-        return [
-            Shard(device, index, replica, part)
-            for device, index, replica, part in zip(
-                sharding.devices,
-                sharding.indices(self.shape),
-                replica_ids(sharding.blocks(self.ndim)),
-                parts_of(self),
-                strict=True,
-            )
-        ]
+        return shards_of(self.sharding, self.shape, parts_of(self))
 
     @property
     def global_shards(self) -> list[Shard]:
@@ -285,11 +277,13 @@ class PlacedArray(ConcreteArray):
     @property
     def sharding(self) -> Sharding:
         """Where the parts of the array live."""
+        note_look(self)
         return self._sharding
 
     @property
     def committed(self) -> bool:
         """Whether the array was put where it is on purpose, so that programs come to it."""
+        note_look(self)
         return self._committed
 
     def _read(self) -> np.ndarray:
@@ -363,8 +357,7 @@ def from_buffers(
 def host_value(x: ConcreteArray) -> np.ndarray:
     """Return a read-only NumPy view of the values (physical ones for extended dtypes); may wait."""
     if WATCHES:
-        for watch in tuple(WATCHES):
-            watch.note(x)
+        note_look(x)
     value = x._host
     if value is None:
         x._check()
@@ -467,9 +460,8 @@ def joined(
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weakness, or a view as key)."""
     x._check()
-    for watch in tuple(WATCHES):
-        # What becomes of the new array is not followed.
-        watch.note(x)
+    # What becomes of the new array is not followed.
+    note_look(x)
     if type(x) is PlacedArray:
         return PlacedArray(aval, x._host, x._buffer, x._engine, x._sharding, x._committed)
     return ConcreteArray(aval, x._host, x._buffer, x._engine)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln.base.tree import Partial
-from kiln.core.array import ConcreteArray
+from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.bytecode import Chain, references
 from kiln.core.class_content import Unreadable, read_class, read_instance
 from kiln.core.fixed_values import is_fixed, is_kiln_module
@@ -233,6 +233,7 @@ readable(frozenset, lambda reading, x: (frozenset, reading.read_all(tuple(x))))
 readable(range, lambda reading, x: (range, x.start, x.stop, x.step))
 readable(slice, lambda reading, x: (slice, reading.read_all((x.start, x.stop, x.step))))
 readable(ConcreteArray, Reading.operand)
+readable(PlacedArray, Reading.operand)
 readable(types.FunctionType, _read_function)
 readable(types.MethodType, _read_method)
 readable(functools.partial, _read_partial)

@@ -182,8 +182,8 @@ class Placer:
             donated=self.wishes.donated,
             place=place,
         )
-        if found not in self.programs:
-            self.programs.append(found)
+        if found.base not in self.programs:
+            self.programs.append(found.base)
         return found
 
     def run_at(self, place: Place | None, committed: bool) -> Run:

@@ -41,6 +41,12 @@ def replica_ids(blocks: Blocks) -> list[int]:
     return numbers
 
 
+def shards_of(sharding: Sharding, shape: Sequence[int], parts: Sequence[Any]) -> list[Shard]:
+    """Return the parts of an array with their places."""
+    indices, replicas = sharding.indices(shape), replica_ids(sharding.blocks(len(shape)))
+    return [Shard(*found) for found in zip(sharding.devices, indices, replicas, parts, strict=True)]
+
+
 def assembled(
     sharding: Sharding, shape: Sequence[int], parts: Sequence[Any], get: Callable[[Any], np.ndarray]
 ) -> np.ndarray:

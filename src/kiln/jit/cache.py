@@ -28,7 +28,7 @@ from kiln.core.eager import clear as clear_eager
 from kiln.core.fingerprint import Content
 from kiln.core.identity import identity_of_function
 from kiln.core.placement import NO_WISHES, Placer, Run, Wishes
-from kiln.core.watch import Watch
+from kiln.core.watching import Watch
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.user_code import holds_user_code
@@ -41,8 +41,8 @@ class Entry:
     """What one call signature of a function was traced to.
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run,
-    and runs it on the first device unless wished otherwise; `placer` runs it wherever it belongs.
-    `variants` are the same program, run as wished.
+    and runs it on the first device unless wished otherwise. `placers`, shared by all entries with
+    this program, run it wherever it belongs, as wished.
     `record` waits for the seconds of the compilation, if somebody asked for it.
     `assumed` names the axes that were taken to have a size of at least 1. `general` is the program
     for all sizes that `jaxpr` was made of, where axes have names.
@@ -63,10 +63,9 @@ class Entry:
         "original",
         "out_is_leaf",
         "out_tree",
-        "placer",
+        "placers",
         "record",
         "static",
-        "variants",
         "wishes",
     )
 
@@ -82,8 +81,7 @@ class Entry:
         self.static = static
         self.wishes = NO_WISHES
         self.compiled: Run | None = None
-        self.placer: Placer | None = None
-        self.variants: dict[Wishes, Entry] = {}
+        self.placers: dict[Wishes, Placer] = {}
         self.record: Record | None = None
         self.assumed: frozenset[str] = frozenset()
         self.general: Jaxpr | None = None
@@ -94,7 +92,7 @@ class Entry:
         """Return the same program over other closed-over values."""
         made = Entry(self.jaxpr, consts, self.in_tree, self.out_tree, self.name, self.static)
         made.compiled, made.content, made.original = self.compiled, self.content, self
-        made.assumed, made.general = self.assumed, self.general
+        made.assumed, made.general, made.placers = self.assumed, self.general, self.placers
         return made
 
     def for_operands(self, operands: list[ConcreteArray]) -> Entry:
@@ -113,24 +111,16 @@ class Entry:
 
     def with_wishes(self, wishes: Wishes) -> Entry:
         """Return the same program, to be run as wished."""
-        if wishes == self.wishes:
-            return self
-        found = self.variants.get(wishes)
-        if found is None:
-            found = copy.copy(self)
-            found.wishes, found.compiled, found.placer, found.variants = wishes, None, None, {}
-            found = self.variants.setdefault(wishes, found)
-        return found
+        made = copy.copy(self)
+        made.wishes, made.compiled = wishes, None
+        return made
 
     def placer_for(self, keep_unused: bool, settings: Settings = ()) -> Placer:
         """Return what runs the program wherever it belongs."""
-        if self.placer is None:
-            if self.original is None:
-                self.placer = self.new_placer(keep_unused, settings)
-            else:
-                shared = self.original.with_wishes(self.wishes)
-                self.placer = shared.placer_for(keep_unused, settings)
-        return self.placer
+        found = self.placers.get(self.wishes)
+        if found is None:
+            found = self.placers.setdefault(self.wishes, self.new_placer(keep_unused, settings))
+        return found
 
     def new_placer(self, keep_unused: bool, settings: Settings) -> Placer:
         """Return one that shares nothing with calls of the jitted function."""
@@ -145,8 +135,7 @@ class Entry:
     @property
     def programs(self) -> list[Compiled]:
         """The compiled forms there are."""
-        own = [] if self.placer is None else [p.base for p in self.placer.programs]
-        return [*own, *(p for entry in self.variants.values() for p in entry.programs)]
+        return [p for placer in list(self.placers.values()) for p in placer.programs]
 
 
 class Entries(dict[Hashable, Entry]):

@@ -21,22 +21,23 @@ from kiln.base.tree import tree_flatten, tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
+from kiln.core.class_content import Unreadable
 from kiln.core.compilation import Elsewhere
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.fingerprint import Content, Reading, content_of, readable
 from kiln.core.placement import Placer, is_placed
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
-from kiln.core.watch import watched, watches_here
+from kiln.core.watching import watched, watches_here
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
 from kiln.jit.cache import Entries, Entry, entries_of, find, forget, register, share
 from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
-from kiln.jit.placing import NO_PLACING, Placing, constrained, wishes_of
+from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
 from kiln.jit.signature import Chosen, Statics, static_keys
-from kiln.jit.spelling import Call, Named, Spelling, flatten_call, unflatten_call
+from kiln.jit.spelling import Named, flatten_call, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
 from kiln.jit.target import committed_places
@@ -86,7 +87,7 @@ class JitFunction:
         self._keep_unused = keep_unused
         self._inline = inline
         self._has_static = bool(static)
-        self._spelling = Spelling(fun, static, placing.donated)
+        self._spelling = spelling_for(placing, fun, static)
         self._static_result = static_result
         self._options = (static, keep_unused, inline, static_result, sharing, settings)
         self._max_traces = max_traces
@@ -100,10 +101,10 @@ class JitFunction:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""
         opts = options()
-        if kwargs:
-            args, kwargs = self._by_position(args, kwargs)
         if not opts.plain:
             return self._call_otherwise(opts, args, kwargs)
+        if kwargs:
+            args, kwargs = self._spelling.by_position(args, kwargs)
         leaves: Sequence[Any] = args
         concrete = not kwargs and not self._has_static
         if concrete:
@@ -140,16 +141,12 @@ class JitFunction:
             check_finite(entry.name, outs)
         return self._result(entry, outs)
 
-    def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        # With shardings of arguments the spelling matters: they speak of positions.
-        if self._placing.in_shardings is not None:
-            return args, kwargs
-        return self._spelling.by_position(args, kwargs)
-
     def _call_otherwise(self, opts: Options, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call the function without compiling it, or where the default device is another one."""
         if not opts.jit:
             return self._fun(*args, **kwargs)
+        if kwargs:
+            args, kwargs = self._spelling.by_position(tuple(args), kwargs)
         leaves, tree, avals, statics = self._signature(args, kwargs)
         key = (tree, avals, statics, opts.key(), state.axes)
         entry = self._entries.get(key) or self._miss(key, leaves, args, kwargs)
@@ -158,7 +155,7 @@ class JitFunction:
         return self._first(entry, leaves)
 
     def _placer(self, entry: Entry) -> Placer:
-        return entry.placer or entry.placer_for(self._keep_unused, self._settings)
+        return entry.placer_for(self._keep_unused, self._settings)
 
     def _result(self, entry: Entry, outs: Sequence[Any]) -> Any:
         result = outs[0] if entry.out_is_leaf else tree_unflatten(entry.out_tree, outs)
@@ -209,7 +206,7 @@ class JitFunction:
         table.history.misses += 1
         shared = table.get(key)
         if shared is not None:
-            return self._keep(key, shared, table, args, kwargs)
+            return self._own(key, shared, args, kwargs)
         self._types(leaves, args, kwargs)
         return self._make(key, args, kwargs)
 
@@ -235,6 +232,10 @@ class JitFunction:
         # Another table if the function's code or defaults were exchanged in the meantime.
         if self._shared() is shared:
             entry = shared.setdefault(key, entry)
+        return self._own(key, entry, args, kwargs)
+
+    def _own(self, key: Any, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
+        """Make a program this wrapper's, to be run as the wrapper's options wish."""
         if self._placing:
             places = self._places(args)
             named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
@@ -351,7 +352,7 @@ class JitFunction:
 
     def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Return the program of a call, tracing it if needed; arguments may be mere types."""
-        args, kwargs = self._by_position(tuple(args), kwargs)
+        args, kwargs = self._spelling.by_position(tuple(args), kwargs)
         dynamic, named, statics = (
             self._split(args, kwargs) if self._has_static else (tuple(args), kwargs, ())
         )
@@ -362,17 +363,16 @@ class JitFunction:
         found = self._types(given, args, kwargs)
         avals = tuple(a if a is not None else b for a, b in zip(structs, found, strict=True))
         key = (tree, avals, statics, options().key(), state.axes)
-        shared = self._shared()
-        entry = self._entries.get(key) or shared.get(key)
+        entry = self._entries.get(key) or self._shared().get(key)
         if entry is None:
             return self._make(key, args, kwargs)
-        return entry if key in self._entries else self._keep(key, entry, shared, args, kwargs)
+        return entry if key in self._entries else self._own(key, entry, args, kwargs)
 
     @api_boundary
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
         entry = self.entry_for(args, kwargs)
-        args, kwargs = self._by_position(args, kwargs)
+        args, kwargs = self._spelling.by_position(args, kwargs)
         dynamic = tuple([args[i] for i in self._places(args)])
         named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
         places = committed_places([*entry.consts, *flatten_call(dynamic, named)[0]])
@@ -417,6 +417,8 @@ class JitFunction:
 
 
 def _read(reading: Reading, f: JitFunction) -> Any:
+    if f._placing.has_place:
+        raise Unreadable("a jitted function with devices or shardings")
     return ("jit", f._options, reading.read(f._fun))
 
 

@@ -22,6 +22,7 @@ from kiln.core.placement import Wishes
 from kiln.ir.sharding import PartitionSpec, Sharding
 from kiln.jit.cache import Entry
 from kiln.jit.signature import Chosen
+from kiln.jit.spelling import Call, Spelling
 from kiln.ops.sharding import resolved, with_sharding_constraint
 
 NONE_CHOSEN = Chosen()
@@ -37,12 +38,13 @@ class Placing:
     out_shardings: Any = None
 
     def __bool__(self) -> bool:
-        return bool(
-            self.donated
-            or self.device is not None
-            or self.in_shardings is not None
-            or self.out_shardings is not None
-        )
+        return bool(self.donated) or self.has_place
+
+    @property
+    def has_place(self) -> bool:
+        """Whether they say where to run."""
+        given = (self.device, self.in_shardings, self.out_shardings)
+        return any(option is not None for option in given)
 
 
 NO_PLACING = Placing()
@@ -60,6 +62,34 @@ def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> Non
                     "write NamedSharding(mesh, PartitionSpec(...))",
                 )
             )
+
+
+class _ByPositionOnly(Spelling):
+    """Refuses keywords: in_shardings speaks of arguments by position."""
+
+    __slots__ = ()
+
+    def by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Return a call without keywords as it is.
+
+        Raises: ValueError for another one.
+        """
+        if not kwargs:
+            return args, kwargs
+        raise ValueError(
+            three_lines(
+                f"call of {name_of(self._fun)} with keyword arguments {sorted(kwargs)} at "
+                f"{current_source()}",
+                "jit does not support keyword arguments when in_shardings is specified",
+                "pass them by position, or put the arguments in place with device_put",
+            )
+        )
+
+
+def spelling_for(placing: Placing, fun: Callable[..., Any], static: Chosen) -> Spelling:
+    """Return how calls of a jitted function are spelled."""
+    kind = Spelling if placing.in_shardings is None else _ByPositionOnly
+    return kind(fun, static, placing.donated)
 
 
 def wishes_of(
@@ -81,15 +111,6 @@ def wishes_of(
     donated = tuple([i + hidden for i, root in enumerate(roots) if root in chosen])
     ins: tuple[Sharding | None, ...] = ()
     if placing.in_shardings is not None:
-        if kwargs:
-            raise ValueError(
-                three_lines(
-                    f"call of {name_of(fun)} with keyword arguments {sorted(kwargs)} at "
-                    f"{current_source()}",
-                    "jit does not support keyword arguments when in_shardings is specified",
-                    "pass them by position, or put the arguments in place with device_put",
-                )
-            )
         found = _spread(fun, placing.in_shardings, tuple(args), "in_shardings", "arguments")
         ins = (*[None] * hidden, *found)
     outs: tuple[Sharding | None, ...] = ()

@@ -165,9 +165,10 @@ def test_the_users_objects_die_outside_the_lock() -> None:
 
 def test_variants_are_made_once_for_equal_wishes() -> None:
     entry = entry_of(program(7.0))
-    donating = entry.with_wishes(Wishes(donated=(0,)))
-    assert entry.with_wishes(Wishes(donated=(0,))) is donating
-    assert donating.jaxpr is entry.jaxpr and donating.placer is None
+    donating, again = [entry.with_wishes(Wishes(donated=(0,))) for _ in range(2)]
+    assert donating.jaxpr is entry.jaxpr and donating.compiled is None
+    placer = donating.placer_for(False)
+    assert again.placer_for(False) is placer is not entry.placer_for(False)
     with override(engine="reference"):
-        donating.placer_for(False).compiled(None)
-    assert len(entry.programs) == 2 and len(donating.programs) == 1
+        placer.compiled(None)
+    assert len(entry.programs) == len(donating.programs) == 2

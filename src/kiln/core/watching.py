@@ -1,14 +1,11 @@
-"""Whether a program being recorded came to depend on the values of some arrays.
-
-A program shared by functions of one content takes the arrays they close over as operands. That is
-right only if recording it never looked at their values.
-"""
+"""Arrays that are watched while a program is recorded: does it depend on more than their types?"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 
 class Watch:
@@ -16,12 +13,12 @@ class Watch:
 
     __slots__ = ("_arrays", "_thread", "seen")
 
-    def __init__(self, arrays: Sequence[object]) -> None:
+    def __init__(self, arrays: Sequence[Any]) -> None:
         self._arrays = {id(x) for x in arrays}
         self._thread = threading.get_ident()
         self.seen = False
 
-    def note(self, x: object) -> None:
+    def note(self, x: Any) -> None:
         """Note that the value of an array was looked at."""
         if id(x) in self._arrays:
             self.seen = True
@@ -35,7 +32,7 @@ WATCHES: list[Watch] = []
 
 
 @contextlib.contextmanager
-def watched(arrays: Sequence[object]) -> Iterator[Watch]:
+def watched(arrays: Sequence[Any]) -> Iterator[Watch]:
     """Note, until the context ends, whether values of the arrays are looked at."""
     watch = Watch(arrays)
     WATCHES.append(watch)
@@ -43,6 +40,12 @@ def watched(arrays: Sequence[object]) -> Iterator[Watch]:
         yield watch
     finally:
         WATCHES.remove(watch)
+
+
+def note_look(x: Any) -> None:
+    """Note that what may differ between arrays of one type was looked at."""
+    for watch in tuple(WATCHES):
+        watch.note(x)
 
 
 def watches_here() -> list[Watch]:
