@@ -6,7 +6,7 @@ An operand is a function of the library, so that weak arrays are made by the lib
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import ml_dtypes
@@ -66,6 +66,11 @@ def array(value: Any) -> Make:
 def plain(value: Any) -> Make:
     """Return an operand: the very object."""
     return lambda lib: value
+
+
+def operands(lib: Any, makes: Iterable[Any]) -> list[Any]:
+    """Return what to pass: operands made by the library, and all else as it is."""
+    return [make(lib) if callable(make) else make for make in makes]
 
 
 def unary_operands() -> dict[str, Make]:

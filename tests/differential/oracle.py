@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import importlib
 import json
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -93,8 +94,8 @@ class Topic:
         assert not wrong, f"{group}: {len(wrong)} cases differ from jax\n" + "\n".join(wrong[:40])
 
 
-def ask(case: Case, library: Any) -> Answer:
-    """Return a library's answer."""
+def ask(case: Case, library: Any, own: bool = False) -> Answer:
+    """Return a library's answer; `own`: an error that no library raised is the case's and passes on."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -102,6 +103,8 @@ def ask(case: Case, library: Any) -> Answer:
             leaves = list(_leaves(out))
             arrays = tuple(_on_host(x) for x in leaves)
     except Exception as error:  # noqa: BLE001  (any exception is an answer)
+        if own and _raised_by_tests(error):
+            raise
         return Answer(error=_base(error) + f" {error}"[:300])
     return Answer(tuple(_type(x) for x in leaves), arrays)
 
@@ -125,6 +128,17 @@ def _type(x: Any) -> str:
     weak = getattr(x, "weak_type", False) and str(dtype) != "bool"
     shape = ",".join(map(str, getattr(x, "shape", ())))
     return f"{dtype}[{shape}]{'~' if weak else ''}"
+
+
+def _raised_by_tests(error: Exception) -> bool:
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    path = Path(frame.f_code.co_filename)
+    # An expression may ask what an operator or attribute of an array does.
+    return path.is_relative_to(HERE.parent) or (str(path) == "<string>" and _is_typo(error))
+
+
+def _is_typo(error: Exception) -> bool:
+    return isinstance(error, (NameError, SyntaxError)) and not isinstance(error, AttributeError)
 
 
 def _base(error: Exception) -> str:
@@ -240,8 +254,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         jax.config.update("jax_platforms", "cpu")
         importlib.import_module("jax.numpy")
         # Operation by operation: far fewer programs to compile than one per case.
+        # With all frames, `ask` sees whether jax or the case itself raised.
+        jax.config.update("jax_traceback_filtering", "off")
         with jax.disable_jit():
-            store(topic.path, {case.id: ask(case, jax) for case in topic.cases})
+            store(topic.path, {case.id: ask(case, jax, own=True) for case in topic.cases})
         print(f"{name}: {len(topic.cases)} cases, {topic.path.stat().st_size} bytes")
 
 
