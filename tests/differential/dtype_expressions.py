@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from tests.differential.expressions import lines
+from tests.differential.operands import kind_of
+
 NUMPY: dict[str, str] = {
     "aliases": """
         jnp.absolute(x(3))
@@ -20,7 +23,6 @@ NUMPY: dict[str, str] = {
         jnp.bitwise_right_shift(x(3), 1)
         jnp.conjugate(x(3))
         jnp.degrees(x(3))
-        jnp.fix(x(3))
         jnp.invert(x(3))
         jnp.pow(p(3), 2)
         jnp.radians(x(3))
@@ -34,7 +36,6 @@ NUMPY: dict[str, str] = {
         jnp.array([1, 0, 2], D)
         jnp.asarray(x(2), np.float32)
         jnp.asarray([1.5, 0.0], D)
-        jnp.ascontiguousarray(x())
         jnp.astype(x(3), np.int32)
         jnp.astype(e(), np.float32)
         jnp.astype(x(3), bool)
@@ -52,7 +53,6 @@ NUMPY: dict[str, str] = {
         jnp.full_like(x(2), 1.5, np.float16)
         jnp.frombuffer(bytes(range(16)), np.uint8).astype(D)
         jnp.fromfunction(lambda i, j: i + j, (2, 3), dtype=D)
-        jnp.fromiter([1, 0, 1], D)
         jnp.fromstring('1 2 3', D, sep=' ')
         jnp.from_dlpack(x(2, 3))
         jnp.frompyfunc(lambda a, b: a * b, 2, 1).outer(p(2), p(3))
@@ -92,6 +92,9 @@ NUMPY: dict[str, str] = {
         float(jnp.finfo(D).eps), float(jnp.finfo(D).max), jnp.finfo(D).bits
         int(jnp.iinfo(D).max), int(jnp.iinfo(D).min), jnp.iinfo(D).bits
         [jnp.iscomplexobj(x(2)), jnp.isrealobj(x(2)), jnp.isscalar(x()), jnp.isscalar(x(1)), jnp.iterable(x(2)), jnp.iterable(x())]
+        np.frombuffer(jnp.array_repr(x(2, 3)).encode(), np.uint8)
+        np.frombuffer(jnp.array_str(x(2, 3)).encode(), np.uint8)
+        np.frombuffer(repr(x()).encode() + str(x(0, 2)).encode(), np.uint8)
         [jnp.ndim(x(2, 3)), jnp.size(x(2, 3)), jnp.size(x(2, 3), 1), *jnp.shape(x(2, 3))]
     """,
     "arranging": """
@@ -172,6 +175,7 @@ NUMPY: dict[str, str] = {
         jnp.trim_zeros(arr([0, 0, 1, 0], D), 'f')
         jnp.packbits(x(10))
         jnp.unpackbits(x(3))
+        jnp.unpackbits(p(3).astype(np.uint8), count=5)
         jnp.apply_along_axis(lambda v: v[::-1], 1, x(2, 3))
         jnp.apply_over_axes(jnp.sum, x(2, 3, 2), [0, 2])
     """,
@@ -195,7 +199,7 @@ NUMPY: dict[str, str] = {
         jnp.take_along_axis(x(2, 3), jnp.argsort(x(2, 3), 1), 1)
         jnp.put(x(4), arr([0, 2]), 1, inplace=False)
         jnp.put_along_axis(x(2, 3), arr([[0], [2]]), 1, 1, inplace=False)
-        jnp.place(x(4), x(4) > 0, [1], inplace=False)
+        jnp.place(x(4), x(4) > 0, arr([1]), inplace=False)
         jnp.fill_diagonal(x(3, 3), 1, inplace=False)
         jnp.fill_diagonal(x(4, 2), arr([1, 0], D), wrap=False, inplace=False)
         jnp.argwhere(x(2, 3))
@@ -312,7 +316,7 @@ NUMPY: dict[str, str] = {
         jnp.poly(x(3))
         jnp.poly(x(2, 2) + 4 * jnp.eye(2, dtype=D))
         jnp.sort(jnp.abs(jnp.roots(p(4))))
-        jnp.polyfit(arr([0.0, 1.0, 2.0, 3.0], 'f4'), x(4), 2)
+        jnp.polyfit(arr([0.0, 1.0, 2.0, 3.0], 'f4').astype(D), x(4), 2)
         jnp.polyfit(jnp.arange(5).astype(D), p(5), 1)
     """,
     "sorting": """
@@ -397,7 +401,6 @@ NUMPY: dict[str, str] = {
         jnp.cov(x(4), x(4, seed='y'), fweights=arr([1, 2, 1, 1]))
         jnp.corrcoef(x(2, 4))
         jnp.bartlett(5), jnp.blackman(5), jnp.hamming(5), jnp.hanning(5), jnp.kaiser(5, 3.0)
-        jnp.kaiser(4, x())
     """,
     "operators": """
         x(3) + 1, 1 - x(3), x(3) * 2.5, x(3) / 2, x(3) + (1 + 1j)
@@ -408,9 +411,11 @@ NUMPY: dict[str, str] = {
         x(3) < 1, x(3) >= x(3, seed='y'), x(3) == 1.5, x(3) != x(3)
         x(2, 3) @ x(3), -x(3), +x(3), abs(x(3))
         x(3).T, x(2, 3).mT, x(3).real, x(3).imag, x(3).conj()
-        x(3).round(1), x(3).clip(-1, 1), x(2, 3).trace(), x(2, 3).diagonal()
+        x(3).round(1)
+        x(3).clip(-1, 1)
+        x(2, 3).trace(), x(2, 3).diagonal()
         x(4).take(arr([0, 2])), x(3).repeat(2), x(2, 3).flatten(), x(2, 3).swapaxes(0, 1)
-        x(5).sort(), x(5).argsort(), x(5).searchsorted(x()), x(2, 3).ptp(1)
+        x(5).sort(), x(5).argsort(), jnp.sort(x(5)).searchsorted(x()), x(2, 3).ptp(1)
         x(3).dot(x(3)), x(3).nonzero(), x(2, 3).squeeze(), x(3).var(), x(3).any(), x(3).prod()
         x(4).view(np.uint8), x(3).astype(np.int8)
     """,
@@ -477,7 +482,7 @@ LINALG: dict[str, str] = {
         jnp.linalg.cross(x(3, 2), x(3, 1), axis=0)
         jnp.linalg.matmul(x(2, 3), x(3, 2))
         jnp.linalg.outer(x(2), x(3))
-        jnp.linalg.tensordot(x(2, 3), x(3, 2), 1)
+        jnp.linalg.tensordot(x(2, 3), x(3, 2), axes=1)
         jnp.linalg.vecdot(x(2, 3), x(2, 3, seed='y'))
         jnp.linalg.vecdot(x(3, 2), x(3, 1), axis=0)
     """,
@@ -546,7 +551,8 @@ LAX: dict[str, str] = {
         lax.logistic(x(4)), lax.tanh(x(4)), lax.rsqrt(p(4)), lax.cbrt(x(4)), lax.exp2(x(4))
         lax.nextafter(x(4), x(4, seed='y')), lax.round(x(4)), lax.reduce_precision(x(4), 5, 4)
         lax.integer_pow(x(4), 3), lax.integer_pow(p(4), -2), lax.pow(p(4), x(4))
-        lax.cumlogsumexp(x(2, 4), 1), lax.cummax(x(2, 4), 1), lax.cummin(x(4)), lax.cumprod(x(4))
+        lax.cumlogsumexp(x(2, 4), 1)
+        lax.cummax(x(2, 4), 1), lax.cummin(x(4)), lax.cumprod(x(4))
     """,
     "windows": """
         lax.conv(x(1, 2, 6), x(3, 2, 2), (1,), 'SAME')
@@ -554,7 +560,7 @@ LAX: dict[str, str] = {
         lax.conv_general_dilated_patches(x(1, 2, 5), (3,), (1,), 'VALID')
         lax.reduce_window(x(6), jnp.zeros((), D), lax.add, (3,), (2,), 'SAME')
         lax.reduce_window(x(4, 5), jnp.ones((), D) * 9, lax.min, (2, 2), (2, 1), 'SAME')
-        lax.reduce(x(2, 3), jnp.ones((), D), lambda a, b: a * b + 0 * a, (0,))
+        lax.reduce(x(2, 3), jnp.ones((), D), lax.mul, (0,))
         lax.dot_general(x(2, 2, 3), x(2, 3, 4), (((2,), (1,)), ((0,), (0,))))
         lax.dot(x(2, 3), x(3, 2)), lax.batch_matmul(x(2, 2, 3), x(2, 3, 2))
     """,
@@ -562,7 +568,8 @@ LAX: dict[str, str] = {
         lax.sort(x(2, 5)), lax.sort(e()), lax.sort((x(4), x(4, seed='y')), num_keys=2)
         lax.sort_key_val(x(4), x(4, seed='y')), lax.top_k(x(2, 5), 3), lax.top_k(e(), 4)
         lax.argmin(x(2, 3), 1, np.int32), lax.argmax(e(), 0, np.int32)
-        lax.eq(x(3), p(3)), lax.ne(x(3), x(3)), lax.lt(x(3), p(3)), lax.ge(e(), e())
+        lax.eq(x(3), p(3)), lax.ne(x(3), x(3))
+        lax.lt(x(3), p(3)), lax.ge(e(), e())
         lax.reduce_max(e(), (0,)), lax.reduce_min(e(), (0,)), lax.reduce_prod(x(2, 3), (1,))
         lax.clamp(x(), x(4), x() + 1), lax.select(x(4) > 0, x(4), -x(4))
         lax.associative_scan(lax.add, x(5)), lax.associative_scan(lax.mul, x(2, 5), reverse=True, axis=1)
@@ -592,7 +599,7 @@ LAX: dict[str, str] = {
         lax.map(lambda a: a * 2, x(3, 2))
         jax.vmap(lambda a: (lax.psum(a, 'i'), lax.pmax(a, 'i'), lax.pmin(a, 'i')), axis_name='i')(x(3))
         jax.vmap(lambda a: (lax.pmean(a, 'i'), lax.all_gather(a, 'i')), axis_name='i')(x(3))
-        jax.vmap(lambda a: (lax.ppermute(a, 'i', [(0, 1), (1, 0)]), lax.pshuffle(a, 'i', [2, 0, 1])), axis_name='i')(x(3))
+        jax.vmap(lambda a: (lax.ppermute(a, 'i', [(0, 1), (1, 0), (2, 2)]), lax.pshuffle(a, 'i', [2, 0, 1])), axis_name='i')(x(3))
         jax.vmap(lambda a: (lax.psum_scatter(a, 'i'), lax.all_to_all(a, 'i', 0, 0)), axis_name='i')(x(3, 3))
         jax.vmap(lambda a: lax.pswapaxes(a, 'i', 0), axis_name='i')(x(3, 3))
     """,
@@ -625,10 +632,10 @@ NN: dict[str, str] = {
         [r(jax.random.key(7), (4,), dtype=D) for r in (jax.random.laplace, jax.random.logistic, jax.random.exponential, jax.random.maxwell)]
         jax.random.truncated_normal(jax.random.key(7), -1, 2, (4,), D)
         jax.random.lognormal(jax.random.key(7), 0.5, (4,), D)
-        jax.random.rayleigh(jax.random.key(7), 2.0, (4,), D)
+        jax.random.rayleigh(jax.random.key(7), p(), (4,), D)
         jax.random.weibull_min(jax.random.key(7), 2.0, 1.5, (4,), D)
         jax.random.pareto(jax.random.key(7), 2.0, (4,), D)
-        jax.random.wald(jax.random.key(7), 2.0, (4,), D)
+        jax.random.wald(jax.random.key(7), p(), (4,), D)
         jax.random.triangular(jax.random.key(7), 0.0, 1.0, 3.0, (4,), D)
         jax.random.double_sided_maxwell(jax.random.key(7), 0.5, 2.0, (4,), D)
         jax.random.gamma(jax.random.key(7), 2.5, (4,), D)
@@ -677,3 +684,46 @@ OF_INTEGERS = """
     jax.random.normal(jax.random.key(7), (4,), complex)
     jax.random.rademacher(jax.random.key(7), (4,))
 """
+
+LEFT_OUT = {
+    # Integers to negative powers.
+    "jnp.power(x(3), x(3": "i",
+    # What kiln computes and jax refuses.
+    "jnp.arange(4,": "b",
+    "jnp.ix_(": "b",
+    "jnp.ravel_multi_index(": "b",
+    "jnp.polyadd(": "b",
+    "jnp.polyfit(": "biu",
+    "jnp.sort(jnp.partition": "bc",
+    "jnp.partition(": "bc",
+    "x(6)[jnp.argpartition": "bc",
+    "jnp.bincount(arr": "b",
+    "jnp.kron(": "b",
+    "lax.lt(": "c",
+    "lax.scatter_add(": "b",
+    "lax.scatter_mul(": "b",
+    "lax.reduce(": "b",
+    # What jax computes from a step or bound that it has rounded to an integer.
+    "jnp.fft.rfftfreq(": "biu",
+    "jnp.fft.fftfreq(4, x())": "c",
+    "jnp.geomspace(1,": "iu",
+    # What kiln refuses on purpose.
+    "jnp.atan2(": "c",
+    "jnp.arctan2(": "c",
+    "jnp.unravel_index(": "bfc",
+    # What both refuse, jax with an error of another kind from further inside.
+    "jnp.around(": "b",
+    "x(3).round(": "b",
+    "lax.cumlogsumexp(": "iu",
+}
+"""The kinds of dtypes for which a line that starts so is not compared."""
+
+
+def lines_for(text: str, dtype: str) -> list[str]:
+    """Return the expressions of a text that are compared for a dtype."""
+    kind = kind_of(dtype)
+    return [
+        line
+        for line in lines(text)
+        if not any(line.startswith(start) and kind in kinds for start, kinds in LEFT_OUT.items())
+    ]

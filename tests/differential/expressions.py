@@ -87,13 +87,21 @@ def _definite(dtype: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
 
 
 def case(
-    group: str, text: str, tolerance: float | None = None, dtype: str = "", x64: bool = False
+    group: str,
+    text: str,
+    tolerance: float | None = None,
+    dtype: str = "",
+    x64: bool = False,
+    jit: bool = True,
 ) -> Case:
-    """Return the case of an expression, if so for a dtype and in x64 mode."""
+    """Return the case of an expression, if so for a dtype and in x64 mode.
+
+    What jit itself does is asked as well; without it far fewer programs are compiled.
+    """
 
     def run(lib: Any) -> Any:
-        # What jit itself does is asked as well; about dtypes there is nothing to ask it.
-        with lib.disable_jit(bool(dtype)), lib.enable_x64(x64):
+        layout = lib.threefry_partitionable(True)
+        with lib.disable_jit(not jit), lib.enable_x64(x64), layout:
             known = names(lib) | (names_of(lib, dtype) if dtype else {})
             leaves = lib.tree.leaves(eval(text, known))
         # Tangents of integers are stored as bools: their own dtype has no name and no bytes.

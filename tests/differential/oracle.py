@@ -266,6 +266,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Ask jax and write the answers, or print them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="TOPIC")
+    parser.add_argument("--missing", action="store_true", help="ask only what is not stored")
     parser.add_argument("--show", action="store_true", help="print what is stored")
     options = parser.parse_args(argv)
     known = topics()
@@ -278,7 +279,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         jax = _jax()
         # Operation by operation: far fewer programs to compile than one per case.
         with jax.disable_jit():
-            store(topic.path, dict(_of_jax(jax, topic.cases)))
+            kept = topic.answers() if options.missing else {}
+            found = dict(_of_jax(jax, [case for case in topic.cases if case.id not in kept]))
+        store(topic.path, {case.id: (found | kept)[case.id] for case in topic.cases})
         print(f"{name}: {len(topic.cases)} cases, {topic.path.stat().st_size} bytes")
 
 

@@ -12,8 +12,8 @@ import kiln.nn
 import kiln.numpy
 import kiln.random
 from kiln.base.config import override
-from tests.differential.dtype_expressions import FFT, LAX, LINALG, NN, NUMPY
-from tests.differential.expressions import case, lines
+from tests.differential.dtype_expressions import FFT, LAX, LINALG, NN, NUMPY, lines_for
+from tests.differential.expressions import case
 from tests.differential.oracle import Case, Topic
 
 # The files about single families ask for float32 and int32.
@@ -29,8 +29,10 @@ def cases() -> Iterator[Case]:
     for family, dtypes in FAMILIES:
         for group, text in family.items():
             for dtype in dtypes:
-                for line in lines(text):
-                    yield case(group, line, LOOSE.get(dtype), dtype)
+                for line in lines_for(text, dtype):
+                    # Functions of numpy come without jit: the topics about them ask with it.
+                    jit = family is LAX or family is NN
+                    yield case(group, line, LOOSE.get(dtype), dtype, jit=jit)
 
 
 TOPIC = Topic("dtypes", cases())
