@@ -92,7 +92,6 @@ NUMPY: dict[str, str] = {
         float(jnp.finfo(D).eps), float(jnp.finfo(D).max), jnp.finfo(D).bits
         int(jnp.iinfo(D).max), int(jnp.iinfo(D).min), jnp.iinfo(D).bits
         [jnp.iscomplexobj(x(2)), jnp.isrealobj(x(2)), jnp.isscalar(x()), jnp.isscalar(x(1)), jnp.iterable(x(2)), jnp.iterable(x())]
-        np.frombuffer(jnp.array_repr(x(2, 3)).encode(), np.uint8)
         np.frombuffer(jnp.array_str(x(2, 3)).encode(), np.uint8)
         np.frombuffer(repr(x()).encode() + str(x(0, 2)).encode(), np.uint8)
         [jnp.ndim(x(2, 3)), jnp.size(x(2, 3)), jnp.size(x(2, 3), 1), *jnp.shape(x(2, 3))]
