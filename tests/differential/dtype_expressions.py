@@ -92,9 +92,12 @@ NUMPY: dict[str, str] = {
         float(jnp.finfo(D).eps), float(jnp.finfo(D).max), jnp.finfo(D).bits
         int(jnp.iinfo(D).max), int(jnp.iinfo(D).min), jnp.iinfo(D).bits
         [jnp.iscomplexobj(x(2)), jnp.isrealobj(x(2)), jnp.isscalar(x()), jnp.isscalar(x(1)), jnp.iterable(x(2)), jnp.iterable(x())]
+        [jnp.ndim(x(2, 3)), jnp.size(x(2, 3)), jnp.size(x(2, 3), 1), *jnp.shape(x(2, 3))]
+    """,
+    "text": """
         np.frombuffer(jnp.array_str(x(2, 3)).encode(), np.uint8)
         np.frombuffer(repr(x()).encode() + str(x(0, 2)).encode(), np.uint8)
-        [jnp.ndim(x(2, 3)), jnp.size(x(2, 3)), jnp.size(x(2, 3), 1), *jnp.shape(x(2, 3))]
+        np.frombuffer(repr(x(2, 3)).encode(), np.uint8)
     """,
     "arranging": """
         jnp.append(x(2, 3), x(2))
@@ -382,7 +385,7 @@ NUMPY: dict[str, str] = {
         jnp.outer(x(2), x(3))
         jnp.kron(x(2, 2), x(1, 3))
         jnp.cross(x(2, 3), x(3))
-        jnp.cross(x(2), x(2))
+        jnp.cross(x(2), p(2))
         jnp.cross(x(2, 2), x(3))
         jnp.tensordot(x(2, 3, 4), x(4, 3), ((1, 2), (1, 0)))
         jnp.tensordot(x(2, 3), x(3, 2), 1)
@@ -417,6 +420,9 @@ NUMPY: dict[str, str] = {
         x(5).sort(), x(5).argsort(), jnp.sort(x(5)).searchsorted(x()), x(2, 3).ptp(1)
         x(3).dot(x(3)), x(3).nonzero(), x(2, 3).squeeze(), x(3).var(), x(3).any(), x(3).prod()
         x(4).view(np.uint8), x(3).astype(np.int8)
+        x(2, 4).view(np.float32), x(2, 4).view(np.int16), x(4).view(bool)
+        x(2, 4).astype(np.float32).view(np.complex64)
+        x().view(np.uint8)
     """,
 }
 
