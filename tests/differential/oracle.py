@@ -2,8 +2,8 @@
 
 A topic is a list of cases; a case is a named function of a library (jax, or kiln in its place) that
 returns arrays. `python -m tests.differential.oracle [TOPIC ...]` asks jax and writes
-`data/TOPIC.npz`; `--show TOPIC` prints what is stored. Topics are the `TOPIC` of the test files in
-this folder and in `tests/programs`.
+`data/TOPIC.npz`, `--missing TOPIC` asks only for cases without an answer, `--show TOPIC` prints what
+is stored. Topics are the `TOPIC` of the test files in this folder and in `tests/programs`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Topic:
 
 
 def ask(case: Case, library: Any, own: bool = False) -> Answer:
-    """Return a library's answer; `own`: an error that no library raised is the case's and passes on."""
+    """Return a library's answer; with `own`, an error of the case's own code is raised."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
