@@ -6,7 +6,7 @@ An operand is a function of the library, so that weak arrays are made by the lib
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import ml_dtypes
@@ -29,13 +29,14 @@ _EDGES: dict[str, list[Any]] = {
 }
 
 
-def _kind(dtype: str) -> str:
+def kind_of(dtype: str) -> str:
+    """Return the letter of a dtype's kind."""
     return "f" if dtype == "bfloat16" else np.dtype(dtype).kind
 
 
 def edges(dtype: str, turn: int = 0) -> np.ndarray:
     """Return six values of a dtype, among them its awkward ones, rotated by `turn`."""
-    found = np.array(_EDGES[_kind(dtype)])
+    found = np.array(_EDGES[kind_of(dtype)])
     return np.roll(found, turn).astype(_numpy(dtype))
 
 
@@ -47,7 +48,7 @@ def smooth(dtype: str, shape: tuple[int, ...], seed: str = "") -> np.ndarray:
     """Return tame values of a shape, the same for the same arguments."""
     key = zlib.crc32(f"{dtype}{shape}{seed}".encode())
     rng = np.random.default_rng(key)
-    kind = _kind(dtype)
+    kind = kind_of(dtype)
     if kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     if kind in "iu":
@@ -66,6 +67,11 @@ def array(value: Any) -> Make:
 def plain(value: Any) -> Make:
     """Return an operand: the very object."""
     return lambda lib: value
+
+
+def operands(lib: Any, makes: Iterable[Any]) -> list[Any]:
+    """Return what to pass: operands made by the library, and all else as it is."""
+    return [make(lib) if callable(make) else make for make in makes]
 
 
 def unary_operands() -> dict[str, Make]:

@@ -2,8 +2,8 @@
 
 A topic is a list of cases; a case is a named function of a library (jax, or kiln in its place) that
 returns arrays. `python -m tests.differential.oracle [TOPIC ...]` asks jax and writes
-`data/TOPIC.npz`; `--show TOPIC` prints what is stored. Topics are the `TOPIC` of the test files in
-this folder and in `tests/programs`.
+`data/TOPIC.npz`, `--missing TOPIC` asks only for cases without an answer, `--show TOPIC` prints what
+is stored. Topics are the `TOPIC` of the test files in this folder and in `tests/programs`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import argparse
 import dataclasses
 import importlib
 import json
+import tempfile
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,8 +24,10 @@ import numpy as np
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
+CACHE = Path(tempfile.gettempdir()) / "kiln-oracle-programs"
 
 TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "complex64": 2e-5}
+TOLERANCES |= {"float64": 1e-12, "complex128": 1e-12}
 """Relative, and absolute times the largest finite number of the answer."""
 
 
@@ -93,15 +97,17 @@ class Topic:
         assert not wrong, f"{group}: {len(wrong)} cases differ from jax\n" + "\n".join(wrong[:40])
 
 
-def ask(case: Case, library: Any) -> Answer:
-    """Return a library's answer."""
+def ask(case: Case, library: Any, own: bool = False) -> Answer:
+    """Return a library's answer; with `own`, an error of the case's own code is raised."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = case.run(library)
             leaves = list(_leaves(out))
             arrays = tuple(_on_host(x) for x in leaves)
-    except Exception as error:  # noqa: BLE001  (any exception is an answer)
+    except Exception as error:
+        if own and _raised_by_tests(error):
+            raise
         return Answer(error=_base(error) + f" {error}"[:300])
     return Answer(tuple(_type(x) for x in leaves), arrays)
 
@@ -125,6 +131,17 @@ def _type(x: Any) -> str:
     weak = getattr(x, "weak_type", False) and str(dtype) != "bool"
     shape = ",".join(map(str, getattr(x, "shape", ())))
     return f"{dtype}[{shape}]{'~' if weak else ''}"
+
+
+def _raised_by_tests(error: Exception) -> bool:
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    path = Path(frame.f_code.co_filename)
+    # An expression may ask what an operator or attribute of an array does.
+    return path.is_relative_to(HERE.parent) or (str(path) == "<string>" and _is_typo(error))
+
+
+def _is_typo(error: Exception) -> bool:
+    return isinstance(error, (NameError, SyntaxError)) and not isinstance(error, AttributeError)
 
 
 def _base(error: Exception) -> str:
@@ -223,10 +240,33 @@ def topics() -> dict[str, Topic]:
     return found
 
 
+def _jax() -> Any:
+    jax = importlib.import_module("jax")
+    importlib.import_module("jax.numpy")
+    jax.config.update("jax_platforms", "cpu")
+    # The time goes into compiling a program per operation, shape and dtype: they are kept on disk.
+    jax.config.update("jax_compilation_cache_dir", str(CACHE))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # With all frames, `ask` sees whether jax or the case itself raised.
+    jax.config.update("jax_traceback_filtering", "off")
+    return jax
+
+
+def _of_jax(jax: Any, cases: Sequence[Case]) -> Iterable[tuple[str, Answer]]:
+    for i, case in enumerate(cases, 1):
+        yield case.id, ask(case, jax, own=True)
+        if i % 250 == 0:
+            # Thousands of small programs fill the memory.
+            jax.clear_caches()
+            print(f"{i} of {len(cases)} cases", flush=True)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Ask jax and write the answers, or print them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="TOPIC")
+    parser.add_argument("--missing", action="store_true", help="ask only what is not stored")
     parser.add_argument("--show", action="store_true", help="print what is stored")
     options = parser.parse_args(argv)
     known = topics()
@@ -236,12 +276,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             for key, answer in topic.answers().items():
                 print(key, answer.error or [*zip(answer.types, answer.arrays, strict=True)])
             continue
-        jax = importlib.import_module("jax")
-        jax.config.update("jax_platforms", "cpu")
-        importlib.import_module("jax.numpy")
+        jax = _jax()
         # Operation by operation: far fewer programs to compile than one per case.
         with jax.disable_jit():
-            store(topic.path, {case.id: ask(case, jax) for case in topic.cases})
+            kept = topic.answers() if options.missing else {}
+            found = dict(_of_jax(jax, [case for case in topic.cases if case.id not in kept]))
+        store(topic.path, {case.id: (found | kept)[case.id] for case in topic.cases})
         print(f"{name}: {len(topic.cases)} cases, {topic.path.stat().st_size} bytes")
 
 

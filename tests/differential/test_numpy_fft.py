@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.numpy
-from tests.differential.operands import DTYPES, Make, array, plain, smooth
+from tests.differential.operands import DTYPES, array, operands, plain, smooth
 from tests.differential.oracle import Case, Topic
 
 ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
@@ -19,8 +19,8 @@ SEVERAL = ("fftn", "ifftn", "rfftn", "irfftn")
 NORMS = ("backward", "ortho", "forward", "wrong")
 
 
-def call(name: str, *makes: Make, **options: Any) -> Callable[[Any], Any]:
-    return lambda lib: getattr(lib.numpy.fft, name)(*[make(lib) for make in makes], **options)
+def call(name: str, *makes: Any, **options: Any) -> Callable[[Any], Any]:
+    return lambda lib: getattr(lib.numpy.fft, name)(*operands(lib, makes), **options)
 
 
 def cases() -> Iterator[Case]:

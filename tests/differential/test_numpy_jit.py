@@ -9,31 +9,45 @@ import pytest
 
 import kiln
 from tests.differential import (
+    test_dtypes,
     test_numpy_arrangement,
     test_numpy_creation,
+    test_numpy_fft,
+    test_numpy_linalg,
     test_numpy_order,
     test_numpy_products,
     test_numpy_reductions,
     test_numpy_ufuncs,
+    test_x64,
 )
 from tests.differential.oracle import Answer, Topic, compare
 
 TOPICS: dict[str, Topic] = {
     module.TOPIC.name: module.TOPIC
     for module in (
+        test_dtypes,
         test_numpy_arrangement,
         test_numpy_creation,
+        test_numpy_fft,
+        test_numpy_linalg,
         test_numpy_order,
         test_numpy_products,
         test_numpy_reductions,
         test_numpy_ufuncs,
+        test_x64,
     )
 }
 # jax's own compiled answer is this one too: XLA makes a select of a product with a converted bool.
 LEFT_OUT = {"multiply/bool,float32"}
+# Traced arrays print what they are, not what they hold.
+UNTRACED = {"text"}
 QUICK = {
+    "dtypes": ("differences", "loops"),
     "numpy_arrangement": ("axes", "join"),
     "numpy_creation": ("ranges", "matrices"),
+    "numpy_fft": ("rfft",),
+    "numpy_linalg": ("inv", "qr"),
+    "x64": ("numbers",),
     "numpy_order": ("argsort", "interp"),
     "numpy_products": ("matmul", "einsum"),
     "numpy_reductions": ("sum", "nanvar"),
@@ -43,6 +57,7 @@ GROUPS = [
     pytest.param(name, group, marks=() if group in QUICK[name] else pytest.mark.full)
     for name, topic in TOPICS.items()
     for group in topic.groups
+    if group not in UNTRACED
 ]
 
 
@@ -72,7 +87,7 @@ def test_compiled_as_jax(name: str, group: str) -> None:
             outs.append([x for x in _flat(out) if hasattr(x, "dtype")])
         return outs
 
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), kiln.enable_x64(name == "x64"):
         results = kiln.jit(program)()
     assert ran or not cases
     wrong = []

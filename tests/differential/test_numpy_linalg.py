@@ -10,12 +10,12 @@ import pytest
 
 import kiln
 import kiln.numpy
-from tests.differential.operands import DTYPES, Make, array, plain, smooth
+from tests.differential.operands import DTYPES, Make, array, operands, plain, smooth
 from tests.differential.oracle import Case, Topic
 
 
-def call(name: str, *makes: Make, **options: Any) -> Callable[[Any], Any]:
-    return lambda lib: getattr(lib.numpy.linalg, name)(*[make(lib) for make in makes], **options)
+def call(name: str, *makes: Any, **options: Any) -> Callable[[Any], Any]:
+    return lambda lib: getattr(lib.numpy.linalg, name)(*operands(lib, makes), **options)
 
 
 def square(dtype: str = "float32", shape: tuple[int, ...] = (3, 3)) -> np.ndarray:

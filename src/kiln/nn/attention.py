@@ -69,7 +69,7 @@ def dot_product_attention(
         query,
         key,
         (((4,), (3,)), ((0, 2), (0, 2))),
-        preferred_element_type=np.float32,
+        preferred_element_type=dtypes.promote_types(aval_of(query).dtype, np.dtype(np.float32)),
     )
     factor = 1 / math.sqrt(width) if scale is None else scale
     logits = transpose(products, (0, 1, 3, 2, 4)) * factor
@@ -85,6 +85,7 @@ def dot_product_attention(
             counts = condition if counts is None else counts & condition
     if counts is not None:
         logits = where(counts, logits, -0.7 * float(dtypes.finfo(np.float32).max))
+    logits = convert_element_type(logits, np.dtype(np.float32))
     weights = convert_element_type(softmax(logits), aval_of(key).dtype)
     # (batch, groups, size, T, d) -> (batch, T, groups, size, d)
     averages = dot_general(

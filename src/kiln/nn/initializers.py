@@ -24,6 +24,29 @@ from kiln.numpy.manipulation import moveaxis
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import reshape
 
+__all__ = [
+    "Initializer",
+    "constant",
+    "delta_orthogonal",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "orthogonal",
+    "truncated_normal",
+    "uniform",
+    "variance_scaling",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
+
 Axes = int | Sequence[int]
 
 TRUNCATED_DEVIATION = 0.87962566103423978

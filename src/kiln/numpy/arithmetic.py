@@ -155,18 +155,16 @@ def power(x: Any, y: Any, /) -> Any:
     if (type(y) is int or isinstance(y, np.integer)) and not isinstance(x, np.ndarray):
         return _static_power(x, int(y))
     dtype, weak = dtypes.lattice_result_type(x, y)
-    weak = weak and dtypes.is_weak(x) and dtypes.is_weak(y)
     if dtypes.issubdtype(dtype, np.integer) or dtype == _BOOL:
         dtype = dtypes.to_numeric_dtype(dtype)
-        x, y = shapes("power", *[converted(v, dtype, weak) for v in (x, y)])
-        return elementwise.pow_p.bind(x, y)
-    if not dtypes.issubdtype(aval_of(y).dtype, np.integer):
-        weak = dtypes.lattice_result_type(x, y)[1]
-    base = converted(x, dtype, weak)
-    if not dtypes.issubdtype(aval_of(y).dtype, np.integer):
-        y = converted(y, dtype, weak)
-    base, y = shapes("power", base, y)
-    return elementwise.pow_p.bind(base, y)
+        weak = weak and dtypes.is_weak(x) and dtypes.is_weak(y)
+    # A float to an integer power keeps the integer: its derivative is another one.
+    base, exponent = aval_of(x).dtype, aval_of(y).dtype
+    if dtypes.issubdtype(base, np.inexact) and dtypes.issubdtype(exponent, np.integer):
+        x = converted(x, base, dtypes.is_weak(x) and dtypes.is_weak(y))
+    else:
+        x, y = converted(x, dtype, weak), converted(y, dtype, weak)
+    return elementwise.pow_p.bind(*shapes("power", x, y))
 
 
 pow = power

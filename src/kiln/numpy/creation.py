@@ -277,7 +277,9 @@ def fromfile(*args: Any, **kwargs: Any) -> Any:
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """Make an array of another library's array, through DLPack; the data is copied."""
-    return put(asarray(np.from_dlpack(x)), device)
+    # NumPy's protocol has no bfloat16.
+    found = x if hasattr(x, "aval") else np.from_dlpack(x)
+    return put(asarray(found), device)
 
 
 def fromfunction(

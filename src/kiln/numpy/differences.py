@@ -13,7 +13,7 @@ from kiln.numpy.creation import cast
 from kiln.numpy.joining import concatenate
 from kiln.numpy.logic import not_equal
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
-from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes_inexact
+from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions import sum
 from kiln.ops.shape import canonical_axis
 from kiln.ops.static_slicing import slice_in_dim
@@ -73,8 +73,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
                 "leave it out",
             )
         )
-    f = one("gradient", f)
-    (f,) = promote_dtypes_inexact(f)
+    f, *given = promote_dtypes_inexact(one("gradient", f), *operands("gradient", *varargs))
     rank = len(f.shape)
     axes = tuple(range(rank)) if axis is None else canonical_axes("gradient", axis, rank)
     if len(varargs) not in (0, 1, len(axes)):
@@ -82,7 +81,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
             f"gradient with {len(varargs)} spacings for {len(axes)} axes\n"
             "Invalid number of spacing arguments\ngive none, one, or one per axis"
         )
-    spacings = list(varargs) or [1.0]
+    spacings = given or [1.0]
     if len(spacings) == 1:
         spacings = spacings * len(axes)
     if any(f.shape[d] < 2 for d in axes):
@@ -105,9 +104,7 @@ def _slope(f: Any, h: Any, axis: int) -> Any:
     def part(start: int, stop: int | None) -> Any:
         return slice_in_dim(f, start, stop, 1, last)
 
-    (h,) = operands("gradient", h)
-    h = one("gradient", h)
-    if not h.shape:
+    if not shape_of(h):
         inner = divide(multiply(subtract(part(2, None), part(0, -2)), 0.5), h)
         first = divide(subtract(part(1, 2), part(0, 1)), h)
         final = divide(subtract(part(-1, None), part(-2, -1)), h)

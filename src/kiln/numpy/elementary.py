@@ -23,6 +23,7 @@ from kiln.numpy.promotion import (
     promote_inexact,
 )
 from kiln.ops import conversion, elementwise, special
+from kiln.ops.cumulative import principal
 from kiln.ops.elementwise import constant, select
 from kiln.ops.shape import broadcast_in_dim
 
@@ -169,15 +170,7 @@ def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
     rest = elementwise.log1p(elementwise.exp(distance))
     if unit != 1.0:
         rest = elementwise.mul(rest, constant(unit, rest))
-    out = elementwise.add(large, rest)
-    half = constant(math.pi * unit, conversion.imag(out))
-    # The principal value: the imaginary part in (-pi, pi].
-    imag = conversion.imag(out)
-    turns = elementwise.ceil(
-        elementwise.div(elementwise.sub(imag, half), elementwise.mul(half, constant(2, half)))
-    )
-    imag = elementwise.sub(imag, elementwise.mul(turns, elementwise.mul(half, constant(2, half))))
-    return conversion.complex(conversion.real(out), imag)
+    return principal(elementwise.add(large, rest), math.pi * unit)
 
 
 def sinc(x: Any, /) -> Any:

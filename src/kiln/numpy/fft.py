@@ -22,6 +22,27 @@ from kiln.ops.fft import fft as transform
 from kiln.ops.sharding import put
 from kiln.ops.static_slicing import pad
 
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
 _SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 _HALVES = (FftType.RFFT, FftType.IRFFT)
 _BACK = (FftType.IFFT, FftType.IRFFT)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.numpy.arithmetic import add, divide, multiply
@@ -123,7 +124,11 @@ def histogramdd(
         )
     ranges = [None] * rank if range is None else list(range)
     edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, each, ranges, strict=True)]
-    given = full((n,), 1, np.int32) if weights is None else one("histogramdd", weights)
+    given = (
+        full((n,), 1, dtypes.default_int_dtype())
+        if weights is None
+        else one("histogramdd", weights)
+    )
     counts = _counted(columns, edges, given)
     if density:
         total = sum(counts)

@@ -148,14 +148,14 @@ def ravel_multi_index(
                 "use 'C' or 'F'",
             )
         )
-    wanted = dtypes.default_int_dtype() if dtype is None else dtypes.canonicalize_dtype(dtype)
+    given = [one("ravel_multi_index", index) for index in multi_index]
+    wanted = _flat_dtype(given, sizes) if dtype is None else dtypes.canonicalize_dtype(dtype)
     total: Any = None
     stride = 1
-    pairs = list(zip(multi_index, sizes, strict=True))
+    pairs = list(zip(given, sizes, strict=True))
     for index, size in reversed(pairs) if order == "C" else pairs:
-        place = one("ravel_multi_index", index)
         place = in_range(
-            "ravel_multi_index", place, size, mode, "invalid entry in coordinates array"
+            "ravel_multi_index", index, size, mode, "invalid entry in coordinates array"
         )
         part = elementwise.mul(convert_element_type(place, wanted), wanted.type(stride))
         if total is not None:
@@ -164,6 +164,20 @@ def ravel_multi_index(
         total = part
         stride *= size
     return total
+
+
+def _flat_dtype(indices: Sequence[Any], sizes: Sequence[int]) -> Any:
+    found = dtypes.lattice_result_type(0, *indices)[0]
+    if dtypes.issubdtype(found, np.integer) and math.prod(sizes) - 1 > np.iinfo(found).max:
+        raise ValueError(
+            three_lines(
+                f"ravel_multi_index: {', '.join(str(aval_of(i)) for i in indices)} into "
+                f"{tuple(sizes)} at {current_source()}",
+                f"dtype={found} not large enough to hold flattened index for dims={tuple(sizes)}.",
+                "pass a wider one: dtype=...",
+            )
+        )
+    return found if dtypes.issubdtype(found, np.integer) else dtypes.default_int_dtype()
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
@@ -178,7 +192,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
                     "pass a size and a number of axes",
                 )
             )
-    return (iota(_INT32, n),) * ndim
+    return (iota(dtypes.default_int_dtype(), n),) * ndim
 
 
 def diag_indices_from(arr: Any) -> tuple[Any, ...]:
@@ -206,7 +220,8 @@ def not_square(name: str, shape: Sequence[Dim], wrong: str) -> ValueError:
 
 def _triangle(found: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
     rows, columns = found
-    return from_host(rows.astype(np.int32)), from_host(columns.astype(np.int32))
+    dtype = dtypes.default_int_dtype()
+    return from_host(rows.astype(dtype)), from_host(columns.astype(dtype))
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:

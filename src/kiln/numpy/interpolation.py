@@ -11,14 +11,23 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
-from kiln.numpy.arithmetic import add, divide, multiply, remainder, subtract
+from kiln.numpy.arithmetic import (
+    absolute,
+    add,
+    divide,
+    floor_divide,
+    multiply,
+    negative,
+    remainder,
+    subtract,
+)
 from kiln.numpy.cumulative import cumsum
 from kiln.numpy.differences import diff
 from kiln.numpy.indexing import take
 from kiln.numpy.joining import concatenate
-from kiln.numpy.logic import choose_by
+from kiln.numpy.logic import choose_by, equal, less, logical_and
 from kiln.numpy.manipulation import moveaxis, one
-from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
+from kiln.numpy.promotion import operands, promote_dtypes, promote_dtypes_inexact, shape_of
 from kiln.numpy.search import searchsorted
 from kiln.numpy.sorting import argsort
 from kiln.ops import elementwise
@@ -47,6 +56,14 @@ def interp(
         )
     x, xp = (one("interp", v) for v in promote_dtypes_inexact(x, xp))
     (fp,) = (one("interp", v) for v in promote_dtypes_inexact(fp))
+    if dtypes.issubdtype(x.dtype, np.complexfloating):
+        raise ValueError(
+            three_lines(
+                f"interp with x {x.aval}, xp {xp.aval} at {current_source()}",
+                "complex x values not supported.",
+                "interpolate at real numbers; fp may be complex",
+            )
+        )
     if period is not None:
         x, xp, fp = _one_period(x, xp, fp, period)
         left = right = None
@@ -95,25 +112,18 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
         raise ValueError(f"unwrap of {p.aval}\nthe array must have an axis\nuse a vector")
     if dtypes.issubdtype(p.dtype, np.complexfloating):
         raise ValueError(f"unwrap of {p.aval}\njnp.unwrap does not support complex inputs.\n")
-    whole = dtypes.issubdtype(p.dtype, np.integer) and isinstance(period, int)
-    if not whole:
-        (p,) = promote_dtypes_inexact(p)
+    p, period = (one("unwrap", x) for x in promote_dtypes(p, *operands("unwrap", period)))
     p = moveaxis(p, axis, -1)
-    half = period // 2 if whole else period / 2
+    whole = dtypes.issubdtype(p.dtype, np.integer)
+    half = (floor_divide if whole else divide)(period, 2)
     if discont is None:
-        discont = half
+        discont = divide(period, 2)
     step = diff(p)
     short = subtract(remainder(add(step, half), period), half)
     # A step of exactly half a period keeps its direction.
-    at_edge = elementwise.eq(short, constant(-half, short))
-    if not whole or period % 2 == 0:
-        at_edge = elementwise.bitwise_and(at_edge, elementwise.gt(step, constant(0, step)))
-        short = choose_by(at_edge, half, short)
-    correction = choose_by(
-        elementwise.lt(elementwise.abs(step), constant(discont, step)),
-        constant(0, step),
-        subtract(short, step),
-    )
+    at_edge = logical_and(equal(short, negative(half)), elementwise.gt(step, constant(0, step)))
+    short = choose_by(at_edge, half, short)
+    correction = choose_by(less(absolute(step), discont), constant(0, step), subtract(short, step))
     last = len(p.shape) - 1
     n = p.shape[-1]
     tail = add(slice_in_dim(p, 1, n, 1, last), cumsum(correction, -1))

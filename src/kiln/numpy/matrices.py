@@ -15,6 +15,7 @@ from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast, zeros
 from kiln.numpy.logic import choose_by
 from kiln.numpy.promotion import lifted, operands, shape_of
+from kiln.numpy.reductions import summing_dtype
 from kiln.ops import elementwise
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import (
@@ -180,11 +181,8 @@ def trace(
     found = aval_of(a).dtype
     if dtype is not None:
         wanted = dtypes.check_user_dtype(dtype, "trace")
-    elif dtypes.issubdtype(found, np.integer) and dtypes.bit_width(found) < 32:
-        unsigned = dtypes.issubdtype(found, np.unsignedinteger)
-        wanted = dtypes.default_uint_dtype() if unsigned else dtypes.default_int_dtype()
     else:
-        wanted = dtypes.default_int_dtype() if found == np.bool_ else found
+        wanted = summing_dtype("trace", found, None, True)
     rank = len(shape_of(a))
     axis1, axis2 = (canonical_axis("trace", axis, rank) for axis in (axis1, axis2))
     others = [d for d in range(rank) if d not in (axis1, axis2)]

@@ -56,6 +56,7 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
             )
         )
     value = a.concrete() if isinstance(a, Tracer) else a
+    wanted = dtypes.default_int_dtype()
     if size is None:
         if value is None:
             refuse(
@@ -64,7 +65,7 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
                 f"the size of the result of {name} must be known while tracing: pass it as "
                 f"size=..., as in kiln.numpy.{name}(x, size=n)",
             )
-        return tuple(from_host(i.astype(np.int32)) for i in np.nonzero(host_value(value)))
+        return tuple(from_host(i.astype(wanted)) for i in np.nonzero(host_value(value)))
     count = operator.index(size)
     if count < 0:
         raise ValueError(
@@ -77,7 +78,7 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
     fills = _fills(name, fill_value, len(shape))
     total: Any = math.prod(shape)
     if total == 0 or count == 0:
-        return tuple(convert_element_type(asarray(full((count,), fill)), _INT32) for fill in fills)
+        return tuple(convert_element_type(asarray(full((count,), fill)), wanted) for fill in fills)
     places = _first_places(a, count, total)
     missing = elementwise.eq(places, as_index(total))
     out = []
@@ -86,7 +87,7 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
         stride = stride // dim
         index = elementwise.rem(elementwise.div(places, as_index(stride)), as_index(dim))
         fill = convert_element_type(fill, _INT32) if hasattr(fill, "aval") else np.int32(fill)
-        out.append(elementwise.select(missing, fill, index))
+        out.append(convert_element_type(elementwise.select(missing, fill, index), wanted))
     return tuple(out)
 
 

@@ -101,10 +101,10 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """Integrate a polynomial m times, with constants k."""
     if m < 0:
         raise ValueError(f"polyint(m={m})\nOrder of integral must be positive\nuse 0 or more")
-    constants = zeros((m,)) if k is None else atleast_1d(asarray(k))
+    constants = atleast_1d(asarray(0 if k is None else k))
     p, constants = promote_dtypes_inexact(one("polyint", p), constants)
-    if constants.shape[0] == 1 and m > 1:
-        constants = concatenate([constants] * m)
+    if constants.shape[0] == 1 and m != 1:
+        constants = concatenate([constants] * m) if m else zeros((0,), p.dtype)
     if constants.shape[0] != m:
         raise ValueError(
             three_lines(
@@ -121,17 +121,22 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 def poly(seq_of_zeros: Any) -> Any:
-    """Return the polynomial with given zeros."""
+    """Return the polynomial with given zeros; of a square matrix, its characteristic polynomial."""
     (zeros_,) = promote_dtypes_inexact(one("poly", seq_of_zeros))
     zeros_ = atleast_1d(zeros_)
-    if len(zeros_.shape) != 1:
-        raise NotImplementedError(
+    shape = zeros_.shape
+    if len(shape) == 2 and shape[0] == shape[1] and shape[0] != 0:
+        zeros_ = _eigenvalues(zeros_)
+    elif len(shape) != 1:
+        raise ValueError(
             three_lines(
                 f"poly of {zeros_.aval} at {current_source()}",
-                "only vectors of zeros are supported",
-                "pass the eigenvalues of the matrix: linalg.eigvals(x)",
+                "input must be 1d or non-empty square 2d array.",
+                "pass the zeros, or a matrix",
             )
         )
+    elif shape[0] == 0:
+        return filled((), 1, zeros_.dtype)
     out = filled((1,), 1, zeros_.dtype)
     for i in range(zeros_.shape[0]):
         root = index_in_dim(zeros_, i, 0, keepdims=False)
@@ -159,10 +164,13 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     lead = index_in_dim(p, 0, 0, keepdims=False)
     top = reshape(negative(divide(slice_in_dim(p, 1, None), lead)), (1, n))
     companion = concatenate([top, eye(n - 1, n, dtype=p.dtype)]) if n > 1 else top
-    (found,) = spectral.eig(
-        companion, compute_left_eigenvectors=False, compute_right_eigenvectors=False
-    )
+    found = _eigenvalues(companion)
     return concatenate([found, out]) if trailing else found
+
+
+def _eigenvalues(x: Any) -> Any:
+    (found,) = spectral.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
+    return found
 
 
 def polyfit(

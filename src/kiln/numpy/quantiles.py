@@ -166,8 +166,8 @@ def quantile_of(
     a, q = operands(name, a, q)
     if len(shape_of(q)) > 1:
         raise ValueError(f"{name}(q={aval_of(q)})\nq must be have rank <= 1\nuse a vector")
-    a, q = (one(name, x) for x in promote_dtypes_inexact(a, q))
-    a, q = cast(a, a.dtype), cast(q, a.dtype)
+    a, q = (one(name, *promote_dtypes_inexact(x)) for x in (a, q))
+    a, q = cast(a, a.dtype), cast(q, q.dtype)
     if dtypes.issubdtype(a.dtype, np.complexfloating):
         raise ValueError(
             f"{name} of {a.aval}\nquantile does not support complex input, as the operation is "
@@ -185,9 +185,11 @@ def quantile_of(
 
     if method == "inverted_cdf":
         weights = ones_like(a) if weights is None else weights
-        out = _inverted_distribution(flattened(a), q, n, flattened(weights), skip_nan)
+        out = _inverted_distribution(
+            flattened(a), cast(q, a.dtype), n, flattened(weights), skip_nan
+        )
     else:
-        out = _sorted_quantile(flattened(a), q, n, method, skip_nan)
+        out = cast(_sorted_quantile(flattened(a), q, n, method, skip_nan), a.dtype)
     if keepdims and axes:
         lead = len(q.shape)
         out = expand_dims(out, [lead + d for d in axes])
@@ -201,7 +203,7 @@ def _sorted_quantile(a: Any, q: Any, n: Any, method: str, skip_nan: bool) -> Any
     shape = (*q.shape, *rest)
     ordered = sorting.sort(a, dimension=len(rest))
     if skip_nan:
-        count = sum(elementwise.bitwise_not(isnan(a)), -1, a.dtype)
+        count = sum(elementwise.bitwise_not(isnan(a)), -1, q.dtype)
         last = elementwise.sub(count, constant(1, count))
         spread_q = broadcast_in_dim(q, shape, range(len(q.shape)))
         last = broadcast_in_dim(last, shape, range(len(q.shape), len(shape)))
@@ -231,6 +233,7 @@ def _sorted_quantile(a: Any, q: Any, n: Any, method: str, skip_nan: bool) -> Any
     if not skip_nan:
         high_part = broadcast_in_dim(high_part, shape, range(len(q.shape)))
     low_part = elementwise.sub(constant(1, high_part), high_part)
+    low_value, high_value = cast(low_value, q.dtype), cast(high_value, q.dtype)
     return elementwise.add(
         elementwise.mul(low_value, low_part), elementwise.mul(high_value, high_part)
     )

@@ -65,12 +65,15 @@ def arange(
         wanted = dtypes.lattice_result_type(*given)[0]
     if len(given) == 1:
         given = [0, given[0], 1]
+    start, stop, step = given
     first, last, by = (x.item() if isinstance(x, np.generic) else x for x in given)
     if any(isinstance(x, complex) for x in (first, last, by)):
         raise ValueError(f"arange{(first, last, by)}\ncomplex numbers have no order\nuse real ones")
     if by == 0:
         raise ValueError(f"arange{(first, last, by)}\nthe step is zero\nuse another step")
-    size = max(0, math.ceil((last - first) / by))
+    # Floats of a dtype are counted in it: as float64 their bounds may be a little too far apart.
+    narrow = any(isinstance(x, np.floating) for x in given)
+    size = max(0, math.ceil((stop - start) / step if narrow else (last - first) / by))
     return put(counted(first, by, size, wanted), device)
 
 

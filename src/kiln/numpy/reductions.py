@@ -151,7 +151,7 @@ def _initial(name: str, initial: Any, found: Any) -> Any:
                 "pass one number",
             )
         )
-    return cast(one(name, initial), found.dtype) if hasattr(initial, "aval") else initial
+    return cast(one(name, initial), found.dtype)
 
 
 def max(
@@ -260,7 +260,7 @@ def _logic(
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Count the elements along axes that differ from zero."""
-    return sum(truth(one("count_nonzero", a)), axis, np.int32, keepdims=keepdims)
+    return sum(truth(one("count_nonzero", a)), axis, dtypes.default_int_dtype(), keepdims=keepdims)
 
 
 def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:

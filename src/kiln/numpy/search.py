@@ -105,6 +105,8 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
     """Count the occurrences of each number from 0 on; under a trace, `length` must be given."""
     x = one("bincount", x)
+    if x.dtype == np.bool_:
+        x = cast(x, _INT)
     if not dtypes.issubdtype(x.dtype, np.integer):
         raise TypeError(
             three_lines(
@@ -121,7 +123,11 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
         length = max(int(minlength), largest)
     else:
         length = int(length)
-    counted = full(x.shape, 1, _INT) if weights is None else one("bincount", weights)
+    counted = (
+        full(x.shape, 1, dtypes.default_int_dtype())
+        if weights is None
+        else one("bincount", weights)
+    )
     if tuple(counted.shape) != tuple(x.shape):
         raise ValueError(
             f"bincount weights {counted.aval}\nshape of weights must match shape of x\n"

@@ -58,12 +58,14 @@ def unique(
         moved = (dim, *(d for i, d in enumerate(original) if i != axis % len(original)))
         values = moveaxis(reshape(values, (values.shape[0], *moved[1:])), 0, axis)
     out = [values]
+    dtype = dtypes.default_int_dtype()
     if return_index:
-        out.append(found.first)
+        out.append(cast(found.first, dtype))
     if return_inverse:
-        out.append(reshape(found.inverse, original) if axis is None else found.inverse)
+        inverse = cast(found.inverse, dtype)
+        out.append(reshape(inverse, original) if axis is None else inverse)
     if return_counts:
-        out.append(found.counts)
+        out.append(cast(found.counts, dtype))
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -275,7 +277,8 @@ def intersect1d(
     total = out.shape[0]
     at1 = chosen("intersect1d", take(places, where1), same, total, ar1.shape[0])
     at2 = chosen("intersect1d", take(places, where2), same, total, ar2.shape[0])
-    return out, at1, at2
+    dtype = dtypes.default_int_dtype()
+    return out, cast(at1, dtype), cast(at2, dtype)
 
 
 def _firsts(name: str, x: Any, distinct: bool) -> _Found:

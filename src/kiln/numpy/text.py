@@ -11,8 +11,27 @@ from kiln.numpy.creation import asarray
 set_printoptions = np.set_printoptions
 get_printoptions = np.get_printoptions
 printoptions = np.printoptions
-array_repr, array_str = np.array_repr, np.array_str
+array_str = np.array_str
 save, savez = np.save, np.savez
+
+
+class _Array(np.ndarray):
+    """Values under the name that arrays print."""
+
+
+_Array.__name__ = "Array"
+
+
+def array_repr(
+    arr: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """Return an array as the text that its `repr` is, with options of printing."""
+    if hasattr(arr, "aval"):
+        arr = np.asarray(arr).view(_Array)
+    return np.array_repr(arr, max_line_width, precision, suppress_small)
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:

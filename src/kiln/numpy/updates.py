@@ -196,9 +196,9 @@ def update(
     y = values if dtypes.is_python_scalar(values) else asarray(values)
     _check_cast(aval.dtype, y)
     scatter, join = _SCATTERS[how]
-    if join is not None and aval.dtype == np.bool_ and how not in ("min", "max"):
-        reduction.check_dtype(how, aval, (np.number,))
     common, _ = dtypes.lattice_result_type(_Strong(aval.dtype), y)
+    if join is not None and common == np.bool_ and how not in ("min", "max"):
+        reduction.check_dtype(how, aval, (np.number,))
     x, y = converted(x, common, False), converted(y, common, False)
     y = _spread(y, plan.result_shape())
     if plan.added:

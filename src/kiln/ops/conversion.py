@@ -9,6 +9,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -61,6 +62,16 @@ class BitcastConvertType(Elementwise):
     """Reinterpret bits as `new_dtype`: a wider one takes, a narrower one adds, a last axis."""
 
     def infer(self, x: Any, *, new_dtype: Any) -> ShapedArray:
+        # XLA refuses some of these and crashes the process on others.
+        if x.dtype != new_dtype and any(map(_has_no_bits, (x.dtype, new_dtype))):
+            raise TypeError(
+                three_lines(
+                    f"bitcast_convert_type: operand {x} to {dtypes.long_name(new_dtype)} "
+                    f"at {current_source()}",
+                    "bitcast_convert_type does not support bool or complex values",
+                    "take real and imaginary parts, or compare with 0, or use x.view(dtype)",
+                )
+            )
         before, after = _bits(x.dtype), _bits(new_dtype)
         shape = x.shape
         if before > after:
@@ -92,6 +103,10 @@ class BitcastConvertType(Elementwise):
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
         return self.bind(to_front(xs[0], axes[0]), **params), 0
+
+
+def _has_no_bits(dtype: Any) -> bool:
+    return dtype == np.bool_ or dtypes.issubdtype(dtype, np.complexfloating)
 
 
 def _bits(dtype: Any) -> int:

@@ -7,6 +7,7 @@ no step divides by what may be zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,9 +19,11 @@ from kiln.base.source import current_source
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
-from kiln.ops.conversion import imag, real
+from kiln.ops.conversion import complex, imag, real
 from kiln.ops.elementwise import (
     bitwise_and,
+    ceil,
+    div,
     eq,
     exp,
     gt,
@@ -148,7 +151,17 @@ def log_add_exp(x: Any, y: Any) -> Any:
     high, low = _by_size(x, y)
     # Equal infinities would give inf - inf.
     apart = select(eq(high, low), zeros_like(high), sub(low, high))
-    return add(high, log1p(exp(apart)))
+    out = add(high, log1p(exp(apart)))
+    is_complex = dtypes.issubdtype(aval_of(out).dtype, np.complexfloating)
+    return principal(out, math.pi) if is_complex else out
+
+
+def principal(x: Any, half: float) -> Any:
+    """Return complex numbers with turns of twice `half` taken off: imag in (-half, half]."""
+    angle = imag(x)
+    whole = constant(2 * half, angle)
+    turns = ceil(div(sub(angle, constant(half, angle)), whole))
+    return complex(real(x), sub(angle, mul(turns, whole)))
 
 
 def _by_size(x: Any, y: Any) -> Pair:
@@ -191,7 +204,10 @@ def _running_log_sum_exp(x: np.ndarray, axis: int) -> Any:
         x, y = out[i - 1], out[i]
         larger = x.real > y.real
         high, low = np.where(larger, x, y), np.where(larger, y, x)
-        out[i] = high + np.log1p(np.exp(np.where(high == low, 0, low - high)))
+        found = high + np.log1p(np.exp(np.where(high == low, 0, low - high)))
+        turn = x.real.dtype.type(2 * math.pi)
+        found.imag -= turn * np.ceil((found.imag - turn / 2) / turn)
+        out[i] = found
     return np.moveaxis(out, 0, axis)
 
 

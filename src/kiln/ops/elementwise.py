@@ -145,14 +145,17 @@ class IntegerPower(Elementwise):
 
 
 class Select(Elementwise):
-    """Take each element from the case that `which` numbers: False, True, or an int32."""
+    """Take each element from the case that `which` numbers: False, True, or an integer."""
 
     def infer(self, which: Any, *cases: Any) -> ShapedArray:
-        if which.dtype not in (np.bool_, np.int32) or (which.dtype == np.bool_ and len(cases) != 2):
+        boolean = which.dtype == np.bool_
+        if not (boolean or dtypes.issubdtype(which.dtype, np.integer)) or (
+            boolean and len(cases) != 2
+        ):
             raise TypeError(
                 three_lines(
                     f"select_n: which {which} of {len(cases)} cases",
-                    "select_n `which` must be boolean (two cases) or int32",
+                    "select_n `which` must be boolean (two cases) or an integer",
                     "compare to get a boolean, or convert: which.astype('int32')",
                 )
             )
@@ -177,7 +180,7 @@ class Select(Elementwise):
     def numpy(self, which: Any, *cases: Any) -> Any:
         if which.dtype == np.bool_:
             return np.where(which, cases[1], cases[0])
-        index = np.clip(which, 0, len(cases) - 1)
+        index = np.clip(which, 0, len(cases) - 1).astype(np.intp)
         shape = np.broadcast_shapes(which.shape, *(c.shape for c in cases))
         stacked = np.stack([np.broadcast_to(c, shape) for c in cases])
         return np.take_along_axis(stacked, np.broadcast_to(index, shape)[None], 0)[0]
@@ -197,9 +200,8 @@ class Select(Elementwise):
             if aval_of(which).dtype == np.bool_:
                 mine = select(which, ct, zero) if i else select(which, zero, ct)
             else:
-                last = len(cases) - 1
-                taken = clamp(np.int32(0), which, np.int32(last))
-                mine = select(eq(taken, np.int32(i)), ct, zero)
+                taken = clamp(constant(0, which), which, constant(len(cases) - 1, which))
+                mine = select(eq(taken, constant(i, which)), ct, zero)
             cts.append(unbroadcast(mine, case.aval))
         return cts
 

@@ -143,7 +143,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 
 @sampler
 def _binomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
-    n, p = promote_dtypes_inexact(n, p)
+    (p,) = promote_dtypes_inexact(p)
     computed = aval_of(p).dtype
     found = binomial_values(
         typed(key), filled_to(n, shape, computed), filled_to(p, shape, computed)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.errors import three_lines
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.lowerings.elementwise import imaginary_part, is_complex, nary, real_part
@@ -36,16 +35,6 @@ def _convert(b: Builder, out: Out, x: Value, *, new_dtype: Any, weak_type: bool 
 def _bitcast(b: Builder, out: Out, x: Value, *, new_dtype: Any) -> Value:
     if x.aval.same_type(out[0]):
         return x
-    if is_complex(x) or dtypes.issubdtype(new_dtype, np.complexfloating):
-        # XLA refuses some of these and crashes the process on others.
-        raise TypeError(
-            three_lines(
-                f"bitcast_convert_type: operand {x.aval} to {dtypes.long_name(new_dtype)} "
-                f"at {b.source}",
-                "complex numbers cannot be reinterpreted",
-                "take real and imaginary parts first, or use lax.complex",
-            )
-        )
     return b.op("stablehlo.bitcast_convert", [x], out[0])
 
 
