@@ -11,6 +11,7 @@ NumPy's in the meaning. No two draws agree, and no seed can be set.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -32,7 +33,12 @@ BITS = tuple(np.dtype(f"u{width}") for width in (1, 2, 4, 8))
 _HALF = np.uint64(32)
 _FLOATS = tuple(map(np.dtype, (dtypes.bfloat16, np.float16, np.float32, np.float64)))
 _UNIFORM = (*map(np.dtype, (np.int32, np.int64, np.uint32, np.uint64)), *_FLOATS)
-_SOURCE = np.random.default_rng()
+
+
+@functools.cache
+def _source() -> np.random.Generator:
+    # Made on first use: NumPy's generators take long to load.
+    return np.random.default_rng()
 
 
 class RandomAlgorithm(enum.IntEnum):
@@ -132,14 +138,14 @@ class RngUniform(Primitive):
     def numpy(self, a: Any, b: Any, *, shape: Any) -> Any:
         if a.dtype in _FLOATS:
             wide = np.float64 if a.dtype == np.float64 else np.float32
-            unit = np.asarray(_SOURCE.random(shape, wide)).astype(a.dtype)
+            unit = np.asarray(_source().random(shape, wide)).astype(a.dtype)
             drawn = np.asarray(unit * (b - a) + a, a.dtype)
             # Rounding may reach the excluded bound.
             return np.where(drawn == b, a, drawn)
         if a < b:
-            return np.asarray(_SOURCE.integers(a, b, shape, a.dtype))
+            return np.asarray(_source().integers(a, b, shape, a.dtype))
         every = np.iinfo(a.dtype)
-        return np.asarray(_SOURCE.integers(every.min, every.max, shape, a.dtype, endpoint=True))
+        return np.asarray(_source().integers(every.min, every.max, shape, a.dtype, endpoint=True))
 
     def batch(
         self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, **params: Any
