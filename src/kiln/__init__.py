@@ -46,6 +46,7 @@ from kiln.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from kiln.api.jit import disable_jit, jit
 from kiln.api.linear import jvp, linear_transpose, linearize, vjp
 from kiln.api.make_jaxpr import eval_shape, make_jaxpr
+from kiln.api.shard_map import shard_map
 from kiln.api.vmap import vmap
 from kiln.base.config import config
 from kiln.base.lazy import on_first_use as _on_first_use

@@ -42,7 +42,7 @@ KNOWN_GAPS: dict[tuple[str, str], str] = {
     ("rng_uniform", "engines"): "each draw is another one: test_generators.py",
     ("rng_uniform", "batch"): "mapped bounds are refused by an error: test_generators.py",
     **{
-        (name, rule): "has a meaning under vmap only: test_collective.py"
+        (name, rule): "has a meaning under vmap and shard_map only: test_collective.py"
         for name in (
             "all_gather",
             "all_to_all",

@@ -145,7 +145,7 @@ class Placer:
             for i, s in enumerate(wanted)
             if s and not committed[i]
         ]
-        claims += [Claim("with_sharding_constraint has", s) for s in self.inside]
+        claims += [Claim("with_sharding_constraint or shard_map has", s) for s in self.inside]
         claims += [Claim("out_shardings has", s) for s in wishes.out_shardings if s]
         devices = self._agreed(claims)
         if not devices:
@@ -359,6 +359,8 @@ def constraints_in(jaxpr: Jaxpr) -> tuple[Sharding, ...]:
                 for part in value if isinstance(value, (tuple, list)) else (value,):
                     if isinstance(part, Sharding):
                         seen[part] = None
+                    elif isinstance(part, Mesh):
+                        seen[NamedSharding(part, PartitionSpec())] = None
                     elif isinstance(part, Jaxpr):
                         seen.update(dict.fromkeys(constraints_in(part)))
         found = jaxpr.memo[constraints_in] = tuple(seen)

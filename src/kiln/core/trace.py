@@ -195,7 +195,7 @@ def axis_size_of(name: Any) -> Any:
         three_lines(
             f"unbound axis name: {name} at {current_source()}",
             f"the mapped axes here are {[n for n, _ in state.axes]}",
-            f"call inside vmap(..., axis_name={name!r})",
+            f"call inside vmap(..., axis_name={name!r}), or shard_map over a mesh with that axis",
         )
     )
 

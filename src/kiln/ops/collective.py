@@ -1,7 +1,7 @@
 """Talking over a mapped axis: sums, means, extremes, and where one stands.
 
 Each primitive has the effect of the axes it names. A `vmap` of that name turns it into ordinary
-operations on the stack; any other one maps through it. So nothing of this reaches an engine.
+operations on the stack; any other one maps through it. Engines see them inside `shard_map` only.
 """
 
 from __future__ import annotations

@@ -5,8 +5,12 @@ Programs number their devices from 0; the order is that of the place they are co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from kiln.core.engine import Place
 from kiln.engines.xla import text
@@ -23,12 +27,20 @@ from kiln.ir.sharding import (
 HOST = "host"
 
 
+class Manual(NamedTuple):
+    """A region written for one member of a mesh; `axes` are those it speaks of by name."""
+
+    mesh: Mesh
+    axes: tuple[Any, ...]
+
+
 class Partition:
     """The meshes a module speaks of. Without several devices there are none."""
 
     def __init__(self, place: Place | None) -> None:
         self.place = place if place is not None and len(place.devices) > 1 else None
         self.devices: tuple[Any, ...] = self.place.devices if self.place else ()
+        self.manual: Manual | None = None
         self._symbols: dict[Mesh, str] = {}
         self._calls_host = False
 
@@ -64,18 +76,47 @@ class Partition:
         whole = NamedSharding(mesh, PartitionSpec())
         return self.attribute(whole, ndim)
 
-    def body(self, sharding: Sharding, ndim: int) -> str:
-        """Return `<@mesh, [{"x"}, {}]>`."""
+    def body(self, sharding: Sharding, ndim: int, *, open_dims: bool = False) -> str:
+        """Return `<@mesh, [{"x"}, {}]>`; with `open_dims`, others may be cut further."""
         if not isinstance(sharding, NamedSharding):
             sharding = named_like(sharding.devices, sharding.blocks(ndim), None)
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
+        more = ["?"] if open_dims else []
         dims = [
             "{?}"
             if entry is UNCONSTRAINED
-            else "{" + ", ".join(f'"{name}"' for name in axes_of(entry)) + "}"
+            else "{" + ", ".join([*(f'"{name}"' for name in axes_of(entry)), *more]) + "}"
             for entry in entries
         ]
         return f"<@{self._symbol(sharding.mesh)}, [{', '.join(dims)}]>"
+
+    @contextmanager
+    def inside(self, manual: Manual) -> Iterator[None]:
+        """Say that what is written now is for one member of a mesh."""
+        outer, self.manual = self.manual, manual
+        try:
+            yield
+        finally:
+            self.manual = outer
+
+    def numbers(self, mesh: Mesh) -> list[int]:
+        """Return the numbers that the program has for the devices of a mesh, in its order."""
+        number = {device: i for i, device in enumerate(self.devices)}
+        return [number[d] for d in mesh.flat]
+
+    def groups(self, names: Sequence[Any]) -> list[list[int]]:
+        """Return the members that talk to each other along mesh axes, by their numbers.
+
+        Within a group they are in row-major order of the axes, as named.
+        """
+        assert self.manual is not None
+        mesh = self.manual.mesh
+        grid = np.array(self.numbers(mesh)).reshape(mesh.axis_sizes)
+        last = [mesh.axis_names.index(name) for name in names]
+        rest = [i for i in range(grid.ndim) if i not in last]
+        count = math.prod(mesh.axis_sizes[i] for i in last)
+        found: list[list[int]] = grid.transpose(*rest, *last).reshape(-1, count).tolist()
+        return found
 
     def host_call(self) -> str:
         """Return the attribute of a call of the host, which one device makes for all."""
@@ -92,11 +133,10 @@ class Partition:
 
     def lines(self) -> list[str]:
         """Return the definitions of the meshes."""
-        number = {device: i for i, device in enumerate(self.devices)}
         found = []
         for mesh, symbol in self._symbols.items():
             axes = ", ".join(f'"{name}"={size}' for name, size in mesh.shape.items())
-            ids = [number[d] for d in mesh.flat]
+            ids = self.numbers(mesh)
             order = f", device_ids={text.int_list(ids)}" if ids != sorted(ids) else ""
             found.append(f"  sdy.mesh @{symbol} = <[{axes}]{order}>")
         if self._calls_host:

@@ -379,6 +379,7 @@ class Writer:
         takes_token: bool = False,
         gives_token: bool = False,
         token: Value | None = None,
+        end: str = "stablehlo.return",
     ) -> str:
         """Return a region as text: `body(inner, *arguments)` returns what the region yields.
 
@@ -397,8 +398,8 @@ class Writer:
         if gives_token:
             assert inner.token is not None
             results.insert(0, inner.token)
-        end = f" {listed(results)} : {types_of(results)}" if results else ""
-        inner._append(f"stablehlo.return{end}")
+        yielded = f" {listed(results)} : {types_of(results)}" if results else ""
+        inner._append(f"{end}{yielded}")
         head = ", ".join(f"{v}: {type_of(v.aval)}" for v in heads)
         label = [f"{self._indent}^bb0({head}):"] if heads else []
         return "\n".join(["{", *label, *inner.lines, self._indent + "}"])

@@ -14,7 +14,8 @@ from kiln.ir.types import ShapedArray
 def _call(
     b: Builder, out: Sequence[ShapedArray], *xs: Value, jaxpr: Jaxpr, name: str
 ) -> list[Value]:
-    return b.call(jaxpr, xs, name)
+    # A function is written for all its callers, and what a collective is depends on the region.
+    return b.inline(jaxpr, xs) if b.module.partition.manual else b.call(jaxpr, xs, name)
 
 
 LOWERINGS: dict[Primitive, Lowering] = {jit_p: _call}

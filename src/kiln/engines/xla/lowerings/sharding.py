@@ -15,7 +15,7 @@ def _sharding_constraint(
     b: Builder, out: Sequence[ShapedArray], x: Value, *, sharding: Sharding
 ) -> Value:
     partition = b.module.partition
-    if partition.count == 1:
+    if partition.count == 1 or partition.manual:
         return x
     body = partition.body(sharding, x.ndim)
     result: Value = b.emit(f"sdy.sharding_constraint {x} {body} : {type_of(x.aval)}", x.aval)

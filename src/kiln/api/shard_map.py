@@ -1,0 +1,212 @@
+"""`shard_map`: the program of one device, written by the user, run by all devices of a mesh."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection
+from typing import Any
+
+from kiln.base.config import options
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source, name_of
+from kiln.base.tree import (
+    broadcast_prefix,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+from kiln.control.bodies import arrays_of, check_callable, stage_body
+from kiln.control.parts import cut_names, part_type, parts_of
+from kiln.control.shard_map import members_of, shard_map_p
+from kiln.control.varying import varying_outputs
+from kiln.core.trace import aval_of
+from kiln.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec
+from kiln.ir.types import ShapedArray
+from kiln.jit.signature import parameter_name
+
+
+def shard_map(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any,
+    mesh: Mesh | None = None,
+    axis_names: Collection[Any] = frozenset(),
+    check_vma: bool = True,
+    check_rep: bool | None = None,
+) -> Callable[..., Any]:
+    """Run a function on every device of a mesh, each with its parts of the arguments.
+
+    `in_specs` and `out_specs` are pytree prefixes of PartitionSpecs: how arguments are cut and
+    results are joined. Collectives (`lax.psum`, ...) speak of mesh axes by name. `axis_names`
+    leaves the other axes of the mesh to the compiler. `check_vma` asks for proof that a result
+    that is not joined along a mesh axis is the same along it; `check_rep` is its former name.
+    Without `f` it is a decorator; without `mesh` the one of the surrounding `with mesh:` is used.
+
+    Raises: ValueError for specs that do not fit the mesh or the arrays, and for results that may
+        differ where the specs say they are equal; TypeError for specs of another kind.
+    """
+    if f is None:
+        return functools.partial(
+            shard_map,
+            out_specs=out_specs,
+            in_specs=in_specs,
+            mesh=mesh,
+            axis_names=axis_names,
+            check_vma=check_vma,
+            check_rep=check_rep,
+        )
+    check_callable("shard_map", "f", f)
+    check = check_vma if check_rep is None else check_rep
+    fun = f
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def mapped(*args: Any) -> Any:
+        over = _Mapped(fun, mesh, axis_names)
+        leaves, in_tree = arrays_of("shard_map", "args", args)
+        paths = [path for path, _ in tree_flatten_with_path(args)[0]]
+        names = [parameter_name(fun, p[0].idx) + keystr(p[1:]) for p in paths]
+        specs = over.specs("in_specs", in_specs, args)
+        avals = [aval_of(x) for x in leaves]
+        for name, aval, spec in zip(names, avals, specs, strict=True):
+            over.check_fit(f"the argument {name}", "in_specs", aval, spec)
+        local = [part_type(a, over.mesh, s) for a, s in zip(avals, specs, strict=True)]
+        with members_of(over.mesh, over.manual):
+            body = stage_body("shard_map", fun, in_tree, local)
+        result = tree_unflatten(body.out_tree, range(body.out_tree.num_leaves))
+        found = over.specs("out_specs", out_specs, result)
+        in_all = (*[PartitionSpec()] * len(body.consts), *specs)
+        for i, (aval, spec) in enumerate(zip(body.out_avals, found, strict=True)):
+            over.check_rank(over.named_result(result, i), "out_specs", aval, spec)
+        if check:
+            varying = varying_outputs(body.jaxpr, [frozenset(cut_names(s)) for s in in_all])
+            for i, (names_of_result, spec) in enumerate(zip(varying, found, strict=True)):
+                over.check_equal(over.named_result(result, i), names_of_result, spec)
+        outs = shard_map_p.bind(
+            *body.consts,
+            *leaves,
+            jaxpr=body.jaxpr,
+            mesh=over.mesh,
+            manual_axes=over.manual,
+            in_specs=in_all,
+            out_specs=tuple(found),
+        )
+        return tree_unflatten(body.out_tree, outs)
+
+    return mapped
+
+
+class _Mapped:
+    """A function, the mesh it is mapped over, and the axes of the mesh it speaks of."""
+
+    def __init__(self, fun: Any, mesh: Mesh | None, axis_names: Collection[Any]) -> None:
+        found = options().mesh if mesh is None else mesh
+        if not isinstance(found, Mesh):
+            raise ValueError(
+                three_lines(
+                    f"shard_map of {name_of(fun)} at {current_source()}",
+                    "it needs a mesh, and there is none here"
+                    if found is None
+                    else f"mesh must be a Mesh, got {found!r}",
+                    "give mesh=kiln.make_mesh((n,), ('x',)), or enter the mesh: with mesh: ...",
+                )
+            )
+        self.fun = fun
+        self.mesh = found
+        wanted = set(axis_names) or set(found.axis_names)
+        unknown = wanted - set(found.axis_names)
+        if unknown:
+            raise self._error(
+                f"axis_names={set(axis_names)} has {sorted(map(str, unknown))}, not found in the "
+                f"mesh's axes {found.axis_names}",
+                "use the names of the mesh's axes",
+            )
+        self.manual = tuple(name for name in found.axis_names if name in wanted)
+
+    def _error(self, wrong: str, remedy: str, kind: type[Exception] = ValueError) -> Exception:
+        asked = f"shard_map of {name_of(self.fun)} over {self.mesh} at {current_source()}"
+        return kind(three_lines(asked, wrong, remedy))
+
+    def specs(self, what: str, given: Any, full: Any) -> list[PartitionSpec]:
+        """Return a spec for each leaf of `full`."""
+        leaves, _ = tree_flatten(given, is_leaf=lambda s: s is None)
+        for spec in leaves:
+            if spec is not None and not isinstance(spec, PartitionSpec):
+                raise self._error(
+                    f"shard_map {what} argument must be a pytree of PartitionSpec instances, but "
+                    f"{what} is {spec!r} of type {type(spec).__name__}",
+                    "write PartitionSpec('axis', None, ...)",
+                    TypeError,
+                )
+        # A list of specs stands for the tuple of arguments.
+        if what == "in_specs" and isinstance(given, list):
+            given = tuple(given)
+        try:
+            found = broadcast_prefix(given, full, is_leaf=lambda s: s is None)
+        except ValueError as error:
+            full_name = "arguments" if what == "in_specs" else "result"
+            why = " ".join(str(error).splitlines()[1:2])
+            raise self._error(
+                f"shard_map {what} must be a tree prefix of the {full_name}: {why}",
+                "give one entry for each, or one PartitionSpec for all",
+            ) from None
+        specs = [PartitionSpec() if spec is None else spec for spec in found]
+        for spec in specs:
+            self._check_names(what, spec)
+        return specs
+
+    def _check_names(self, what: str, spec: PartitionSpec) -> None:
+        for name in cut_names(spec):
+            if name not in self.manual:
+                raise self._error(
+                    f"shard_map {what} argument must refer to an axis marked as manual "
+                    f"{self.manual}, but {spec} refers to {name!r}, which is not found there",
+                    "use the names of the mesh's axes"
+                    if name not in self.mesh.axis_names
+                    else f"add {name!r} to axis_names, or leave it out of the spec",
+                )
+        if any(entry is UNCONSTRAINED for entry in spec):
+            raise self._error(
+                f"{what} has {spec}, and each dimension must be cut or whole in shard_map",
+                "write None, or an axis name, in place of UNCONSTRAINED",
+            )
+        NamedSharding(self.mesh, spec)
+
+    def check_rank(self, who: str, what: str, aval: ShapedArray, spec: PartitionSpec) -> None:
+        """Raise ValueError for a spec with more entries than an array has dimensions."""
+        if len(spec) > aval.ndim:
+            raise self._error(
+                f"{what} {spec} has length {len(spec)}, but {who} of type {aval} has rank "
+                f"{aval.ndim}",
+                "shorten the spec, or add dimensions: x[None]",
+            )
+
+    def check_fit(self, who: str, what: str, aval: ShapedArray, spec: PartitionSpec) -> None:
+        """Raise ValueError unless an array can be cut as told."""
+        self.check_rank(who, what, aval, spec)
+        for axis, parts in enumerate(parts_of(self.mesh, spec, aval.ndim)):
+            size = aval.shape[axis]
+            if parts > 1 and size % parts != 0:
+                raise self._error(
+                    f"{who} of type {aval} has axis {axis} of size {size}, which is not evenly "
+                    f"divisible by the {parts} parts that {what} {spec} cuts it into",
+                    "pad the array to a divisible size, or cut another axis",
+                )
+
+    def check_equal(self, who: str, varying: frozenset[Any], spec: PartitionSpec) -> None:
+        """Raise ValueError for a result that may differ along an axis its spec leaves out."""
+        loose = sorted(str(name) for name in varying - set(cut_names(spec)) if name in self.manual)
+        if loose:
+            raise self._error(
+                f"out_specs {spec} of {who} require replication which can't be statically "
+                f"inferred: the result may differ along the mesh axes {loose}",
+                f"combine it first, as in lax.psum(x, {loose[0]!r}), name the axes in out_specs, "
+                "or pass check_vma=False",
+            )
+
+    def named_result(self, result: Any, i: int) -> str:
+        """Return how messages call the i-th leaf of the result."""
+        return f"the result{keystr(tree_flatten_with_path(result)[0][i][0])}"

@@ -1,0 +1,369 @@
+"""One program per device: a function of the parts of arrays, which may talk to the others.
+
+The primitive holds the body, a program of one member's parts. It means: cut the operands along
+the mesh axes, map the body over every mesh axis by name, join the results (`expand`). Engines
+with several devices run the members side by side instead.
+
+Derivatives are regions too. An operand that is not cut along a mesh axis is one value seen by all
+members there, so its cotangent is their sum; a result that is not cut along one is the mean of
+what all members hold (they hold the same), so each gets its share of the cotangent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from kiln.base.config import options
+from kiln.control.parts import cut, cut_names, joined, whole_type
+from kiln.control.region import (
+    Region,
+    avals_of,
+    fill_zeros,
+    memoized,
+    merge,
+    pull_back,
+    select_by,
+    split,
+)
+from kiln.core.absent import is_linear, is_zero
+from kiln.core.meaning import meaning
+from kiln.core.placement import Placer
+from kiln.core.staging import eval_jaxpr, stage_pure
+from kiln.core.trace import aval_of, axis_bound
+from kiln.ir.effects import Effects, named_axis
+from kiln.ir.jaxpr import Eqn, Jaxpr, Var
+from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
+from kiln.ir.sharding import Mesh, PartitionSpec
+from kiln.ir.types import ShapedArray
+from kiln.ops.collective import psum_p
+from kiln.ops.elementwise import div
+from kiln.ops.families import constant
+from kiln.ops.shape import mapped_at, reshape
+from kiln.ops.static_slicing import index_in_dim
+from kiln.transforms.batching import MappedAxis, batch, batch_jaxpr
+from kiln.transforms.jvp import jvp_jaxpr
+
+Specs = tuple[PartitionSpec, ...]
+Axes = tuple[Any, ...]
+
+
+class ShardMap(Region):
+    """Run `jaxpr` on each member's parts, cut and joined along the axes in `manual_axes`."""
+
+    name = "shard_map"
+
+    def effects(self, params: dict[str, Any]) -> Effects:
+        return _outside(params["jaxpr"], params["manual_axes"])
+
+    def infer(
+        self, *xs: Any, jaxpr: Jaxpr, mesh: Mesh, out_specs: Specs, **_: Any
+    ) -> list[ShapedArray]:
+        return [
+            whole_type(aval, mesh, spec)
+            for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True)
+        ]
+
+    def numpy(self, *xs: Any, **params: Any) -> Any:
+        return meaning(expanded(params), xs)
+
+    def evaluate(self, *xs: Any, **params: Any) -> Any:
+        return _placer(params).run(xs)
+
+    def expand(self, *xs: Any, **params: Any) -> list[Any]:
+        return eval_jaxpr(expanded(params), (), *xs)
+
+    def jvp(
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        jaxpr: Jaxpr,
+        mesh: Mesh,
+        manual_axes: Axes,
+        in_specs: Specs,
+        out_specs: Specs,
+    ) -> Any:
+        moving = [not is_zero(t) for t in tangents]
+        with members_of(mesh, manual_axes):
+            both, out_moving = jvp_jaxpr(jaxpr, moving)
+        outs = self.bind(
+            *primals,
+            *select_by(moving, tangents),
+            jaxpr=both,
+            mesh=mesh,
+            manual_axes=manual_axes,
+            in_specs=(*in_specs, *select_by(moving, in_specs)),
+            out_specs=(*out_specs, *select_by(out_moving, out_specs)),
+        )
+        n = len(jaxpr.outvars)
+        zeros = [x.tangent() for x in avals_of(outs[:n])]
+        return outs[:n], fill_zeros(out_moving, outs[n:], zeros)
+
+    def batch_over(
+        self,
+        axis: MappedAxis,
+        xs: Sequence[Any],
+        axes: Sequence[Any],
+        *,
+        jaxpr: Jaxpr,
+        mesh: Mesh,
+        manual_axes: Axes,
+        in_specs: Specs,
+        out_specs: Specs,
+    ) -> Any:
+        # Inside, a mesh axis of the same name hides the mapped one.
+        inner = MappedAxis(axis.size) if axis.name in manual_axes else axis
+        with members_of(mesh, manual_axes):
+            stacked, at = batch_jaxpr(jaxpr, inner, axes)
+        outs = self.bind(
+            *xs,
+            jaxpr=stacked,
+            mesh=mesh,
+            manual_axes=manual_axes,
+            in_specs=tuple(map(_with_axis, in_specs, axes)),
+            out_specs=tuple(_with_axis(s, 0 if a else None) for s, a in zip(out_specs, at)),
+        )
+        return outs, [0 if s else None for s in at]
+
+    def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
+        mesh, manual_axes = params["mesh"], params["manual_axes"]
+        unknown = [trace.unknown(x) for x in xs]
+        with members_of(mesh, manual_axes):
+            parts = split(params["jaxpr"], unknown)
+            known, staged = _with_stacked_residuals(parts.known, parts.staged, parts.residuals)
+        known_specs = select_by(unknown, params["in_specs"], False)
+        stacked = (PartitionSpec(manual_axes),) * parts.residuals
+        outs = trace.known_bind(
+            self,
+            select_by(unknown, xs, False),
+            {
+                **params,
+                "jaxpr": known,
+                "in_specs": tuple(known_specs),
+                "out_specs": (*select_by(parts.unknown_out, params["out_specs"], False), *stacked),
+            },
+        )
+        count = len(outs) - parts.residuals
+        staged_params = {
+            **params,
+            "jaxpr": staged,
+            "in_specs": (*stacked, *select_by(unknown, params["in_specs"])),
+            "out_specs": tuple(select_by(parts.unknown_out, params["out_specs"])),
+        }
+        operands = [*outs[count:], *select_by(unknown, xs)]
+        results = trace.record(
+            self,
+            [trace.atom(x) for x in operands],
+            self.infer(**staged_params),
+            staged_params,
+        )
+        return merge(parts.unknown_out, results, outs[:count])
+
+    def transpose(
+        self,
+        cts: Sequence[Any],
+        *xs: Any,
+        jaxpr: Jaxpr,
+        mesh: Mesh,
+        manual_axes: Axes,
+        in_specs: Specs,
+        out_specs: Specs,
+    ) -> Any:
+        linear = [is_linear(x) for x in xs]
+        moving = [not is_zero(ct) for ct in cts]
+        fixed = linear.count(False)
+        ct_specs = select_by(moving, out_specs)
+        with members_of(mesh, manual_axes):
+            back, there = pull_back(jaxpr, linear, moving)
+            found_specs = select_by(there, select_by(linear, in_specs))
+
+            def body(*args: Any) -> list[Any]:
+                given = [
+                    _shared(ct, mesh, _uncut(manual_axes, spec))
+                    for ct, spec in zip(args[fixed:], ct_specs, strict=True)
+                ]
+                outs = eval_jaxpr(back, (), *args[:fixed], *given)
+                return [
+                    _summed(ct, _uncut(manual_axes, spec))
+                    for ct, spec in zip(outs, found_specs, strict=True)
+                ]
+
+            whole = memoized(
+                back,
+                ("shared", mesh, manual_axes, tuple(ct_specs), tuple(found_specs)),
+                lambda: stage_pure(body, back.in_avals, name=jaxpr.name, purpose="transposition"),
+            )
+        outs = self.bind(
+            *select_by(linear, xs, False),
+            *select_by(moving, cts),
+            jaxpr=whole,
+            mesh=mesh,
+            manual_axes=manual_axes,
+            in_specs=(*select_by(linear, in_specs, False), *ct_specs),
+            out_specs=tuple(found_specs),
+        )
+        pulled = fill_zeros(there, outs, avals_of(select_by(linear, xs)))
+        return merge(linear, pulled, [None] * fixed)
+
+    def live(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        params = eqn.params
+        jaxpr, needed = memoized(
+            params["jaxpr"], ("live", tuple(used)), lambda: _live(params["jaxpr"], used)
+        )
+        changed = {
+            **params,
+            "jaxpr": jaxpr,
+            "in_specs": tuple(select_by(needed, params["in_specs"])),
+            "out_specs": tuple(select_by(used, params["out_specs"])),
+        }
+        return eqn.with_(
+            invars=select_by(needed, eqn.invars),
+            outvars=select_by(used, eqn.outvars),
+            params=changed,
+            effects=self.effects(changed),
+        )
+
+
+shard_map_p = ShardMap()
+
+
+def _outside(jaxpr: Jaxpr, manual_axes: Axes) -> Effects:
+    return jaxpr.effects - {named_axis(name) for name in manual_axes}
+
+
+def _live(jaxpr: Jaxpr, used: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
+    clean, needed = eliminate_dead_code(jaxpr, used)
+    return drop_inputs(clean, needed), needed
+
+
+def _placer(params: dict[str, Any]) -> Placer:
+    jaxpr = params["jaxpr"]
+
+    def make() -> Placer:
+        # Of a copy: what is kept on a jaxpr must not keep that jaxpr alive.
+        inner = {**params, "jaxpr": jaxpr.with_()}
+        invars = [
+            Var(whole_type(v.aval, params["mesh"], spec))
+            for v, spec in zip(jaxpr.invars, params["in_specs"], strict=True)
+        ]
+        outvars = [Var(aval) for aval in shard_map_p.infer(**params)]
+        eqn = Eqn(shard_map_p, invars, outvars, inner, shard_map_p.effects(inner))
+        names = jaxpr.arg_names
+        return Placer(Jaxpr([], invars, [eqn], outvars, arg_names=names), shard_map_p.name)
+
+    return memoized(jaxpr, ("placer", options().key(), *_key(params)), make)  # type: ignore[no-any-return]
+
+
+def _key(params: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(params[k] for k in ("mesh", "manual_axes", "in_specs", "out_specs"))
+
+
+@contextmanager
+def members_of(mesh: Mesh, manual_axes: Axes) -> Iterator[None]:
+    """Make the mesh axes known by name."""
+    with ExitStack() as stack:
+        for name in manual_axes:
+            stack.enter_context(axis_bound(name, mesh.shape[name]))
+        yield
+
+
+def _uncut(manual_axes: Axes, spec: PartitionSpec) -> Axes:
+    named = cut_names(spec)
+    return tuple(name for name in manual_axes if name not in named)
+
+
+def _with_axis(spec: PartitionSpec, at: int | None) -> PartitionSpec:
+    if at is None:
+        return spec
+    entries = list(spec) + [None] * (at - len(spec))
+    return PartitionSpec(*entries[:at], None, *entries[at:])
+
+
+def _shared(ct: Any, mesh: Mesh, names: Axes) -> Any:
+    count = math.prod(mesh.shape[name] for name in names)
+    return ct if count == 1 else div(ct, constant(count, ct))
+
+
+def _summed(ct: Any, names: Axes) -> Any:
+    return psum_p.bind(ct, axes=names, axis_index_groups=None) if names else ct
+
+
+def _with_stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, Jaxpr]:
+    """Give residuals a leading axis of size 1, along which all members' are joined."""
+    return memoized(  # type: ignore[no-any-return]
+        staged, "stacked residuals", lambda: _stacked_residuals(known, staged, count)
+    )
+
+
+def _stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, Jaxpr]:
+    n = len(known.outvars) - count
+
+    def first(*xs: Any) -> list[Any]:
+        outs = eval_jaxpr(known, (), *xs)
+        return [*outs[:n], *(reshape(x, (1, *aval_of(x).shape)) for x in outs[n:])]
+
+    def second(*xs: Any) -> list[Any]:
+        residuals = [reshape(x, aval_of(x).shape[1:]) for x in xs[:count]]
+        return eval_jaxpr(staged, (), *residuals, *xs[count:])
+
+    avals = staged.in_avals
+    stacked = [a.with_(shape=(1, *a.shape)) for a in avals[:count]]
+    info = {"name": known.name, "purpose": "partial evaluation"}
+    return (
+        stage_pure(first, known.in_avals, **info),
+        stage_pure(second, [*stacked, *avals[count:]], **info),
+    )
+
+
+# Meaning.
+
+
+def expanded(params: dict[str, Any]) -> Jaxpr:
+    """Return the program that computes all members at once, on whole arrays."""
+    jaxpr = params["jaxpr"]
+
+    def make() -> Jaxpr:
+        avals = [
+            whole_type(v.aval, params["mesh"], spec)
+            for v, spec in zip(jaxpr.invars, params["in_specs"], strict=True)
+        ]
+        return stage_pure(
+            lambda *xs: _all_members(xs, **params), avals, name=jaxpr.name, purpose="shard_map"
+        )
+
+    return memoized(jaxpr, ("expanded", *_key(params)), make)  # type: ignore[no-any-return]
+
+
+def _all_members(
+    xs: Sequence[Any],
+    *,
+    jaxpr: Jaxpr,
+    mesh: Mesh,
+    manual_axes: Axes,
+    in_specs: Specs,
+    out_specs: Specs,
+) -> list[Any]:
+    order = [name for name in mesh.axis_names if name in manual_axes]
+
+    def over(names: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        if not names:
+            return eval_jaxpr(jaxpr, (), *values)
+        name, *rest = names
+        axis = MappedAxis(mesh.shape[name], name)
+        at = [0 if name in cut_names(spec) else None for spec in in_specs]
+        outs, found = batch(lambda *ys: over(rest, ys), axis, values, at)
+        return [
+            mapped_at(x, axis.size, a, 0)
+            if name in cut_names(spec)
+            else x
+            if a is None
+            else index_in_dim(x, 0, a, keepdims=False)
+            for x, a, spec in zip(outs, found, out_specs, strict=True)
+        ]
+
+    parts = [cut(x, mesh, order, spec) for x, spec in zip(xs, in_specs, strict=True)]
+    outs = over(order, parts)
+    return [joined(x, mesh, order, spec) for x, spec in zip(outs, out_specs, strict=True)]
