@@ -1,6 +1,22 @@
-"""Looking into running programs: print values, or call a Python function with them."""
+"""Looking into running programs and where their arrays live.
 
+Print values, call a Python function with them, draw which device holds which part.
+"""
+
+from kiln.api.sharding_pictures import (
+    sharding_svg,
+    sharding_text,
+    visualize_array_sharding,
+    visualize_sharding,
+)
 from kiln.control.callback import debug_callback as callback
 from kiln.control.callback import debug_print as print
 
-__all__ = ["callback", "print"]
+__all__ = [
+    "callback",
+    "print",
+    "sharding_svg",
+    "sharding_text",
+    "visualize_array_sharding",
+    "visualize_sharding",
+]

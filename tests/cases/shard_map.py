@@ -44,6 +44,7 @@ def _gathered(x: Any) -> Any:
 
 CASES = [
     _case(lambda x: x * x, P("x", "y"), P("x", "y"), Operand((4, 2))),
+    _case(lambda x: lax.psum(x * x, "x"), P("x"), P(), Operand((4, 3)), named=((0, 1),)),
     _case(_tensor_parallel, (P("x", "y"), P("y")), P("x"), Operand((2, 4)), Operand((4, 3))),
     _case(_around, P("x"), P("x", "y"), Operand((4, 2))),
     _case(_gathered, P(("y", "x")), P(("y", "x")), Operand((4, 3))),
