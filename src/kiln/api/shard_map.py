@@ -43,6 +43,9 @@ def shard_map(
     results are joined. Collectives (`lax.psum`, ...) speak of mesh axes by name. `axis_names`
     leaves the other axes of the mesh to the compiler. `check_vma` asks for proof that a result
     that is not joined along a mesh axis is the same along it; `check_rep` is its former name.
+    Derivatives of the mapped function are those of the whole program. Derivatives that `f` itself
+    takes speak of the member's own copies, whatever `check_vma` is: a gradient by an argument that
+    all members share is this member's contribution, and `psum` is its own transpose.
     Without `f` it is a decorator; without `mesh` the one of the surrounding `with mesh:` is used.
 
     Raises: ValueError for specs that do not fit the mesh or the arrays, and for results that may

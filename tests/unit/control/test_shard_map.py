@@ -309,6 +309,14 @@ def test_training_inside() -> None:
     close(got, kiln.grad(lambda w: steps(lambda x: x)(w, BATCH)[0].sum())(WEIGHTS))
 
 
+def test_derivatives_inside_are_of_the_members_own_copies() -> None:
+    def body(w, v):
+        return kiln.grad(lambda u: (v @ u).sum())(w)[None]
+
+    w = np.ones(8, np.float32)
+    close(over(body, (P(), P("x")), P("x"))(w, SQUARE), SQUARE.reshape(4, 2, 8).sum(1))
+
+
 # Programs.
 
 
