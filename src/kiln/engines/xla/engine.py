@@ -25,6 +25,7 @@ from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import Lowered, lower
 from kiln.engines.xla.plugins import described_devices
+from kiln.engines.xla.turns import InTurn
 from kiln.ir.sharding import (
     Mesh,
     NamedSharding,
@@ -50,6 +51,8 @@ class XlaExecutable(runtime.Loaded):
         shardings: Sequence[Sharding],
     ) -> None:
         super().__init__(raw, handlers, name)
+        if len(raw.local_devices()) > 1:
+            self._execute = InTurn(raw, calls_host=bool(lowered.callbacks))
         self.lowered = lowered
         self.shardings = shardings
 
