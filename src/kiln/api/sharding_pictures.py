@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from typing import Any
-from xml.sax.saxutils import escape
 
 from kiln.base.errors import three_lines
+from kiln.base.lazy import html
 from kiln.base.source import current_source
 from kiln.ir.sharding import Sharding
 
@@ -61,7 +61,7 @@ def sharding_svg(shape: Sequence[int], sharding: Sharding) -> str:
             )
             lines.append(
                 f'<text x="{x + width // 2}" y="{y + height // 2}" text-anchor="middle" '
-                f'dominant-baseline="middle" font-size="12">{escape(label)}</text>'
+                f'dominant-baseline="middle" font-size="12">{html.escape(label)}</text>'
             )
     return "\n".join([*lines, "</svg>"])
 

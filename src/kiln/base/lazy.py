@@ -38,6 +38,7 @@ def on_first_use(
 
 
 fractions = LazyModule("fractions")
+html = LazyModule("html")
 logging = LazyModule("logging")
 scipy_special = LazyModule("scipy.special")
 scipy_linalg = LazyModule("scipy.linalg")
