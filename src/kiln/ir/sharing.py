@@ -1,37 +1,98 @@
-"""Which programs may be kept for others: those that hold nothing of the user's.
+"""What programs hold of the user's: callbacks, rules of custom derivatives, with their closures.
 
-Callbacks and rules of custom derivatives are functions of the user's, with all they close over. A
-program with one of them must die with the function it was recorded from.
+Two questions hang on it. May a program be kept for others, or must it die with the function it was
+recorded from? And does it follow from the content of that function alone?
 """
 
 from __future__ import annotations
 
 import dataclasses
 import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from kiln.base.source import is_internal
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 
 def is_shareable(jaxpr: Jaxpr) -> bool:
     """Tell whether a program holds nothing that ought to die with its first user."""
-    found = jaxpr.memo.get(is_shareable)
+    found = _held(jaxpr)
+    return not found.closes_over_values and all(map(_outlives, found.functions))
+
+
+def holds_user_code(jaxpr: Jaxpr) -> bool:
+    """Tell whether a program runs a function of the user's, now or when it is transformed."""
+    return not all(map(_is_kilns, _held(jaxpr).functions))
+
+
+@dataclasses.dataclass(slots=True)
+class _Held:
+    """The functions a program holds, and whether an inner program comes with constants."""
+
+    functions: list[Callable[..., Any]]
+    closes_over_values: bool = False
+
+
+def _held(jaxpr: Jaxpr) -> _Held:
+    found: _Held | None = jaxpr.memo.get(_held)
     if found is None:
-        found = jaxpr.memo[is_shareable] = all(
-            _is_plain(value) for eqn in jaxpr.eqns if eqn.params for value in eqn.params.values()
-        )
-    return bool(found)
+        found = jaxpr.memo[_held] = _Held([])
+        for eqn in jaxpr.eqns:
+            for part in _parts(tuple(eqn.params.values())):
+                if isinstance(part, Jaxpr):
+                    inner = _held(part)
+                    found.functions += inner.functions
+                    found.closes_over_values |= inner.closes_over_values
+                elif isinstance(part, ClosedJaxpr):
+                    found.closes_over_values |= bool(part.consts)
+                else:
+                    found.functions.append(part)
+    return found
 
 
-def _is_plain(value: Any) -> bool:
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield the programs and functions in a parameter; a closed program, then its jaxpr."""
     if isinstance(value, Jaxpr):
-        return is_shareable(value)
-    if isinstance(value, ClosedJaxpr):
-        return not value.consts and is_shareable(value.jaxpr)
-    if isinstance(value, (tuple, list)):
-        return all(map(_is_plain, value))
-    if isinstance(value, types.FunctionType):
-        return value.__closure__ is None and "<locals>" not in value.__qualname__
-    if dataclasses.is_dataclass(value) and callable(value):
-        return all(_is_plain(getattr(value, f.name)) for f in dataclasses.fields(value))
-    return not callable(value) or isinstance(value, type)
+        yield value
+    elif isinstance(value, ClosedJaxpr):
+        yield value
+        yield value.jaxpr
+    elif isinstance(value, (tuple, list)):
+        for x in value:
+            yield from _parts(x)
+    elif callable(value) and not isinstance(value, type):
+        if dataclasses.is_dataclass(value):
+            for field in dataclasses.fields(value):
+                yield from _parts(getattr(value, field.name))
+        else:
+            yield value
+
+
+def _outlives(f: Any) -> bool:
+    """Tell whether a function lives as long as its module, and nothing hangs on it."""
+    return (
+        isinstance(f, types.FunctionType)
+        and f.__closure__ is None
+        and "<locals>" not in f.__qualname__
+    )
+
+
+def _is_kilns(f: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Tell whether a function is kiln's, and closes over numbers and kiln's functions alone."""
+    if id(f) in seen:
+        return True
+    seen |= {id(f)}
+    if isinstance(f, types.FunctionType):
+        if not is_internal(f.__code__.co_filename):
+            return False
+        parts = [cell.cell_contents for cell in f.__closure__ or ()]
+    else:
+        # A function with rules of its own: the function and its rules.
+        if not hasattr(f, "__wrapped__"):
+            return False
+        parts = [f.__wrapped__, *[getattr(f, rule, None) for rule in ("jvp", "fwd", "bwd")]]
+    return all(
+        x is None or isinstance(x, (bool, int, float, str, type)) or _is_kilns(x, seen)
+        for x in parts
+    )

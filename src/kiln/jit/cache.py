@@ -31,7 +31,7 @@ from kiln.core.placement import NO_WISHES, Placer, Run, Wishes
 from kiln.core.watching import Watch
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.user_code import holds_user_code
+from kiln.ir.sharing import holds_user_code
 from kiln.jit.compiler_options import Settings
 from kiln.jit.explain import Record
 from kiln.jit.history import CacheInfo, History

@@ -23,7 +23,6 @@ from kiln.engines.xla.writer import (
     Value,
     Writer,
     listed,
-    physical,
     result_types,
     type_of,
     types_of,
@@ -31,7 +30,7 @@ from kiln.engines.xla.writer import (
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from kiln.ir.types import ShapedArray
 
-__all__ = ["TOKEN", "Builder", "Lowering", "Value", "physical", "type_of"]
+__all__ = ["TOKEN", "Builder", "Lowering", "Value", "type_of"]
 
 Lowering = Callable[..., Any]
 """`lower(b, out, *operands, **params) -> Value | Sequence[Value]`; `out` lists the result types."""

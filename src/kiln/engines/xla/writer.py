@@ -86,13 +86,6 @@ def type_of(aval: ShapedArray) -> str:
     return "!stablehlo.token" if aval is TOKEN else text.tensor_type(aval)
 
 
-def physical(aval: ShapedArray) -> ShapedArray:
-    """Return the type of the data behind a type; the same for most types."""
-    if isinstance(aval.dtype, np.dtype) and aval.dtype != dtypes.float0:
-        return aval
-    return ShapedArray(*text.host_dtype(aval))
-
-
 def listed(values: Sequence[Value]) -> str:
     """Return `%0, %1`."""
     return ", ".join([v.name for v in values])

@@ -13,7 +13,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.core.primitive import Primitive
-from kiln.engines.xla.builder import Builder, Lowering, Value, physical
+from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.lowerings.elementwise import is_complex, less
 from kiln.engines.xla.lowerings.slicing import signed_index
 from kiln.engines.xla.text import int_array, int_list
@@ -71,7 +71,7 @@ def _gather(
     inside = b.reduce_with("and", b.apply("and", above, below), True, [indices.ndim - 1])
     numbered = [axis for axis in range(picked.ndim) if axis not in window.placed]
     mask = b.broadcast(inside, inside.aval.with_(shape=picked.shape), numbered)
-    fill = ops.default_fill(physical(operand.aval).dtype) if fill_value is None else fill_value
+    fill = ops.default_fill(operand.aval.physical().dtype) if fill_value is None else fill_value
     return b.select(mask, picked, b.like(fill, picked))
 
 
