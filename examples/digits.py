@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
+import adam
 import kiln
 import kiln.numpy as jnp
+import progress
 from kiln import nn, random
 
 Params = list[dict[str, Any]]
@@ -51,30 +53,11 @@ def loss(params: Params, images: Any, labels: Any) -> Any:
     return -jnp.mean(jnp.sum(logp * nn.one_hot(labels, 10), axis=-1))
 
 
-def adam_init(params: Params) -> Any:
-    """Return Adam's state: the step number and two running means."""
-    zeros = kiln.tree.map(jnp.zeros_like, params)
-    return jnp.int32(0), zeros, zeros
-
-
-def adam(params: Params, grads: Params, state: Any, rate: float = 2e-3) -> tuple[Params, Any]:
-    """Take one step of Adam (Kingma and Ba 2015, algorithm 1)."""
-    step, mean, square = state
-    step = step + 1
-    mean = kiln.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, grads)
-    square = kiln.tree.map(lambda s, g: 0.999 * s + 0.001 * g * g, square, grads)
-    scale = rate * jnp.sqrt(1 - 0.999**step) / (1 - 0.9**step)
-    params = kiln.tree.map(
-        lambda p, m, s: p - scale * m / (jnp.sqrt(s) + 1e-8), params, mean, square
-    )
-    return params, (step, mean, square)
-
-
 @kiln.jit
 def update(params: Params, state: Any, images: Any, labels: Any) -> tuple[Params, Any, Any]:
     """Take one step on a mini-batch."""
     value, grads = kiln.value_and_grad(loss)(params, images, labels)
-    params, state = adam(params, grads, state)
+    params, state = adam.update(params, grads, state, rate=2e-3)
     return params, state, value
 
 
@@ -82,14 +65,6 @@ def update(params: Params, state: Any, images: Any, labels: Any) -> tuple[Params
 def classify(params: Params, images: Any) -> Any:
     """Return the digit with the highest score for each image."""
     return jnp.argmax(predict(params, images), axis=-1)
-
-
-def progress(done: int, total: int, text: str) -> None:
-    """Draw a progress bar on a terminal; print nothing into pipes."""
-    if sys.stderr.isatty():
-        bar = ("#" * (30 * done // total)).ljust(30, ".")
-        sys.stderr.write(f"\r[{bar}] {done}/{total} {text}" + ("\n" if done == total else ""))
-        sys.stderr.flush()
 
 
 def draw(path: str, losses: list[float], images: Any, labels: Any, guesses: Any) -> None:
@@ -130,7 +105,7 @@ def train(epochs: int, seed: int = 0) -> tuple[float, list[float], Any]:
     held = len(images) // 6
     test, rest = order[:held], order[held:]
     params = init(random.key(seed))
-    state = adam_init(params)
+    state = adam.init(params)
     batches = len(rest) // BATCH
     losses: list[float] = []
     for epoch in range(epochs):
@@ -139,7 +114,7 @@ def train(epochs: int, seed: int = 0) -> tuple[float, list[float], Any]:
             rows = shuffled[i * BATCH : (i + 1) * BATCH]
             params, state, value = update(params, state, images[rows], labels[rows])
             losses.append(value)
-        progress(epoch + 1, epochs, f"loss {float(losses[-1]):.4f}")
+        progress.show(epoch + 1, epochs, f"loss {float(losses[-1]):.4f}")
     guesses = np.asarray(classify(params, images[test]))
     accuracy = float(np.mean(guesses == labels[test]))
     return accuracy, [float(x) for x in losses], (images[test], labels[test], guesses)
