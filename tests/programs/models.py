@@ -270,7 +270,7 @@ def markov_chain(jax: Any) -> Any:
         _, (samples, taken) = lax.scan(step, (start, density(start)), random.split(key, 12))
         return samples, taken
 
-    samples, taken = jax.jit(jax.vmap(chain))(random.split(random.key(3), 3))
+    samples, taken = jax.jit(jax.vmap(chain))(random.split(random.key(3), 4))
     return {"samples": samples, "taken": taken, "one": chain(random.key(1))[0]}
 
 
@@ -336,9 +336,9 @@ def implicit_differentiation(jax: Any) -> Any:
         return jax.vjp(lambda p: f(p, x), params)[1](u)
 
     fixed_point.defvjp(forwards, backwards)
-    params = {"w": data(26, 3, 3, scale=0.2), "b": data(27, 3)}
+    params = {"w": data(26, 4, 4, scale=0.2), "b": data(27, 4)}
     loss = lambda p: jnp.sum(fixed_point(p) ** 2)
-    unrolled = lambda p: jnp.sum(lax.fori_loop(0, 60, lambda i, x: f(p, x), jnp.zeros(3)) ** 2)
+    unrolled = lambda p: jnp.sum(lax.fori_loop(0, 60, lambda i, x: f(p, x), jnp.zeros(4)) ** 2)
     return {
         "x": jax.jit(fixed_point)(params),
         "gradient": jax.jit(jax.grad(loss))(params),
