@@ -1,4 +1,4 @@
-"""Answers of jax, stored as data: the tests compare kiln with them and never import jax.
+"""Answers of jax and flax, stored as data: the tests compare kiln with them and import neither.
 
 A topic is a list of cases; a case is a named function of a library (jax, or kiln in its place) that
 returns arrays. `python -m tests.differential.oracle [TOPIC ...]` asks jax and writes
@@ -240,7 +240,7 @@ def topics() -> dict[str, Topic]:
     return found
 
 
-def _jax() -> Any:
+def _jax(with_linen: bool) -> Any:
     jax = importlib.import_module("jax")
     importlib.import_module("jax.numpy")
     jax.config.update("jax_platforms", "cpu")
@@ -250,6 +250,8 @@ def _jax() -> Any:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     # With all frames, `ask` sees whether jax or the case itself raised.
     jax.config.update("jax_traceback_filtering", "off")
+    if with_linen:
+        jax.linen = importlib.import_module("flax.linen")
     return jax
 
 
@@ -276,7 +278,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             for key, answer in topic.answers().items():
                 print(key, answer.error or [*zip(answer.types, answer.arrays, strict=True)])
             continue
-        jax = _jax()
+        # The topics of modules ask flax, under the name it has in kiln.
+        jax = _jax(with_linen=name.startswith("linen"))
         # Operation by operation: far fewer programs to compile than one per case.
         with jax.disable_jit():
             kept = topic.answers() if options.missing else {}
