@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -75,23 +74,16 @@ def test_tables_cut_by_rows(name: str) -> None:
     assert lib.cut == 1
 
 
-def example(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_digits_example() -> None:
+def test_the_digits_example(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn")
-    digits = example("digits")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    digits = importlib.import_module("digits")
     random = np.random.RandomState(0)
     batches = [(random.rand(64, 64).astype(np.float32), random.randint(0, 10, 64)) for _ in "123"]
 
     def train(lib: Any) -> Any:
         params = digits.init(kiln.random.key(0))
-        state = digits.adam_init(params)
+        state = digits.adam.init(params)
         update = lib.jit(digits.update.__wrapped__)
         for images, labels in batches:
             params, state, value = update(params, state, images, labels)
@@ -119,4 +111,6 @@ def test_the_example_that_compares_itself() -> None:
 def test_every_program_is_spread_or_has_a_reason() -> None:
     assert set(spread.MODELS) == set(models.MODELS)
     assert not REORDERED - set(sized.PROGRAMS) and not SLOW - set(models.MODELS)
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {"digits", *ELSEWHERE}
+    programs = {path.stem for path in EXAMPLES.glob("*.py") if "__main__" in path.read_text()}
+    missing = programs - {"digits", *ELSEWHERE}
+    assert not missing, f"spread {missing} over eight devices, or say in ELSEWHERE why not"
