@@ -5,6 +5,14 @@ from __future__ import annotations
 from kiln.linen import errors as errors
 from kiln.linen import frozen_dict as frozen_dict
 from kiln.linen import metadata as meta
+from kiln.linen.application import apply, init, init_with_output
+from kiln.linen.context import (
+    disable_named_call,
+    enable_named_call,
+    intercept_methods,
+    override_named_call,
+)
+from kiln.linen.filters import DenyList
 from kiln.linen.frozen_dict import FrozenDict, freeze, unfreeze
 from kiln.linen.metadata import (
     PARTITION_NAME,
@@ -14,3 +22,7 @@ from kiln.linen.metadata import (
     unbox,
     with_partitioning,
 )
+from kiln.linen.methods import compact, nowrap
+from kiln.linen.module import Module, share_scope
+from kiln.linen.scope import Variable
+from kiln.linen.variables import merge_param

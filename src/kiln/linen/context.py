@@ -1,0 +1,97 @@
+"""What is going on in this thread: the methods being run, who captures and who intercepts them."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class InterceptorContext:
+    """Which method of which module a call is, for `intercept_methods`."""
+
+    module: Any
+    method_name: str
+    orig_method: Callable[..., Any]
+
+
+class Context(threading.local):
+    """Per thread: the modules whose methods run, innermost last; who captures; who intercepts."""
+
+    modules: list[Any]
+    captures: list[Any]
+    interceptors: list[Callable[..., Any]]
+    named_calls: bool
+
+    def __init__(self) -> None:
+        self.modules = [None]
+        self.captures = [None]
+        self.interceptors = []
+        self.named_calls = True
+
+
+context = Context()
+
+
+@contextmanager
+def capturing(wanted: Any) -> Iterator[None]:
+    """Sow the results of the methods that a filter `wanted(module, name)` accepts."""
+    context.captures.append(wanted)
+    try:
+        yield
+    finally:
+        context.captures.pop()
+
+
+@contextmanager
+def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
+    """Let `interceptor(next_call, args, kwargs, context)` run in place of every module method.
+
+    It calls `next_call(*args, **kwargs)` for the method itself; the innermost interceptor is first.
+    """
+    context.interceptors.append(interceptor)
+    try:
+        yield
+    finally:
+        context.interceptors.pop()
+
+
+def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Run a method under the interceptors in force."""
+    interceptors = context.interceptors
+    described = InterceptorContext(module, name, getattr(module, name, method))
+
+    def call(level: int, *args: Any, **kwargs: Any) -> Any:
+        if level < 0:
+            return method(module, *args, **kwargs)
+
+        def following(*args: Any, **kwargs: Any) -> Any:
+            return call(level - 1, *args, **kwargs)
+
+        return interceptors[level](following, args, kwargs, described)
+
+    return call(len(interceptors) - 1, *args, **kwargs)
+
+
+@contextmanager
+def override_named_call(enable: bool = True) -> Iterator[None]:
+    """Name operations after the modules they come from, or do not, inside the context."""
+    before = context.named_calls
+    context.named_calls = enable
+    try:
+        yield
+    finally:
+        context.named_calls = before
+
+
+def enable_named_call() -> None:
+    """Name operations after the modules they come from."""
+    context.named_calls = True
+
+
+def disable_named_call() -> None:
+    """Do not name operations after the modules they come from."""
+    context.named_calls = False

@@ -1,0 +1,84 @@
+"""The values a module holds: which submodules are in them, under which names, and how they change.
+
+Submodules may lie in lists, tuples, dictionaries and other pytrees, at any depth: their names are
+the attribute's, then the positions or keys on the way down, joined by underscores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kiln.base.tree import flatten_one_level, tree_structure, tree_unflatten
+from kiln.base.tree_nodes import is_namedtuple
+from kiln.linen.frozen_dict import FrozenDict
+
+_LEAVES = (str, int, float, bool, complex, type(None))
+
+
+def map_modules(change: Callable[[str, Any], Any], value: Any, suffix: str = "") -> Any:
+    """Return a value with `change(suffix, module)` in place of every module inside it.
+
+    Containers without a module inside are returned as they are.
+    """
+    if isinstance(value, _LEAVES):
+        return value
+    if hasattr(type(value), "_run_method"):
+        return change(suffix, value)
+    if isinstance(value, (list, tuple)):
+        names: Any = getattr(value, "_fields", range(len(value)))
+        mapped = [
+            map_modules(change, v, f"{suffix}_{n}") for n, v in zip(names, value, strict=True)
+        ]
+        if all(a is b for a, b in zip(mapped, value, strict=True)):
+            return value
+        return type(value)(*mapped) if is_namedtuple(type(value)) else type(value)(mapped)
+    if isinstance(value, Mapping):
+        items = {k: map_modules(change, v, f"{suffix}_{k}") for k, v in value.items()}
+        if all(items[k] is value[k] for k in items):
+            return value
+        return type(value)(items)  # type: ignore[call-arg]
+    if isinstance(value, type) or callable(value):
+        return value
+    return _map_pytree(change, value, suffix)
+
+
+def _map_pytree(change: Callable[[str, Any], Any], value: Any, suffix: str) -> Any:
+    level = flatten_one_level(value)
+    if level is None:
+        return value
+    children = level[0]
+    names = getattr(value, "__dataclass_fields__", None)
+    steps: Any = list(names) if names and len(names) == len(children) else range(10**9)
+    mapped = [
+        map_modules(change, child, f"{suffix}_{step}")
+        for step, child in zip(steps, children, strict=False)
+    ]
+    if all(a is b for a, b in zip(mapped, children, strict=True)):
+        return value
+    inside = iter(mapped)
+    top = tree_structure(value, is_leaf=lambda node: node is not value)
+    return tree_unflatten(top, inside)
+
+
+def modules_in(value: Any) -> list[Any]:
+    """Return the modules inside a value."""
+    found: list[Any] = []
+
+    def note(suffix: str, module: Any) -> Any:
+        found.append(module)
+        return module
+
+    map_modules(note, value)
+    return found
+
+
+def frozen(value: Any) -> Any:
+    """Return what `setup` assigns in a form that does not change: lists as tuples, dicts frozen."""
+    if isinstance(value, list):
+        return tuple(frozen(v) for v in value)
+    if isinstance(value, tuple) and not is_namedtuple(type(value)):
+        return tuple(frozen(v) for v in value)
+    if isinstance(value, dict):
+        return FrozenDict({k: frozen(v) for k, v in value.items()})
+    return value

@@ -1,0 +1,112 @@
+"""Methods of modules: how they are marked, and how a class's own are wrapped.
+
+Every function in a module's class runs `setup` first and makes its module the current one, so
+that submodules made inside know their parent. `nowrap` keeps a function as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kiln.linen.errors import DescriptorAttributeError, MultipleMethodsCompactError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PLAIN = frozenset(
+    {
+        *dir(object),
+        "__annotate__",
+        "__annotate_func__",
+        "__class_getitem__",
+        "__copy__",
+        "__deepcopy__",
+        "__getattr__",
+        "__post_init__",
+        "__set_name__",
+    }
+)
+
+
+def compact(fun: F) -> F:
+    """Let a method make submodules and parameters where it uses them.
+
+    Its submodules are named by class and count unless `name=` is given. One method of a class may
+    be compact.
+    """
+    fun.compact = True  # type: ignore[attr-defined]
+    return fun
+
+
+def nowrap(fun: F) -> F:
+    """Leave a method as it is: it neither runs `setup` nor becomes the parent of submodules."""
+    fun.nowrap = True  # type: ignore[attr-defined]
+    return fun
+
+
+def wrap_methods(cls: type) -> None:
+    """Wrap the methods and properties that a class itself defines, once.
+
+    Raises: MultipleMethodsCompactError if more than one method is compact.
+    """
+    fields: dict[str, Any] = getattr(cls, "__dataclass_fields__", {})
+    for name, value in list(vars(cls).items()):
+        if name in _PLAIN or name in fields or hasattr(value, "nowrap"):
+            continue
+        if isinstance(value, (staticmethod, classmethod, type)):
+            continue
+        if isinstance(value, (property, functools.cached_property)):
+            setattr(cls, name, _Property(value, name))
+        elif callable(value) and not hasattr(value, "method_of_module"):
+            setattr(cls, name, _wrapped(value, name))
+    found = {name for name in dir(cls) if hasattr(_found(cls, name), "compact")}
+    if len(found) > 1:
+        raise MultipleMethodsCompactError(cls.__name__, sorted(found))
+
+
+def _found(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+    return None
+
+
+def _wrapped(fun: Callable[..., Any], name: str) -> Callable[..., Any]:
+    is_compact = hasattr(fun, "compact")
+
+    @functools.wraps(fun)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if args and hasattr(args[0], "_run_method"):
+            return args[0]._run_method(fun, name, is_compact, args[1:], kwargs)
+        return fun(*args, **kwargs)
+
+    method.method_of_module = True  # type: ignore[attr-defined]
+    return method
+
+
+class _Property:
+    """A property whose AttributeError does not look like the property's absence."""
+
+    def __init__(self, wrapped: Any, name: str) -> None:
+        self.wrapped = wrapped
+        self.__doc__ = wrapped.__doc__
+        self.name = name
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, module: Any, owner: type | None = None) -> Any:
+        if module is None:
+            return self.wrapped
+        module._set_up()
+        try:
+            return self.wrapped.__get__(module, owner)
+        except AttributeError as error:
+            raise DescriptorAttributeError(type(module).__name__, self.name, error) from error
+
+    def __set__(self, module: Any, value: Any) -> None:
+        if not hasattr(self.wrapped, "__set__"):
+            object.__setattr__(module, self.name, value)
+        else:
+            self.wrapped.__set__(module, value)

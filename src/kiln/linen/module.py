@@ -1,0 +1,415 @@
+"""Modules: dataclasses whose fields are hyper-parameters and whose methods use named variables.
+
+A module is a value: equal classes and fields make equal modules. Bound to a scope it may read and
+write variables and draw keys; `setup` or a compact method makes its submodules and parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, dataclass_transform
+
+from kiln.base.source import api_boundary
+from kiln.linen import application
+from kiln.linen.application import NOT_INTERMEDIATES, Capture, application_scope, check_instance
+from kiln.linen.context import context, intercepted
+from kiln.linen.errors import (
+    AssignSubModuleError,
+    CallCompactUnboundModuleError,
+    CallSetupUnboundModuleError,
+    CallShareScopeOnUnboundModuleError,
+    CallUnbindOnUnboundModuleError,
+    InvalidInstanceModuleError,
+    NameInUseError,
+    ReservedModuleAttributeError,
+    SetAttributeFrozenModuleError,
+    SetAttributeInModuleSetupError,
+)
+from kiln.linen.fields import frozen, map_modules
+from kiln.linen.filters import CollectionFilter
+from kiln.linen.methods import wrap_methods
+from kiln.linen.printing import module_text
+from kiln.linen.scope import Scope
+from kiln.linen.variables import HasVariables
+
+
+class _Unspecified:
+    """The parent of a module made without `parent=`: the module whose method is running."""
+
+    def __repr__(self) -> str:
+        return "<the module being run>"
+
+    def __reduce__(self) -> str:
+        return "UNSPECIFIED_PARENT"
+
+
+UNSPECIFIED_PARENT = _Unspecified()
+# Python asks for these when it copies and pickles; they say nothing about `setup`.
+_NEVER_SET_UP = frozenset({"__deepcopy__", "__copy__", "__getstate__", "__setstate__", "_state"})
+
+
+class ModuleState:
+    """What one instance is doing now; no part of its value."""
+
+    __slots__ = (
+        "adopted",
+        "autonames",
+        "children",
+        "in_compact",
+        "in_setup",
+        "initialized",
+        "set_up",
+    )
+
+    def __init__(self) -> None:
+        self.initialized = False
+        self.in_setup = False
+        self.set_up = False
+        self.in_compact = False
+        self.autonames: dict[str, int] = {}
+        self.children: dict[str, Module] = {}
+        self.adopted: dict[int, tuple[Module, Module]] = {}
+
+
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+@dataclasses.dataclass(repr=False, eq=False)
+class Module(HasVariables):
+    """A function with named parameters, submodules and state.
+
+    Subclasses are dataclasses: annotate hyper-parameters as fields; write `__call__` with
+    `@compact`, or make submodules in `setup`.
+    """
+
+    parent: Any = dataclasses.field(
+        default=UNSPECIFIED_PARENT, repr=False, compare=False, kw_only=True
+    )
+    name: str | None = dataclasses.field(default=None, compare=False, kw_only=True)
+
+    _state: ClassVar[ModuleState]
+    _hyperparameters: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = vars(cls).get("__annotations__", {})
+        reserved = [name for name in ("parent", "name") if name in own]
+        if reserved:
+            raise ReservedModuleAttributeError(cls.__name__, reserved)
+        wrap_methods(cls)
+        has_hash = "__hash__" in vars(cls)
+        dataclasses.dataclass(
+            repr=False, eq="__eq__" not in vars(cls), unsafe_hash=not has_hash, kw_only=kw_only
+        )(cls)
+        cls._hyperparameters = tuple(
+            f.name for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")
+        )
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make an instance that can say what it is doing."""
+        module = super().__new__(cls)
+        module.__dict__["_state"] = ModuleState()
+        return module
+
+    def __post_init__(self) -> None:
+        if self.parent is UNSPECIFIED_PARENT:
+            object.__setattr__(self, "parent", context.modules[-1])
+        parent = self.parent
+        if isinstance(parent, Module):
+            if parent._state.in_setup and self.name is None:
+                # Named when `setup` assigns it.
+                return
+            object.__setattr__(self, "scope", self._place_under(parent))
+        elif isinstance(parent, Scope):
+            object.__setattr__(self, "scope", parent)
+        elif parent is not None:
+            raise ValueError(
+                f"{type(self).__name__}(parent={parent!r})\n"
+                "parent must be None, Module or Scope\nleave it out"
+            )
+        if self.scope is not None:
+            for name in self._hyperparameters:
+                self._attach(name, frozen(getattr(self, name)))
+        self._state.initialized = True
+
+    def _place_under(self, parent: Module) -> Scope:
+        kind = type(self).__name__
+        if not parent._may_initialize or parent.scope is None:
+            raise AssignSubModuleError(kind, type(parent).__name__)
+        if self.name is None:
+            used = parent._state.autonames
+            count = used.get(kind, 0)
+            used[kind] = count + 1
+            object.__setattr__(self, "name", f"{kind}_{count}")
+        assert self.name is not None
+        if parent.scope.name_reserved(self.name):
+            raise NameInUseError("submodule", self.name, type(parent).__name__)
+        parent._state.children[self.name] = self
+        return parent.scope.push(self.name)
+
+    # ---- attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        state = self._state
+        if not state.in_setup:
+            if state.initialized:
+                raise SetAttributeFrozenModuleError(type(self).__name__, name, value)
+            object.__setattr__(self, name, value)
+        elif name in self._hyperparameters or name in ("parent", "name"):
+            raise SetAttributeInModuleSetupError(type(self).__name__, name)
+        else:
+            self._attach(name, frozen(value))
+
+    def __delattr__(self, name: str) -> None:
+        if self._state.initialized and not self._state.in_setup:
+            raise SetAttributeFrozenModuleError(type(self).__name__, name, None)
+        object.__delattr__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NEVER_SET_UP:
+            raise AttributeError(name)
+        self._set_up()
+        if name in self.__dict__:
+            return self.__dict__[name]
+        kind = type(self).__name__
+        hint = f"assign it in setup of {kind}"
+        if self.scope is None:
+            hint += "; what setup assigns is there inside init, apply and bind only"
+        raise AttributeError(f'{kind}.{name}\n"{kind}" object has no attribute "{name}"\n{hint}')
+
+    def __dir__(self) -> list[str]:
+        self._set_up()
+        return sorted({*object.__dir__(self), *self.__dict__})
+
+    def __repr__(self) -> str:
+        return module_text(self)
+
+    def __reduce__(self) -> Any:
+        values = {name: getattr(self, name) for name in self._hyperparameters}
+        return _made_again, (type(self), {**values, "name": self.name})
+
+    def _attach(self, attribute: str, value: Any) -> None:
+        """Set an attribute; modules inside it become submodules named after it."""
+        named: list[Module] = []
+
+        def adopt(suffix: str, module: Module) -> Module:
+            if module.parent is None:
+                module = self._own(module)
+            if module.name is None:
+                object.__setattr__(module, "parent", self)
+                object.__setattr__(module, "name", f"{attribute}{suffix}")
+                named.append(module)
+            elif not module._state.initialized:
+                object.__setattr__(module, "parent", self)
+                named.append(module)
+            return module
+
+        if self.scope is not None:
+            value = map_modules(adopt, value)
+        object.__setattr__(self, attribute, value)
+        for module in named:
+            module.__post_init__()
+
+    def _own(self, module: Module) -> Module:
+        # Given from outside: this instance uses a copy, one for all places that hold the module.
+        adopted = self._state.adopted
+        known = adopted.get(id(module))
+        if known is None:
+            keeps = getattr(module, "preserve_adopted_names", False)
+            copy = module.clone(name=module.name if keeps else None)
+            if keeps and copy.name is not None:
+                copy._state.initialized = False
+            known = adopted[id(module)] = (module, copy)
+        return known[1]
+
+    # ---- running
+
+    @property
+    def _may_initialize(self) -> bool:
+        state = self._state
+        return state.in_setup or state.in_compact or not state.initialized
+
+    def _set_up(self) -> None:
+        """Run `setup`, once and when it is first needed."""
+        state = self._state
+        if state.set_up or state.in_setup or self.scope is None:
+            return
+        state.in_setup = True
+        try:
+            self.setup()
+        finally:
+            state.in_setup = False
+            state.set_up = True
+            if not state.in_compact:
+                state.autonames.clear()
+
+    def _run_method(
+        self,
+        method: Callable[..., Any],
+        name: str,
+        is_compact: bool,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Run a method as the current module: `setup` first, results captured and intercepted."""
+        state = self._state
+        scope = self.scope
+        if name == "setup":
+            if scope is None:
+                raise CallSetupUnboundModuleError(type(self).__name__)
+        elif not state.set_up:
+            self._set_up()
+        outermost = is_compact and not state.in_compact
+        if is_compact:
+            if scope is None:
+                raise CallCompactUnboundModuleError(type(self).__name__, name)
+            state.in_compact = True
+        context.modules.append(self)
+        try:
+            if context.interceptors:
+                result = intercepted(self, name, method, args, kwargs)
+            else:
+                result = method(self, *args, **kwargs)
+            capture = context.captures[-1]
+            if capture and scope is not None and capture(self, name):
+                self.sow("intermediates", name, result)
+            return result
+        finally:
+            context.modules.pop()
+            if is_compact:
+                assert self.scope is not None
+                object.__setattr__(self, "scope", self.scope.rewound())
+                if outermost:
+                    state.in_compact = False
+                    state.autonames.clear()
+
+    def setup(self) -> None:
+        """Make submodules and variables; runs before anything else once the module is bound."""
+
+    # ---- copies
+
+    def clone(
+        self,
+        *,
+        parent: Any = None,
+        _deep_clone: bool | dict[int, Any] = False,
+        _reset_names: bool = False,
+        **updates: Any,
+    ) -> Self:
+        """Return a module of the same class and fields, with some changed, and unbound."""
+        values = {name: getattr(self, name) for name in self._hyperparameters}
+        if _deep_clone is not False:
+            seen: dict[int, Any] = {} if _deep_clone is True else _deep_clone
+
+            def fresh(suffix: str, module: Module) -> Module:
+                if id(module) not in seen:
+                    names = {"name": None} if _reset_names else {}
+                    copy = module.clone(_deep_clone=seen, _reset_names=_reset_names, **names)
+                    seen[id(module)] = copy
+                return seen[id(module)]  # type: ignore[no-any-return]
+
+            values = {name: map_modules(fresh, value) for name, value in values.items()}
+        values["name"] = self.name
+        values["parent"] = parent
+        values.update(updates)
+        return type(self)(**values)
+
+    def copy(
+        self, *, parent: Any = UNSPECIFIED_PARENT, name: str | None = None, **updates: Any
+    ) -> Self:
+        """Return a module of the same fields as a new submodule of the module being run."""
+        return self.clone(parent=parent, name=name, _deep_clone=True, _reset_names=False, **updates)
+
+    def bind(
+        self, variables: Any, *args: Any, rngs: Any = None, mutable: CollectionFilter = False
+    ) -> Self:
+        """Return a module that uses these variables and keys, for interactive work."""
+        check_instance(self, "bind")
+        scope = application_scope(self, variables, rngs, mutable)
+        return self.clone(parent=scope, _deep_clone=True)
+
+    def unbind(self) -> tuple[Self, dict[str, Any]]:
+        """Return the module without variables, and its variables.
+
+        Raises: CallUnbindOnUnboundModuleError if it has none.
+        """
+        if self.scope is None:
+            raise CallUnbindOnUnboundModuleError(type(self).__name__)
+        variables = self.variables
+        return self.clone(_deep_clone=True, _reset_names=True, name=None), variables
+
+    # ---- pure functions
+
+    @api_boundary
+    def apply(
+        self,
+        variables: Any,
+        *args: Any,
+        rngs: Any = None,
+        method: Any = None,
+        mutable: CollectionFilter = False,
+        capture_intermediates: Capture = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Run a method with variables and keys.
+
+        Returns its result; unless `mutable` is False, a pair of it and the mutable collections.
+        """
+        _check_is_instance(self, "apply")
+        run = application.apply(
+            application.method_of(self, method), self, mutable, capture_intermediates
+        )
+        return run(variables, *args, **kwargs, rngs=rngs)
+
+    @api_boundary
+    def init_with_output(
+        self,
+        rngs: Any,
+        *args: Any,
+        method: Any = None,
+        mutable: CollectionFilter = NOT_INTERMEDIATES,
+        capture_intermediates: Capture = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Run a method and make its variables; return its result and the variables."""
+        _check_is_instance(self, "init_with_output")
+        run = application.init_with_output(
+            application.method_of(self, method), self, mutable, capture_intermediates
+        )
+        return run(rngs, *args, **kwargs)
+
+    @api_boundary
+    def init(
+        self,
+        rngs: Any,
+        *args: Any,
+        method: Any = None,
+        mutable: CollectionFilter = NOT_INTERMEDIATES,
+        capture_intermediates: Capture = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Make the variables that a method needs: a key alone is that of the parameters."""
+        _check_is_instance(self, "init")
+        run = application.init_with_output(
+            application.method_of(self, method), self, mutable, capture_intermediates
+        )
+        return run(rngs, *args, **kwargs)[1]
+
+
+def _made_again(cls: type[Module], values: dict[str, Any]) -> Module:
+    return cls(parent=None, **values)
+
+
+def _check_is_instance(module: Any, method: str) -> None:
+    if not isinstance(module, Module):
+        raise InvalidInstanceModuleError(method)
+
+
+def share_scope(module: Module, other: Module, /) -> None:
+    """Let a module, in `setup`, keep its variables where another one has its own.
+
+    Raises: CallShareScopeOnUnboundModuleError unless both are bound.
+    """
+    if module.scope is None or other.scope is None:
+        which = module if module.scope is None else other
+        raise CallShareScopeOnUnboundModuleError(type(which).__name__)
+    object.__setattr__(other, "scope", module.scope)
