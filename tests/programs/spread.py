@@ -18,8 +18,6 @@ import kiln
 from kiln.core.trace import Tracer
 from kiln.sharding import NamedSharding, PartitionSpec, make_mesh
 
-MESH = make_mesh((4, 2), ("a", "b"))
-WHOLE = NamedSharding(MESH, PartitionSpec())
 # From all devices to some of them.
 PARTS: dict[int, str | tuple[str, ...]] = {8: ("a", "b"), 4: "a", 2: "b"}
 
@@ -53,6 +51,7 @@ class Spread:
 
     def __init__(self, axes: Axes) -> None:
         self.axes = axes
+        self.mesh = make_mesh((4, 2), ("a", "b"))
         self.cut = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -86,5 +85,5 @@ class Spread:
                 for count, names in PARTS.items():
                     if shape[axis] % count == 0:
                         self.cut += 1
-                        return NamedSharding(MESH, PartitionSpec(*[None] * axis, names))
-        return WHOLE
+                        return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, names))
+        return NamedSharding(self.mesh, PartitionSpec())
