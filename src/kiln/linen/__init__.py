@@ -22,7 +22,7 @@ from kiln.linen.metadata import (
     unbox,
     with_partitioning,
 )
-from kiln.linen.methods import compact, nowrap
+from kiln.linen.methods import compact, compact_name_scope, nowrap
 from kiln.linen.module import Module, share_scope
 from kiln.linen.scope import Variable
 from kiln.linen.variables import merge_param

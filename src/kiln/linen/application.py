@@ -148,7 +148,5 @@ def check_instance(module: Any, method: str) -> None:
     state = getattr(module, "_state", None)
     if state is None or isinstance(module, type):
         raise InvalidInstanceModuleError(method)
-    if not state.initialized and module.parent is not None:
-        return
-    if not state.initialized:
+    if not state.made:
         raise IncorrectPostInitOverrideError(type(module).__name__)

@@ -50,7 +50,7 @@ def capturing(wanted: Any) -> Iterator[None]:
 def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
     """Let `interceptor(next_call, args, kwargs, context)` run in place of every module method.
 
-    It calls `next_call(*args, **kwargs)` for the method itself; the innermost interceptor is first.
+    It calls `next_call(*args, **kwargs)` for the method itself; the outermost interceptor is first.
     """
     context.interceptors.append(interceptor)
     try:
@@ -65,15 +65,15 @@ def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, k
     described = InterceptorContext(module, name, getattr(module, name, method))
 
     def call(level: int, *args: Any, **kwargs: Any) -> Any:
-        if level < 0:
+        if level == len(interceptors):
             return method(module, *args, **kwargs)
 
         def following(*args: Any, **kwargs: Any) -> Any:
-            return call(level - 1, *args, **kwargs)
+            return call(level + 1, *args, **kwargs)
 
         return interceptors[level](following, args, kwargs, described)
 
-    return call(len(interceptors) - 1, *args, **kwargs)
+    return call(0, *args, **kwargs)
 
 
 @contextmanager

@@ -18,10 +18,6 @@ class LinenError(Exception):
 FlaxError = LinenError
 
 
-class TraceContextError(LinenError):
-    """A module was used inside a transformation that it was not made in."""
-
-
 class LazyInitError(LinenError):
     """A variable's first value depends on an input of which only the shape is given."""
 
@@ -33,7 +29,7 @@ class LazyInitError(LinenError):
         )
 
 
-class InvalidRngError(LinenError):
+class InvalidRngError(LinenError, ValueError):
     """A random key is missing, or what was given is no key."""
 
 
@@ -140,18 +136,14 @@ class ModifyScopeVariableError(LinenError):
         )
 
 
-class ImmutableVariableError(LinenError):
-    """A variable that cannot change is written."""
-
-
 class JaxTransformError(LinenError):
-    """A module is used inside a transformation that knows nothing of modules."""
+    """A variable is given a value that belongs to a transformation inside the module."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"use of the module at {path!r} under a transformation",
-            "Jax transforms and Flax models cannot be mixed: what a module writes, and the keys it "
-            "draws, would not leave the transformation",
+            f"write in {path!r} under a transformation",
+            "Jax transforms and Flax models cannot be mixed: the value belongs to a transformation "
+            "that began inside the module, and would outlive it",
             "use kiln.linen's jit, vmap, scan, grad, ... inside modules, or transform apply itself",
         )
 
@@ -206,17 +198,6 @@ class SetAttributeFrozenModuleError(LinenError):
             f"Can't set {name}={value} for Module of type {module}: Module instance is frozen "
             "outside of setup method",
             f"assign in setup, use clone({name}=...), or keep state in self.variable",
-        )
-
-
-class MultipleMethodsCompactError(LinenError):
-    """A class has more than one compact method."""
-
-    def __init__(self, module: str, methods: list[str]) -> None:
-        super().__init__(
-            f"class {module} with compact methods {methods}",
-            "Only one method per class can be @nn.compact",
-            "make what they share in setup, or put one of them into a module of its own",
         )
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from kiln.linen.errors import DescriptorAttributeError, MultipleMethodsCompactError
+from kiln.linen.errors import DescriptorAttributeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,11 +32,23 @@ _PLAIN = frozenset(
 def compact(fun: F) -> F:
     """Let a method make submodules and parameters where it uses them.
 
-    Its submodules are named by class and count unless `name=` is given. One method of a class may
-    be compact.
+    Its submodules are named by class and count unless `name=` is given. Compact methods that are
+    called one after the other use the same names; one that another calls goes on counting.
     """
     fun.compact = True  # type: ignore[attr-defined]
     return fun
+
+
+def compact_name_scope(fun: F) -> F:
+    """Let a method make submodules, as a submodule that has the method's name."""
+
+    @functools.wraps(fun)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._set_up()
+        return self._state.name_scopes[fun.__name__](*args, **kwargs)
+
+    method.compact_name_scope = True  # type: ignore[attr-defined]
+    return cast("F", method)
 
 
 def nowrap(fun: F) -> F:
@@ -46,10 +58,7 @@ def nowrap(fun: F) -> F:
 
 
 def wrap_methods(cls: type) -> None:
-    """Wrap the methods and properties that a class itself defines, once.
-
-    Raises: MultipleMethodsCompactError if more than one method is compact.
-    """
+    """Wrap the methods and properties that a class itself defines, once."""
     fields: dict[str, Any] = getattr(cls, "__dataclass_fields__", {})
     for name, value in list(vars(cls).items()):
         if name in _PLAIN or name in fields or hasattr(value, "nowrap"):
@@ -58,18 +67,24 @@ def wrap_methods(cls: type) -> None:
             continue
         if isinstance(value, (property, functools.cached_property)):
             setattr(cls, name, _Property(value, name))
-        elif callable(value) and not hasattr(value, "method_of_module"):
+        elif callable(value) and not _is_ready(value):
             setattr(cls, name, _wrapped(value, name))
-    found = {name for name in dir(cls) if hasattr(_found(cls, name), "compact")}
-    if len(found) > 1:
-        raise MultipleMethodsCompactError(cls.__name__, sorted(found))
 
 
-def _found(cls: type, name: str) -> Any:
-    for base in cls.__mro__:
-        if name in vars(base):
-            return vars(base)[name]
-    return None
+def _is_ready(value: Any) -> bool:
+    return hasattr(value, "method_of_module") or hasattr(value, "compact_name_scope")
+
+
+def name_scope_methods(cls: type) -> dict[str, Callable[..., Any]]:
+    """Return the methods of a class that run in a submodule of their own."""
+    found = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            if hasattr(value, "compact_name_scope"):
+                found[name] = value.__wrapped__
+            else:
+                found.pop(name, None)
+    return found
 
 
 def _wrapped(fun: Callable[..., Any], name: str) -> Callable[..., Any]:

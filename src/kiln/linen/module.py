@@ -28,7 +28,7 @@ from kiln.linen.errors import (
 )
 from kiln.linen.fields import frozen, map_modules
 from kiln.linen.filters import CollectionFilter
-from kiln.linen.methods import wrap_methods
+from kiln.linen.methods import compact, name_scope_methods, wrap_methods
 from kiln.linen.printing import module_text
 from kiln.linen.scope import Scope
 from kiln.linen.variables import HasVariables
@@ -53,23 +53,25 @@ class ModuleState:
     """What one instance is doing now; no part of its value."""
 
     __slots__ = (
-        "adopted",
         "autonames",
         "children",
         "in_compact",
         "in_setup",
         "initialized",
+        "made",
+        "name_scopes",
         "set_up",
     )
 
     def __init__(self) -> None:
+        self.made = False
         self.initialized = False
         self.in_setup = False
         self.set_up = False
         self.in_compact = False
         self.autonames: dict[str, int] = {}
         self.children: dict[str, Module] = {}
-        self.adopted: dict[int, tuple[Module, Module]] = {}
+        self.name_scopes: dict[str, Module] = {}
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
@@ -88,6 +90,7 @@ class Module(HasVariables):
 
     _state: ClassVar[ModuleState]
     _hyperparameters: ClassVar[tuple[str, ...]] = ()
+    _name_scope_methods: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -96,6 +99,7 @@ class Module(HasVariables):
         if reserved:
             raise ReservedModuleAttributeError(cls.__name__, reserved)
         wrap_methods(cls)
+        cls._name_scope_methods = name_scope_methods(cls)
         has_hash = "__hash__" in vars(cls)
         dataclasses.dataclass(
             repr=False, eq="__eq__" not in vars(cls), unsafe_hash=not has_hash, kw_only=kw_only
@@ -111,6 +115,7 @@ class Module(HasVariables):
         return module
 
     def __post_init__(self) -> None:
+        self._state.made = True
         if self.parent is UNSPECIFIED_PARENT:
             object.__setattr__(self, "parent", context.modules[-1])
         parent = self.parent
@@ -129,7 +134,7 @@ class Module(HasVariables):
         if self.scope is not None:
             for name in self._hyperparameters:
                 self._attach(name, frozen(getattr(self, name)))
-        self._state.initialized = True
+            self._state.initialized = True
 
     def _place_under(self, parent: Module) -> Scope:
         kind = type(self).__name__
@@ -190,36 +195,32 @@ class Module(HasVariables):
     def _attach(self, attribute: str, value: Any) -> None:
         """Set an attribute; modules inside it become submodules named after it."""
         named: list[Module] = []
+        scope = self.scope
+        if scope is None:
+            object.__setattr__(self, attribute, value)
+            return
+        # A module given from outside is copied, once for all places of the application.
+        adopted = scope.shared.adopted
+        keeps_names = getattr(type(self), "preserve_adopted_names", False)
 
         def adopt(suffix: str, module: Module) -> Module:
+            name = f"{attribute}{suffix}"
             if module.parent is None:
-                module = self._own(module)
+                if keeps_names and module.name is not None:
+                    name = module.name
+                known = adopted.get(id(module))
+                if known is None:
+                    known = adopted[id(module)] = (module, module.clone(name=None))
+                module = known[1]
             if module.name is None:
                 object.__setattr__(module, "parent", self)
-                object.__setattr__(module, "name", f"{attribute}{suffix}")
-                named.append(module)
-            elif not module._state.initialized:
-                object.__setattr__(module, "parent", self)
+                object.__setattr__(module, "name", name)
                 named.append(module)
             return module
 
-        if self.scope is not None:
-            value = map_modules(adopt, value)
-        object.__setattr__(self, attribute, value)
+        object.__setattr__(self, attribute, map_modules(adopt, value))
         for module in named:
             module.__post_init__()
-
-    def _own(self, module: Module) -> Module:
-        # Given from outside: this instance uses a copy, one for all places that hold the module.
-        adopted = self._state.adopted
-        known = adopted.get(id(module))
-        if known is None:
-            keeps = getattr(module, "preserve_adopted_names", False)
-            copy = module.clone(name=module.name if keeps else None)
-            if keeps and copy.name is not None:
-                copy._state.initialized = False
-            known = adopted[id(module)] = (module, copy)
-        return known[1]
 
     # ---- running
 
@@ -236,6 +237,10 @@ class Module(HasVariables):
         state.in_setup = True
         try:
             self.setup()
+            for name, method in type(self)._name_scope_methods.items():
+                state.name_scopes[name] = CompactNameScope(
+                    method, lambda: self, parent=self, name=name
+                )
         finally:
             state.in_setup = False
             state.set_up = True
@@ -405,11 +410,37 @@ def _check_is_instance(module: Any, method: str) -> None:
 
 
 def share_scope(module: Module, other: Module, /) -> None:
-    """Let a module, in `setup`, keep its variables where another one has its own.
+    """Let two modules, in `setup` of the first, keep their variables in the same place.
 
+    It is the place of the first one if the second is made inside it, and else of the second.
     Raises: CallShareScopeOnUnboundModuleError unless both are bound.
     """
     if module.scope is None or other.scope is None:
         which = module if module.scope is None else other
         raise CallShareScopeOnUnboundModuleError(type(which).__name__)
-    object.__setattr__(other, "scope", module.scope)
+    if other.scope.inner[: len(module.scope.inner)] == module.scope.inner:
+        _move(other, module.scope)
+    else:
+        _move(module, other.scope)
+
+
+def _move(module: Module, scope: Scope) -> None:
+    assert module.scope is not None
+    before = module.scope.inner
+    object.__setattr__(module, "scope", scope)
+    for name, child in module._state.children.items():
+        if child.scope is not None and child.scope.inner == (*before, name):
+            scope.reserve(name)
+            _move(child, scope.child(name, child.scope.counts, child.scope.drawing))
+
+
+class CompactNameScope(Module):
+    """The submodule, named after it, in which a `compact_name_scope` method runs."""
+
+    fun: Callable[..., Any]
+    owner: Callable[[], Module]
+
+    @compact
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the method."""
+        return self.fun(self.owner(), *args, **kwargs)

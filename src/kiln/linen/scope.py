@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from kiln.api.make_jaxpr import eval_shape
 from kiln.base.tree import tree_leaves
-from kiln.core.trace import Trace, aval_of, state
+from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.linen.errors import (
     InvalidRngError,
     InvalidScopeError,
@@ -38,7 +38,7 @@ _NOTHING: dict[str, Any] = {}
 class Application:
     """What the scopes of one init, apply or bind share. Immutable collections are not copied."""
 
-    __slots__ = ("collections", "flags", "keys", "mutable", "trace", "valid")
+    __slots__ = ("adopted", "collections", "flags", "keys", "mutable", "trace", "valid")
 
     def __init__(
         self,
@@ -57,16 +57,19 @@ class Application:
         self.flags = flags
         self.valid = True
         self.trace: Trace = state.trace
+        # Modules given from outside, by identity: themselves and the copies that are used.
+        self.adopted: dict[int, tuple[Any, Any]] = {}
 
 
 class Scope:
     """A module's place: variables are read and written, and keys drawn, under its path.
 
     `path` leads here from the outermost module, for messages. `inner` leads here from the root of
-    the application, for variables and keys; it is shorter inside lifted transformations.
+    the application, in its variables; it is shorter inside lifted transformations. `drawing` is
+    the path that keys are drawn for: it stays what it was when `share_scope` moves a module.
     """
 
-    __slots__ = ("counts", "inner", "names", "parent", "path", "shared")
+    __slots__ = ("counts", "drawing", "inner", "names", "parent", "path", "shared")
 
     def __init__(
         self,
@@ -75,11 +78,13 @@ class Scope:
         path: Path,
         inner: Path,
         counts: DrawCounts,
+        drawing: Path | None = None,
     ) -> None:
         self.shared = shared
         self.parent = parent
         self.path = path
         self.inner = inner
+        self.drawing = inner if drawing is None else drawing
         self.counts = counts
         self.names: dict[str, set[str | None]] = {}
 
@@ -121,23 +126,35 @@ class Scope:
         self.check()
         if not reuse:
             self.reserve(name, None)
+        return self.child(name, self.counts.of(name), (*self.drawing, name))
+
+    def child(self, name: str, counts: DrawCounts, drawing: Path) -> Scope:
+        """Make the scope of a submodule whose keys are drawn for a path, and counted so far."""
         path, inner = (*self.path, name), (*self.inner, name)
-        return Scope(self.shared, self, path, inner, self.counts.of(name))
+        return Scope(self.shared, self, path, inner, counts, drawing)
 
     def rewound(self, *, rewind_rngs: bool = False) -> Scope:
         """Return this scope with all names free again, and the draws counted anew if asked."""
         counts = DrawCounts() if rewind_rngs else self.counts
-        return Scope(self.shared, self.parent, self.path, self.inner, counts)
+        return Scope(self.shared, self.parent, self.path, self.inner, counts, self.drawing)
 
     def check(self) -> None:
         """Raise InvalidScopeError once the init or apply has returned."""
         if not self.shared.valid:
             raise InvalidScopeError(self.path_text)
 
-    def check_trace(self) -> None:
-        """Raise JaxTransformError under a transformation that began inside the application."""
-        if state.trace is not self.shared.trace:
-            raise JaxTransformError(self.path_text)
+    def check_trace(self, value: Any) -> None:
+        """Raise JaxTransformError for what a transformation begun inside would leave behind."""
+        trace: Trace | None = state.trace
+        if trace is self.shared.trace:
+            return
+        inside = set()
+        while trace is not None and trace is not self.shared.trace:
+            inside.add(trace)
+            trace = trace.parent
+        for leaf in tree_leaves(value):
+            if isinstance(leaf, Tracer) and leaf.owner in inside:
+                raise JaxTransformError(self.path_text)
 
     def invalidate(self) -> None:
         """Let nobody use the scopes of this application any more."""
@@ -187,7 +204,6 @@ class Scope:
         Raises: InvalidRngError if there is neither.
         """
         self.check()
-        self.check_trace()
         keys = self.shared.keys
         if name not in keys:
             if "params" not in keys:
@@ -197,7 +213,7 @@ class Scope:
                     f"write apply(..., rngs={{{name!r}: key}}), or init({{'params': key, ...}})",
                 )
             name = "params"
-        return keys.draw(name, self.inner, self.counts.next(name))
+        return keys.draw(name, self.drawing, self.counts.next(name))
 
     # ---- variables
 
@@ -248,7 +264,7 @@ class Scope:
         Raises: ModifyScopeVariableError if its collection is immutable.
         """
         self.check()
-        self.check_trace()
+        self.check_trace(value)
         if not self.is_mutable_collection(collection):
             raise ModifyScopeVariableError(collection, name, self.path_text)
         self.writable(collection)[name] = value

@@ -147,15 +147,21 @@ class HasVariables:
         """Add a variable of zeros to a value, so that gradients for the value can be taken.
 
         Without the collection, the value is returned as it is.
+        Raises: ValueError if the collection is there and holds no such variable.
         """
         scope = self._bound(f"perturb({name!r})")
-        if scope.is_collection_empty(collection) and not self.is_initializing():
+        if scope.is_mutable_collection(collection):
+            if not scope.has_variable(collection, name):
+                scope.reserve(name, collection)
+                scope.put_variable(collection, name, tree_map(zeros_like, value))
+        elif scope.is_collection_empty(collection):
             return value
-        if not scope.has_variable(collection, name) and scope.is_mutable_collection(collection):
-            scope.reserve(name, collection)
-            scope.put_variable(collection, name, tree_map(zeros_like, value))
-        if not scope.has_variable(collection, name):
-            return value
+        elif not scope.has_variable(collection, name):
+            raise ValueError(
+                f"{type(self).__name__}.perturb({name!r}) in {scope.path_text!r}\n"
+                f"Perturbation collection {collection} present, but missing perturbation variable "
+                f"{name}\ninitialize it with the same perturbations, or leave the collection out"
+            )
         return tree_map(lambda x, d: x + d, value, scope.get_variable(collection, name))
 
 
