@@ -174,7 +174,7 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(errors.CallCompactUnboundModuleError):
         Dense(4)(X)
     with pytest.raises(errors.SetAttributeFrozenModuleError):
-        Dense(4).features = 3
+        Dense(4).bind(variables).features = 3
     with pytest.raises(errors.InvalidRngError):
         Dense(4).init("no key", X)
     with pytest.raises(errors.InvalidInstanceModuleError):
@@ -188,14 +188,18 @@ def test_every_message_has_three_lines() -> None:
     assert "test_module.py" in str(caught.value).splitlines()[0]
 
 
-def test_transformations_inside_modules_are_refused() -> None:
+def test_nothing_traced_inside_a_module_is_left_in_a_variable() -> None:
     class Mixed(nn.Module):
+        transform: Any
+
         @nn.compact
         def __call__(self, x: Any) -> Any:
-            return kiln.vmap(lambda row: Dense(3)(row))(x)
+            return self.transform(lambda row: Dense(3)(row))(x)
 
+    variables = Mixed(kiln.vmap).init(KEY, X)
+    assert Mixed(kiln.jit).apply(variables, X).shape == (2, 3)
     with pytest.raises(errors.JaxTransformError):
-        Mixed().init(KEY, X)
+        Mixed(kiln.jit).init(KEY, X)
 
 
 def test_apply_under_jit_grad_and_eval_shape() -> None:
