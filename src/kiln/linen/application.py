@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kiln.linen.context import capturing
+from kiln.linen.context import context
 from kiln.linen.errors import (
     ApplyModuleInvalidMethodError,
     ApplyScopeInvalidVariablesStructureError,
@@ -28,6 +28,57 @@ def _is_call(module: Any, method_name: str) -> bool:
     return method_name == "__call__"
 
 
+def run_applied(
+    fn: Callable[..., Any],
+    module: Any,
+    variables: Any,
+    rngs: Any,
+    mutable: CollectionFilter,
+    capture_intermediates: Capture,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Run `fn(module, *args)` with variables; return its result, with what is mutable if asked."""
+    check_instance(module, "apply")
+    capture: Any = _is_call if capture_intermediates is True else capture_intermediates
+    if capture:
+        mutable = union_filters(mutable, "intermediates")
+    scope = application_scope(module, variables, rngs, mutable)
+    result = _run_in(scope, fn, module, capture, args, kwargs)
+    return result if mutable is False else (result, scope.mutable_variables())
+
+
+def run_initialized(
+    fn: Callable[..., Any],
+    module: Any,
+    rngs: Any,
+    mutable: CollectionFilter,
+    capture_intermediates: Capture,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Any, dict[str, Any]]:
+    """Run `fn(module, *args)` and make its variables; return its result and the variables."""
+    check_instance(module, "init")
+    capture: Any = _is_call if capture_intermediates is True else capture_intermediates
+    if capture:
+        mutable = union_filters(mutable, "intermediates")
+    keys = FoldedKeys(streams(rngs, f"init of {type(module).__name__}"))
+    scope = Scope.root({}, keys, mutable, _INITIALIZING)
+    result = _run_in(scope, fn, module, capture, args, kwargs)
+    return result, scope.mutable_variables()
+
+
+def _run_in(
+    scope: Scope, fn: Any, module: Any, capture: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    context.captures.append(capture)
+    try:
+        return fn(module.clone(parent=scope, _deep_clone=True), *args, **kwargs)
+    finally:
+        context.captures.pop()
+        scope.invalidate()
+
+
 def apply(
     fn: Callable[..., Any],
     module: Any,
@@ -38,20 +89,12 @@ def apply(
 
     Unless `mutable` is False it returns a pair: the result, and the collections that are mutable.
     """
-    check_instance(module, "apply")
-    capture = _is_call if capture_intermediates is True else capture_intermediates
-    if capture:
-        mutable = union_filters(mutable, "intermediates")
 
     @functools.wraps(fn, updated=())
     def pure(variables: Mapping[str, Any], *args: Any, rngs: Any = None, **kwargs: Any) -> Any:
-        scope = application_scope(module, variables, rngs, mutable)
-        try:
-            with capturing(capture):
-                result = fn(module.clone(parent=scope, _deep_clone=True), *args, **kwargs)
-        finally:
-            scope.invalidate()
-        return result if mutable is False else (result, scope.mutable_variables())
+        return run_applied(
+            fn, module, variables, rngs, mutable, capture_intermediates, args, kwargs
+        )
 
     return pure
 
@@ -63,21 +106,10 @@ def init_with_output(
     capture_intermediates: Capture = False,
 ) -> Callable[..., Any]:
     """Return a pure function `(rngs, *args, **kwargs)`: the result of `fn`, and its variables."""
-    check_instance(module, "init_with_output")
-    capture = _is_call if capture_intermediates is True else capture_intermediates
-    if capture:
-        mutable = union_filters(mutable, "intermediates")
 
     @functools.wraps(fn, updated=())
     def pure(rngs: Any, *args: Any, **kwargs: Any) -> Any:
-        keys = FoldedKeys(streams(rngs, f"init of {type(module).__name__}"))
-        scope = Scope.root({}, keys, mutable, _INITIALIZING)
-        try:
-            with capturing(capture):
-                result = fn(module.clone(parent=scope, _deep_clone=True), *args, **kwargs)
-        finally:
-            scope.invalidate()
-        return result, scope.mutable_variables()
+        return run_initialized(fn, module, rngs, mutable, capture_intermediates, args, kwargs)
 
     return pure
 
@@ -89,13 +121,16 @@ def init(
     capture_intermediates: Capture = False,
 ) -> Callable[..., Any]:
     """Return a pure function `(rngs, *args, **kwargs)` that makes the variables `fn` needs."""
-    run = init_with_output(fn, module, mutable, capture_intermediates)
 
     @functools.wraps(fn, updated=())
     def pure(rngs: Any, *args: Any, **kwargs: Any) -> Any:
-        return run(rngs, *args, **kwargs)[1]
+        return run_initialized(fn, module, rngs, mutable, capture_intermediates, args, kwargs)[1]
 
     return pure
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str)
 
 
 def application_scope(module: Any, variables: Any, rngs: Any, mutable: CollectionFilter) -> Scope:
@@ -104,10 +139,10 @@ def application_scope(module: Any, variables: Any, rngs: Any, mutable: Collectio
     Raises: ApplyScopeInvalidVariablesTypeError, ApplyScopeInvalidVariablesStructureError,
         InvalidRngError.
     """
-    if not isinstance(variables, Mapping) or not all(isinstance(name, str) for name in variables):
+    if not isinstance(variables, (dict, Mapping)) or not all(map(_is_name, variables)):
         raise ApplyScopeInvalidVariablesTypeError(variables)
     params = variables.get("params")
-    if isinstance(params, Mapping) and "params" in params:
+    if isinstance(params, (dict, Mapping)) and "params" in params:
         raise ApplyScopeInvalidVariablesStructureError(variables)
     roots = streams(rngs, f"apply of {type(module).__name__}") if rngs is not None else {}
     return Scope.root(variables, FoldedKeys(roots), mutable)

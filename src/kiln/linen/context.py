@@ -37,16 +37,6 @@ context = Context()
 
 
 @contextmanager
-def capturing(wanted: Any) -> Iterator[None]:
-    """Sow the results of the methods that a filter `wanted(module, name)` accepts."""
-    context.captures.append(wanted)
-    try:
-        yield
-    finally:
-        context.captures.pop()
-
-
-@contextmanager
 def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
     """Let `interceptor(next_call, args, kwargs, context)` run in place of every module method.
 

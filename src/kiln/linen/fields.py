@@ -6,6 +6,7 @@ the attribute's, then the positions or keys on the way down, joined by underscor
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,8 @@ from kiln.base.tree import flatten_one_level, tree_structure, tree_unflatten
 from kiln.base.tree_nodes import is_namedtuple
 from kiln.linen.frozen_dict import FrozenDict
 
-_LEAVES = (str, int, float, bool, complex, type(None))
+# The types of most hyper-parameters: nothing is inside them, and nothing about them changes.
+PLAIN = frozenset({str, int, float, bool, complex, type(None), type, types.FunctionType})
 
 
 def map_modules(change: Callable[[str, Any], Any], value: Any, suffix: str = "") -> Any:
@@ -21,7 +23,7 @@ def map_modules(change: Callable[[str, Any], Any], value: Any, suffix: str = "")
 
     Containers without a module inside are returned as they are.
     """
-    if isinstance(value, _LEAVES):
+    if type(value) in PLAIN:
         return value
     if hasattr(type(value), "_run_method"):
         return change(suffix, value)

@@ -26,7 +26,7 @@ from kiln.linen.errors import (
     SetAttributeFrozenModuleError,
     SetAttributeInModuleSetupError,
 )
-from kiln.linen.fields import frozen, map_modules
+from kiln.linen.fields import PLAIN, frozen, map_modules
 from kiln.linen.filters import CollectionFilter
 from kiln.linen.methods import compact, name_scope_methods, wrap_methods
 from kiln.linen.printing import module_text
@@ -132,8 +132,11 @@ class Module(HasVariables):
                 "parent must be None, Module or Scope\nleave it out"
             )
         if self.scope is not None:
+            own = self.__dict__
             for name in self._hyperparameters:
-                self._attach(name, frozen(getattr(self, name)))
+                value = own[name]
+                if type(value) not in PLAIN:
+                    self._attach(name, frozen(value))
             self._state.initialized = True
 
     def _place_under(self, parent: Module) -> Scope:
@@ -301,7 +304,8 @@ class Module(HasVariables):
         **updates: Any,
     ) -> Self:
         """Return a module of the same class and fields, with some changed, and unbound."""
-        values = {name: getattr(self, name) for name in self._hyperparameters}
+        own = self.__dict__
+        values = {name: own[name] for name in self._hyperparameters}
         if _deep_clone is not False:
             seen: dict[int, Any] = {} if _deep_clone is True else _deep_clone
 
@@ -312,7 +316,9 @@ class Module(HasVariables):
                     seen[id(module)] = copy
                 return seen[id(module)]  # type: ignore[no-any-return]
 
-            values = {name: map_modules(fresh, value) for name, value in values.items()}
+            for name, value in values.items():
+                if type(value) not in PLAIN:
+                    values[name] = map_modules(fresh, value)
         values["name"] = self.name
         values["parent"] = parent
         values.update(updates)
@@ -360,10 +366,10 @@ class Module(HasVariables):
         Returns its result; unless `mutable` is False, a pair of it and the mutable collections.
         """
         _check_is_instance(self, "apply")
-        run = application.apply(
-            application.method_of(self, method), self, mutable, capture_intermediates
+        fun = application.method_of(self, method)
+        return application.run_applied(
+            fun, self, variables, rngs, mutable, capture_intermediates, args, kwargs
         )
-        return run(variables, *args, **kwargs, rngs=rngs)
 
     @api_boundary
     def init_with_output(
@@ -377,10 +383,10 @@ class Module(HasVariables):
     ) -> Any:
         """Run a method and make its variables; return its result and the variables."""
         _check_is_instance(self, "init_with_output")
-        run = application.init_with_output(
-            application.method_of(self, method), self, mutable, capture_intermediates
+        fun = application.method_of(self, method)
+        return application.run_initialized(
+            fun, self, rngs, mutable, capture_intermediates, args, kwargs
         )
-        return run(rngs, *args, **kwargs)
 
     @api_boundary
     def init(
@@ -394,10 +400,10 @@ class Module(HasVariables):
     ) -> Any:
         """Make the variables that a method needs: a key alone is that of the parameters."""
         _check_is_instance(self, "init")
-        run = application.init_with_output(
-            application.method_of(self, method), self, mutable, capture_intermediates
-        )
-        return run(rngs, *args, **kwargs)[1]
+        fun = application.method_of(self, method)
+        return application.run_initialized(
+            fun, self, rngs, mutable, capture_intermediates, args, kwargs
+        )[1]
 
 
 def _made_again(cls: type[Module], values: dict[str, Any]) -> Module:

@@ -305,11 +305,15 @@ class Scope:
             ScopeParamShapeError if the one there has another shape than `init_fn` makes.
         """
         self.reserve(name, "params")
-        if self.has_variable("params", name):
-            value = self.get_variable("params", name)
-            value = unboxed(value) if unbox else value
+        here = self.collection("params")
+        if name in here:
+            value = here[name]
             made = shapes_made(init_fn, init_args, init_kwargs)
-            for given, wanted in zip(tree_leaves(value), made, strict=False):
+            is_array = hasattr(value, "aval")
+            if unbox and not is_array:
+                value = unboxed(value)
+            leaves = (value,) if is_array else tree_leaves(value)
+            for given, wanted in zip(leaves, made, strict=False):
                 shape = aval_of(given).shape
                 if shape != wanted:
                     raise ScopeParamShapeError(name, self.path_text, shape, wanted)
@@ -338,7 +342,7 @@ class Variable(Generic[T]):
     def value(self) -> T:
         """What the variable holds now."""
         value: T = self.scope.get_variable(self.collection, self.name)
-        return unboxed(value) if self.unbox else value
+        return unboxed(value) if self.unbox and not hasattr(value, "aval") else value
 
     @value.setter
     def value(self, value: T) -> None:
