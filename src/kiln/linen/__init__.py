@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kiln.linen import errors as errors
 from kiln.linen import frozen_dict as frozen_dict
+from kiln.linen import initializers as initializers
 from kiln.linen import metadata as meta
 from kiln.linen.application import apply, init, init_with_output
 from kiln.linen.context import (
@@ -14,6 +15,42 @@ from kiln.linen.context import (
 )
 from kiln.linen.filters import DenyList
 from kiln.linen.frozen_dict import FrozenDict, freeze, unfreeze
+from kiln.linen.initializers import ones, ones_init, zeros, zeros_init
+from kiln.linen.layers.activations import (
+    PReLU,
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    leaky_relu,
+    log_sigmoid,
+    log_softmax,
+    logsumexp,
+    normalize,
+    one_hot,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    soft_sign,
+    softmax,
+    softplus,
+    standardize,
+    swish,
+    tanh,
+)
+from kiln.linen.layers.combinators import BatchApply, Sequential
+from kiln.linen.layers.convolution import Conv, ConvLocal, ConvTranspose
+from kiln.linen.layers.embedding import Embed
+from kiln.linen.layers.linear import Dense, DenseGeneral, Einsum
+from kiln.linen.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from kiln.linen.layers.pooling import avg_pool, max_pool, min_pool, pool
+from kiln.linen.layers.stochastic import Dropout
 from kiln.linen.metadata import (
     PARTITION_NAME,
     Partitioned,

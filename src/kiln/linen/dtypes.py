@@ -1,0 +1,43 @@
+"""Operands and parameters of a layer -> one dtype to compute in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln import numpy as jnp
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+
+
+def canonicalize_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> Any:
+    """Return the dtype asked for, or the one that arrays promote to; None among them is left out.
+
+    Raises: ValueError for a dtype without fractions, unless `inexact` is False.
+    """
+    found = dtype
+    if found is None:
+        found = dtypes.result_type(*[_array(x) for x in args if x is not None])
+        if inexact and not dtypes.issubdtype(found, np.inexact):
+            found = dtypes.promote_types(np.float32, found)
+    if inexact and not dtypes.issubdtype(found, np.inexact):
+        raise ValueError(
+            three_lines(
+                f"canonicalize_dtype(dtype={dtype!r}) at {current_source()}",
+                f"Dtype must be inexact: {found}",
+                "use a floating or complex dtype, or inexact=False",
+            )
+        )
+    return found
+
+
+def promote_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> list[Any]:
+    """Return arrays converted to the dtype asked for, or to what they promote to; None stays."""
+    dtype = canonicalize_dtype(*args, dtype=dtype, inexact=inexact)
+    return [None if x is None else jnp.asarray(x, dtype) for x in args]
+
+
+def _array(x: Any) -> Any:
+    return x if hasattr(x, "aval") else jnp.asarray(x)

@@ -1,0 +1,1 @@
+"""The layers: modules written with the public interface of `kiln.linen` alone."""

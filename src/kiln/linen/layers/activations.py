@@ -1,0 +1,87 @@
+"""Activation functions by the names of linen, and the activation that has a parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln import numpy as jnp
+from kiln.linen.methods import compact
+from kiln.linen.module import Module
+from kiln.nn import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    leaky_relu,
+    log_sigmoid,
+    log_softmax,
+    logsumexp,
+    one_hot,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    soft_sign,
+    softmax,
+    softplus,
+    standardize,
+    swish,
+    tanh,
+)
+
+__all__ = [
+    "PReLU",
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_swish",
+    "hard_tanh",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "logsumexp",
+    "normalize",
+    "one_hot",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "soft_sign",
+    "softmax",
+    "softplus",
+    "standardize",
+    "swish",
+    "tanh",
+]
+
+normalize = standardize
+
+
+class PReLU(Module):
+    """Scale what is below 0 by one learnt slope.
+
+    Source: He, Zhang, Ren, Sun 2015.
+    """
+
+    param_dtype: Any = np.float32
+    negative_slope_init: float = 0.01
+
+    @compact
+    def __call__(self, inputs: Any) -> Any:
+        """Return x where x >= 0, else slope * x, in the dtype of x."""
+        inputs = jnp.asarray(inputs)
+        slope = self.param(
+            "negative_slope", lambda key: jnp.asarray(self.negative_slope_init, self.param_dtype)
+        )
+        return jnp.where(inputs >= 0, inputs, jnp.asarray(slope, inputs.dtype) * inputs)

@@ -1,0 +1,105 @@
+"""Pooling: the sum, mean, greatest or smallest element of sliding windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln import lax
+from kiln import numpy as jnp
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+
+
+def pool(
+    inputs: Any,
+    init: Any,
+    reduce_fn: Callable[[Any, Any], Any],
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None,
+    padding: str | Sequence[tuple[int, int]],
+) -> Any:
+    """Reduce sliding windows by a function, starting from `init`.
+
+    Shapes: (*batch, *space, features); there may be no batch axis.
+    Raises: ValueError for a window, strides and padding that do not go together.
+    """
+    inputs = jnp.asarray(inputs)
+    window = tuple(window_shape)
+    steps = (1,) * len(window) if strides is None else tuple(strides)
+    batch = inputs.ndim - len(window) - 1
+    if batch < 0:
+        raise _refused(
+            window,
+            f"an input of {inputs.shape} has too few axes: {len(window)} of space and one of "
+            "features are needed",
+            "give the window a size for each axis between batch and features",
+        )
+    if len(steps) != len(window):
+        raise _refused(
+            window,
+            f"len({window}) must equal len({steps}): strides are one for each size of the window",
+            f"give {len(window)} strides",
+        )
+    if not isinstance(padding, str):
+        pairs = tuple(tuple(pair) for pair in padding)
+        if len(pairs) != len(window) or any(len(pair) != 2 for pair in pairs):
+            raise _refused(
+                window,
+                f"padding {pairs} must specify a (low, high) pair for each of {len(window)} axes",
+                "give pairs, or 'SAME' or 'VALID'",
+            )
+        padding = ((0, 0),) * max(batch, 1) + pairs + ((0, 0),)
+    alone = batch == 0
+    if alone:
+        inputs = inputs[None]
+    outer = (1,) * max(batch, 1)
+    out = lax.reduce_window(
+        inputs, init, reduce_fn, (*outer, *window, 1), (*outer, *steps, 1), padding
+    )
+    return out[0] if alone else out
+
+
+def _refused(window: tuple[int, ...], wrong: str, remedy: str) -> ValueError:
+    return ValueError(
+        three_lines(f"pool with window_shape={window} at {current_source()}", wrong, remedy)
+    )
+
+
+def avg_pool(
+    inputs: Any,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    count_include_pad: bool = True,
+) -> Any:
+    """Return the mean of sliding windows, over their padding too unless told otherwise."""
+    total = pool(inputs, 0.0, lax.add, window_shape, strides, padding)
+    if count_include_pad:
+        return total / math.prod(window_shape)
+    space = jnp.shape(inputs)[-len(window_shape) - 1 : -1]
+    ones = jnp.ones((*space, 1), total.dtype)
+    return total / pool(ones, 0.0, lax.add, window_shape, strides, padding)
+
+
+def max_pool(
+    inputs: Any,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+) -> Any:
+    """Return the greatest element of sliding windows."""
+    return pool(inputs, -np.inf, lax.max, window_shape, strides, padding)
+
+
+def min_pool(
+    inputs: Any,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+) -> Any:
+    """Return the smallest element of sliding windows."""
+    return pool(inputs, np.inf, lax.min, window_shape, strides, padding)

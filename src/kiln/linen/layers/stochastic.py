@@ -1,0 +1,52 @@
+"""Dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln import numpy as jnp
+from kiln import random
+from kiln.linen.layers.linear import canonical_axes
+from kiln.linen.layers.refusal import refused
+from kiln.linen.methods import compact
+from kiln.linen.module import Module
+from kiln.linen.variables import merge_param
+
+
+class Dropout(Module):
+    """Set a random part of the input to 0, and scale the rest so that its mean stays.
+
+    What is dropped is the same along `broadcast_dims`.
+    Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014.
+    """
+
+    rate: float
+    broadcast_dims: Sequence[int] = ()
+    deterministic: bool | None = None
+    rng_collection: str = "dropout"
+
+    @compact
+    def __call__(self, inputs: Any, deterministic: bool | None = None, rng: Any = None) -> Any:
+        """Return the input with parts dropped; unchanged if deterministic."""
+        deterministic = merge_param("deterministic", self.deterministic, deterministic)
+        if not 0.0 <= self.rate <= 1.0:
+            raise refused(
+                self,
+                f"rate={self.rate}",
+                "the rate is the probability of being dropped, from 0 to 1",
+                "use a rate in this range, as Dropout(0.1)",
+            )
+        if self.rate == 0.0 or deterministic:
+            return inputs
+        inputs = jnp.asarray(inputs)
+        if self.rate == 1.0:
+            # Without the division by 0 there is no nan in the gradient.
+            return jnp.zeros_like(inputs)
+        if rng is None:
+            rng = self.make_rng(self.rng_collection)
+        shape = list(inputs.shape)
+        for axis in canonical_axes(self, self.broadcast_dims, inputs.ndim, "broadcast_dims"):
+            shape[axis] = 1
+        kept = random.bernoulli(rng, 1.0 - self.rate, tuple(shape))
+        return jnp.where(kept, inputs / (1.0 - self.rate), 0)
