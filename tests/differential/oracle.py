@@ -251,7 +251,8 @@ def _jax(with_linen: bool) -> Any:
     # With all frames, `ask` sees whether jax or the case itself raised.
     jax.config.update("jax_traceback_filtering", "off")
     if with_linen:
-        jax.linen = importlib.import_module("flax.linen")
+        for name in ("linen", "serialization", "struct", "traverse_util"):
+            setattr(jax, name, importlib.import_module(f"flax.{name}"))
     return jax
 
 

@@ -52,6 +52,7 @@ class Options:
     trace_cache_mb: int = _option(32)
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
+    logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether jitted functions are compiled, and for the first device unless told otherwise."""
 

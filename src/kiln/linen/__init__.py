@@ -5,6 +5,7 @@ from __future__ import annotations
 from kiln.linen import errors as errors
 from kiln.linen import frozen_dict as frozen_dict
 from kiln.linen import initializers as initializers
+from kiln.linen import logical as spmd
 from kiln.linen import metadata as meta
 from kiln.linen.application import apply, init, init_with_output
 from kiln.linen.context import (
@@ -51,6 +52,18 @@ from kiln.linen.layers.linear import Dense, DenseGeneral, Einsum
 from kiln.linen.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from kiln.linen.layers.pooling import avg_pool, max_pool, min_pool, pool
 from kiln.linen.layers.stochastic import Dropout
+from kiln.linen.logical import (
+    LogicallyPartitioned,
+    RulesFallback,
+    get_logical_axis_rules,
+    logical_axis_rules,
+    logical_to_mesh,
+    logical_to_mesh_axes,
+    logical_to_mesh_sharding,
+    set_logical_axis_rules,
+    with_logical_constraint,
+    with_logical_partitioning,
+)
 from kiln.linen.metadata import (
     PARTITION_NAME,
     Partitioned,

@@ -151,8 +151,13 @@ class JaxTransformError(LinenError):
 class PartitioningUnspecifiedError(LinenError):
     """A lifted transformation adds an axis to boxed variables and does not say its name."""
 
-    def __init__(self, message: str) -> None:
-        Exception.__init__(self, message)
+    def __init__(self, target: Any) -> None:
+        super().__init__(
+            f"a new axis of {target}",
+            'Trying to transform a Partitioned variable but "partition_name" is not specified in '
+            "metadata_params",
+            'write metadata_params={"partition_name": name of the axis, or None}',
+        )
 
 
 class NameInUseError(LinenError):

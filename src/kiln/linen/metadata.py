@@ -139,15 +139,7 @@ class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
     def _partition_name(self, params: Params) -> Any:
         if PARTITION_NAME in params:
             return params[PARTITION_NAME]
-        raise PartitioningUnspecifiedError(
-            three_lines(
-                f"a lifted transformation of a variable in {type(self).__name__} with the names "
-                f"{self.names}",
-                f'Trying to transform a Partitioned variable but "{PARTITION_NAME}" is not '
-                "specified in metadata_params",
-                f'write metadata_params={{"{PARTITION_NAME}": name of the new axis, or None}}',
-            )
-        )
+        raise PartitioningUnspecifiedError(self)
 
     def get_partition_spec(self) -> PartitionSpec:
         """Return the names as a PartitionSpec."""

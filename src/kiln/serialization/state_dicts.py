@@ -127,11 +127,15 @@ def from_state_dict(target: Any, state: Any, name: str = ".") -> Any:
 def _mismatch(target: Any, wrong: str, remedy: str) -> None:
     raise ValueError(
         three_lines(
-            f"from_state_dict into a {type(target).__name__} at path {current_path()}",
-            f"{wrong} at path {current_path()}",
+            f"from_state_dict into a {_kind(target)} at path {current_path()}",
+            wrong,
             remedy,
         )
     )
+
+
+def _kind(target: Any) -> str:
+    return f"{target.dtype} array" if hasattr(target, "dtype") else type(target).__name__
 
 
 def _require_alike(target: Any, state: Any) -> None:

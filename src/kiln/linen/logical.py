@@ -1,0 +1,212 @@
+"""Axes with logical names, and rules that say which mesh axes cut them.
+
+A rule is `(logical name, mesh axis, or several, or None)`. The rules in force are an option of the
+thread and part of every cache key, so that a program traced under other rules is not taken.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kiln import struct
+from kiln.base.config import config, options, override
+from kiln.base.errors import three_lines
+from kiln.base.tree import tree_map
+from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
+from kiln.linen.metadata import A, Names, Partitioned
+from kiln.ops.sharding import with_sharding_constraint
+
+Rules = Sequence[tuple[str, Any]]
+
+
+class RulesFallback(enum.Enum):
+    """What a logical name that no rule assigns means."""
+
+    AXIS_IS_UNSHARDED = "axis_is_unsharded"
+    RAISE_ERROR = "raise_error"
+    NO_CONSTRAINT = "no_constraint"
+
+
+class _Unassigned:
+    """Stands for the mesh axes of a logical name without a rule."""
+
+    def __repr__(self) -> str:
+        return "UnassignedAxis"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+_UNASSIGNED = _Unassigned()
+
+
+def set_logical_axis_rules(rules: Rules) -> None:
+    """Set the rules that are in force outside `logical_axis_rules`, for every thread."""
+    config.update("logical_axis_rules", _frozen(rules))
+
+
+def get_logical_axis_rules() -> Rules:
+    """Return the rules in force on this thread."""
+    found: Rules = options().logical_axis_rules
+    return found
+
+
+@contextmanager
+def logical_axis_rules(rules: Rules) -> Iterator[None]:
+    """Let other rules be in force on this thread until the context ends."""
+    with override(logical_axis_rules=_frozen(rules)):
+        yield
+
+
+def _frozen(rules: Rules) -> tuple[tuple[str, Any], ...]:
+    found = []
+    for rule in rules:
+        if len(rule) != 2:
+            raise ValueError(
+                three_lines(
+                    f"logical axis rules with {rule!r}",
+                    "a rule is a pair",
+                    "write (logical name, mesh axis), (logical name, (mesh axes)), or "
+                    "(logical name, None)",
+                )
+            )
+        name, axes = rule
+        found.append((name, tuple(axes) if isinstance(axes, list) else axes))
+    return tuple(found)
+
+
+def _assigned(names: Sequence[Any], rules: Rules | None) -> list[Any]:
+    """Return the mesh axes of each logical name.
+
+    Rules are tried in order: the first for a name whose mesh axes are all free holds.
+    """
+    known = get_logical_axis_rules() if rules is None else _frozen(rules)
+    repeated = tuple(sorted({n for n in names if isinstance(n, str) and names.count(n) > 1}))
+    if repeated:
+        raise ValueError(
+            three_lines(
+                f"logical axes {tuple(names)}",
+                f"Unsupported: Dimensions {repeated} occur more than once in array names.",
+                "give each axis of an array a name of its own, or None",
+            )
+        )
+    found: list[Any] = [_UNASSIGNED if isinstance(n, str) else n or None for n in names]
+    taken = {axis for axes in found if axes is not _UNASSIGNED for axis in axes_of(axes)}
+    for name, axes in known:
+        if name in names and found[names.index(name)] is _UNASSIGNED:
+            if taken.isdisjoint(axes_of(axes)):
+                found[names.index(name)] = axes
+                taken |= set(axes_of(axes))
+    return found
+
+
+def logical_to_mesh_axes(
+    array_dim_names: Sequence[Any] | PartitionSpec | None, rules: Rules | None = None
+) -> PartitionSpec | None:
+    """Return the PartitionSpec of an array whose axes have these logical names.
+
+    Names without a rule are not cut. Without `rules`, those in force are used.
+
+    Raises: ValueError for a name that comes twice.
+    """
+    if array_dim_names is None:
+        return None
+    found = _assigned(tuple(array_dim_names), rules)
+    return PartitionSpec(*(None if axes is _UNASSIGNED else axes for axes in found))
+
+
+def _is_spec(x: Any) -> bool:
+    return isinstance(x, PartitionSpec)
+
+
+def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
+    """Replace the logical names in a tree of PartitionSpecs by mesh axes."""
+    return tree_map(lambda spec: logical_to_mesh_axes(spec, rules), tree, is_leaf=_is_spec)
+
+
+def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) -> Any:
+    """Replace PartitionSpecs of logical names in a tree by shardings of a mesh."""
+    return tree_map(
+        lambda spec: NamedSharding(mesh, spec), logical_to_mesh(tree, rules), is_leaf=_is_spec
+    )
+
+
+def _is_logical(x: Any) -> bool:
+    return (
+        x is None
+        or isinstance(x, PartitionSpec)
+        or (isinstance(x, tuple) and all(n is None or isinstance(n, str) for n in x))
+    )
+
+
+def with_logical_constraint(
+    x: Any,
+    logical_axis_resources: Any,
+    rules: Rules | None = None,
+    mesh: Mesh | None = None,
+    fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
+) -> Any:
+    """Constrain the arrays of a tree to be cut as the logical names of their axes say.
+
+    `logical_axis_resources` is a tree prefix of names. Without a mesh, given or entered, and
+    without rules nothing is constrained.
+
+    Raises: ValueError for a name without a rule, with `RulesFallback.RAISE_ERROR`.
+    """
+    known = get_logical_axis_rules() if rules is None else rules
+    if (mesh is None and options().mesh is None) or not known:
+        return x
+
+    def constrain(names: Any, part: Any) -> Any:
+        if names is None:
+            return part
+        axes = _assigned(tuple(names), known)
+        if _UNASSIGNED in axes:
+            if fallback is RulesFallback.NO_CONSTRAINT:
+                return part
+            if fallback is RulesFallback.RAISE_ERROR:
+                raise ValueError(
+                    three_lines(
+                        f"with_logical_constraint of the logical axes {tuple(names)}",
+                        f"Axis names {tuple(names)} did not match a rule",
+                        "add a rule for each of them; (name, None) leaves an axis whole",
+                    )
+                )
+        spec = PartitionSpec(*(None if a is _UNASSIGNED else a for a in axes))
+        place = spec if mesh is None else NamedSharding(mesh, spec)
+        return tree_map(lambda leaf: with_sharding_constraint(leaf, place), part)
+
+    return tree_map(constrain, logical_axis_resources, x, is_leaf=_is_logical)
+
+
+class LogicallyPartitioned(Partitioned[A]):
+    """A box that gives each axis of a value a logical name, which rules translate.
+
+    With rules and a mesh, its own or those in force, unboxing constrains the value.
+    """
+
+    rules: Rules | None = struct.field(default=None, pytree_node=False)
+
+    def unbox(self, apply_constraint: bool = True) -> Any:
+        """Return the value, constrained to be cut as names and rules say."""
+        if not apply_constraint:
+            return self.value
+        return with_logical_constraint(
+            self.value, self.get_partition_spec(), rules=self.rules, mesh=self.mesh
+        )
+
+
+def with_logical_partitioning(
+    fn: Callable[..., Any], names: Names, mesh: Mesh | None = None, rules: Rules | None = None
+) -> Callable[..., LogicallyPartitioned[Any]]:
+    """Return an initializer whose result is boxed in `LogicallyPartitioned` with these names."""
+
+    @functools.wraps(fn)
+    def boxed(*args: Any, **kwargs: Any) -> LogicallyPartitioned[Any]:
+        return LogicallyPartitioned(fn(*args, **kwargs), names, mesh=mesh, rules=rules)
+
+    return boxed

@@ -1,0 +1,133 @@
+"""Saving trees to files and loading them: never half a file, arrays back where they lay."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.serialization.host_arrays import place_like
+from kiln.serialization.messages import msgpack_restore, to_bytes
+from kiln.serialization.safetensors import from_safetensors, pieces
+from kiln.serialization.state_dicts import from_state_dict, to_state_dict
+
+_SUFFIXES = (".msgpack", ".safetensors")
+PathLike = str | os.PathLike[str]
+
+
+def save(path: PathLike, target: Any, *, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a tree to a file: `.msgpack` in flax's format, or `.safetensors`.
+
+    The file is there as a whole or not at all; one that was there before stays until then.
+    `metadata` are texts for a `.safetensors` file.
+
+    Raises: ValueError for another suffix, TypeError and ValueError for what cannot be saved.
+    """
+    if _suffix("save", path) == ".safetensors":
+        write_atomically(path, pieces(target, metadata))
+        return
+    if metadata is not None:
+        raise ValueError(
+            three_lines(
+                f"save({str(path)!r}, ..., metadata=...)",
+                "only .safetensors files have metadata",
+                "make the texts part of the tree",
+            )
+        )
+    write_atomically(path, [to_bytes(target)])
+
+
+def load(path: PathLike, target: Any = None, *, strict: bool = True) -> Any:
+    """Return the tree in a file that `save`, flax or another program wrote.
+
+    With a target (arrays, or what `kiln.eval_shape` returns) the tree has its structure, and each
+    array lies where the target's does. Without one: nested dicts of NumPy arrays. Without `strict`,
+    names that the target does not have are left out.
+
+    Raises: ValueError that names the path, for missing or unexpected names, wrong shapes and wrong
+        dtypes.
+    """
+    suffix = _suffix("load", path)
+    data = Path(path).read_bytes()
+    try:
+        if suffix == ".safetensors":
+            loaded = from_safetensors(target, data, strict)
+        else:
+            state = msgpack_restore(data)
+            if strict and target is not None:
+                _refuse_unexpected(to_state_dict(target), state)
+            loaded = from_state_dict(target, state)
+    except ValueError as error:
+        raise ValueError(f"load({os.fspath(path)!r}): {error}") from None
+    return loaded if target is None else place_like(target, loaded)
+
+
+def write_atomically(path: PathLike, content: Iterable[Any]) -> None:
+    """Write pieces of bytes to a file, which has its name only when all of it is on the disk.
+
+    The bytes go to a file beside it, which then takes the name: a crash leaves the file that was
+    there before, and at worst one with a name that ends in `.tmp`.
+    """
+    final = Path(path)
+    beside = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with beside.open("xb") as file:
+            for piece in content:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(final)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    _sync_folder(final.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make sure that the new name outlives a crash; not all systems open folders."""
+    with contextlib.suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def _suffix(function: str, path: PathLike) -> str:
+    suffix = Path(path).suffix
+    if suffix not in _SUFFIXES:
+        raise ValueError(
+            three_lines(
+                f"{function}({os.fspath(path)!r})",
+                f"the format is told by the suffix, and {suffix!r} is none of {_SUFFIXES}",
+                f"name the file {Path(path).with_suffix('.msgpack').name!r}; or use to_bytes, "
+                "from_bytes, to_safetensors, from_safetensors",
+            )
+        )
+    return suffix
+
+
+def _refuse_unexpected(wanted: Any, state: Any) -> None:
+    unexpected = list(_unexpected(wanted, state, "."))
+    if unexpected:
+        raise ValueError(
+            three_lines(
+                f"the file has {len(unexpected)} names more than the target",
+                f"unexpected: {', '.join(unexpected)}",
+                "pass strict=False to leave them out, or load without a target to see all",
+            )
+        )
+
+
+def _unexpected(wanted: Any, state: Any, path: str) -> Iterator[str]:
+    if not isinstance(wanted, dict) or not isinstance(state, dict):
+        return
+    for key, child in state.items():
+        if key in wanted:
+            yield from _unexpected(wanted[key], child, f"{path}/{key}")
+        else:
+            yield f"{path}/{key}"

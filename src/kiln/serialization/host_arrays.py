@@ -1,0 +1,59 @@
+"""Arrays as they are written: whole, on the host, little-endian; and back to where they lay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.api.arrays import device_put
+from kiln.base.errors import three_lines
+from kiln.base.kinds import KeyDtype
+from kiln.base.tree import tree_map
+from kiln.core.array import ConcreteArray
+from kiln.jit.struct import ShapeDtypeStruct
+
+
+def host_array(value: Any, path: str) -> np.ndarray:
+    """Return an array as a NumPy array, with all its parts.
+
+    Raises: TypeError for arrays of keys, ValueError for arrays of objects, text and records.
+    """
+    asked = f"saving of an array of dtype {value.dtype} at path {path}"
+    if isinstance(value.dtype, KeyDtype):
+        raise TypeError(
+            three_lines(
+                asked,
+                "files hold numbers, and this is an array of random keys",
+                "save kiln.random.key_data(keys), and make keys of it by kiln.random.wrap_key_data",
+            )
+        )
+    array = np.asarray(value)
+    if array.dtype.kind in "OSU" or array.dtype.fields is not None:
+        raise ValueError(
+            three_lines(
+                asked,
+                "Object and structured dtypes not supported for serialization of ndarrays.",
+                "save numbers; single texts can be saved in messages as they are",
+            )
+        )
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def place_like(target: Any, loaded: Any) -> Any:
+    """Return a loaded tree with each array where the target's is.
+
+    Arrays of NumPy stay on the host. What the target has as a `ShapeDtypeStruct` goes to the
+    struct's sharding, or to the default device if it has none.
+    """
+
+    def place(old: Any, new: Any) -> Any:
+        if not hasattr(new, "dtype"):
+            return new
+        if isinstance(old, ConcreteArray):
+            return device_put(new, old.sharding if old.committed else None)
+        if isinstance(old, ShapeDtypeStruct):
+            return device_put(new, old.sharding)
+        return new
+
+    return tree_map(place, target, loaded, is_leaf=lambda x: x is None)

@@ -1,0 +1,162 @@
+"""State dicts as msgpack messages, in flax's format, so that each side reads the other's files.
+
+An array is an extension of type 1 that holds a message (shape, name of the dtype, bytes in
+row-major order); a complex number is one of type 2, a NumPy scalar one of type 3. msgpack has no
+object over 4 GiB: larger arrays in dicts become dicts of chunks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kiln.base.errors import three_lines
+from kiln.base.lazy import msgpack
+from kiln.base.tree import tree_map
+from kiln.core.array import Array
+from kiln.serialization.host_arrays import host_array
+from kiln.serialization.state_dicts import from_state_dict, to_state_dict
+
+MAX_CHUNK_SIZE = 2**30
+"""Bytes of the largest array that is written in one piece."""
+
+_ARRAY, _COMPLEX, _SCALAR = 1, 2, 3
+_CHUNKED = "__msgpack_chunked_array__"
+
+
+def msgpack_serialize(pytree: Any, in_place: bool = False) -> bytes:
+    """Return nested dicts and lists of arrays, NumPy scalars, numbers, text and bytes as a message.
+
+    Keys are sorted, or with `in_place` keep their order. What is given is never changed.
+
+    Raises: TypeError and OverflowError that name the path, for what messages cannot hold.
+    """
+    tree = pytree if in_place else tree_map(lambda leaf: leaf, pytree)
+    packed: bytes = msgpack.packb(_packable(tree, "."), strict_types=True)
+    return packed
+
+
+def msgpack_restore(encoded_pytree: bytes) -> Any:
+    """Return what `msgpack_serialize` was given, with NumPy arrays, which share its memory.
+
+    Raises: ValueError for what is no message.
+    """
+    try:
+        found = msgpack.unpackb(
+            encoded_pytree, ext_hook=_unpack_extension, raw=False, strict_map_key=False
+        )
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            three_lines(
+                f"msgpack_restore of {len(encoded_pytree)} bytes",
+                f"they are not a whole message: {type(error).__name__}: {error}",
+                "give the bytes that to_bytes or msgpack_serialize returned",
+            )
+        ) from error
+    return _joined(found)
+
+
+def to_bytes(target: Any) -> bytes:
+    """Return a tree as a message in flax's format. The keys of dicts keep their order."""
+    return msgpack_serialize(to_state_dict(target), in_place=True)
+
+
+def from_bytes(target: Any, encoded_bytes: bytes) -> Any:
+    """Return a tree like `target` from a message; with None as the target, the state dict.
+
+    Raises: ValueError that names the path, as `from_state_dict`.
+    """
+    return from_state_dict(target, msgpack_restore(encoded_bytes))
+
+
+def _packable(value: Any, path: str) -> Any:
+    """Return a value in terms that msgpack knows."""
+    if isinstance(value, dict):
+        return {_key(key, path): _packable(child, f"{path}/{key}") for key, child in value.items()}
+    if isinstance(value, list):
+        return [_leaf(child, f"{path}/{i}", whole=True) for i, child in enumerate(value)]
+    return _leaf(value, path, whole=False)
+
+
+def _key(key: Any, path: str) -> Any:
+    if type(key) not in (str, int, float, bool, bytes, type(None)):
+        _unpackable(key, f"{path}/{key!r:.40}", "use names as the keys of dicts")
+    return key
+
+
+def _leaf(value: Any, path: str, whole: bool) -> Any:
+    if isinstance(value, (dict, list)):
+        return _packable(value, path)
+    if isinstance(value, (Array, np.ndarray)):
+        array = host_array(value, path)
+        if array.nbytes > MAX_CHUNK_SIZE and not whole:
+            return _chunks(array)
+        return msgpack.ExtType(_ARRAY, _array_bytes(array))
+    if isinstance(value, np.generic):
+        return msgpack.ExtType(_SCALAR, _array_bytes(host_array(value, path)))
+    if type(value) is complex:
+        return msgpack.ExtType(_COMPLEX, msgpack.packb((value.real, value.imag)))
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        raise OverflowError(
+            three_lines(
+                f"msgpack_serialize of {value} at path {path}",
+                "Integer value out of range: a message holds integers of 64 bits",
+                "save it as text",
+            )
+        )
+    if not isinstance(value, _PACKED):
+        _unpackable(value, path, "call to_state_dict first, or to_bytes, which does")
+    return value
+
+
+_PACKED = (bool, int, float, str, bytes, bytearray, memoryview, type(None))
+
+
+def _unpackable(value: Any, path: str, remedy: str) -> NoReturn:
+    raise TypeError(
+        three_lines(
+            f"msgpack_serialize of {value!r:.60} at path {path}",
+            f"can not serialize '{type(value).__name__}' object",
+            remedy,
+        )
+    )
+
+
+def _array_bytes(array: np.ndarray) -> bytes:
+    packed: bytes = msgpack.packb((array.shape, array.dtype.name, array.tobytes()))
+    return packed
+
+
+def _chunks(array: np.ndarray) -> dict[str, Any]:
+    size = max(1, MAX_CHUNK_SIZE // array.dtype.itemsize)
+    flat = array.reshape(-1)
+    pieces = [flat[i : i + size] for i in range(0, flat.size, size)]
+    return {
+        _CHUNKED: True,
+        "shape": {str(i): n for i, n in enumerate(array.shape)},
+        "chunks": {
+            str(i): msgpack.ExtType(_ARRAY, _array_bytes(piece)) for i, piece in enumerate(pieces)
+        },
+    }
+
+
+def _unpack_extension(code: int, data: bytes) -> Any:
+    if code in (_ARRAY, _SCALAR):
+        shape, name, content = msgpack.unpackb(data, raw=False)
+        array = np.frombuffer(content, np.dtype(name)).reshape(shape)
+        return array if code == _ARRAY else array[()]
+    if code == _COMPLEX:
+        return complex(*msgpack.unpackb(data))
+    return msgpack.ExtType(code, data)
+
+
+def _joined(value: Any) -> Any:
+    """Return what was read with each dict of chunks as one array."""
+    if not isinstance(value, dict):
+        return value
+    if _CHUNKED in value:
+        shape, chunks = value["shape"], value["chunks"]
+        flat = np.concatenate([chunks[str(i)] for i in range(len(chunks))])
+        return flat.reshape([shape[str(i)] for i in range(len(shape))])
+    return {key: _joined(child) for key, child in value.items()}

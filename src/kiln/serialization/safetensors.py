@@ -1,0 +1,227 @@
+"""Trees of arrays in the safetensors format: flat names, raw bytes, a header that says where.
+
+A file is the length of the header (8 bytes), the header (JSON: name -> dtype, shape, place of the
+bytes; padded with spaces), and the bytes of all tensors, the widest dtypes first, as the package
+`safetensors` orders them. That package is not used: the format is this page, and the package's
+NumPy side (0.8) writes bfloat16 and cannot read it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import ml_dtypes
+import numpy as np
+
+from kiln.base.errors import three_lines
+from kiln.core.array import Array
+from kiln.serialization.host_arrays import host_array
+from kiln.serialization.state_dicts import from_state_dict, to_state_dict
+
+SEPARATOR = "."
+"""Between the names of a path."""
+
+_NAMES: dict[Any, str] = {
+    np.dtype(dtype): name
+    for dtype, name in [
+        (np.bool_, "BOOL"),
+        (np.uint8, "U8"),
+        (np.int8, "I8"),
+        (ml_dtypes.float8_e5m2, "F8_E5M2"),
+        (ml_dtypes.float8_e4m3fn, "F8_E4M3"),
+        (ml_dtypes.float8_e8m0fnu, "F8_E8M0"),
+        (np.int16, "I16"),
+        (np.uint16, "U16"),
+        (np.float16, "F16"),
+        (ml_dtypes.bfloat16, "BF16"),
+        (np.int32, "I32"),
+        (np.uint32, "U32"),
+        (np.float32, "F32"),
+        (np.complex64, "C64"),
+        (np.float64, "F64"),
+        (np.int64, "I64"),
+        (np.uint64, "U64"),
+    ]
+}
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+_RANK = {dtype: rank for rank, dtype in enumerate(_NAMES)}
+_METADATA = "__metadata__"
+_LARGEST_HEADER = 100_000_000
+
+
+def to_safetensors(target: Any, metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return a tree as the content of a safetensors file.
+
+    A tensor's name is its path in the state dict, joined by dots. Python numbers are saved as
+    arrays without dimensions; None and empty dicts are left out.
+
+    Raises: TypeError and ValueError that name the path, for what such files cannot hold.
+    """
+    return b"".join(pieces(target, metadata))
+
+
+def from_safetensors(target: Any, data: bytes, strict: bool = True) -> Any:
+    """Return a tree like `target` from the content of a safetensors file.
+
+    With None as the target: nested dicts of arrays. Arrays share the memory of `data`. Without
+    `strict`, tensors that the target does not name are left out.
+
+    Raises: ValueError for missing and unexpected names, wrong shapes and dtypes, naming the paths,
+        and for what is no such file.
+    """
+    found = tensors(data)
+    if target is None:
+        return _nested(found)
+    wanted = dict(_flat(to_state_dict(target), ()))
+    missing = [name for name, leaf in wanted.items() if leaf is not None and name not in found]
+    unexpected = [name for name in found if name not in wanted]
+    if missing or (strict and unexpected):
+        wrong = [f"missing: {', '.join(missing)}"] if missing else []
+        wrong += [f"unexpected: {', '.join(unexpected)}"] if unexpected else []
+        raise ValueError(
+            three_lines(
+                f"from_safetensors into a {type(target).__name__} of {len(wanted)} names from "
+                f"{len(found)} tensors",
+                f"the names of the tensors are not those of the target; {'; '.join(wrong)}",
+                "load with None as the target and rename the tensors"
+                + ("" if missing else ", or pass strict=False to leave them out"),
+            )
+        )
+    return from_state_dict(target, _filled(to_state_dict(target), found, ()))
+
+
+def pieces(target: Any, metadata: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """Yield the content of a safetensors file: the header, then the bytes of each tensor."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, leaf in _flat(to_state_dict(target), ()):
+        if leaf is None:
+            continue
+        if name in arrays:
+            raise ValueError(
+                three_lines(
+                    f"to_safetensors of a {type(target).__name__}",
+                    f"two arrays have the path {name}",
+                    f"use keys without {SEPARATOR!r}",
+                )
+            )
+        arrays[name] = _tensor(leaf, name)
+    order = sorted(arrays, key=lambda name: (-_RANK[arrays[name].dtype], name))
+    header: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
+    end = 0
+    for name in order:
+        array = arrays[name]
+        start, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for name in order:
+        yield arrays[name].tobytes()
+
+
+def tensors(data: bytes) -> dict[str, np.ndarray]:
+    """Return the tensors in the content of a safetensors file by name; they share its memory.
+
+    Raises: ValueError for what is no such file, and for dtypes that NumPy does not have.
+    """
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > min(len(data) - 8, _LARGEST_HEADER):
+        _damaged(data, f"the header is said to have {size} bytes")
+    try:
+        header = json.loads(data[8 : 8 + size])
+    except ValueError as error:
+        _damaged(data, f"the header is no JSON: {error}")
+    if not isinstance(header, dict):
+        _damaged(data, "the header is no JSON object")
+    header.pop(_METADATA, None)
+    found = {}
+    for name, entry in header.items():
+        try:
+            dtype = _DTYPES[entry["dtype"]]
+            shape = [operator.index(n) for n in entry["shape"]]
+            start, end = map(operator.index, entry["data_offsets"])
+        except (KeyError, TypeError, ValueError):
+            _damaged(data, f"the tensor {name} is described by {entry}, which is unknown here")
+        count = math.prod(shape)
+        fits = min([0, *shape]) == 0 <= start <= end <= len(data) - 8 - size
+        if not fits or end - start != count * dtype.itemsize:
+            _damaged(data, f"the tensor {name} does not lie where it is said to: {entry}")
+        found[name] = np.frombuffer(data, dtype, count, 8 + size + start).reshape(shape)
+    return found
+
+
+def _damaged(data: bytes, wrong: str) -> NoReturn:
+    raise ValueError(
+        three_lines(
+            f"reading of {len(data)} bytes in the safetensors format",
+            wrong,
+            "give the whole content of a .safetensors file",
+        )
+    )
+
+
+def _flat(state: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(state, dict):
+        for key, child in state.items():
+            yield from _flat(child, (*path, key))
+    else:
+        yield SEPARATOR.join(path), state
+
+
+def _filled(state: Any, found: Mapping[str, np.ndarray], path: tuple[str, ...]) -> Any:
+    """Return a state dict with the tensors as its leaves; Python numbers stay such."""
+    if isinstance(state, dict):
+        return {key: _filled(child, found, (*path, key)) for key, child in state.items()}
+    array = found.get(SEPARATOR.join(path))
+    if array is None:
+        return state
+    if array.ndim == 0 and isinstance(state, np.generic):
+        return array[()]
+    if array.ndim == 0 and isinstance(state, (bool, int, float, complex)):
+        return type(state)(array.item())
+    return array
+
+
+def _nested(found: Mapping[str, np.ndarray]) -> Any:
+    if set(found) == {""}:
+        return found[""]
+    tree: dict[str, Any] = {}
+    for name, array in found.items():
+        *outer, last = name.split(SEPARATOR)
+        node = tree
+        for key in outer:
+            node = node.setdefault(key, {})
+        node[last] = array
+    return tree
+
+
+def _tensor(leaf: Any, name: str) -> np.ndarray:
+    if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
+        leaf = np.asarray(leaf)
+    if not isinstance(leaf, (Array, np.ndarray, np.generic)):
+        raise TypeError(
+            three_lines(
+                f"to_safetensors of {leaf!r:.60} at path {name}",
+                f"the format holds arrays and numbers, no {type(leaf).__name__}",
+                "give it in metadata, as text, or save to a .msgpack file",
+            )
+        )
+    array = host_array(leaf, name)
+    if array.dtype not in _NAMES:
+        raise ValueError(
+            three_lines(
+                f"to_safetensors of an array of dtype {array.dtype} at path {name}",
+                "the format has no such dtype",
+                f"convert it to one of {', '.join(str(d) for d in _NAMES)}, or save to a .msgpack "
+                "file",
+            )
+        )
+    return array
