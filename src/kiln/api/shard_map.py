@@ -108,7 +108,7 @@ class _Mapped:
     def __init__(self, fun: Any, mesh: Mesh | None, axis_names: Collection[Any]) -> None:
         found = options().mesh if mesh is None else mesh
         if not isinstance(found, Mesh):
-            raise ValueError(
+            raise (ValueError if found is None else TypeError)(
                 three_lines(
                     f"shard_map of {name_of(fun)} at {current_source()}",
                     "it needs a mesh, and there is none here"

@@ -206,10 +206,10 @@ def _extreme(primitive: Reduction, x: Any, axis_name: AxisName, groups: Any) -> 
     return tree_map(lambda v: primitive.bind(v, axes=names, axis_index_groups=None), x)
 
 
-def checked_size(what: str, axis_name: AxisName, groups: Any, *, single: bool = False) -> Any:
+def checked_size(what: str, axis_name: AxisName, groups: Any) -> Any:
     """Return the size of the mapped axes, after checking what is asked of them.
 
-    Raises: NameError for an unbound name, UnavailableOptionError for groups or several axes.
+    Raises: NameError for an unbound name, UnavailableOptionError for groups.
     """
     size = axis_size(axis_name)
     if groups is not None:
@@ -218,14 +218,6 @@ def checked_size(what: str, axis_name: AxisName, groups: Any, *, single: bool = 
                 f"{what} over {axis_name!r} at {current_source()}",
                 "axis_index_groups not supported in vmap collectives",
                 "give the groups an axis of their own: reshape, and vmap twice",
-            )
-        )
-    if single and len(names_of(axis_name)) != 1:
-        raise UnavailableOptionError(
-            three_lines(
-                f"{what} over {axis_name!r} at {current_source()}",
-                f"{what} works over one named axis at a time",
-                "call it once for each axis",
             )
         )
     return size

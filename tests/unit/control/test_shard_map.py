@@ -382,7 +382,7 @@ def lines_of(error) -> list[str]:
             lambda: over(abs, P(P.UNCONSTRAINED), P("x"))(SQUARE),
         ),
         (ValueError, ["needs a mesh"], lambda: over(abs, P("x"), P("x"), mesh=None)(SQUARE)),
-        (ValueError, ["must be a Mesh"], lambda: over(abs, P("x"), P("x"), mesh=3)(SQUARE)),
+        (TypeError, ["must be a Mesh"], lambda: over(abs, P("x"), P("x"), mesh=3)(SQUARE)),
         (
             ValueError,
             ["manual", "'y'", "axis_names"],
