@@ -250,6 +250,31 @@ DERIVATIVES: dict[str, str] = {
         sm(lambda w, v: lax.fori_loop(0, 3, lambda i, w: w - 0.1 * jax.grad(lambda w: lax.pmean(jnp.mean((v @ w) ** 2), 'x'))(w), w), (P(), P('x')), P())(f(8) / 9, m / 9)
         jax.grad(lambda w: jnp.sum(sm(lambda w, v: jax.grad(lambda w: jnp.sum(jnp.sin(v @ w)))(w), (P(), P('x')), P())(w, m)))(f(8))
         jax.jit(sm(lambda w, v: jax.grad(lambda w: jnp.sum(jnp.sin(v @ w)))(w), (P(), P('x')), P()))(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(jax.nn.relu(v @ w)))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(jax.nn.softmax(v * w) * v))(w), (P(), P('x')), P())(f(8) / 9, m / 9)
+        sm(lambda w, v: jax.grad(lambda w: jax.nn.logsumexp(v * w))(w), (P(), P('x')), P())(f(8) / 9, m / 9)
+        sm(lambda w, v: jax.grad(lambda w: jnp.linalg.norm(v * w))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(jnp.linalg.solve(9 * jnp.eye(8) + jnp.outer(w, w), v.T)))(w), (P(), P('x')), P())(f(8) / 9, m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(lax.dynamic_index_in_dim(w, lax.axis_index('x')) * v))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(w[jnp.argmax(v, 0)]))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(v.at[0].set(w) ** 2))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(jnp.where(v > 0, w, w ** 2)))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(jnp.concatenate([v, w[None]]) ** 2))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(jnp.einsum('ij,jk->ik', v, w) ** 2))(w), (P(), P('x')), P())(f(8, 2), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(lax.stop_gradient(w) * w * v))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.jacrev(lambda w: lax.psum(v @ w, 'x'))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.jacfwd(lambda w: lax.psum(jnp.sin(v @ w), 'x'))(w), (P(), P('x')), P())(f(8), m)
+        (lambda g: (g.defvjp(lambda x, y: (x * y, (x, y)), lambda r, ct: (ct * r[1], ct * r[0])), sm(lambda w, v: jax.grad(lambda v: jnp.sum(g(v, v)))(v[0])[None], (P(), P('x')), P('x'))(f(8), m))[1])(jax.custom_vjp(lambda x, y: x * y))
+        (lambda g: (g.defvjp(lambda x, y: (x * y, (x, y)), lambda r, ct: (ct * r[1], ct * r[0])), sm(lambda w, v: jax.grad(lambda w: jnp.sum(g(w, v[0])))(w), (P(), P('x')), P())(f(8), m))[1])(jax.custom_vjp(lambda x, y: x * y))
+        (lambda g: (g.defjvp(lambda p, t: (g(*p), t[0] * p[1] * 3)), sm(lambda w, v: jax.grad(lambda w: jnp.sum(g(w, v[0])))(w), (P(), P('x')), P())(f(8), m))[1])(jax.custom_jvp(lambda x, y: x * y))
+        sm(lambda w, v: jax.grad(lambda w: lax.scan(jax.checkpoint(lambda c, a: (jnp.sin(c * w + a), None)), v[0], v)[0].sum())(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c * w), v[0]).sum())(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: lax.scan(lambda c, a: (jnp.sin(c), c * a), lax.pcast(w, 'x', to='varying'), v)[1].sum())(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(lax.map(lambda a: jnp.sin(a * w), v)))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(lax.all_gather(w, 'x') * v[:, None, :1]))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: jnp.sum(lax.psum_scatter(w, 'x', tiled=True) * v[0, :2]))(w), (P(), P('x')), P())(f(8), m)
+        sm(lambda w, v: jax.grad(lambda w: lax.psum(jnp.sum(v @ w), ('x', 'y')))(w), (P(), P('x', 'y')), P())(f(4), m)
+        sm(lambda w, v: jax.grad(lambda w: lax.psum(lax.pmean(jnp.sum(jnp.sin(v @ w)), 'x'), 'y'))(w), (P(), P('x', 'y')), P())(f(4), m)
         un(lambda w, v: jax.grad(lambda w: jnp.sum(v @ w))(w)[None], (P(), P('x')), P('x'))(f(8), m)
         un(lambda v: jax.grad(lambda u: lax.psum(jnp.sum(u ** 2), 'x'))(v), P('x'), P('x'))(m)
         un(lambda w, v: lax.psum(jax.grad(lambda w: jnp.sum(jnp.sin(v @ w)))(w), 'x'), (P(), P('x')), P())(f(8), m)
@@ -258,10 +283,15 @@ DERIVATIVES: dict[str, str] = {
 }
 
 
-def _names(lib: Any) -> dict[str, Any]:
+@functools.cache
+def _mesh(lib: Any) -> Any:
     kinds = getattr(lib.sharding, "AxisType", None)
     options = {} if kinds is None else {"axis_types": (kinds.Auto,) * 2}
-    mesh = lib.make_mesh((4, 2), ("x", "y"), **options)
+    return lib.make_mesh((4, 2), ("x", "y"), **options)
+
+
+def _names(lib: Any) -> dict[str, Any]:
+    mesh = _mesh(lib)
 
     def over(fun: Any, in_specs: Any, out_specs: Any, **options: Any) -> Any:
         return lib.shard_map(fun, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)

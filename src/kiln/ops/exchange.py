@@ -354,7 +354,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
                 )
             )
     wanted = names_of(axis_name)
-    names = tuple(dict.fromkeys(name for name, _ in state.axes if name in wanted))
+    names = tuple(dict.fromkeys(name for name, *_ in state.axes if name in wanted))
     return tree_map(lambda leaf: ppermute_p.bind(leaf, axis_name=names, perm=pairs), x)
 
 
