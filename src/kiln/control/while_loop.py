@@ -63,10 +63,7 @@ class While(Region):
                         "pass operands of these types",
                     )
                 )
-        before = body_jaxpr.in_avals[body_nconsts:]
-        return [
-            out.with_(varying=out.varying | a.varying) for out, a in zip(outs, before, strict=True)
-        ]
+        return outs
 
     def numpy(
         self,

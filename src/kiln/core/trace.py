@@ -21,7 +21,7 @@ from kiln.base.source import Source, current_source
 from kiln.core.concretization import refuse
 from kiln.core.operators import Array, ArrayOperators
 from kiln.ir.operation import Operation
-from kiln.ir.types import NOWHERE, ShapedArray, Varying
+from kiln.ir.types import ShapedArray
 
 
 class Trace:
@@ -132,21 +132,15 @@ Array.register(Tracer)
 
 
 class _State(threading.local):
-    """Per thread: the trace in force, the mapped axes in scope, the equation being replayed.
-
-    An axis is (name, size, kind). The kind is None under vmap; for an axis of a mesh it says
-    whether types keep track of what varies along it. `tracked` names the axes where they do.
-    """
+    """Per thread: the trace in force, the mapped axes in scope, the equation being replayed."""
 
     trace: Trace
-    axes: tuple[tuple[Any, Any, bool | None], ...]
-    tracked: Varying
+    axes: tuple[tuple[Any, Any], ...]
     source: Source | None
 
     def __init__(self) -> None:
         self.trace = ROOT
         self.axes = ()
-        self.tracked = NOWHERE
         self.source = None
 
 
@@ -179,15 +173,14 @@ def in_force(trace: Trace) -> Iterator[Trace]:
 
 
 @contextmanager
-def axis_bound(name: Any, size: Any, kind: bool | None = None) -> Iterator[None]:
+def axis_bound(name: Any, size: Any) -> Iterator[None]:
     """Make a mapped axis known by name while a function is traced."""
-    previous, tracked = state.axes, state.tracked
-    state.axes = (*previous, (name, size, kind))
-    state.tracked = tracked | {name} if kind else tracked - {name}
+    previous = state.axes
+    state.axes = (*previous, (name, size))
     try:
         yield
     finally:
-        state.axes, state.tracked = previous, tracked
+        state.axes = previous
 
 
 def axis_size_of(name: Any) -> Any:
@@ -195,13 +188,13 @@ def axis_size_of(name: Any) -> Any:
 
     Raises: NameError if no such axis is bound.
     """
-    for bound, size, _ in reversed(state.axes):
+    for bound, size in reversed(state.axes):
         if bound == name:
             return size
     raise NameError(
         three_lines(
             f"unbound axis name: {name} at {current_source()}",
-            f"the mapped axes here are {[n for n, *_ in state.axes]}",
+            f"the mapped axes here are {[n for n, _ in state.axes]}",
             f"call inside vmap(..., axis_name={name!r}), or shard_map over a mesh with that axis",
         )
     )

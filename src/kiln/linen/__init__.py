@@ -45,12 +45,31 @@ from kiln.linen.layers.activations import (
     swish,
     tanh,
 )
+from kiln.linen.layers.attention import (
+    MultiHeadAttention,
+    MultiHeadDotProductAttention,
+    SelfAttention,
+    combine_masks,
+    dot_product_attention,
+    dot_product_attention_weights,
+    make_attention_mask,
+    make_causal_mask,
+)
 from kiln.linen.layers.combinators import BatchApply, Sequential
 from kiln.linen.layers.convolution import Conv, ConvLocal, ConvTranspose
 from kiln.linen.layers.embedding import Embed
 from kiln.linen.layers.linear import Dense, DenseGeneral, Einsum
 from kiln.linen.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from kiln.linen.layers.pooling import avg_pool, max_pool, min_pool, pool
+from kiln.linen.layers.recurrent_cells import (
+    ConvLSTMCell,
+    GRUCell,
+    LSTMCell,
+    MGUCell,
+    OptimizedLSTMCell,
+    RNNCellBase,
+    SimpleCell,
+)
 from kiln.linen.layers.stochastic import Dropout
 from kiln.linen.logical import (
     LogicallyPartitioned,
