@@ -56,8 +56,9 @@ def test_the_example_of_the_readme_prints_what_it_says() -> None:
     assert printed.getvalue() == blocks["text"]
 
 
-def test_the_tour_prints_what_it_says() -> None:
-    text = (REPOSITORY / "docs" / "tour.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["tour.md", "linen.md"])
+def test_a_page_prints_what_it_says(page: str) -> None:
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
     steps = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
     assert len(steps) == text.count("```python")
     names: dict[str, object] = {}
@@ -66,7 +67,7 @@ def test_the_tour_prints_what_it_says() -> None:
         for code, shown in steps:
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exec(compile(code, "docs/tour.md", "exec"), names)
+                exec(compile(code, f"docs/{page}", "exec"), names)
             assert printed.getvalue() == shown
     finally:
         np.set_printoptions(**options)

@@ -1,0 +1,125 @@
+"""Modules whose parameters say how they are cut, from `init` to a step, over eight devices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.linen as nn
+import kiln.numpy as jnp
+from kiln.serialization import load, save
+from kiln.sharding import NamedSharding, P, make_mesh
+
+KERNEL = nn.initializers.lecun_normal()
+BIAS = nn.initializers.zeros_init()
+RULES = (("batch", "data"), ("hidden", "model"), ("features", None))
+
+
+class Perceptron(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        first = nn.with_partitioning(KERNEL, (None, "model"))
+        x = nn.Dense(16, kernel_init=first, bias_init=nn.with_partitioning(BIAS, ("model",)))(x)
+        x = nn.relu(x)
+        return nn.Dense(4, kernel_init=nn.with_partitioning(KERNEL, ("model", None)))(x)
+
+
+class Named(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        init = nn.with_logical_partitioning(KERNEL, ("features", "hidden"))
+        x = nn.Dense(16, kernel_init=init, use_bias=False)(x)
+        return nn.with_logical_constraint(x, ("batch", "hidden"))
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh((4, 2), ("data", "model"))
+
+
+@pytest.fixture
+def x():
+    return jnp.asarray(np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8))
+
+
+def test_init_makes_the_parameters_where_they_belong(mesh, x) -> None:
+    model, key = Perceptron(), kiln.random.key(0)
+    shapes = kiln.eval_shape(model.init, key, x)
+    specs = nn.get_partition_spec(shapes)["params"]
+    assert specs["Dense_0"] == {"kernel": P(None, "model"), "bias": P("model")}
+    assert specs["Dense_1"] == {"kernel": P("model", None), "bias": P()}
+    shardings = nn.get_sharding(shapes, mesh)
+    variables = kiln.jit(model.init, out_shardings=shardings)(key, x)
+    kernel = variables["params"]["Dense_0"]["kernel"]
+    assert isinstance(kernel, nn.Partitioned)
+    assert kernel.value.sharding == NamedSharding(mesh, P(None, "model"))
+    assert {s.data.shape for s in kernel.value.addressable_shards} == {(8, 8)}
+    plain = nn.unbox(model.init(key, x))
+    for a, b in zip(kiln.tree.leaves(variables), kiln.tree.leaves(plain), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_a_step_keeps_the_shardings(mesh, x) -> None:
+    model, key = Perceptron(), kiln.random.key(0)
+    shardings = nn.get_sharding(kiln.eval_shape(model.init, key, x), mesh)
+    variables = kiln.jit(model.init, out_shardings=shardings)(key, x)
+    batch = NamedSharding(mesh, P("data"))
+
+    def step(variables, x):
+        grads = kiln.grad(lambda v: jnp.sum(model.apply(v, x) ** 2))(variables)
+        return kiln.tree.map(lambda p, g: p - 0.01 * g, variables, grads)
+
+    placed = kiln.jit(step, in_shardings=(shardings, batch), out_shardings=shardings)
+    new = placed(variables, kiln.device_put(x, batch))
+    assert new["params"]["Dense_1"]["kernel"].names == ("model", None)
+    for leaf, place in zip(kiln.tree.leaves(new), kiln.tree.leaves(shardings), strict=True):
+        assert leaf.sharding == place
+    expected = kiln.jit(step)(model.init(key, x), x)
+    for a, b in zip(kiln.tree.leaves(new), kiln.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+def test_a_mesh_in_force_constrains_what_is_used(mesh, x) -> None:
+    model, key = Perceptron(), kiln.random.key(0)
+    variables = model.init(key, x)
+    assert "sharding_constraint" not in str(kiln.make_jaxpr(model.apply)(variables, x))
+    with mesh:
+        assert "sharding_constraint" in str(kiln.make_jaxpr(model.apply)(variables, x))
+        inside = kiln.jit(model.apply)(variables, x)
+    np.testing.assert_allclose(inside, model.apply(variables, x), rtol=2e-5, atol=1e-6)
+
+
+def test_logical_names(mesh, x) -> None:
+    model, key = Named(), kiln.random.key(0)
+    logical = nn.get_partition_spec(kiln.eval_shape(model.init, key, x))
+    assert logical["params"]["Dense_0"]["kernel"] == P("features", "hidden")
+    shardings = nn.logical_to_mesh_sharding(logical, mesh, RULES)
+    variables = kiln.jit(model.init, out_shardings=shardings)(key, x)
+    kernel = variables["params"]["Dense_0"]["kernel"].value
+    assert kernel.sharding == NamedSharding(mesh, P(None, "model"))
+    with mesh, nn.logical_axis_rules(RULES):
+        out = kiln.jit(model.apply)(variables, x)
+    assert out.sharding.is_equivalent_to(NamedSharding(mesh, P("data", "model")), 2)
+    np.testing.assert_allclose(out, model.apply(variables, x), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("suffix", [".msgpack", ".safetensors"])
+def test_parameters_are_loaded_where_they_belong(tmp_path, mesh, x, suffix) -> None:
+    model, key = Perceptron(), kiln.random.key(0)
+    shapes = kiln.eval_shape(model.init, key, x)
+    shardings = nn.get_sharding(shapes, mesh)
+    variables = kiln.jit(model.init, out_shardings=shardings)(key, x)
+    save(tmp_path / f"model{suffix}", variables)
+    target = kiln.tree.map(
+        lambda s, place: kiln.ShapeDtypeStruct(s.shape, s.dtype, sharding=place),
+        nn.unbox(shapes),
+        shardings,
+    )
+    for kind in (variables, nn.meta.replace_boxed(shapes, target)):
+        found = load(tmp_path / f"model{suffix}", kind)
+        kernel = found["params"]["Dense_0"]["kernel"]
+        assert kernel.names == (None, "model")
+        assert kernel.value.sharding == NamedSharding(mesh, P(None, "model"))
+        for a, b in zip(kiln.tree.leaves(found), kiln.tree.leaves(variables), strict=True):
+            np.testing.assert_array_equal(a, b)
