@@ -411,6 +411,26 @@ def dropouts() -> Iterator[tuple[str, Run]]:
     yield "bfloat16", on(X.astype(BF16), deterministic=False)(lambda n: n.Dropout(0.5))
 
 
+def pooling() -> Iterator[tuple[str, Run]]:
+    def of(name: str, *args: Any, **options: Any) -> Build:
+        return lambda n: n.Sequential([lambda x: getattr(n.pooling, name)(x, *args, **options)])
+
+    for name in ("avg_pool", "max_pool", "min_pool"):
+        yield f"{name}", on(PLANE)(of(name, (2, 3)))
+        yield f"{name} strides", on(PLANE)(of(name, (2, 2), strides=(2, 1)))
+        yield f"{name} same", on(PLANE)(of(name, (3, 2), strides=(2, 2), padding="SAME"))
+        yield f"{name} padding", on(PLANE)(of(name, (3, 2), padding=((1, 0), (1, 1))))
+        yield f"{name} no batch", on(PLANE[0])(of(name, (2, 2), padding="SAME"))
+        yield f"{name} batches", on(PLANE)(of(name, (2,), strides=(2,)))
+        yield f"{name} bfloat16", on(PLANE.astype(BF16))(of(name, (2, 2)))
+        yield f"{name} ints", on(np.arange(24).reshape(2, 4, 3))(of(name, (3,), padding="SAME"))
+    for padding in ("SAME", ((1, 1), (0, 1))):
+        yield (
+            f"avg_pool inside {padding}",
+            on(PLANE)(of("avg_pool", (3, 2), padding=padding, count_include_pad=False)),
+        )
+
+
 def wrappers() -> Iterator[tuple[str, Run]]:
     yield "weight", on(X)(lambda n: n.WeightNorm(n.Dense(5)))
     yield "weight no scale", on(X)(lambda n: n.WeightNorm(n.Dense(5), use_scale=False))
@@ -449,6 +469,7 @@ GROUPS: dict[str, Callable[[], Iterator[tuple[str, Run]]]] = {
     "batch norms": batch_norms,
     "norms": norms,
     "dropouts": dropouts,
+    "pooling": pooling,
 }
 
 

@@ -17,6 +17,7 @@ from kiln.linen.context import (
 from kiln.linen.filters import DenyList
 from kiln.linen.frozen_dict import FrozenDict, freeze, unfreeze
 from kiln.linen.initializers import ones, ones_init, zeros, zeros_init
+from kiln.linen.layers import pooling as pooling
 from kiln.linen.layers.activations import (
     PReLU,
     celu,

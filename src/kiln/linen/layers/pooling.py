@@ -10,6 +10,7 @@ import numpy as np
 
 from kiln import lax
 from kiln import numpy as jnp
+from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 
@@ -57,10 +58,19 @@ def pool(
     if alone:
         inputs = inputs[None]
     outer = (1,) * max(batch, 1)
+    start = _limited(init, inputs.dtype)
     out = lax.reduce_window(
-        inputs, init, reduce_fn, (*outer, *window, 1), (*outer, *steps, 1), padding
+        inputs, start, reduce_fn, (*outer, *window, 1), (*outer, *steps, 1), padding
     )
     return out[0] if alone else out
+
+
+def _limited(start: Any, dtype: Any) -> Any:
+    """Return an infinity as the integer furthest out if the dtype has no infinities."""
+    if not dtypes.issubdtype(dtype, np.integer) or not isinstance(start, float):
+        return start
+    limits = dtypes.iinfo(dtype)
+    return int(min(max(start, limits.min), limits.max))
 
 
 def _refused(window: tuple[int, ...], wrong: str, remedy: str) -> ValueError:

@@ -1,0 +1,30 @@
+"""The activations of linen are those of kiln.nn; PReLU learns its slope."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import kiln
+import kiln.numpy as jnp
+from kiln import linen, nn
+from kiln.linen.layers import activations
+
+X = np.array([-2.0, 0.0, 3.0], np.float32)
+
+
+def test_they_are_those_of_nn() -> None:
+    for name in activations.__all__:
+        if name not in ("PReLU", "normalize"):
+            assert getattr(linen, name) is getattr(nn, name)
+    assert linen.normalize is nn.standardize
+
+
+def test_the_slope_is_learnt() -> None:
+    module = linen.PReLU(negative_slope_init=0.25)
+    variables = module.init(kiln.random.key(0), X)
+    assert variables["params"]["negative_slope"] == 0.25
+    np.testing.assert_array_equal(module.apply(variables, X), [-0.5, 0, 3])
+    slope = kiln.grad(lambda v: module.apply(v, X).sum())(variables)
+    assert slope["params"]["negative_slope"] == -2
+    low = module.apply(variables, X.astype(jnp.bfloat16))
+    assert low.dtype == jnp.bfloat16
