@@ -300,7 +300,37 @@ def _in_force(lib: Any) -> Any:
     return [*seen, _axes(lib, ("x", "w"), None)]
 
 
+def _model(lib: Any) -> Any:
+    nn = lib.linen
+
+    class Network(nn.Module):
+        @nn.compact
+        def __call__(self, x: Any) -> Any:
+            x = nn.Conv(4, (3, 3), name="stem")(x)
+            x = nn.BatchNorm(use_running_average=True)(nn.relu(x))
+            x = nn.Sequential([nn.Dense(3), nn.LayerNorm()])(x.reshape(x.shape[0], -1))
+            return nn.Dense(2, kernel_init=nn.with_partitioning(nn.initializers.ones, ("a", None)))(
+                x
+            )
+
+    return Network()
+
+
+def _saved_model(lib: Any) -> Any:
+    """Return the message of a network's variables, numbered, and what the network gives with them."""
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 4, 4, 2)
+    model = _model(lib)
+    shapes = lib.eval_shape(model.init, lib.random.key(0), x)
+    variables = lib.tree_util.tree_map(
+        lambda v: (1.2 + np.sin(1.3 * np.arange(v.size))).astype(v.dtype).reshape(v.shape), shapes
+    )
+    data = lib.serialization.to_bytes(variables)
+    restored = lib.serialization.from_bytes(shapes, data)
+    return [_bytes(data), lib.numpy.asarray(model.apply(restored, x))]
+
+
 def _cases() -> Iterator[Case]:
+    yield Case("models", "network", _saved_model)
     for name, make in {**LEAVES, **TREES}.items():
         yield Case("written", name, _written(make))
         yield Case("read", name, _read(make))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +102,25 @@ def test_the_suffix_is_the_format(tmp_path: Path) -> None:
         save(tmp_path / "a.msgpack", 1, metadata={"a": "b"})
     save(str(tmp_path / "a.msgpack"), {"w": 2})
     assert (tmp_path / "a.msgpack").read_bytes() == to_bytes({"w": 2})
+
+
+CRASH = """
+import os, sys
+from kiln.serialization import write_atomically
+
+def pieces():
+    yield b"half"
+    os._exit(9)
+
+write_atomically(sys.argv[1], pieces())
+"""
+
+
+def test_a_crash_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "model.msgpack"
+    save(path, {"w": 1})
+    before = path.read_bytes()
+    done = subprocess.run([sys.executable, "-c", CRASH, str(path)], check=False, timeout=120)
+    assert done.returncode == 9
+    assert path.read_bytes() == before
+    assert load(path) == {"w": 1}
