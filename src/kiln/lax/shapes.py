@@ -14,6 +14,7 @@ from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, product
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, reshape
+from kiln.ops.sharding import put_like
 
 
 def full(shape: Sequence[Dim], fill_value: Any, dtype: Any = None) -> Any:
@@ -39,12 +40,16 @@ def full(shape: Sequence[Dim], fill_value: Any, dtype: Any = None) -> Any:
 def full_like(
     x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[Dim] | None = None
 ) -> Any:
-    """Return an array filled with a scalar, of the shape and dtype of `x` unless given."""
+    """Return an array filled with a scalar, of the shape and dtype of `x` unless given.
+
+    It lies where `x` was put, if it was.
+    """
     aval = aval_of(x)
     sizes = aval.shape if shape is None else shape
     if dtype is not None:
-        return full(sizes, fill_value, dtype)
-    return convert_element_type(full(sizes, fill_value, aval.dtype), aval.dtype, aval.weak_type)
+        return put_like(full(sizes, fill_value, dtype), x)
+    filled = convert_element_type(full(sizes, fill_value, aval.dtype), aval.dtype, aval.weak_type)
+    return put_like(filled, x)
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:

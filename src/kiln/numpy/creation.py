@@ -25,7 +25,7 @@ from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
 from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
-from kiln.ops.sharding import put
+from kiln.ops.sharding import put, put_like
 
 
 def array(
@@ -390,22 +390,25 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
 ) -> Any:
-    """Return an array of the shape and dtype of `a`, filled with a value."""
+    """Return an array of the shape and dtype of `a`, filled with a value.
+
+    Filled with a scalar it lies where `a` was put, if it was.
+    """
     return put(_like("full_like", a, fill_value, dtype, shape), device)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Return zeros of the shape and dtype of `a`."""
+    """Return zeros of the shape and dtype of `a`, where it was put."""
     return put(_like("zeros_like", a, 0, dtype, shape), device)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Return ones of the shape and dtype of `a`."""
+    """Return ones of the shape and dtype of `a`, where it was put."""
     return put(_like("ones_like", a, 1, dtype, shape), device)
 
 
 def empty_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Return zeros of the shape and dtype of `a`."""
+    """Return zeros of the shape and dtype of `a`, where it was put."""
     return put(_like("empty_like", a, 0, dtype, shape), device)
 
 
@@ -427,7 +430,8 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
                 "make keys with kiln.random.key and kiln.random.split",
             )
         )
-    return _full(found, value, wanted, aval.weak_type and dtype is None)
+    made = _full(found, value, wanted, aval.weak_type and dtype is None)
+    return made if np.ndim(value) else put_like(made, a)
 
 
 def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:

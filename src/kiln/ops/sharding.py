@@ -9,7 +9,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
-from kiln.core.array import placed
+from kiln.core.array import ConcreteArray, placed
 from kiln.core.compilation import as_array
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of
@@ -112,6 +112,14 @@ def put(x: Any, place: Any) -> Any:
         return sharding_constraint_p.bind(x, sharding=sharding) if sharding.num_devices > 1 else x
     home = default_engine()
     return x if home.host_memory else placed(as_array(x), home, sharding)
+
+
+def put_like(x: Any, other: Any) -> Any:
+    """Return a new array where another was put on purpose, if its shape can lie there."""
+    if isinstance(x, Tracer) or not isinstance(other, ConcreteArray) or not other.committed:
+        return x
+    place = other.sharding
+    return put(x, place) if place.num_devices == 1 or aval_of(x).shape == other.shape else x
 
 
 def checked_device(device: Any, asked: str) -> Any:

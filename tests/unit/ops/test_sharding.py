@@ -7,6 +7,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln import lax
 from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from kiln.ops.sharding import resolved, with_sharding_constraint
 
@@ -57,3 +58,26 @@ def test_errors() -> None:
         resolved("a", "with_sharding_constraint")
     with pytest.raises(RuntimeError, match="needs a mesh"):
         resolved(P("a"), "with_sharding_constraint")
+
+
+def test_arrays_made_like_others_lie_with_them() -> None:
+    cut = kiln.device_put(np.ones((8, 2), np.float32), ROWS)
+    third = kiln.device_put(np.ones((8, 2), np.float32), kiln.devices()[3])
+    makers = [
+        jnp.zeros_like,
+        jnp.ones_like,
+        jnp.empty_like,
+        lambda x, **options: jnp.full_like(x, 3, **options),
+        lambda x, **options: lax.full_like(x, 3, **options),
+    ]
+    for make in makers:
+        for x in (cut, third):
+            for out in (make(x), make(x, dtype=np.int32), make(x, shape=(8, 2))):
+                assert out.sharding == x.sharding and out.committed
+        # Other shapes may not be divisible: they lie on one device alone.
+        assert not make(cut, shape=(3,)).committed
+        assert make(third, shape=(3,)).devices() == {kiln.devices()[3]}
+        assert not make(jnp.ones(3)).committed
+    assert not jnp.full_like(cut, np.arange(2)).committed
+    assert jnp.zeros_like(cut, device=kiln.devices()[1]).devices() == {kiln.devices()[1]}
+    assert kiln.jit(lambda: jnp.zeros_like(cut))().shape == (8, 2)
