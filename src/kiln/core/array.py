@@ -388,6 +388,13 @@ def buffer_at(x: ConcreteArray, engine: Engine, sharding: Sharding) -> Buffer:
         return x._buffer
     if type(x) is ConcreteArray and sharding.devices == (engine.devices()[0],):
         return buffer_for(x, engine)
+    if (
+        type(x) is PlacedArray
+        and x._buffer is not None
+        and x._engine is engine
+        and len(x._sharding.devices) == len(sharding.devices) == 1
+    ):
+        return engine.moved(x._buffer, x.aval, sharding)
     return engine.put(host_value(x), sharding)
 
 

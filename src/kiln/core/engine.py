@@ -125,6 +125,10 @@ class Engine(Protocol):
         """Copy host data into a new buffer, on the first device unless told otherwise."""
         ...
 
+    def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
+        """Copy a buffer from one device to another, past the host."""
+        ...
+
     def shards(self, buffer: Buffer, sharding: Sharding) -> Sequence[Buffer]:
         """Return the parts of a buffer on several devices, in the order of the sharding."""
         ...

@@ -152,3 +152,21 @@ def test_keys_have_a_physical_type() -> None:
     assert key.physical() == ShapedArray((3,), np.dtype(np.uint64))
     plain = ShapedArray((3,), F32)
     assert plain.physical() is plain
+
+
+def test_moves_from_device_to_device() -> None:
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for x in (values, values > 2, values.astype(np.complex64), np.zeros((0, 2), np.int8)):
+        one = kiln.device_put(x, kiln.devices()[1])
+        two = kiln.device_put(one, kiln.devices()[2])
+        assert two.devices() == {kiln.devices()[2]} and two.committed
+        np.testing.assert_array_equal(kiln.jit(lambda a: a[::-1])(two), x[::-1])
+        one.delete()
+        np.testing.assert_array_equal(two, x)
+    keys = kiln.device_put(kiln.random.split(kiln.random.key(1), 3), kiln.devices()[1])
+    moved = kiln.device_put(keys, kiln.devices()[2])
+    np.testing.assert_array_equal(kiln.random.key_data(moved), kiln.random.key_data(keys))
+    half = kiln.device_put(kiln.numpy.ones(3, "bfloat16"), kiln.devices()[3])
+    assert (kiln.device_put(half, kiln.devices()[4]) == 1).all()
+    with pytest.raises(RuntimeError, match="deleted"):
+        kiln.device_put(one, kiln.devices()[2])

@@ -50,10 +50,12 @@ _REQUIRED: Mapping[Any, tuple[str, ...]] = {
         "register_custom_call_target",
     ),
     _jax: (
+        "ArrayCopySemantics",
         "ArrayImpl",
         "DeviceList",
         "Sharding",
         "array_result_handler",
+        "batched_copy_array_to_devices_with_sharding",
         "collect_garbage",
         "hlo_module_cost_analysis",
     ),
@@ -257,6 +259,18 @@ class Client:
             enable_x64=True,
             host_buffer_semantics=_SHARE if share else _COPY,
         )
+
+    def moved(self, buffer: Buffer, ndim: int, sharding: Sharding) -> Buffer:
+        """Copy a buffer from one device to another, past the host."""
+        placement = self.placement(sharding, ndim)
+        devices = _jax.DeviceList(tuple(placement.devices))
+        try:
+            with _without_jax():
+                return _jax.batched_copy_array_to_devices_with_sharding(
+                    [buffer], [devices], [placement], [_jax.ArrayCopySemantics.ALWAYS_COPY]
+                )[0]
+        except (XlaError, ValueError) as error:
+            failed(error, "moving an array to another device")
 
     def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
         """Make one buffer of its parts on several devices."""

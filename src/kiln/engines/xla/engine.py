@@ -274,6 +274,10 @@ class XlaEngine:
         """Copy host data into a new buffer."""
         return runtime.client().put(value, sharding)
 
+    def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
+        """Copy a buffer from one device to another, past the host."""
+        return runtime.client().moved(buffer, aval.ndim, sharding)
+
     def shards(self, buffer: Buffer, sharding: Sharding) -> Sequence[Buffer]:
         """Return the parts of a buffer on several devices, in the order of its sharding."""
         return runtime.client().shards(buffer, sharding)
