@@ -1,0 +1,1 @@
+"""Programs of modules, written once for kiln.linen and flax.linen."""
