@@ -95,4 +95,5 @@ from kiln.linen.metadata import (
 from kiln.linen.methods import compact, compact_name_scope, nowrap
 from kiln.linen.module import Module, share_scope
 from kiln.linen.scope import Variable
+from kiln.linen.summary import tabulate
 from kiln.linen.variables import merge_param

@@ -10,9 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, dataclass_transform
 
-from kiln.base.source import api_boundary
-from kiln.linen import application
-from kiln.linen.application import NOT_INTERMEDIATES, Capture, application_scope, check_instance
+from kiln.linen.application import application_scope, check_instance
 from kiln.linen.context import context, intercepted
 from kiln.linen.errors import (
     AssignSubModuleError,
@@ -20,7 +18,6 @@ from kiln.linen.errors import (
     CallSetupUnboundModuleError,
     CallShareScopeOnUnboundModuleError,
     CallUnbindOnUnboundModuleError,
-    InvalidInstanceModuleError,
     NameInUseError,
     ReservedModuleAttributeError,
     SetAttributeFrozenModuleError,
@@ -30,6 +27,7 @@ from kiln.linen.fields import PLAIN, frozen, map_modules
 from kiln.linen.filters import CollectionFilter
 from kiln.linen.methods import compact, name_scope_methods, wrap_methods
 from kiln.linen.printing import module_text
+from kiln.linen.pure import PureFunctions
 from kiln.linen.scope import Scope
 from kiln.linen.variables import HasVariables
 
@@ -76,7 +74,7 @@ class ModuleState:
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 @dataclasses.dataclass(repr=False, eq=False)
-class Module(HasVariables):
+class Module(HasVariables, PureFunctions):
     """A function with named parameters, submodules and state.
 
     Subclasses are dataclasses: annotate hyper-parameters as fields; write `__call__` with
@@ -348,71 +346,9 @@ class Module(HasVariables):
         variables = self.variables
         return self.clone(_deep_clone=True, _reset_names=True, name=None), variables
 
-    # ---- pure functions
-
-    @api_boundary
-    def apply(
-        self,
-        variables: Any,
-        *args: Any,
-        rngs: Any = None,
-        method: Any = None,
-        mutable: CollectionFilter = False,
-        capture_intermediates: Capture = False,
-        **kwargs: Any,
-    ) -> Any:
-        """Run a method with variables and keys.
-
-        Returns its result; unless `mutable` is False, a pair of it and the mutable collections.
-        """
-        _check_is_instance(self, "apply")
-        fun = application.method_of(self, method)
-        return application.run_applied(
-            fun, self, variables, rngs, mutable, capture_intermediates, args, kwargs
-        )
-
-    @api_boundary
-    def init_with_output(
-        self,
-        rngs: Any,
-        *args: Any,
-        method: Any = None,
-        mutable: CollectionFilter = NOT_INTERMEDIATES,
-        capture_intermediates: Capture = False,
-        **kwargs: Any,
-    ) -> Any:
-        """Run a method and make its variables; return its result and the variables."""
-        _check_is_instance(self, "init_with_output")
-        fun = application.method_of(self, method)
-        return application.run_initialized(
-            fun, self, rngs, mutable, capture_intermediates, args, kwargs
-        )
-
-    @api_boundary
-    def init(
-        self,
-        rngs: Any,
-        *args: Any,
-        method: Any = None,
-        mutable: CollectionFilter = NOT_INTERMEDIATES,
-        capture_intermediates: Capture = False,
-        **kwargs: Any,
-    ) -> Any:
-        """Make the variables that a method needs: a key alone is that of the parameters."""
-        _check_is_instance(self, "init")
-        fun = application.method_of(self, method)
-        return application.run_initialized(
-            fun, self, rngs, mutable, capture_intermediates, args, kwargs
-        )[1]
-
 
 def _made_again(cls: type[Module], values: dict[str, Any]) -> Module:
     return cls(parent=None, **values)
-
-
-def _check_is_instance(module: Any, method: str) -> None:
-    if not isinstance(module, Module):
-        raise InvalidInstanceModuleError(method)
 
 
 def share_scope(module: Module, other: Module, /) -> None:

@@ -113,7 +113,7 @@ def streams(rngs: Any, asked: str) -> dict[str, Any]:
         for name, key in rngs.items():
             if not isinstance(name, str) or not is_key(key):
                 raise InvalidRngError(
-                    f"{asked} with rngs[{name!r}] = {key!r}",
+                    f"{asked} with rngs[{name!r}] = {_shown(key)}",
                     "rngs should be a dictionary mapping strings to `jax.PRNGKey`",
                     "write rngs={'dropout': kiln.random.key(0)}",
                 )
@@ -121,7 +121,11 @@ def streams(rngs: Any, asked: str) -> dict[str, Any]:
     if is_key(rngs):
         return {"params": rngs}
     raise InvalidRngError(
-        f"{asked} with rngs {rngs!r}",
+        f"{asked} with rngs {_shown(rngs)}",
         "RNGs should be of shape (2,) or PRNGKey, or a dictionary of such",
         "write kiln.random.key(0), or {'params': key, 'dropout': key}",
     )
+
+
+def _shown(value: Any) -> str:
+    return str(value.aval) if hasattr(value, "aval") else f"{value!r:.60}"
