@@ -68,7 +68,7 @@ def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, k
 
 @contextmanager
 def override_named_call(enable: bool = True) -> Iterator[None]:
-    """Name operations after the modules they come from, or do not, inside the context."""
+    """Set what `enable_named_call` sets, inside the context."""
     before = context.named_calls
     context.named_calls = enable
     try:
@@ -78,10 +78,10 @@ def override_named_call(enable: bool = True) -> Iterator[None]:
 
 
 def enable_named_call() -> None:
-    """Name operations after the modules they come from."""
+    """Do nothing but note the wish: kiln names no operations after modules yet."""
     context.named_calls = True
 
 
 def disable_named_call() -> None:
-    """Do not name operations after the modules they come from."""
+    """Do nothing but note the wish: kiln names no operations after modules yet."""
     context.named_calls = False

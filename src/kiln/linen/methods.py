@@ -24,6 +24,7 @@ _PLAIN = frozenset(
         "__deepcopy__",
         "__getattr__",
         "__post_init__",
+        "__replace__",
         "__set_name__",
     }
 )
@@ -59,7 +60,7 @@ def nowrap(fun: F) -> F:
 
 def wrap_methods(cls: type) -> None:
     """Wrap the methods and properties that a class itself defines, once."""
-    fields: dict[str, Any] = getattr(cls, "__dataclass_fields__", {})
+    fields: dict[str, Any] = cls.__dataclass_fields__  # type: ignore[attr-defined]
     for name, value in list(vars(cls).items()):
         if name in _PLAIN or name in fields or hasattr(value, "nowrap"):
             continue
@@ -67,7 +68,7 @@ def wrap_methods(cls: type) -> None:
             continue
         if isinstance(value, (property, functools.cached_property)):
             setattr(cls, name, _Property(value, name))
-        elif callable(value) and not _is_ready(value):
+        elif callable(value) and hasattr(type(value), "__get__") and not _is_ready(value):
             setattr(cls, name, _wrapped(value, name))
 
 

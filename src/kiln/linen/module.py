@@ -96,12 +96,13 @@ class Module(HasVariables, PureFunctions):
         reserved = [name for name in ("parent", "name") if name in own]
         if reserved:
             raise ReservedModuleAttributeError(cls.__name__, reserved)
-        wrap_methods(cls)
-        cls._name_scope_methods = name_scope_methods(cls)
         has_hash = "__hash__" in vars(cls)
         dataclasses.dataclass(
             repr=False, eq="__eq__" not in vars(cls), unsafe_hash=not has_hash, kw_only=kw_only
         )(cls)
+        # Now that it is known which attributes are fields: a function may be a default.
+        wrap_methods(cls)
+        cls._name_scope_methods = name_scope_methods(cls)
         cls._hyperparameters = tuple(
             f.name for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")
         )
