@@ -11,7 +11,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 .PHONY: help demo test test-full oracle breaks bench lint docs clean
 
 help:
-	@echo "make demo       the tutorial line by line, then a network that learns to read digits"
+	@echo "make demo       the tutorial line by line, then two networks that learn to read digits"
 	@echo "make test       the tests, without the slow suites"
 	@echo "make test-full  all tests"
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
@@ -24,6 +24,7 @@ help:
 demo: $(VENV)/.has-examples
 	$(RUN) examples/tutorial.py
 	$(RUN) examples/digits.py
+	$(RUN) examples/digits_cnn.py
 
 test: $(VENV)/.has-test
 	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)
