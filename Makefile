@@ -3,6 +3,9 @@ PYTHON ?= python3
 WORKERS ?= 2
 
 VENV := .venv
+# What pip leaves in the source tree when it builds the extension there.
+BUILT := .cmake .ninja_deps .ninja_log .skbuild-info.json CMakeCache.txt CMakeFiles CMakeInit.txt \
+  build.ninja cmake_install.cmake src/kiln/*.so
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
@@ -53,15 +56,15 @@ docs: $(VENV)/.has-bench
 	$(RUN) -m benchmarks.report docs/performance.md
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(BUILT) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp per set of extras; a change of pyproject.toml installs again. Tests run the examples too.
+# One stamp per set of extras; a change of pyproject.toml or of the extension installs again. Tests run the examples too.
 $(VENV)/.has-test: EXTRAS := test,examples
 $(VENV)/.has-examples: EXTRAS := examples
 $(VENV)/.has-bench: EXTRAS := bench
 $(VENV)/.has-lint: EXTRAS := lint
-$(VENV)/.has-%: pyproject.toml | $(RUN)
+$(VENV)/.has-%: pyproject.toml CMakeLists.txt $(wildcard src/kiln/_runtime/*) | $(RUN)
 	@echo "installing kiln[$(EXTRAS)] into $(VENV)"
 	@$(PIP) install --editable ".[$(EXTRAS)]"
 	@touch $@

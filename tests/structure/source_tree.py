@@ -58,8 +58,8 @@ class Module:
 
 
 def modules(root: Path = KILN) -> dict[str, Module]:
-    """Return every module below `root` by its dotted name."""
-    found = (Module(root, path) for path in sorted(root.rglob("*.py")))
+    """Return every module below `root` by its dotted name; the extension as its stub says."""
+    found = (Module(root, path) for path in sorted([*root.rglob("*.py"), *root.rglob("*.pyi")]))
     return {module.name: module for module in found}
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from kiln import _runtime
 
 
 def _metadata(default: Any, *, in_key: bool = False, kind: type | None = None) -> dict[str, Any]:
@@ -123,15 +124,22 @@ def _resolve(name: str, value: Any) -> tuple[str, Any]:
     )
 
 
-class _ThreadState(threading.local):
-    overrides: dict[str, Any] | None = None
-    base: Options | None = None
-    current: Options | None = None
+def _changed(base: Options, changes: dict[str, Any]) -> Options:
+    return dataclasses.replace(base, **changes)
 
 
-_base = _from_environment()
-_state = _ThreadState()
 _settled: dict[str, str] = {}
+
+
+def _set_base(base: Options) -> None:
+    global _base
+    _base = base
+    _runtime.set_base_options(base)
+
+
+_base: Options
+_set_base(_from_environment())
+_runtime.set_merge(_changed)
 
 
 def settle(name: str, why: str) -> None:
@@ -139,28 +147,19 @@ def settle(name: str, why: str) -> None:
     _settled[name] = why
 
 
-def options() -> Options:
-    """Return the options in force on this thread."""
-    state = _state
-    if state.overrides is None:
-        return _base
-    if state.base is not _base or state.current is None:
-        state.base = _base
-        state.current = dataclasses.replace(_base, **state.overrides)
-    return state.current
+options: Callable[[], Options] = _runtime.options
+"""Return the options in force on this thread."""
 
 
 @contextlib.contextmanager
 def override(**changes: Any) -> Iterator[None]:
     """Change options on this thread until the context ends."""
-    previous = _state.overrides
-    _state.overrides = {**(previous or {}), **changes}
-    _state.current = None
+    previous = _runtime.state.overrides
+    _runtime.state.overrides = {**(previous or {}), **changes}
     try:
         yield
     finally:
-        _state.overrides = previous
-        _state.current = None
+        _runtime.state.overrides = previous
 
 
 def options_of_key(key: tuple[Any, ...]) -> dict[str, Any]:
@@ -176,14 +175,13 @@ class Config:
 
         Raises: AttributeError for an unknown name.
         """
-        global _base
         field, value = _resolve(name, value)
         if field in _settled and value != getattr(_base, field):
             raise RuntimeError(
                 f"config.update({name!r}, {value!r})\n{_settled[field]}\n"
                 f"update it at the start of the program, or set KILN_{field.upper()}"
             )
-        _base = dataclasses.replace(_base, **{field: value})
+        _set_base(_changed(_base, {field: value}))
 
     def read(self, name: str) -> Any:
         """Return the value in force on this thread."""

@@ -84,7 +84,8 @@ def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
 
 def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
     """Return the structure of a pytree."""
-    return tree_flatten(tree, is_leaf)[1]
+    treedef: PyTreeDef = tree_flatten(tree, is_leaf)[1]
+    return treedef
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
@@ -173,7 +174,7 @@ def tree_flatten_with_path(
             return plain(x)
 
     key = flatten_keyed(tree, (), out, stop)
-    return out, PyTreeDef(key, len(out))
+    return out, PyTreeDef(key)
 
 
 def tree_leaves_with_path(
@@ -211,7 +212,7 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """Return the structure of a tuple of trees."""
     children = list(treedefs)
     key = (tuple, None, tuple([child.key for child in children]))
-    return PyTreeDef(key, sum(child.num_leaves for child in children))
+    return PyTreeDef(key)
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.tree_keys import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
@@ -19,24 +21,27 @@ T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 
-class NodeKind:
-    """How values of one class come apart and are put together."""
+class Form(enum.IntEnum):
+    """The ways to come apart that the runtime knows by itself; numbered as in `_runtime/tree.h`."""
 
-    __slots__ = ("build", "entries", "flatten", "keyed", "registered")
+    CUSTOM = 0
+    TUPLE = 1
+    LIST = 2
+    DICT = 3
+    NONE = 4
+    NAMEDTUPLE = 5
+    FIELDS = 6
 
-    def __init__(
-        self,
-        flatten: Callable[[Any], tuple[Iterable[Any], Any]],
-        build: Callable[[Any, Sequence[Any]], Any],
-        entries: Callable[[Any, int], Sequence[Any]] | None = None,
-        keyed: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
-        registered: bool = True,
-    ) -> None:
-        self.flatten = flatten  # value -> (children, metadata)
-        self.build = build  # (metadata, children) -> value
-        self.entries = entries  # (metadata, number of children) -> key entries
-        self.keyed = keyed  # value -> ((key entry, child) pairs, metadata)
-        self.registered = registered
+
+class NodeKind(_runtime.NodeKind):
+    """How values of one class come apart and are put together.
+
+    `flatten` maps a value to its children and metadata, `build` metadata and children to a value,
+    `entries` metadata and the number of children to key entries, `keyed` a value to pairs of a key
+    entry and a child, and metadata. A `form` is one that the runtime knows by itself.
+    """
+
+    __slots__ = ()
 
     def with_entries(self, value: Any) -> tuple[list[Any], list[Any], Any]:
         """Return key entries, children and metadata of a value."""
@@ -54,7 +59,8 @@ class NodeKind:
     def entries_of(self, data: Any, count: int) -> Sequence[Any]:
         """Return the key entries of a node known by its metadata."""
         if self.entries is not None:
-            return self.entries(data, count)
+            found: Sequence[Any] = self.entries(data, count)
+            return found
         return [FlattenedIndexKey(i) for i in range(count)]
 
 
@@ -92,13 +98,14 @@ def _defaultdict_build(data: Any, children: Sequence[Any]) -> Any:
 
 
 KINDS: dict[type, NodeKind] = {
-    tuple: NodeKind(lambda x: (x, None), lambda _, kids: tuple(kids), _positions),
-    list: NodeKind(lambda x: (x, None), lambda _, kids: list(kids), _positions),
-    type(None): NodeKind(lambda x: ((), None), lambda _, kids: None),
+    tuple: NodeKind(lambda x: (x, None), lambda _, kids: tuple(kids), _positions, form=Form.TUPLE),
+    list: NodeKind(lambda x: (x, None), lambda _, kids: list(kids), _positions, form=Form.LIST),
+    type(None): NodeKind(lambda x: ((), None), lambda _, kids: None, form=Form.NONE),
     dict: NodeKind(
         _dict_flatten,
         lambda keys, kids: dict(zip(keys, kids, strict=True)),
         lambda keys, count: [DictKey(key) for key in keys],
+        form=Form.DICT,
     ),
     collections.OrderedDict: NodeKind(
         lambda x: (list(x.values()), tuple(x)),
@@ -114,7 +121,7 @@ KINDS: dict[type, NodeKind] = {
 """Node kinds by exact class; namedtuple classes join when first seen."""
 
 LEAF_TYPES: set[type] = {bool, int, float, complex, str, bytes}
-"""Classes known to be leaves: flattening tests for them first. Only classes that live for ever."""
+"""Classes known to be leaves. Only classes that live for ever."""
 
 _PERMANENT = ("builtins", "numpy", "kiln", "ml_dtypes")
 
@@ -130,11 +137,15 @@ def kind_of_new(cls: type) -> NodeKind | None:
             lambda _, kids: cls(*kids),
             lambda _, count: [GetAttrKey(name) for name in cls._fields],  # type: ignore[attr-defined]
             registered=False,
+            form=Form.NAMEDTUPLE,
         )
         return KINDS.setdefault(cls, kind)
     if cls.__module__.partition(".")[0] in _PERMANENT:
         LEAF_TYPES.add(cls)
     return None
+
+
+_runtime.set_tree_tables(KINDS, LEAF_TYPES, kind_of_new)
 
 
 def is_namedtuple(cls: type) -> bool:
@@ -163,6 +174,7 @@ def _register(cls: type, kind: NodeKind) -> None:
         )
     KINDS[cls] = kind
     LEAF_TYPES.discard(cls)
+    _runtime.forget_leaf_types()
 
 
 def register_pytree_node(
@@ -271,7 +283,15 @@ def register_dataclass(
         )
 
     entries = tuple(GetAttrKey(name) for name in data_names)
-    _register(nodetype, NodeKind(flatten, build, lambda data, count: entries))
+    kind = NodeKind(
+        flatten,
+        build,
+        lambda data, count: entries,
+        form=Form.FIELDS,
+        children=data_names,
+        metadata=meta_names,
+    )
+    _register(nodetype, kind)
     return nodetype
 
 

@@ -157,7 +157,7 @@ class HostCall(Primitive):
         return list(result_avals)
 
     def numpy(self, *xs: Any, callback: Any, result_avals: Any = (), **_: Any) -> Any:
-        with trace.in_force(trace.ROOT):
+        with trace.in_force(trace.state.root):
             return checked(callback(*xs), result_avals)
 
     def evaluate(self, *xs: Any, callback: Any, result_avals: Any = (), **params: Any) -> Any:
@@ -187,7 +187,7 @@ class DebugCallback(HostCall):
         return frozenset({DEBUG_ORDERED if params["ordered"] else DEBUG})
 
     def numpy(self, *xs: Any, callback: Any, ordered: bool) -> Any:
-        with trace.in_force(trace.ROOT):
+        with trace.in_force(trace.state.root):
             callback(*xs)
         return []
 

@@ -7,17 +7,17 @@ value a trace hands to the user's function.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 
+from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.config import options, override
 from kiln.base.errors import UnexpectedTracerError, three_lines
-from kiln.base.source import Source, current_source
+from kiln.base.source import current_source
 from kiln.core.concretization import refuse
 from kiln.core.operators import Array, ArrayOperators
 from kiln.ir.operation import Operation
@@ -131,34 +131,22 @@ class Tracer(ArrayOperators):
 Array.register(Tracer)
 
 
-class _State(threading.local):
-    """Per thread: the trace in force, the mapped axes in scope, the equation being replayed."""
-
-    trace: Trace
-    axes: tuple[tuple[Any, Any], ...]
-    source: Source | None
-
-    def __init__(self) -> None:
-        self.trace = ROOT
-        self.axes = ()
-        self.source = None
-
-
 class _Unset(Trace):
     """The root before `core/eager.py` has installed the evaluating trace."""
 
     __slots__ = ()
 
 
-ROOT: Trace = _Unset(None)
-state = _State()
+state = _runtime.state
+"""Per thread: the trace in force, the mapped axes in scope, the equation being replayed."""
 
 
 def install_root(trace: Trace) -> None:
     """Set the trace in force where no transformation is."""
-    global ROOT
-    ROOT = trace
-    state.trace = trace
+    state.root = trace
+
+
+install_root(_Unset(None))
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from kiln.base.errors import (
 from kiln.core import trace as traces
 from kiln.core.array import from_host
 from kiln.core.staging import stage
-from kiln.core.trace import ROOT, Tracer, aval_of, axis_bound, axis_size_of, in_force, state
+from kiln.core.trace import Tracer, aval_of, axis_bound, axis_size_of, in_force, state
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import sin
 
@@ -45,8 +45,8 @@ def traced(use: Callable[[Any], Any], aval: ShapedArray = SCALAR) -> Any:
 
 
 def test_the_root_trace_is_in_force_outside() -> None:
-    assert state.trace is traces.ROOT
-    assert ROOT is not None
+    assert state.trace is traces.state.root
+    assert state.root is not None
 
 
 def test_in_force_restores_after_an_error() -> None:
@@ -62,7 +62,7 @@ def test_each_thread_has_its_own_state() -> None:
         thread = threading.Thread(target=lambda: seen.append((state.trace, state.axes)))
         thread.start()
         thread.join()
-    assert seen == [(traces.ROOT, ())]
+    assert seen == [(traces.state.root, ())]
 
 
 def test_axes_are_found_by_name_innermost_first() -> None:

@@ -81,7 +81,7 @@ class HostCallback:
         try:
             arrays = [np.array(x) for x in operands[self.token :]]
             # Small programs run on the caller's thread, which may be tracing.
-            with trace.in_force(trace.ROOT):
+            with trace.in_force(trace.state.root):
                 returned = self.fn(*arrays)
             outs = tuple(self._checked(returned))
         except Exception as error:  # noqa: BLE001, whatever it is must not cross C++
