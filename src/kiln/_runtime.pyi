@@ -1,7 +1,16 @@
 """The parts of kiln that run on every call, in C++ (`_runtime/`)."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable as Function
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from kiln.core.engine import Engine
+    from kiln.ir.types import ShapedArray
+
+C = TypeVar("C", bound=type)
 
 # state.cc
 
@@ -18,25 +27,25 @@ state: State
 
 def options() -> Any: ...
 def set_base_options(options: Any, /) -> None: ...
-def set_merge(merge: Callable[[Any, dict[str, Any]], Any], /) -> None: ...
+def set_merge(merge: Function[[Any, dict[str, Any]], Any], /) -> None: ...
 
 # tree.cc
 
 class NodeKind:
     """How values of one class come apart and are put together."""
 
-    flatten: Callable[[Any], tuple[Iterable[Any], Any]]
-    build: Callable[[Any, Any], Any]
-    entries: Callable[[Any, int], Any] | None
-    keyed: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None
+    flatten: Function[[Any], tuple[Iterable[Any], Any]]
+    build: Function[[Any, Any], Any]
+    entries: Function[[Any, int], Any] | None
+    keyed: Function[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None
     registered: bool
 
     def __init__(
         self,
-        flatten: Callable[[Any], tuple[Iterable[Any], Any]],
-        build: Callable[[Any, Any], Any],
-        entries: Callable[[Any, int], Any] | None = None,
-        keyed: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
+        flatten: Function[[Any], tuple[Iterable[Any], Any]],
+        build: Function[[Any, Any], Any],
+        entries: Function[[Any, int], Any] | None = None,
+        keyed: Function[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
         registered: bool = True,
         form: int = 0,
         children: tuple[str, ...] | None = None,
@@ -57,10 +66,95 @@ class TreeDef:
     def flatten_up_to(self, tree: Any, /) -> list[Any]: ...
 
 def tree_flatten(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    tree: Any, is_leaf: Function[[Any], bool] | None = None
 ) -> tuple[list[Any], Any]: ...
 def set_tree_tables(
-    kinds: dict[type, Any], leaf_types: set[type], kind_of_new: Callable[[type], Any], /
+    kinds: dict[type, Any], leaf_types: set[type], kind_of_new: Function[[type], Any], /
 ) -> None: ...
 def set_tree_class(cls: type, sorted_keys: Any, wrong_count: Any, no_prefix: Any, /) -> None: ...
 def forget_leaf_types() -> None: ...
+
+# array.cc
+
+class ArrayData:
+    """The data of a concrete array."""
+
+    aval: ShapedArray
+    _host: np.ndarray | None
+    _buffer: Any
+    _engine: Engine | None
+
+    def __init__(
+        self,
+        aval: ShapedArray,
+        host: np.ndarray | None,
+        buffer: Any = None,
+        engine: Engine | None = None,
+    ) -> None: ...
+
+def live_arrays() -> list[Any]: ...
+def set_array_class(cls: type, /) -> None: ...
+
+# program.cc
+
+class Program:
+    """A compiled program. Calling it with a sequence of arrays and scalars runs it."""
+
+    _call: Function[[Sequence[Any]], Sequence[Any]]
+    out_avals: list[ShapedArray]
+    used: int
+
+    def __init__(
+        self, run: Any, out_avals: list[Any], kept: list[int] | None, engine: Any, host: bool, /
+    ) -> None: ...
+    @property
+    def kept(self) -> list[int] | None: ...
+    @property
+    def engine(self) -> Engine: ...
+    def __call__(self, args: Sequence[Any], /) -> list[Any]: ...
+
+class Launcher:
+    """An executable that enqueues a program and hands its results over."""
+
+    _execute: Any
+
+    def __init__(self, execute: Any, handlers: list[Any], name: str, /) -> None: ...
+    @property
+    def name(self) -> str: ...
+    def __call__(self, buffers: Sequence[Any], /) -> Sequence[Any]: ...
+
+class Clock:
+    """The time of all bounded mappings."""
+
+    now: int
+
+clock: Clock
+
+def wrap_buffers(
+    avals: list[Any], buffers: Sequence[Any], engine: Any, host: bool, /
+) -> list[Any]: ...
+def set_buffer_functions(buffer_for: Any, new_buffer: Any, /) -> None: ...
+def set_explain_failure(explain: Function[[BaseException, str], None], /) -> None: ...
+def forget_scalars() -> None: ...
+
+# call.cc
+
+class Callable:
+    """A function whose calls are remembered; `_call(args, kwargs)` makes those that are not."""
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
+    def remember(
+        self,
+        positional: int,
+        kwnames: tuple[str, ...],
+        statics: list[tuple[int, Any]],
+        dynamics: list[tuple[int, Any]],
+        avals: tuple[Any, ...],
+        consts: Iterable[Any],
+        program: Program,
+        out_tree: TreeDef,
+        /,
+    ) -> bool: ...
+    def forget_calls(self) -> None: ...
+
+def call_directly(cls: C, /) -> C: ...

@@ -15,7 +15,8 @@ PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__runtime(void) {
   PyObject* module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
-  if (kiln::add_state(module) < 0 || kiln::add_tree(module) < 0) {
+  if (kiln::add_state(module) < 0 || kiln::add_tree(module) < 0 || kiln::add_array(module) < 0 ||
+      kiln::add_program(module) < 0 || kiln::add_call(module) < 0) {
     Py_DECREF(module);
     return nullptr;
   }

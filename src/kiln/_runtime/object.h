@@ -55,6 +55,9 @@ class Recursion {
 // Each part adds its types and functions to the module; -1 with an exception set on failure.
 int add_state(PyObject* module);
 int add_tree(PyObject* module);
+int add_array(PyObject* module);
+int add_program(PyObject* module);
+int add_call(PyObject* module);
 
 inline int add_type(PyObject* module, PyTypeObject* type) { return PyModule_AddType(module, type); }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
@@ -140,8 +140,7 @@ def _join(
 
 def live_arrays() -> list[ConcreteArray]:
     """Return the arrays that are still referenced and not deleted."""
-    # The collector knows them all, so that making an array need not enter it anywhere.
-    return [x for x in gc.get_objects() if isinstance(x, ConcreteArray) and not x.is_deleted()]
+    return [x for x in _runtime.live_arrays() if not x.is_deleted()]
 
 
 def devices(backend: str | None = None) -> list[Any]:

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from kiln import _runtime
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -17,16 +19,8 @@ SLACK = 16
 """An overflow frees a sixteenth more than it must, so that choosing costs little per insertion."""
 
 
-class Clock:
-    """The time of all bounded mappings."""
-
-    __slots__ = ("now",)
-
-    def __init__(self) -> None:
-        self.now = 1
-
-
-CLOCK = Clock()
+CLOCK = _runtime.clock
+"""The time of all bounded mappings."""
 
 
 class _Cost:

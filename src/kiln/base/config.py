@@ -38,6 +38,7 @@ class Options:
     debug_nans: bool = _option(False, in_key=True)
     debug_infs: bool = _option(False, in_key=True)
     jit: bool = _option(True)
+    python_call: bool = _option(False)
     check: bool = _option(False)
     dump: str = _option("")
     dump_only: str = _option("")

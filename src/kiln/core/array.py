@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
@@ -26,23 +27,11 @@ from kiln.ir.types import ShapedArray
 _DELETED = "Array has been deleted"
 
 
-class ConcreteArray(ArrayOperators):
+class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     """An array with a value."""
 
-    __slots__ = ("__weakref__", "_buffer", "_engine", "_host", "aval")
+    __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        aval: ShapedArray,
-        host: np.ndarray | None,
-        buffer: Buffer = None,
-        engine: Engine | None = None,
-    ) -> None:
-        self.aval = aval
-        self._host = host
-        self._buffer = buffer
-        self._engine = engine
 
     trace = method("trace")
 
@@ -295,6 +284,7 @@ class PlacedArray(ConcreteArray):
 
 
 Array.register(ConcreteArray)
+_runtime.set_array_class(ConcreteArray)
 
 
 def _unpickle(value: np.ndarray, aval: ShapedArray) -> ConcreteArray:
@@ -346,12 +336,10 @@ def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArr
 
 
 def from_buffers(
-    avals: Sequence[ShapedArray], buffers: Sequence[Buffer], engine: Engine
+    avals: list[ShapedArray], buffers: Sequence[Buffer], engine: Engine
 ) -> list[ConcreteArray]:
     """Make arrays of an engine's buffers."""
-    if engine.host_memory:
-        return [ConcreteArray(a, b) for a, b in zip(avals, buffers, strict=True)]
-    return [ConcreteArray(a, None, b, engine) for a, b in zip(avals, buffers, strict=True)]
+    return _runtime.wrap_buffers(avals, buffers, engine, engine.host_memory)
 
 
 def host_value(x: ConcreteArray) -> np.ndarray:

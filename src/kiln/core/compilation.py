@@ -18,11 +18,12 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
+from kiln import _runtime
 from kiln.base.bounded import CLOCK, Bounded
 from kiln.base.config import options, options_of_key, override
 from kiln.base.memory import MB, physical_bytes
 from kiln.core import dumping
-from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_buffers, from_host
+from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
 from kiln.core.engine import Buffer, Engine, Executable, Place, Program, engine
 from kiln.core.progress import progress
 from kiln.core.trace import Tracer, aval_of, leaked
@@ -61,10 +62,11 @@ class Elsewhere(Exception):
     """An argument has a place of its own, so this executable is not the one to run."""
 
 
-class Compiled:
+class Compiled(_runtime.Program):
     """An executable with the types of its results; `kept` numbers the inputs it takes.
 
-    A call is for arrays on the first device; `core/placement.py` calls those that run elsewhere.
+    Calling it runs it on arrays and scalars; it raises Elsewhere if one of the arrays has a place
+    of its own: `core/placement.py` calls those that run elsewhere.
     There is one for each key. `size` is the bytes of the executable, `seconds` the time spent on
     compiling it, `used` when it last ran (in `CLOCK`). The executable may go and come back, unless
     `pinned`. `own` is the jaxpr whose id is in the key, if equal jaxprs may not share it.
@@ -72,18 +74,13 @@ class Compiled:
 
     __slots__ = (
         "__weakref__",
-        "_call",
         "_executable",
-        "engine",
-        "kept",
         "key",
-        "out_avals",
         "own",
         "pinned",
         "program",
         "seconds",
         "size",
-        "used",
         "was_evicted",
     )
 
@@ -95,19 +92,15 @@ class Compiled:
         kept: list[int] | None,
         own: Jaxpr | None,
     ) -> None:
+        super().__init__(_Return(key), program.jaxpr.out_avals, kept, home, home.host_memory)
         self.key = key
         self.program = program
-        self.engine = home
-        self.kept = kept
         self.own = own
-        self.out_avals = program.jaxpr.out_avals
         self.pinned = False
         self.seconds = 0.0
         self.size = 0
-        self.used = 0
         self.was_evicted = False
         self._executable: Executable | None = None
-        self._call: Callable[[Sequence[Buffer]], Sequence[Buffer]] = _Return(key)
 
     @property
     def base(self) -> Compiled:
@@ -117,20 +110,6 @@ class Compiled:
     def giving(self, out_avals: list[ShapedArray]) -> Compiled:
         """Return the same executable with results of these types, weak or not."""
         return self if out_avals == self.out_avals else _Retyped(self, out_avals)
-
-    def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
-        """Run on arrays and scalars.
-
-        Raises: Elsewhere if one of the arrays has a place of its own.
-        """
-        self.used = CLOCK.now
-        if self.kept is not None:
-            args = [args[i] for i in self.kept]
-        home = self.engine
-        buffers = [
-            buffer_for(x, home) if type(x) is ConcreteArray else new_buffer(x, home) for x in args
-        ]
-        return from_buffers(self.out_avals, self._call(buffers), home)
 
     def run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """Run on buffers of the inputs it takes."""
@@ -161,7 +140,7 @@ class Compiled:
             self.size = found.size_in_bytes()
             self.was_evicted = False
             self._executable = found
-            self._call = found.__call__
+            self._call = found
         return found
 
     def pin(self) -> None:
@@ -244,6 +223,8 @@ def as_array(x: Any) -> ConcreteArray:
     return from_host(np.array(x, dtype=aval.dtype), aval)
 
 
+_runtime.set_buffer_functions(buffer_for, new_buffer)
+
 Loaded = tuple[Compiled, Executable]
 
 
@@ -310,6 +291,7 @@ def clear() -> None:
     global _returned_bytes
     programs = [kept() for _, kept in _cache.items()]
     _cache.clear()
+    _runtime.forget_scalars()
     _returned_bytes = 0
     for program in programs:
         if program is not None:

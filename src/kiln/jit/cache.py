@@ -46,6 +46,7 @@ class Entry:
     `record` waits for the seconds of the compilation, if somebody asked for it.
     `assumed` names the axes that were taken to have a size of at least 1. `general` is the program
     for all sizes that `jaxpr` was made of, where axes have names.
+    `is_simple` unless the runtime cannot tell calls for this entry from others.
     `content` says from what content of the function, and by what use of its arrays, the program
     follows; it is None if the program depends on more. `original` is the entry kept for all
     functions with that content.
@@ -58,6 +59,7 @@ class Entry:
         "content",
         "general",
         "in_tree",
+        "is_simple",
         "jaxpr",
         "name",
         "original",
@@ -87,6 +89,7 @@ class Entry:
         self.general: Jaxpr | None = None
         self.content: tuple[Hashable, Slots] | None = None
         self.original: Entry | None = None
+        self.is_simple = True
 
     def with_consts(self, consts: list[Any]) -> Entry:
         """Return the same program over other closed-over values."""

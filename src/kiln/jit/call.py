@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln import _runtime
 from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_flatten, tree_unflatten
@@ -22,7 +23,7 @@ from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
 from kiln.core.class_content import Unreadable
-from kiln.core.compilation import Elsewhere
+from kiln.core.compilation import Compiled, Elsewhere
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.fingerprint import Content, Reading, content_of, readable
 from kiln.core.placement import Placer, is_placed
@@ -64,8 +65,13 @@ def _is_recorded() -> bool:
     return False
 
 
-class JitFunction:
-    """A function that is traced once per call signature and then run as a compiled program."""
+@_runtime.call_directly
+class JitFunction(_runtime.Callable):
+    """A function that is traced once per call signature and then run as a compiled program.
+
+    The runtime makes calls like those it was told to remember; `_call` is what a call means, and
+    makes all others.
+    """
 
     def __init__(
         self,
@@ -98,11 +104,12 @@ class JitFunction:
         self._entries: dict[Any, Entry] = {}
         register(self)
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""
         opts = options()
         if not opts.plain:
             return self._call_otherwise(opts, args, kwargs)
+        positional, keywords = len(args), kwargs
         if kwargs:
             args, kwargs = self._spelling.by_position(args, kwargs)
         leaves: Sequence[Any] = args
@@ -139,7 +146,46 @@ class JitFunction:
             raise
         if opts.debug_nans:
             check_finite(entry.name, outs)
+        elif entry.is_simple and not opts.python_call:
+            self._remember(entry, positional, tuple(keywords), args, kwargs)
         return self._result(entry, outs)
+
+    def _remember(
+        self,
+        entry: Entry,
+        positional: int,
+        keywords: tuple[str, ...],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Let the runtime make calls like this one, if it can tell them from others.
+
+        `args` and `kwargs` are spelled by position; the caller passed `positional` arguments so,
+        and the others by the keywords given.
+        """
+        entry.is_simple = False
+        if self._static_result or not isinstance(entry.compiled, Compiled):
+            return
+        place = {name: positional + i for i, name in enumerate(keywords)}
+        moved = self._spelling.moved(positional, keywords) if keywords else ()
+        places = [*range(positional), *[place[name] for name in moved]]
+        nums, names = self._static.argnums, self._static.argnames
+        statics = [(places[i], args[i]) for i in nums if i < len(args)]
+        statics += [(place[name], kwargs[name]) for name in names if name in kwargs]
+        dynamics = [(places[i], x) for i, x in enumerate(args) if i not in nums]
+        named = sorted(name for name in kwargs if name not in names)
+        dynamics += [(place[name], kwargs[name]) for name in named]
+        types = tuple(entry.jaxpr.in_avals[len(entry.consts) :])
+        entry.is_simple = self.remember(
+            positional,
+            keywords,
+            statics,
+            dynamics,
+            types,
+            entry.consts,
+            entry.compiled,
+            entry.out_tree,
+        )
 
     def _call_otherwise(self, opts: Options, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call the function without compiling it, or where the default device is another one."""
@@ -398,6 +444,7 @@ class JitFunction:
     def forget_entries(self) -> None:
         """Forget this wrapper's programs."""
         self._entries.clear()
+        self.forget_calls()
         self._traces = 0
 
     def clear_cache(self) -> None:

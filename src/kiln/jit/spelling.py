@@ -41,20 +41,25 @@ class Spelling:
 
     def by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Return a call with what it passes by keyword passed by position, as far as possible."""
-        code = _code_of(self._fun)
-        if code is None:
-            return args, kwargs
-        if code is not self._code:
-            # The code of a function can be exchanged.
-            self._code, self._known = code, {}
-        spelled = (len(args), tuple(kwargs))
-        moved = self._known.get(spelled)
-        if moved is None:
-            moved = self._known[spelled] = self._movable(*spelled)
+        moved = self.moved(len(args), tuple(kwargs))
         if not moved:
             return args, kwargs
         rest = {k: v for k, v in kwargs.items() if k not in moved}
         return (*args, *[kwargs[name] for name in moved]), rest
+
+    def moved(self, positional: int, keywords: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the keywords of a call that are spelled by position, in that order."""
+        code = _code_of(self._fun)
+        if code is None:
+            return ()
+        if code is not self._code:
+            # The code of a function can be exchanged.
+            self._code, self._known = code, {}
+        spelled = (positional, keywords)
+        moved = self._known.get(spelled)
+        if moved is None:
+            moved = self._known[spelled] = self._movable(*spelled)
+        return moved
 
     def dynamic_names(self) -> tuple[str, ...]:
         """Return the names of the parameters that take arrays by position, in their order."""

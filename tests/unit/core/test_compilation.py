@@ -118,6 +118,7 @@ def test_threads_share_one_compilation(compiled: list[str]) -> None:
 def test_a_failure_is_not_kept(compiled: list[str]) -> None:
     class Broken:
         name = "broken"
+        host_memory = True
 
         def compile(self, program: Any) -> Any:
             raise RuntimeError("no")

@@ -24,6 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from jaxlib import _jax, xla_client
 
+from kiln import _runtime
 from kiln.base.config import options, settle
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.core.shards import cut
@@ -178,23 +179,22 @@ def failed(error: BaseException, doing: str) -> NoReturn:
     raise JaxRuntimeError(f"{doing}: a host callback failed\n{cause.text}") from cause.error
 
 
-class Loaded:
-    """A compiled program on one device. Calling it is the hot path: keep it two calls long."""
+class Loaded(_runtime.Launcher):
+    """A compiled program. Calling it enqueues it; the results may still be computed."""
 
-    __slots__ = ("_execute", "_handlers", "name", "raw")
+    __slots__ = ("raw",)
 
     def __init__(self, raw: Any, handlers: Sequence[Any], name: str) -> None:
+        super().__init__(raw.execute_sharded, list(handlers), name)
         self.raw = raw
-        self.name = name
-        self._execute = raw.execute_sharded
-        self._handlers = list(handlers)
 
-    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Enqueue the program and return its results, which may still be computed."""
-        try:
-            return self._execute(buffers).consume_with_handlers(self._handlers)  # type: ignore[no-any-return]
-        except (XlaError, ValueError) as error:
-            failed(error, f"running {self.name}")
+
+def _explain(error: BaseException, name: str) -> None:
+    if isinstance(error, (XlaError, ValueError)):
+        failed(error, f"running {name}")
+
+
+_runtime.set_explain_failure(_explain)
 
 
 class Client:

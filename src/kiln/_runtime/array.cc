@@ -1,0 +1,146 @@
+#include "array.h"
+
+namespace kiln {
+
+PyTypeObject* array_class = nullptr;
+
+namespace {
+
+// Memory of arrays that are no more, for those to come.
+constexpr int kSpare = 256;
+ArrayData* spare[kSpare];
+int spares = 0;
+
+// The ring of all arrays begins and ends here.
+ArrayData ring;
+
+void enter(ArrayData* array) {
+  array->before = &ring;
+  array->after = ring.after;
+  ring.after->before = array;
+  ring.after = array;
+}
+
+void leave(ArrayData* array) {
+  array->before->after = array->after;
+  array->after->before = array->before;
+}
+
+PyObject* array_new(PyTypeObject* type, PyObject*, PyObject*) {
+  ArrayData* self = reinterpret_cast<ArrayData*>(type->tp_alloc(type, 0));
+  if (self == nullptr) return nullptr;
+  self->aval = Py_NewRef(Py_None);
+  self->host = Py_NewRef(Py_None);
+  self->buffer = Py_NewRef(Py_None);
+  self->engine = Py_NewRef(Py_None);
+  enter(self);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"aval", "host", "buffer", "engine", nullptr};
+  ArrayData* self = reinterpret_cast<ArrayData*>(object);
+  PyObject *aval, *host, *buffer = Py_None, *engine = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO", const_cast<char**>(names), &aval, &host, &buffer, &engine)) {
+    return -1;
+  }
+  Py_XSETREF(self->aval, Py_NewRef(aval));
+  Py_XSETREF(self->host, Py_NewRef(host));
+  Py_XSETREF(self->buffer, Py_NewRef(buffer));
+  Py_XSETREF(self->engine, Py_NewRef(engine));
+  return 0;
+}
+
+void array_dealloc(PyObject* object) {
+  ArrayData* self = reinterpret_cast<ArrayData*>(object);
+  leave(self);
+  if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
+  Py_CLEAR(self->aval);
+  Py_CLEAR(self->host);
+  Py_CLEAR(self->buffer);
+  Py_CLEAR(self->engine);
+  if (Py_TYPE(object) == array_class && spares < kSpare) {
+    spare[spares++] = self;
+  } else {
+    Py_TYPE(object)->tp_free(object);
+  }
+}
+
+PyMemberDef members[] = {
+    {"aval", T_OBJECT_EX, offsetof(ArrayData, aval), 0, "The type: shape, dtype, weakness."},
+    {"_host", T_OBJECT_EX, offsetof(ArrayData, host), 0, "A read-only NumPy view of the values, or None."},
+    {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), 0, "A buffer of the engine, or None."},
+    {"_engine", T_OBJECT_EX, offsetof(ArrayData, engine), 0, "The engine whose buffer it is, or None."},
+    {nullptr},
+};
+
+PyObject* set_array_class(PyObject*, PyObject* given) {
+  PyTypeObject* type = reinterpret_cast<PyTypeObject*>(given);
+  if (!PyType_Check(given) || !PyType_IsSubtype(type, &array_data_type) ||
+      type->tp_basicsize != array_data_type.tp_basicsize || !PyType_IS_GC(type)) {
+    PyErr_SetString(PyExc_TypeError, "arrays need a subclass of ArrayData without fields");
+    return nullptr;
+  }
+  Py_INCREF(given);
+  while (spares > 0) PyObject_GC_Del(spare[--spares]);
+  Py_XSETREF(array_class, type);
+  Py_RETURN_NONE;
+}
+
+PyObject* live_arrays(PyObject*, PyObject*) {
+  PyObject* found = PyList_New(0);
+  for (ArrayData* array = ring.after; found != nullptr && array != &ring; array = array->after) {
+    // The list may take memory, never run user code: the ring stays as it is meanwhile.
+    if (PyList_Append(found, reinterpret_cast<PyObject*>(array)) < 0) Py_CLEAR(found);
+  }
+  return found;
+}
+
+PyMethodDef functions[] = {
+    {"live_arrays", live_arrays, METH_NOARGS, "Return all arrays there are, the newest first."},
+    {"set_array_class", set_array_class, METH_O, "Set the class of the arrays that calls return."},
+    {nullptr},
+};
+
+}  // namespace
+
+PyTypeObject array_data_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.ArrayData",
+    .tp_basicsize = sizeof(ArrayData),
+    .tp_dealloc = array_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_doc = "The data of a concrete array.",
+    .tp_weaklistoffset = offsetof(ArrayData, weakrefs),
+    .tp_members = members,
+    .tp_init = array_init,
+    .tp_new = array_new,
+};
+
+Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine) {
+  ArrayData* self;
+  if (spares > 0) {
+    self = spare[--spares];
+    PyObject_Init(reinterpret_cast<PyObject*>(self), array_class);
+    self->weakrefs = nullptr;
+  } else {
+    self = reinterpret_cast<ArrayData*>(array_class->tp_alloc(array_class, 0));
+    if (self == nullptr) return Ref();
+    // What an array holds never leads back to it, so the collector need not look.
+    PyObject_GC_UnTrack(self);
+  }
+  self->aval = Py_NewRef(aval);
+  self->host = Py_NewRef(host);
+  self->buffer = Py_NewRef(buffer);
+  self->engine = Py_NewRef(engine);
+  enter(self);
+  return Ref::own(reinterpret_cast<PyObject*>(self));
+}
+
+int add_array(PyObject* module) {
+  ring.before = ring.after = &ring;
+  if (add_type(module, &array_data_type) < 0) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace kiln

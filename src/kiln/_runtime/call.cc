@@ -1,0 +1,454 @@
+// The call of a jitted function. A call like one seen before is recognised by a walk over its
+// arguments and run; everything else goes to `_call`, the definition of a call, in jit/call.py.
+#include <memory>
+#include <vector>
+
+#include "array.h"
+#include "program.h"
+#include "state.h"
+#include "tree.h"
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+namespace kiln {
+namespace {
+
+// What a leaf must be for a remembered program to fit.
+struct Leaf {
+  PyTypeObject* type = nullptr;      // its exact class
+  Ref aval;                          // of arrays
+  Ref dtype;                         // of NumPy arrays
+  std::vector<npy_intp> shape;       // of NumPy arrays
+  long long least = 0, greatest = 0; // of ints
+
+  bool fits(PyObject* object) {
+    if (Py_TYPE(object) != type) return false;
+    if (aval) return has_aval(reinterpret_cast<ArrayData*>(object));
+    if (dtype) return is_like(reinterpret_cast<PyArrayObject*>(object));
+    if (type == &PyLong_Type) {
+      int overflow = 0;
+      long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+      return overflow == 0 && least <= value && value <= greatest;
+    }
+    return true;
+  }
+
+ private:
+  bool has_aval(ArrayData* array) {
+    if (array->aval == aval.get()) return true;
+    int same = PyObject_RichCompareBool(array->aval, aval.get(), Py_EQ);
+    if (same < 0) PyErr_Clear();
+    if (same <= 0) return false;
+    // Types are values: from now on the comparison above is enough.
+    Py_SETREF(array->aval, Py_NewRef(aval.get()));
+    return true;
+  }
+
+  bool is_like(PyArrayObject* array) const {
+    if (reinterpret_cast<PyObject*>(PyArray_DESCR(array)) != dtype.get()) return false;
+    if (PyArray_NDIM(array) != static_cast<int>(shape.size())) return false;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (PyArray_DIM(array, static_cast<int>(i)) != shape[i]) return false;
+    }
+    return true;
+  }
+};
+
+// Where a part of a call comes from: the number of an argument, positional ones first.
+struct Dynamic {
+  Py_ssize_t place;
+  Ref key;
+};
+struct Static {
+  Py_ssize_t place;
+  Ref value;
+};
+
+// A program, and the calls it is for.
+struct Known {
+  Ref options;
+  Py_ssize_t positional = 0;
+  Ref kwnames;  // null if there are none
+  std::vector<Static> statics;
+  std::vector<Dynamic> dynamics;
+  std::vector<Leaf> leaves;
+  Ref consts;  // a tuple
+  Ref program;
+  Ref out_key;
+};
+
+constexpr size_t kMost = 8;
+
+struct Callable {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  std::vector<std::shared_ptr<Known>>* known;  // what was used last comes first
+};
+
+PyObject* slow_name = nullptr;
+
+// The leaves of a call, held while it runs: user code may change the containers.
+class Values {
+ public:
+  ~Values() {
+    for (size_t i = 0; i < size_; ++i) Py_DECREF(data()[i]);
+  }
+  void reserve(size_t count) {
+    if (count > kInline) heap_.resize(count);
+  }
+  void push(PyObject* object) { data()[size_++] = Py_NewRef(object); }
+  PyObject** data() { return heap_.empty() ? inline_ : heap_.data(); }
+  size_t size() const { return size_; }
+
+ private:
+  static constexpr size_t kInline = 32;
+  PyObject* inline_[kInline];
+  std::vector<PyObject*> heap_;
+  size_t size_ = 0;
+};
+
+// Match a value against a structure and the kinds of its leaves.
+bool match(PyObject* key, PyObject* value, std::vector<Leaf>& leaves, Values& values, size_t first) {
+  if (key == Py_None) {
+    if (!leaves[values.size() - first].fits(value)) return false;
+    values.push(value);
+    return true;
+  }
+  PyTypeObject* type = Py_TYPE(value);
+  if (reinterpret_cast<PyObject*>(type) != PyTuple_GET_ITEM(key, 0)) return false;
+  PyObject* keys = PyTuple_GET_ITEM(key, 2);
+  Py_ssize_t count = PyTuple_GET_SIZE(keys);
+  if (type == &PyDict_Type) {
+    PyObject* names = PyTuple_GET_ITEM(key, 1);
+    if (PyDict_GET_SIZE(value) != count) return false;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject* child = PyDict_GetItemWithError(value, PyTuple_GET_ITEM(names, i));
+      if (child == nullptr) {
+        PyErr_Clear();
+        return false;
+      }
+      if (!match(PyTuple_GET_ITEM(keys, i), child, leaves, values, first)) return false;
+    }
+    return true;
+  }
+  if (type == &PyTuple_Type || type == &PyList_Type ||
+      (PyTuple_Check(value) && static_cast<Form>(kind_of(type)->form) == Form::kNamedTuple)) {
+    if (PySequence_Fast_GET_SIZE(value) != count) return false;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      // A list may change while types are compared.
+      if (PySequence_Fast_GET_SIZE(value) != count) return false;
+      if (!match(PyTuple_GET_ITEM(keys, i), PySequence_Fast_GET_ITEM(value, i), leaves, values, first)) return false;
+    }
+    return true;
+  }
+  return value == Py_None;
+}
+
+// Whether `match` knows what to do with a structure.
+bool is_walkable(PyObject* key) {
+  if (key == Py_None) return true;
+  PyTypeObject* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0));
+  NodeKind* kind = kind_of(type);
+  if (kind == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  switch (static_cast<Form>(kind->form)) {
+    case Form::kTuple:
+    case Form::kList:
+    case Form::kDict:
+    case Form::kNone:
+    case Form::kNamedTuple:
+      break;
+    default:
+      return false;
+  }
+  PyObject* keys = PyTuple_GET_ITEM(key, 2);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
+    if (!is_walkable(PyTuple_GET_ITEM(keys, i))) return false;
+  }
+  return true;
+}
+
+bool has_names(PyObject* kwnames, PyObject* wanted) {
+  Py_ssize_t count = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
+  if (count != (wanted == nullptr ? 0 : PyTuple_GET_SIZE(wanted))) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *given = PyTuple_GET_ITEM(kwnames, i), *name = PyTuple_GET_ITEM(wanted, i);
+    if (given != name && PyUnicode_Compare(given, name) != 0) return false;
+  }
+  return true;
+}
+
+// Whether equality of static values of a kind is known here. An object may change its hash.
+bool is_plain_static(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (type == &PyTuple_Type) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+      if (!is_plain_static(PyTuple_GET_ITEM(value, i))) return false;
+    }
+    return true;
+  }
+  return type == &PyLong_Type || type == &PyBool_Type || type == &PyUnicode_Type || type == &PyBytes_Type ||
+         type == &PyFloat_Type || type == &PyComplex_Type || type == &PyFunction_Type || type == &PyType_Type ||
+         value == Py_None;
+}
+
+// Whether two such values are the same beyond doubt. Where they may be, `_call` decides.
+bool is_same_static(PyObject* given, PyObject* value) {
+  if (given == value) return true;
+  PyTypeObject* type = Py_TYPE(value);
+  if (Py_TYPE(given) != type) return false;
+  if (type == &PyTuple_Type) {
+    if (PyTuple_GET_SIZE(given) != PyTuple_GET_SIZE(value)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+      if (!is_same_static(PyTuple_GET_ITEM(given, i), PyTuple_GET_ITEM(value, i))) return false;
+    }
+    return true;
+  }
+  if (type != &PyLong_Type && type != &PyUnicode_Type && type != &PyBytes_Type) return false;
+  int same = PyObject_RichCompareBool(given, value, Py_EQ);
+  if (same < 0) PyErr_Clear();
+  return same > 0;
+}
+
+bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames,
+          Values& values) {
+  if (known.options.get() != options || known.positional != positional || !has_names(kwnames, known.kwnames.get())) {
+    return false;
+  }
+  for (const Static& s : known.statics) {
+    if (!is_same_static(args[s.place], s.value.get())) return false;
+  }
+  size_t consts = static_cast<size_t>(PyTuple_GET_SIZE(known.consts.get()));
+  values.reserve(consts + known.leaves.size());
+  for (size_t i = 0; i < consts; ++i) values.push(PyTuple_GET_ITEM(known.consts.get(), i));
+  for (const Dynamic& d : known.dynamics) {
+    if (!match(d.key.get(), args[d.place], known.leaves, values, consts)) return false;
+  }
+  return true;
+}
+
+Ref run(Known& known, Values& values) {
+  Ref outs = run_program(reinterpret_cast<Program*>(known.program.get()), values.data(), static_cast<Py_ssize_t>(values.size()));
+  if (!outs) return outs;
+  PyObject** items = PySequence_Fast_ITEMS(outs.get());
+  Leaves rest{items, items + PyList_GET_SIZE(outs.get())};
+  return build(known.out_key.get(), rest);
+}
+
+PyObject* slow_call(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
+  Ref given = Ref::own(PyTuple_New(positional));
+  Ref named = Ref::own(PyDict_New());
+  if (!given || !named) return nullptr;
+  for (Py_ssize_t i = 0; i < positional; ++i) PyTuple_SET_ITEM(given.get(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; kwnames != nullptr && i < PyTuple_GET_SIZE(kwnames); ++i) {
+    if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(kwnames, i), args[positional + i]) < 0) return nullptr;
+  }
+  PyObject* call[] = {self, given.get(), named.get()};
+  return PyObject_VectorcallMethod(slow_name, call, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+}
+
+PyObject* callable_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  Callable* callable = reinterpret_cast<Callable*>(self);
+  Py_ssize_t positional = PyVectorcall_NARGS(nargsf);
+  if (thread_state.trace == nullptr && thread_state.axes == nullptr) {
+    PyObject* options = current_options();
+    if (options == nullptr) return nullptr;
+    auto& all = *callable->known;
+    for (size_t i = 0; i < all.size(); ++i) {
+      // Comparing may run the user's code, which may call this very function.
+      std::shared_ptr<Known> known = all[i];
+      Values values;
+      if (!fits(*known, options, args, positional, kwnames, values)) continue;
+      if (i > 0 && i < all.size() && all[i] == known) std::swap(all[i - 1], all[i]);
+      return run(*known, values).release();
+    }
+  }
+  return slow_call(self, args, positional, kwnames);
+}
+
+// What a leaf of a call must be; false if such leaves are left to `_call`.
+bool describe(PyObject* object, PyObject* aval, Leaf& leaf) {
+  leaf.type = Py_TYPE(object);
+  if (is_array(object)) {
+    leaf.aval = Ref::borrow(aval);
+    return true;
+  }
+  if (PyArray_CheckExact(object)) {
+    PyArrayObject* array = reinterpret_cast<PyArrayObject*>(object);
+    leaf.dtype = Ref::borrow(reinterpret_cast<PyObject*>(PyArray_DESCR(array)));
+    leaf.shape.assign(PyArray_DIMS(array), PyArray_DIMS(array) + PyArray_NDIM(array));
+    return true;
+  }
+  if (leaf.type == &PyLong_Type) {
+    Ref dtype = Ref::own(PyObject_GetAttrString(aval, "dtype"));
+    Ref size = dtype ? Ref::own(PyObject_GetAttrString(dtype.get(), "itemsize")) : Ref();
+    long bytes = size ? PyLong_AsLong(size.get()) : 0;
+    PyErr_Clear();
+    if (bytes != 4 && bytes != 8) return false;
+    leaf.greatest = bytes == 4 ? INT32_MAX : INT64_MAX;
+    leaf.least = -leaf.greatest - 1;
+    return true;
+  }
+  return leaf.type == &PyFloat_Type || leaf.type == &PyBool_Type || leaf.type == &PyComplex_Type ||
+         PyArray_CheckScalar(object);
+}
+
+// remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` and
+// `dynamics` are lists of pairs of the number of an argument and its value.
+PyObject* callable_remember(PyObject* self, PyObject* args) {
+  Callable* callable = reinterpret_cast<Callable*>(self);
+  Py_ssize_t positional;
+  PyObject *kwnames, *statics, *dynamics, *avals, *consts, *program, *out_tree;
+  if (!PyArg_ParseTuple(args, "nO!O!O!O!OO!O!", &positional, &PyTuple_Type, &kwnames, &PyList_Type, &statics, &PyList_Type,
+                        &dynamics, &PyTuple_Type, &avals, &consts, &program_type, &program, &tree_def_type, &out_tree)) {
+    return nullptr;
+  }
+  auto known = std::make_shared<Known>();
+  PyObject* options = current_options();
+  if (options == nullptr) return nullptr;
+  known->options = Ref::borrow(options);
+  known->positional = positional;
+  if (PyTuple_GET_SIZE(kwnames) > 0) known->kwnames = Ref::borrow(kwnames);
+  known->program = Ref::borrow(program);
+  known->out_key = Ref::borrow(reinterpret_cast<TreeDef*>(out_tree)->key);
+  known->consts = Ref::own(PySequence_Tuple(consts));
+  Ref leaves = Ref::own(PyList_New(0));
+  if (!known->consts || !leaves) return nullptr;
+  Py_ssize_t most = positional + PyTuple_GET_SIZE(kwnames);
+  for (PyObject* list : {statics, dynamics}) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+      Py_ssize_t place;
+      PyObject* value;
+      if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "nO", &place, &value)) return nullptr;
+      if (place < 0 || place >= most) {
+        PyErr_SetString(PyExc_IndexError, "a call has no argument of that number");
+        return nullptr;
+      }
+      if (list == statics) {
+        if (!is_plain_static(value)) Py_RETURN_FALSE;
+        known->statics.push_back(Static{place, Ref::borrow(value)});
+        continue;
+      }
+      Ref key = flatten(value, leaves.get());
+      if (!key) return nullptr;
+      if (!is_walkable(key.get())) Py_RETURN_FALSE;
+      known->dynamics.push_back(Dynamic{place, std::move(key)});
+    }
+  }
+  Py_ssize_t count = PyList_GET_SIZE(leaves.get());
+  if (count != PyTuple_GET_SIZE(avals)) Py_RETURN_FALSE;
+  known->leaves.resize(static_cast<size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!describe(PyList_GET_ITEM(leaves.get(), i), PyTuple_GET_ITEM(avals, i), known->leaves[static_cast<size_t>(i)])) {
+      Py_RETURN_FALSE;
+    }
+  }
+  auto& all = *callable->known;
+  std::shared_ptr<Known> dropped;
+  if (all.size() == kMost) {
+    dropped = std::move(all.back());
+    all.pop_back();
+  }
+  all.insert(all.begin(), std::move(known));
+  Py_RETURN_TRUE;
+}
+
+PyObject* callable_forget(PyObject* self, PyObject*) {
+  std::vector<std::shared_ptr<Known>> all;
+  all.swap(*reinterpret_cast<Callable*>(self)->known);
+  Py_RETURN_NONE;
+}
+
+PyObject* callable_new(PyTypeObject* type, PyObject*, PyObject*) {
+  Callable* self = reinterpret_cast<Callable*>(type->tp_alloc(type, 0));
+  if (self == nullptr) return nullptr;
+  self->vectorcall = callable_vectorcall;
+  self->known = new std::vector<std::shared_ptr<Known>>();
+  return reinterpret_cast<PyObject*>(self);
+}
+
+int callable_traverse(PyObject* self, visitproc visit, void* arg) {
+  Callable* callable = reinterpret_cast<Callable*>(self);
+  if (callable->known == nullptr) return 0;
+  for (const auto& known : *callable->known) {
+    // A call under way holds it too, and with it what it refers to.
+    if (known.use_count() > 1) continue;
+    Py_VISIT(known->options.get());
+    Py_VISIT(known->kwnames.get());
+    for (const Static& s : known->statics) Py_VISIT(s.value.get());
+    for (const Dynamic& d : known->dynamics) Py_VISIT(d.key.get());
+    Py_VISIT(known->consts.get());
+    Py_VISIT(known->program.get());
+    Py_VISIT(known->out_key.get());
+  }
+  return 0;
+}
+
+int callable_clear(PyObject* self) {
+  Callable* callable = reinterpret_cast<Callable*>(self);
+  if (callable->known != nullptr) {
+    std::vector<std::shared_ptr<Known>> all;
+    all.swap(*callable->known);
+  }
+  return 0;
+}
+
+void callable_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  callable_clear(self);
+  delete reinterpret_cast<Callable*>(self)->known;
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyMethodDef callable_methods[] = {
+    {"remember", callable_remember, METH_VARARGS, "Let calls like one that was made run a program without asking again."},
+    {"forget_calls", callable_forget, METH_NOARGS, "Forget the calls remembered."},
+    {nullptr},
+};
+
+PyTypeObject callable_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.Callable",
+    .tp_basicsize = sizeof(Callable),
+    .tp_dealloc = callable_dealloc,
+    .tp_vectorcall_offset = offsetof(Callable, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_doc = "A function whose calls are remembered; `_call(args, kwargs)` makes those that are not.",
+    .tp_traverse = callable_traverse,
+    .tp_clear = callable_clear,
+    .tp_methods = callable_methods,
+    .tp_new = callable_new,
+};
+
+// Classes made in Python do not inherit the flag, because their `__call__` could be replaced.
+PyObject* call_directly(PyObject*, PyObject* given) {
+  PyTypeObject* type = reinterpret_cast<PyTypeObject*>(given);
+  if (!PyType_Check(given) || !PyType_IsSubtype(type, &callable_type) || type->tp_call != PyVectorcall_Call) {
+    PyErr_SetString(PyExc_TypeError, "only subclasses of Callable without a __call__ of their own are called directly");
+    return nullptr;
+  }
+  type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+  PyType_Modified(type);
+  return Py_NewRef(given);
+}
+
+PyMethodDef functions[] = {
+    {"call_directly", call_directly, METH_O, "Decorate a subclass of Callable: its instances are called without a tuple."},
+    {nullptr},
+};
+
+}  // namespace
+
+int add_call(PyObject* module) {
+  import_array1(-1);
+  slow_name = PyUnicode_InternFromString("_call");
+  if (slow_name == nullptr || add_type(module, &callable_type) < 0) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace kiln
