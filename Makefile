@@ -11,7 +11,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-full oracle breaks bench lint docs clean
+.PHONY: help demo test test-full oracle breaks sanitize bench lint docs clean
 
 help:
 	@echo "make demo       the tutorial line by line, then two networks that learn to read digits"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-full  all tests"
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
+	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
 	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
 	@echo "make lint       ruff and mypy"
 	@echo "make docs       write the generated parts of docs/ again"
@@ -41,6 +42,18 @@ oracle: $(VENV)/.has-test
 
 breaks: $(VENV)/.has-test
 	$(RUN) -m tests.mutation $(ITEMS)
+
+# Python is not built with the sanitizer, so its library comes first and leaks are not looked for.
+SANITIZED := build/sanitize
+sanitize: $(VENV)/.has-test
+	$(PIP) install cmake ninja
+	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -R src $(SANITIZED)/src
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B $(SANITIZED)/objects -G Ninja -DKILN_SANITIZE=ON \
+	  -DKILN_TREE=$(CURDIR)/$(SANITIZED)/src -DPython_EXECUTABLE=$(CURDIR)/$(RUN)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build $(SANITIZED)/objects
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(SANITIZED)/src \
+	  $(RUN) -m pytest -q -p no:cacheprovider tests/unit/_runtime -m "not full" $(ARGS)
 
 bench: $(VENV)/.has-bench
 	$(RUN) -m benchmarks $(ARGS)

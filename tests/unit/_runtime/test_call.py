@@ -1,0 +1,316 @@
+"""Which calls the runtime makes by itself, and that it leaves all others to the definition."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln.base.config import override
+from kiln.jit.call import JitFunction
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Collects the calls that the runtime does not make."""
+    seen: list[Any] = []
+    definition = JitFunction._call
+
+    def noted(self: Any, args: Any, kwargs: Any) -> Any:
+        seen.append((args, kwargs))
+        return definition(self, args, kwargs)
+
+    monkeypatch.setattr(JitFunction, "_call", noted)
+    return seen
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+def f(*args: Any, **kwargs: Any) -> Any:
+    return jnp.asarray(sum(jnp.sum(x) for x in kiln.tree.leaves((args, kwargs))))
+
+
+VALUES: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    ((jnp.ones(3),), {}),
+    ((), {}),
+    ((1.5, 2, True, 1j), {}),
+    ((np.ones((2, 3), np.float32), np.float32(2), np.int32(3)), {}),
+    (({"b": jnp.ones(2), "a": [1.0, (jnp.ones(()), None)]}, ()), {}),
+    ((Pair(jnp.ones(2), {"x": 1}),), {}),
+    ((1.0,), {"z": jnp.ones(2), "y": {"k": 3.0}}),
+]
+
+
+@pytest.mark.parametrize(("args", "kwargs"), VALUES)
+def test_a_call_like_one_made_twice_is_the_runtimes(
+    slow: list[Any], args: Any, kwargs: Any
+) -> None:
+    jitted = kiln.jit(f)
+    results = [jitted(*args, **kwargs) for _ in range(5)]
+    assert len(slow) == 2
+    assert {float(abs(r)) for r in results} == {float(abs(f(*args, **kwargs)))}
+
+
+ALMOST: list[tuple[Any, Any]] = [
+    (jnp.ones(3), jnp.ones(4)),
+    (jnp.ones(3), jnp.ones(3, jnp.int32)),
+    (jnp.ones(3), np.ones(3, np.float32)),
+    (jnp.ones(()), 1.0),
+    (np.ones(3, np.float32), np.ones(3, np.int32)),
+    (np.ones((2, 3)), np.ones((3, 2))),
+    (1, True),
+    (1.0, 1),
+    (1, 2**31),
+    ([1.0], (1.0,)),
+    ({"a": 1.0}, {"b": 1.0}),
+    ({"a": 1.0}, {"a": 1.0, "b": 1.0}),
+    ({"a": 1.0}, collections.OrderedDict(a=1.0)),
+    ({"a": 1.0}, {"a": None}),
+    (None, 1.0),
+    (1.0, None),
+    (1.0, [1.0]),
+    ((1.0, 2.0), Pair(1.0, 2.0)),
+    ([1.0, 2.0], [1.0]),
+]
+
+
+@pytest.mark.parametrize(("known", "other"), ALMOST)
+def test_a_call_that_differs_is_not(slow: list[Any], known: Any, other: Any) -> None:
+    jitted = kiln.jit(lambda x: [jnp.sum(leaf) for leaf in kiln.tree.leaves(x)])
+    for _ in range(3):
+        jitted(known)
+    del slow[:]
+    if isinstance(other, int) and other == 2**31:
+        with pytest.raises(OverflowError, match="x"):
+            jitted(other)
+    else:
+        want = [np.sum(np.asarray(leaf)) for leaf in kiln.tree.leaves(other)]
+        assert [float(x) for x in jitted(other)] == [float(x) for x in want]
+    assert len(slow) == 1
+
+
+def test_statics(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x, n, *, mode: x * n + len(mode), static_argnames=("n", "mode"))
+    for n, mode in [(2, "ab"), (3, "ab"), (2, "a")]:
+        for _ in range(4):
+            assert float(jitted(1.0, n, mode=mode)) == n + len(mode)
+            assert float(jitted(1.0, n=n, mode=mode)) == n + len(mode)
+    assert len(slow) == 9
+    # 2 and 2.0 and True are equal and not the same.
+    assert jitted(1, 2.0, mode="ab").dtype == jnp.float32
+    assert float(jitted(1, True, mode="ab")) == 3
+
+
+def test_static_objects_are_left_to_the_definition(slow: list[Any]) -> None:
+    class Changing:
+        value = 1
+
+        def __hash__(self) -> int:
+            return self.value
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Changing) and self.value == other.value
+
+    static = Changing()
+    jitted = kiln.jit(lambda x, s: x + s.value, static_argnums=1)
+    for value in (1, 1, 1, 5, 5):
+        static.value = value
+        assert float(jitted(1.0, static)) == 1 + value
+    assert len(slow) == 5
+
+
+def test_options_count(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x: x + 1)
+    for _ in range(3):
+        jitted(1.0)
+    with kiln.enable_x64(True):
+        assert jitted(1.0).dtype == np.float64
+    with kiln.disable_jit():
+        assert jitted(1.0) == 2.0
+    assert len(slow) == 4
+    jitted(1.0)
+    assert len(slow) == 4
+
+
+def test_the_definition_can_make_all_calls(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x: x + 1)
+    with override(python_call=True):
+        for _ in range(5):
+            assert float(jitted(1.0)) == 2.0
+    assert len(slow) == 5
+
+
+def test_transformations_see_the_call(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x: x * x)
+    for _ in range(3):
+        jitted(3.0)
+    assert float(kiln.grad(jitted)(3.0)) == 6.0
+    assert kiln.vmap(jitted)(jnp.arange(3.0)).tolist() == [0, 1, 4]
+    assert "pjit" in str(kiln.make_jaxpr(jitted)(1.0)) or "jit" in str(kiln.make_jaxpr(jitted)(1.0))
+    assert float(kiln.jit(lambda x: jitted(x) + 1)(3.0)) == 10.0
+
+
+def test_a_tracer_in_a_call_without_a_trace(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x: x + 1)
+    leaked: list[Any] = []
+    kiln.jit(lambda x: leaked.append(x) or x)(1.0)
+    for _ in range(3):
+        jitted(1.0)
+    with pytest.raises(kiln.errors.UnexpectedTracerError):
+        jitted(leaked[0])
+
+
+def test_closed_over_arrays_are_given_again() -> None:
+    def make(w: Any) -> Any:
+        return kiln.jit(lambda x: x + w)
+
+    for value in (1.0, 2.0, 3.0):
+        jitted = make(jnp.full(3, value))
+        assert [jitted(1.0).tolist() for _ in range(4)] == [[1 + value] * 3] * 4
+
+
+def test_deleted_arrays_are_refused() -> None:
+    jitted = kiln.jit(lambda x: x + 1)
+    x = jnp.ones(3)
+    for _ in range(3):
+        jitted(x)
+    x.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        jitted(x)
+
+
+def test_donated_arrays_are_deleted_at_every_call() -> None:
+    jitted = kiln.jit(lambda x: x + 1, donate_argnums=0)
+    for _ in range(4):
+        x = jitted(jnp.ones(3))
+        y = jitted(x)
+        assert x.is_deleted() and not y.is_deleted()
+
+
+def test_scalars_are_not_given_away() -> None:
+    jitted = kiln.jit(lambda x: x + 1, donate_argnums=0)
+    plain = kiln.jit(lambda x: x + 1)
+    for _ in range(4):
+        assert float(plain(3.0)) == float(jitted(3.0)) == 4.0
+
+
+def test_scalars_keep_their_bits() -> None:
+    jitted = kiln.jit(lambda x: 1.0 / x)
+    for _ in range(3):
+        assert float(jitted(0.0)) == np.inf
+        assert float(jitted(-0.0)) == -np.inf
+    same = kiln.jit(lambda x: x)
+    for value in [1, 0, -1, 2**31 - 1, -(2**31)] * 3:
+        assert int(same(value)) == value
+    for flag in [True, False] * 4:
+        assert bool(same(flag)) is flag
+    with kiln.enable_x64(True):
+        for wide in [1e-300, 2**40] * 3:
+            assert same(wide).tolist() == wide
+
+
+def test_methods_and_attributes() -> None:
+    class Model:
+        def __init__(self, k: float) -> None:
+            self.k = k
+
+        @functools.partial(kiln.jit, static_argnums=0)
+        def scaled(self, x: Any) -> Any:
+            return x * self.k
+
+    a, b = Model(2.0), Model(3.0)
+    assert [float(m.scaled(1.0)) for _ in range(3) for m in (a, b)] == [2.0, 3.0] * 3
+
+
+def test_a_container_changed_by_a_comparison_is_no_danger() -> None:
+    class Odd(dict[str, Any]):
+        pass
+
+    jitted = kiln.jit(lambda d: d["a"])
+    for _ in range(3):
+        jitted({"a": jnp.ones(2)})
+    assert isinstance(Odd(a=1.0), dict)
+    with pytest.raises(TypeError):
+        jitted(Odd(a=object()))
+
+
+def test_threads_share_a_function() -> None:
+    jitted = kiln.jit(lambda x: x * 2)
+    wrong: list[Any] = []
+
+    def work(n: int) -> None:
+        for i in range(200):
+            value = float(i % 7 + n)
+            many = jitted(jnp.full(n + 1, value))
+            if float(jitted(value)) != 2 * value or many.shape != (n + 1,):
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def _references(call: Callable[[], Any], times: int) -> int:
+    for _ in range(10):
+        call()
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(times):
+        call()
+    gc.collect()
+    return sys.getallocatedblocks() - before
+
+
+@pytest.mark.parametrize("times", [2000, pytest.param(1_000_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("args", "kwargs"), VALUES[:3] + VALUES[4:])
+def test_no_reference_is_lost(args: Any, kwargs: Any, times: int) -> None:
+    jitted = kiln.jit(f)
+    assert _references(lambda: jitted(*args, **kwargs), times) < 50
+
+
+def test_no_reference_is_lost_where_calls_fail() -> None:
+    jitted = kiln.jit(lambda x: x + 1)
+    jitted(1.0), jitted(1.0)
+
+    def call() -> None:
+        for bad in (object(), {"a": object()}, [1.0, "x"]):
+            with pytest.raises(TypeError):
+                jitted(bad)
+
+    assert _references(call, 100) < 50
+
+
+def test_a_forgotten_function_goes_with_what_it_remembers() -> None:
+    weights = jnp.ones(3)
+    jitted = kiln.jit(lambda x: x + weights)
+    for _ in range(3):
+        jitted(1.0)
+    gone = weakref.ref(jitted)
+    del jitted
+    gc.collect()
+    assert gone() is None
+
+
+def test_clearing_forgets_the_calls(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x: x + 1)
+    for _ in range(3):
+        jitted(1.0)
+    jitted.clear_cache()
+    jitted(1.0)
+    assert len(slow) == 3
