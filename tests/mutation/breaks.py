@@ -52,9 +52,9 @@ BREAKS = [
     ),
     Break(
         "2.9",
-        "base/treedef.py",
-        "data = tuple(sorted(x))",
-        "data = tuple(x)",
+        "jit/spelling.py",
+        "return tuple(moved)",
+        "return tuple([name for name in keywords if name in moved])",
     ),
     Break(
         "11.5",
