@@ -46,7 +46,8 @@ class Entry:
     `record` waits for the seconds of the compilation, if somebody asked for it.
     `assumed` names the axes that were taken to have a size of at least 1. `general` is the program
     for all sizes that `jaxpr` was made of, where axes have names.
-    `is_simple` unless the runtime cannot tell calls for this entry from others.
+    `is_simple` unless the runtime cannot tell calls for this entry from others. `late` says what
+    the last inputs of `jaxpr` are, if they are handed in anew at every call (`late.py`).
     `content` says from what content of the function, and by what use of its arrays, the program
     follows; it is None if the program depends on more. `original` is the entry kept for all
     functions with that content.
@@ -61,6 +62,7 @@ class Entry:
         "in_tree",
         "is_simple",
         "jaxpr",
+        "late",
         "name",
         "original",
         "out_is_leaf",
@@ -90,12 +92,14 @@ class Entry:
         self.content: tuple[Hashable, Slots] | None = None
         self.original: Entry | None = None
         self.is_simple = True
+        self.late: tuple[Hashable, ...] = ()
 
     def with_consts(self, consts: list[Any]) -> Entry:
         """Return the same program over other closed-over values."""
         made = Entry(self.jaxpr, consts, self.in_tree, self.out_tree, self.name, self.static)
         made.compiled, made.content, made.original = self.compiled, self.content, self
         made.assumed, made.general, made.placers = self.assumed, self.general, self.placers
+        made.late = self.late
         return made
 
     def for_operands(self, operands: list[ConcreteArray]) -> Entry:

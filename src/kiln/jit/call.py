@@ -32,6 +32,7 @@ from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.core.watching import watched, watches_here
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
+from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entries, Entry, entries_of, find, forget, register, share
 from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
@@ -353,12 +354,21 @@ class JitFunction(_runtime.Callable):
             watched(content.operands if content is not None else ()) as watch,
             collecting() as assumed,
         ):
-            entry = trace(fun, call, avals, tree, names, static=self._static_result)
+            entry = self._record(call, avals, tree, names)
         entry.assumed = frozenset(assumed)
         entry.record = record
         self._traces += 1
         history.end(key, naming, record, start)
         return share(place, content, watch, entry)
+
+    def _record(
+        self,
+        call: Callable[[Sequence[Any]], Any],
+        avals: Sequence[ShapedArray],
+        tree: Any,
+        names: Sequence[str],
+    ) -> Entry:
+        return trace(self._fun, call, avals, tree, names, static=self._static_result)
 
     @api_boundary
     def _first(self, entry: Entry, leaves: Sequence[Any]) -> Any:
