@@ -217,10 +217,10 @@ def wrap(
         )
     static = choose(fun, static_argnums, static_argnames, "static")
     donated = choose(fun, donate_argnums, donate_argnames, "donate")
-    _check_overlap(fun, static, donated)
+    check_overlap(fun, static, donated)
     check_leaves_of(in_shardings, "in_shardings", fun)
     check_leaves_of(out_shardings, "out_shardings", fun)
-    where = _device(fun, device, backend, in_shardings, out_shardings)
+    where = chosen_device(fun, device, backend, in_shardings, out_shardings)
     placing = Placing(donated, where, in_shardings, out_shardings)
     if abstracted_axes is not None:
         axes = NamedAxes(fun, abstracted_axes, static)
@@ -250,7 +250,8 @@ def _is_positive(number: Any) -> bool:
     return isinstance(number, int) and number > 0
 
 
-def _check_overlap(fun: Any, static: Chosen, donated: Chosen) -> None:
+def check_overlap(fun: Any, static: Chosen, donated: Chosen) -> None:
+    """Raise ValueError if an argument is both static and donated."""
     numbers = sorted({*static.argnums} & {*donated.argnums})
     names = sorted({*static.argnames} & {*donated.argnames})
     if numbers or names:
@@ -264,9 +265,13 @@ def _check_overlap(fun: Any, static: Chosen, donated: Chosen) -> None:
         )
 
 
-def _device(
+def chosen_device(
     fun: Any, device: Any, backend: str | None, in_shardings: Any, out_shardings: Any
 ) -> Any:
+    """Return the device that options name, or None.
+
+    Raises: ValueError if they contradict each other.
+    """
     if device is None and backend is None:
         return None
     asked = f"jit of {name_of(fun)} with device={device!r}, backend={backend!r}"

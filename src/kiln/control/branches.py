@@ -160,9 +160,10 @@ def _branch(
 ) -> Any:
     values, in_tree = arrays_of(construct, "operands", tuple(operands))
     avals = [aval_of(x) for x in values]
-    bodies = [stage_body(construct, branch, in_tree, avals) for branch in branches]
-    # The first branch as users count them: for cond, the one for True.
+    # As users count them: for cond, the one for True comes first.
     order = (1, 0) if construct == "cond" else tuple(range(len(branches)))
+    staged = {i: stage_body(construct, branches[i], in_tree, avals) for i in order}
+    bodies = [staged[i] for i in range(len(branches))]
     first = order[0]
     for other in order[1:]:
         _check_same(construct, [(names[i], branches[i], bodies[i]) for i in (first, other)])

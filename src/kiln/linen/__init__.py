@@ -8,15 +8,19 @@ from kiln.linen import initializers as initializers
 from kiln.linen import logical as spmd
 from kiln.linen import metadata as meta
 from kiln.linen.application import apply, init, init_with_output
+from kiln.linen.axes import broadcast, scan, vmap
+from kiln.linen.branching import cond, switch, while_loop
 from kiln.linen.context import (
     disable_named_call,
     enable_named_call,
     intercept_methods,
     override_named_call,
 )
+from kiln.linen.derivatives import custom_vjp, grad, jvp, value_and_grad, vjp
 from kiln.linen.filters import DenyList
 from kiln.linen.frozen_dict import FrozenDict, freeze, unfreeze
 from kiln.linen.initializers import ones, ones_init, zeros, zeros_init
+from kiln.linen.jit import jit
 from kiln.linen.layers import pooling as pooling
 from kiln.linen.layers.activations import (
     PReLU,
@@ -96,4 +100,12 @@ from kiln.linen.methods import compact, compact_name_scope, nowrap
 from kiln.linen.module import Module, share_scope
 from kiln.linen.scope import Variable
 from kiln.linen.summary import tabulate
+from kiln.linen.transforms import (
+    add_metadata_axis,
+    checkpoint,
+    fold_rngs,
+    map_variables,
+    remat,
+    remat_scan,
+)
 from kiln.linen.variables import merge_param

@@ -115,3 +115,8 @@ def group_collections(
                 group[name] = collection
                 break
     return groups
+
+
+def filter_key(wanted: Filter) -> tuple[bool, frozenset[str]]:
+    """Return a key equal for filters that hold the same names."""
+    return (True, frozenset()) if wanted is True else _parts(wanted)

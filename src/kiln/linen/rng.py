@@ -29,7 +29,14 @@ def path_hash(path: Path, count: int) -> int:
 
 
 class Keys(Protocol):
-    """Where the modules of one application get their keys from."""
+    """Where the modules of one application get their keys from: a root for each stream."""
+
+    @property
+    def roots(self) -> Mapping[str, Any]:
+        """The root keys of the streams, by name."""
+
+    def number(self, name: str, path: Path, count: int) -> Any:
+        """Return the uint32 that is folded into the root of a stream for a draw."""
 
     def __contains__(self, name: object) -> bool:
         """Tell whether there is a stream of that name."""
@@ -48,6 +55,10 @@ class FoldedKeys:
 
     def __contains__(self, name: object) -> bool:
         return name in self.roots
+
+    def number(self, name: str, path: Path, count: int) -> Any:
+        """Return the hash of the path and the count."""
+        return np.uint32(path_hash(path, count))
 
     def draw(self, name: str, path: Path, count: int) -> Any:
         """Fold the hash of the path and the count into the stream's root key."""
@@ -86,11 +97,16 @@ class DrawCounts:
             found.extend(((name, *path), stream, c) for path, stream, c in counts.items())
         return found
 
-    def add(self, path: Path, name: str, count: int) -> None:
-        """Count `count` draws of the module at a path."""
+    def at(self, path: Path) -> DrawCounts:
+        """Return the counts of the module at a path."""
         counts = self
         for step in path:
             counts = counts.of(step)
+        return counts
+
+    def add(self, path: Path, name: str, count: int) -> None:
+        """Count `count` draws of the module at a path."""
+        counts = self.at(path)
         counts.drawn[name] = counts.drawn.get(name, 0) + count
 
 

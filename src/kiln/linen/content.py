@@ -1,0 +1,152 @@
+"""What modules are, as keys: equal keys, equal programs.
+
+A module is its class and the content of its fields. Contents are read anew at every call, so
+lists, dictionaries, NumPy arrays and plain objects may be fields, and may change between calls.
+What cannot be read is known by identity. Keys hold no reference to modules.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import types
+import weakref
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kiln.core.array import ConcreteArray, host_value
+from kiln.core.class_content import Unreadable, token_of
+from kiln.core.fingerprint import Reading
+from kiln.core.identity import identity_of_function
+from kiln.core.trace import Tracer
+from kiln.linen.module import Module
+
+_SIMPLE = frozenset([int, str, bool, type(None)])
+
+
+class ModuleReading(Reading):
+    """A reading of modules and of what their fields hold; `place(module)` says where one stands."""
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: Callable[[Module], Hashable]) -> None:
+        super().__init__()
+        self._place = place
+
+    def read(self, value: Any) -> Hashable:
+        """Return the key of a value; unreadable ones are told by identity.
+
+        Raises: Unreadable for traced values, and what cannot be told from another.
+        """
+        kind = type(value)
+        if kind in _SIMPLE:
+            return (kind, value)
+        if isinstance(value, Module):
+            return self.module(value)
+        if kind is list:
+            return (list, self.read_all(value))
+        if isinstance(value, Mapping):
+            return (kind, tuple([(self.read(k), self.read(v)) for k, v in value.items()]))
+        if kind is set:
+            return (set, frozenset(map(self.read, value)))
+        if isinstance(value, ConcreteArray):
+            return ("values", value.aval, value_digest(value))
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            return ("ndarray", value.shape, value.dtype.str, _hash(value))
+        if isinstance(value, Tracer):
+            raise Unreadable("a traced value")
+        try:
+            return super().read(value)
+        except Unreadable:
+            return self._otherwise(value)
+
+    def module(self, module: Module) -> Hashable:
+        """Return the key of a module: class, place, fields."""
+        met = self.again(module)
+        if met is not None:
+            return met
+        values = module.__dict__
+        return (
+            token_of(type(module)),
+            self._place(module),
+            tuple([self.read(values[name]) for name in module._hyperparameters]),
+        )
+
+    def _otherwise(self, value: Any) -> Hashable:
+        if isinstance(value, types.FunctionType):
+            return ("function", token_of(value), identity_of_function(value))
+        met = self.again(value)
+        if met is not None:
+            return met
+        kind = type(value)
+        if isinstance(value, type) or callable(value) or not _is_transparent(kind):
+            return _by_identity_or_equality(value)
+        return ("object", token_of(kind), tuple([(k, self.read(v)) for k, v in _state(value)]))
+
+
+def _by_identity_or_equality(value: Any) -> Hashable:
+    if _has_own_hash(type(value)):
+        hash(value)
+        return ("equal", type(value), value)
+    return ("is", token_of(value))
+
+
+def _has_own_hash(kind: type) -> bool:
+    method: Any = kind.__hash__
+    return method is not None and method is not object.__hash__
+
+
+def _is_transparent(kind: type) -> bool:
+    """Tell whether all that instances of a class hold is in attributes that Python code sets."""
+    if _has_own_hash(kind):
+        return dataclasses.is_dataclass(kind)
+    slots = 0
+    for base in kind.__mro__[:-1]:
+        own = vars(base).get("__slots__", ())
+        slots += 1 if isinstance(own, str) else len([s for s in own if s[:2] != "__"])
+    make: Any = kind.__new__
+    return make is object.__new__ and kind.__basicsize__ <= _PLAIN_SIZE + slots * 8
+
+
+class _Plain:
+    pass
+
+
+_PLAIN_SIZE = _Plain.__basicsize__
+
+
+def _state(value: Any) -> list[tuple[str, Any]]:
+    found = []
+    for base in type(value).__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name[:2] != "__" and hasattr(value, name):
+                found.append((name, getattr(value, name)))
+    found.extend(getattr(value, "__dict__", {}).items())
+    return found
+
+
+def _hash(x: np.ndarray) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(x).tobytes(), digest_size=16).digest()
+
+
+_digests: dict[int, tuple[weakref.ref[Any], bytes]] = {}
+
+
+def value_digest(x: ConcreteArray) -> bytes:
+    """Return bytes that are equal for arrays of equal values."""
+    known = _digests.get(id(x))
+    if known is not None and known[0]() is x:
+        return known[1]
+    number = id(x)
+
+    def forget(dead: weakref.ref[Any]) -> None:
+        found = _digests.get(number)
+        if found is not None and found[0] is dead:
+            del _digests[number]
+
+    digest = _hash(host_value(x))
+    _digests[number] = (weakref.ref(x, forget), digest)
+    return digest

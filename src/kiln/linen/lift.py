@@ -1,0 +1,470 @@
+"""Lifting: a method of a bound module as a pure function of its variables and keys.
+
+A transformation acts on functions of arrays. `Lift` takes the variables of a module, and of all
+modules it holds or is called with, out of their scopes, in groups; runs the method on copies of the
+modules that stand in scopes made of those groups; and writes what changed back into the scopes.
+
+The scopes that no other one contains are the *tops*. Inside, the variables of top number `i` lie
+under the name `str(i)`: so they look the same wherever the module stands.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kiln.base.tree import register_pytree_node
+from kiln.core.array import ConcreteArray
+from kiln.linen.errors import (
+    CallCompactUnboundModuleError,
+    TransformedMethodReturnValueError,
+    TransformTargetError,
+)
+from kiln.linen.fields import map_modules, modules_in
+from kiln.linen.filters import CollectionFilter, in_filter, intersect_filters, union_filters
+from kiln.linen.module import Module
+from kiln.linen.rng import DrawCounts, Path
+from kiln.linen.scope import Application, Scope
+from kiln.random.keys import fold_in
+
+Group = dict[str, dict[str, Any]]
+"""Variables: by collection, then by number of the top."""
+Roots = dict[str, Any]
+"""The key each stream starts from, by name."""
+
+
+class Slot:
+    """Stands in the arguments of a pure function for a module, which is no array."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slot) and other.number == self.number
+
+    def __hash__(self) -> int:
+        return hash((Slot, self.number))
+
+
+register_pytree_node(Slot, lambda slot: ((), slot.number), lambda number, _: Slot(number))
+
+
+class LiftedKeys:
+    """Keys inside: the roots were handed in, the numbers folded into them are those outside."""
+
+    __slots__ = ("_lift", "roots")
+
+    def __init__(self, roots: Roots, lift: Lift) -> None:
+        self.roots = roots
+        self._lift = lift
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.roots
+
+    def number(self, name: str, path: Path, count: int) -> Any:
+        """Return the number of a draw, as outside."""
+        return self._lift.number(name, path, count)
+
+    def draw(self, name: str, path: Path, count: int) -> Any:
+        """Return the key of a draw."""
+        return fold_in(self.roots[name], self.number(name, path, count))
+
+
+class Target:
+    """What is transformed: a function of a module, and how it is run on a copy of the module."""
+
+    __slots__ = ("fun", "is_compact", "is_lifted", "name")
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.is_lifted = hasattr(fun, "lifted")
+        if hasattr(fun, "method_of_module") and not self.is_lifted:
+            fun = fun.__wrapped__  # type: ignore[attr-defined]
+        self.fun = fun
+        self.name = getattr(fun, "__name__", type(fun).__name__)
+        self.is_compact = hasattr(fun, "compact")
+
+    def run(self, module: Module, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Run the function on a module, as a method of it."""
+        if self.is_lifted:
+            return self.fun(module, *args, **kwargs)
+        return module._run_method(self.fun, self.name, self.is_compact, tuple(args), kwargs)
+
+
+class Lift:
+    """One application of a transformation to a module.
+
+    `values` are what else may hold modules: arguments. They are kept in `values` with slots in
+    place of the modules.
+    """
+
+    __slots__ = ("_held", "_left", "_places", "_slots", "module", "shared", "tops", "values")
+
+    def __init__(self, module: Module, values: Any = ()) -> None:
+        scope = module.scope
+        assert scope is not None
+        module._set_up()
+        self.module = module
+        self.shared: Application = scope.shared
+        self._slots: list[Module] = []
+        self.values = self._without_modules(values)
+        self._held: list[Module] = [module]
+        for other in self._slots:
+            _gather(other, self._held)
+        _gather(module, self._held, known=True)
+        self._places, self.tops = _places([m.scope for m in self._held if m.scope is not None])
+        self._left: tuple[Any, ...] | None = None
+
+    def _without_modules(self, values: Any) -> Any:
+        slots = self._slots
+
+        def replace(suffix: str, module: Module) -> Any:
+            for number, known in enumerate(slots):
+                if known is module:
+                    return Slot(number)
+            slots.append(module)
+            return Slot(len(slots) - 1)
+
+        if type(values) in (tuple, list) and all(type(x) is ConcreteArray for x in values):
+            return values
+        return map_modules(replace, values)
+
+    # ---- variables and keys on the way in
+
+    @property
+    def mutable(self) -> CollectionFilter:
+        """The filter of the collections that may be written outside."""
+        return self.shared.mutable
+
+    def collections(self) -> list[str]:
+        """Return the names of the collections that hold something."""
+        return list(self.shared.collections)
+
+    def variables(self, wanted: CollectionFilter) -> Group:
+        """Return the variables of the collections that a filter holds."""
+        group: Group = {}
+        for collection in self.shared.collections:
+            if wanted is not True and not in_filter(wanted, collection):
+                continue
+            trees = {}
+            for i, top in enumerate(self.tops):
+                tree = top.collection(collection)
+                if tree:
+                    trees[str(i)] = tree
+            if trees:
+                group[collection] = trees
+        return group
+
+    def groups(self, filters: Sequence[CollectionFilter]) -> list[Group]:
+        """Divide the variables among filters: a collection goes to the first that holds it."""
+        found: list[Group] = [{} for _ in filters]
+        for collection, trees in self.variables(True).items():
+            for wanted, group in zip(filters, found, strict=True):
+                if in_filter(wanted, collection):
+                    group[collection] = trees
+                    break
+        return found
+
+    def roots(self, wanted: CollectionFilter = True) -> Roots:
+        """Return the roots of the streams of keys that a filter holds."""
+        roots = self.shared.keys.roots
+        if wanted is True:
+            return dict(roots)
+        return {name: key for name, key in roots.items() if in_filter(wanted, name)}
+
+    def number(self, name: str, path: Path, count: int) -> Any:
+        """Return the number of a draw, for a path that begins with the number of a top."""
+        top = self.tops[int(path[0])]
+        return self.shared.keys.number(name, (*top.inner, *path[1:]), count)
+
+    # ---- running inside
+
+    def application(
+        self, variables: Group, keys: Any, written: CollectionFilter = True
+    ) -> Application:
+        """Return what the modules inside share: variables, keys, what may be written."""
+        mutable = self.mutable if written is True else intersect_filters(self.mutable, written)
+        return Application(variables, keys, mutable, self.shared.flags)
+
+    def run(
+        self,
+        target: Target,
+        application: Application,
+        values: Any,
+        call: Callable[[Target, Module, Any], Any],
+        counts: Sequence[DrawCounts] | None = None,
+    ) -> Any:
+        """Run `call(target, module, values)` on copies of the modules that stand in `application`.
+
+        Draws are counted in `counts`, one per top, or where they are counted outside.
+        """
+        scopes: dict[int, Scope] = {}
+        copies: dict[int, Module] = {}
+
+        def inside(scope: Scope) -> Scope:
+            made = scopes.get(id(scope))
+            if made is None:
+                number, steps = self._places[id(scope)]
+                counted = scope.counts
+                if counts is not None:
+                    counted = counts[number].at(steps)
+                inner = (str(number), *steps)
+                made = scopes[id(scope)] = Scope(application, None, scope.path, inner, counted)
+            return made
+
+        def copy(suffix: str, module: Module) -> Module:
+            if module.scope is None:
+                return module
+            made = copies.get(id(module))
+            if made is None:
+                made = copies[id(module)] = _copy_into(module, inside(module.scope), copy)
+            return made
+
+        module = copy("", self.module)
+        values = _filled(values, [copy("", m) for m in self._slots])
+        _resume(module, self.module)
+        try:
+            result = call(target, module, values)
+        finally:
+            application.valid = False
+        if modules_in(result):
+            raise TransformedMethodReturnValueError(target.name)
+        self._left = _left(module)
+        return result
+
+    @property
+    def left(self) -> tuple[Any, ...]:
+        """The names that the method has used, to be kept with a program."""
+        assert self._left is not None
+        return self._left
+
+    def written(self, application: Application, wanted: CollectionFilter = True) -> Group:
+        """Return the variables that may have been written, of the collections a filter holds."""
+        return {
+            name: {number: tree for number, tree in trees.items() if tree}
+            for name, trees in application.collections.items()
+            if trees
+            and in_filter(application.mutable, name)
+            and (wanted is True or in_filter(wanted, name))
+        }
+
+    # ---- on the way out
+
+    def commit(self, *groups: Group, left: tuple[Any, ...] | None = None) -> None:
+        """Write variables back, and take over the names that the method has used."""
+        for group in groups:
+            for collection, trees in group.items():
+                for number, tree in trees.items():
+                    target = self.tops[int(number)].writable(collection)
+                    target.clear()
+                    target.update(tree)
+        left = self._left if left is None else left
+        if left is not None:
+            _take_over(self.module, left)
+
+    def describe(self) -> tuple[Any, ...]:
+        """Return where the modules stand relative to each other."""
+        return tuple([None if m.scope is None else self._places[id(m.scope)] for m in self._held])
+
+    def held(self) -> list[Module]:
+        """Return the modules: the first is the one whose method runs."""
+        return self._held
+
+    def place(self, module: Module) -> Any:
+        """Return where a module stands: number of the top and the steps from there."""
+        return None if module.scope is None else self._places.get(id(module.scope))
+
+    def slots(self) -> list[Module]:
+        """Return the modules that slots stand for."""
+        return self._slots
+
+
+def _gather(module: Module, found: list[Module], known: bool = False) -> None:
+    """Add a module and the modules in its fields to those found."""
+    if not known:
+        if any(module is m for m in found):
+            return
+        found.append(module)
+    for name in module._hyperparameters:
+        value = module.__dict__.get(name)
+        if value is None or type(value) in _PLAIN:
+            continue
+        for inner in modules_in(value):
+            _gather(inner, found)
+
+
+_PLAIN = frozenset([int, str, float, bool, complex, ConcreteArray])
+
+Places = dict[int, tuple[int, Path]]
+
+
+def _places(scopes: Sequence[Scope]) -> tuple[Places, list[Scope]]:
+    """Return for each scope which top it is below, by which steps; and the tops."""
+    if len(scopes) == 1:
+        return {id(scopes[0]): (0, ())}, [scopes[0]]
+    tops: list[Scope] = []
+    for scope in sorted(scopes, key=lambda s: len(s.inner)):
+        if not any(scope.inner[: len(top.inner)] == top.inner for top in tops):
+            tops.append(scope)
+    order = {id(s): i for i, s in reversed(list(enumerate(scopes)))}
+    tops.sort(key=lambda s: order[id(s)])
+    places: Places = {}
+    for scope in scopes:
+        for number, top in enumerate(tops):
+            if scope.inner[: len(top.inner)] == top.inner:
+                places[id(scope)] = (number, scope.inner[len(top.inner) :])
+                break
+    return places, tops
+
+
+def _copy_into(module: Module, scope: Scope, copy: Callable[[str, Module], Module]) -> Module:
+    values = {}
+    for name in module._hyperparameters:
+        value = module.__dict__[name]
+        values[name] = value if type(value) in _PLAIN else map_modules(copy, value)
+    return type(module)(**values, name=module.name, parent=scope)
+
+
+def _filled(values: Any, modules: Sequence[Module]) -> Any:
+    if not modules:
+        return values
+    if isinstance(values, Slot):
+        return modules[values.number]
+    if isinstance(values, (list, tuple)):
+        made = [_filled(v, modules) for v in values]
+        return type(values)(*made) if hasattr(values, "_fields") else type(values)(made)
+    if isinstance(values, Mapping):
+        return type(values)({k: _filled(v, modules) for k, v in values.items()})  # type: ignore[call-arg]
+    return values
+
+
+def _resume(module: Module, original: Module) -> None:
+    """Bring a copy to the point where the original is: set up, perhaps amid a compact method."""
+    module._set_up()
+    assert module.scope is not None
+    assert original.scope is not None
+    for name, taken in original.scope.names.items():
+        module.scope.names.setdefault(name, set()).update(taken)
+    module._state.in_compact = original._state.in_compact
+    module._state.autonames = dict(original._state.autonames)
+
+
+def state_of(module: Module) -> tuple[Any, ...]:
+    """Return at which point a module is, as far as its further names depend on it."""
+    state = module._state
+    if not state.in_compact:
+        return ()
+    assert module.scope is not None
+    return (tuple(state.autonames.items()), frozenset(module.scope.names))
+
+
+def _left(module: Module) -> tuple[Any, ...]:
+    assert module.scope is not None
+    names = tuple([(name, tuple(taken)) for name, taken in module.scope.names.items()])
+    return (names, tuple(module._state.autonames.items()))
+
+
+def _take_over(module: Module, left: tuple[Any, ...]) -> None:
+    names, autonames = left
+    assert module.scope is not None
+    for name, taken in names:
+        module.scope.names.setdefault(name, set()).update(taken)
+    if module._state.in_compact:
+        module._state.autonames.update(autonames)
+
+
+# ---- targets
+
+
+def written_by(*groups: CollectionFilter) -> CollectionFilter:
+    """Return the filter of what several groups may write."""
+    together: CollectionFilter = False
+    for group in groups:
+        together = union_filters(together, group)
+    return together
+
+
+Apply = Callable[[Target, Module, tuple[Any, ...], dict[str, Any]], Any]
+"""Runs a transformed method: `apply(target, module, args, kwargs)`."""
+
+
+def lift_target(
+    target: Any, make: Callable[[Target, dict[str, Any]], Apply], prefix: str, methods: Any = None
+) -> Any:
+    """Return a class with transformed methods, or a transformed function of a module.
+
+    `make(target, options)` returns what runs instead of a method; `options` are those that
+    `methods` gives for it, if that is a dictionary.
+
+    Raises: TransformTargetError for anything else.
+    """
+    if isinstance(target, type) and issubclass(target, Module):
+        return _lifted_class(target, make, prefix, methods)
+    if callable(target) and not isinstance(target, (Module, type)):
+        return lifted_function(target, make(Target(target), {}))
+    raise TransformTargetError(target)
+
+
+def chosen_methods(methods: Any) -> dict[str, dict[str, Any]]:
+    """Return which methods are to be transformed, with the options of each.
+
+    Raises: ValueError for anything but None, a list or tuple of names, and a dictionary.
+    """
+    if methods is None:
+        return {"__call__": {}}
+    if isinstance(methods, (list, tuple)):
+        return {name: {} for name in methods}
+    if isinstance(methods, Mapping):
+        return {name: dict(options) for name, options in methods.items()}
+    raise ValueError(
+        f"methods={methods!r}\n"
+        "transform methods argument must be None, tuple, list, or dict\n"
+        f"write methods=[{methods!r}]"
+    )
+
+
+def _lifted_class(
+    cls: type[Module], make: Callable[[Target, dict[str, Any]], Apply], prefix: str, methods: Any
+) -> type[Module]:
+    members: dict[str, Any] = {
+        "__module__": cls.__module__,
+        "__doc__": cls.__doc__,
+        "__qualname__": prefix + cls.__qualname__.rpartition(".")[2],
+    }
+    for name, options in chosen_methods(methods).items():
+        fun = getattr(cls, name)
+        members[name] = lifted_function(fun, make(Target(fun), options))
+    made: type[Module] = type(prefix + cls.__name__, (cls,), members)
+    return made
+
+
+def required_module(module: Any) -> Module:
+    """Return the module that a function is lifted over.
+
+    Raises: TransformTargetError for anything else, CallCompactUnboundModuleError if it is unbound.
+    """
+    if not isinstance(module, Module):
+        raise TransformTargetError(module)
+    if module.scope is None:
+        raise CallCompactUnboundModuleError(type(module).__name__, "__call__")
+    return module
+
+
+def lifted_function(fun: Callable[..., Any], apply: Apply) -> Callable[..., Any]:
+    """Return a function of a module that runs a transformed one; its name and marks are kept."""
+    target = Target(fun)
+
+    @functools.wraps(fun)
+    def lifted(*args: Any, **kwargs: Any) -> Any:
+        if not args or not isinstance(args[0], Module):
+            raise TransformTargetError(args[0] if args else fun)
+        module = args[0]
+        if module.scope is None:
+            return target.run(module, args[1:], kwargs)
+        return apply(target, module, args[1:], kwargs)
+
+    lifted.method_of_module = True  # type: ignore[attr-defined]
+    lifted.lifted = True  # type: ignore[attr-defined]
+    return lifted
