@@ -123,3 +123,43 @@ def test_parameters_are_loaded_where_they_belong(tmp_path, mesh, x, suffix) -> N
         assert kernel.value.sharding == NamedSharding(mesh, P(None, "model"))
         for a, b in zip(kiln.tree.leaves(found), kiln.tree.leaves(variables), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+class Layer(nn.Module):
+    @nn.compact
+    def __call__(self, x, _):
+        init = nn.with_partitioning(KERNEL, (None, "model"))
+        return nn.tanh(nn.Dense(8, kernel_init=init, use_bias=False)(x)), None
+
+
+def test_scanned_layers_lie_on_an_axis_of_their_own(mesh, x) -> None:
+    deep = nn.scan(
+        nn.jit(Layer),
+        variable_axes={"params": 0},
+        split_rngs={"params": True},
+        length=4,
+        metadata_params={nn.PARTITION_NAME: "data"},
+    )()
+    key = kiln.random.key(0)
+    shapes = kiln.eval_shape(deep.init, key, x, None)
+    assert kiln.tree.leaves(nn.get_partition_spec(shapes)) == [P("data", None, "model")]
+    shardings = nn.get_sharding(shapes, mesh)
+    variables = kiln.jit(deep.init, out_shardings=shardings)(key, x, None)
+    (stack,) = kiln.tree.leaves(variables)
+    assert {s.data.shape for s in stack.addressable_shards} == {(1, 8, 4)}
+    plain = deep.init(key, x, None)
+    np.testing.assert_allclose(stack, kiln.tree.leaves(plain)[0], rtol=1e-6)
+    out, _ = kiln.jit(deep.apply)(variables, x, None)
+    np.testing.assert_allclose(out, deep.apply(plain, x, None)[0], rtol=2e-5, atol=1e-6)
+
+
+def test_a_jitted_module_follows_the_rules_in_force(mesh, x) -> None:
+    model, key = nn.jit(Named)(), kiln.random.key(0)
+    variables = nn.unbox(model.init(key, x))
+    with mesh:
+        free = model.apply(variables, x)
+        with nn.logical_axis_rules(RULES):
+            cut = model.apply(variables, x)
+    assert cut.sharding.is_equivalent_to(NamedSharding(mesh, P("data", "model")), 2)
+    assert not free.sharding.is_equivalent_to(cut.sharding, 2)
+    np.testing.assert_allclose(free, cut, rtol=2e-5, atol=1e-6)
