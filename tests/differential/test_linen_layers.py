@@ -470,6 +470,7 @@ GROUPS: dict[str, Callable[[], Iterator[tuple[str, Run]]]] = {
     "norms": norms,
     "dropouts": dropouts,
     "pooling": pooling,
+    "wrappers": wrappers,
 }
 
 

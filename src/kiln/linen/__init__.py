@@ -75,6 +75,7 @@ from kiln.linen.layers.recurrent_cells import (
     RNNCellBase,
     SimpleCell,
 )
+from kiln.linen.layers.reparameterization import SpectralNorm, WeightNorm
 from kiln.linen.layers.stochastic import Dropout
 from kiln.linen.logical import (
     LogicallyPartitioned,
