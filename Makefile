@@ -11,10 +11,11 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-full oracle breaks sanitize bench lint docs clean
+.PHONY: help demo story test test-full oracle breaks sanitize bench lint docs clean
 
 help:
 	@echo "make demo       the tutorial line by line, then two networks that learn to read digits"
+	@echo "make story      a transformer reads a book letter by letter, and continues it"
 	@echo "make test       the tests, without the slow suites"
 	@echo "make test-full  all tests"
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
@@ -29,6 +30,9 @@ demo: $(VENV)/.has-examples
 	$(RUN) examples/tutorial.py
 	$(RUN) examples/digits.py
 	$(RUN) examples/digits_cnn.py
+
+story: $(VENV)/.has-examples
+	$(RUN) examples/char_transformer.py
 
 test: $(VENV)/.has-test
 	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)

@@ -250,7 +250,7 @@ def cases() -> Iterator[Case]:
 TOPIC = Topic("linen_recurrent", cases())
 
 
-@pytest.mark.parametrize("group", ["cells"])
+@pytest.mark.parametrize("group", TOPIC.groups)
 def test_as_flax(group: str) -> None:
     with override(engine="reference"):
         TOPIC.check(group, kiln)

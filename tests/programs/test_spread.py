@@ -20,6 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 # Not spread here. Each has its reason.
 ELSEWHERE = {
     "digits_cnn": "trains as digits does; a step of it takes long to compile for eight devices",
+    "char_transformer": "a scan over layers is spread among the programs of `models`",
     "sharded": "compares eight devices with one by itself",
     "tutorial": "its functions are of scalars and of five numbers, which no mesh axis divides",
 }

@@ -66,6 +66,7 @@ from kiln.linen.layers.embedding import Embed
 from kiln.linen.layers.linear import Dense, DenseGeneral, Einsum
 from kiln.linen.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from kiln.linen.layers.pooling import avg_pool, max_pool, min_pool, pool
+from kiln.linen.layers.recurrent import RNN, Bidirectional
 from kiln.linen.layers.recurrent_cells import (
     ConvLSTMCell,
     GRUCell,
