@@ -100,4 +100,13 @@ ITEMS: dict[str, str] = {
     "13.3": "runtime errors of callbacks",
     "13.4": "indices out of bounds",
     "14": "random numbers",
+    "15.1": "signature of linen.jit",
+    "15.2": "targets of linen.jit",
+    "15.3": "variables of jitted modules",
+    "15.4": "static arguments, counted with the module",
+    "15.5": "lifted collections and streams",
+    "15.6": "cache key of jitted modules",
+    "15.7": "methods of linen.jit",
+    "15.8": "donation, device and backend for modules",
+    "15.9": "linen.jit with the other transformations",
 }

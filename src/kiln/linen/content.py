@@ -81,7 +81,7 @@ class ModuleReading(Reading):
         if met is not None:
             return met
         kind = type(value)
-        if isinstance(value, type) or callable(value) or not _is_transparent(kind):
+        if isinstance(value, type) or not _is_transparent(kind):
             return _by_identity_or_equality(value)
         return ("object", token_of(kind), tuple([(k, self.read(v)) for k, v in _state(value)]))
 
