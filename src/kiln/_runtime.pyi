@@ -95,6 +95,40 @@ class ArrayData:
 def live_arrays() -> list[Any]: ...
 def set_array_class(cls: type, /) -> None: ...
 
+# memory.cc
+
+class Memory:
+    """A block of aligned host memory."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def allocate(size: int, /) -> Memory: ...
+def memory_statistics() -> dict[str, int]: ...
+def release_memory() -> None: ...
+def limit_memory(size: int, /) -> None: ...
+
+# native.cc
+
+class Native:
+    """A compiled function called by its address."""
+
+    def __init__(
+        self,
+        address: int,
+        operands: Sequence[tuple[Any, int]],
+        results: Sequence[tuple[Any, int]],
+        owner: Any = None,
+        /,
+    ) -> None: ...
+
+def set_host_value(host_value: Function[[Any], np.ndarray], /) -> None: ...
+
+# operators.cc
+
+def set_operator_table(
+    functions: dict[str, Function[..., Any]], host_value: Function[[Any], np.ndarray], /
+) -> None: ...
+
 # program.cc
 
 class Program:

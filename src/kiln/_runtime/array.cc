@@ -1,5 +1,8 @@
 #include "array.h"
 
+#include "memory.h"
+#include "numpy.h"
+
 namespace kiln {
 
 PyTypeObject* array_class = nullptr;
@@ -68,7 +71,6 @@ void array_dealloc(PyObject* object) {
 
 PyMemberDef members[] = {
     {"aval", T_OBJECT_EX, offsetof(ArrayData, aval), 0, "The type: shape, dtype, weakness."},
-    {"_host", T_OBJECT_EX, offsetof(ArrayData, host), 0, "A read-only NumPy view of the values, or None."},
     {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), 0, "A buffer of the engine, or None."},
     {"_engine", T_OBJECT_EX, offsetof(ArrayData, engine), 0, "The engine whose buffer it is, or None."},
     {nullptr},
@@ -86,6 +88,22 @@ PyObject* set_array_class(PyObject*, PyObject* given) {
   Py_XSETREF(array_class, type);
   Py_RETURN_NONE;
 }
+
+PyObject* get_host(PyObject* self, void*) { return Py_XNewRef(host_of(reinterpret_cast<ArrayData*>(self))); }
+
+int set_host(PyObject* self, PyObject* value, void*) {
+  if (value == nullptr) {
+    PyErr_SetString(PyExc_AttributeError, "the view of an array cannot be deleted");
+    return -1;
+  }
+  Py_SETREF(reinterpret_cast<ArrayData*>(self)->host, Py_NewRef(value));
+  return 0;
+}
+
+PyGetSetDef fields[] = {
+    {"_host", get_host, set_host, "A read-only NumPy view of the values, or None.", nullptr},
+    {nullptr},
+};
 
 PyObject* live_arrays(PyObject*, PyObject*) {
   PyObject* found = PyList_New(0);
@@ -109,13 +127,44 @@ PyTypeObject array_data_type = {
     .tp_name = "kiln._runtime.ArrayData",
     .tp_basicsize = sizeof(ArrayData),
     .tp_dealloc = array_dealloc,
+    .tp_as_number = &array_numbers,
+    .tp_hash = PyObject_HashNotImplemented,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc = "The data of a concrete array.",
+    .tp_richcompare = compare_arrays,
     .tp_weaklistoffset = offsetof(ArrayData, weakrefs),
     .tp_members = members,
+    .tp_getset = fields,
     .tp_init = array_init,
     .tp_new = array_new,
 };
+
+PyObject* host_of(ArrayData* array) {
+  if (!is_memory(array->host)) return array->host;
+  // An extended dtype, such as that of keys, has a plain one beneath.
+  Ref physical = Ref::own(PyObject_CallMethod(array->aval, "physical", nullptr));
+  Ref dtype = physical ? Ref::own(PyObject_GetAttrString(physical.get(), "dtype")) : Ref();
+  Ref shape = dtype ? Ref::own(PyObject_GetAttrString(array->aval, "shape")) : Ref();
+  if (!shape) return nullptr;
+  PyArray_Descr* descr;
+  PyArray_Dims dims = {nullptr, 0};
+  if (!PyArray_DescrConverter(dtype.get(), &descr)) return nullptr;
+  if (!PyArray_IntpConverter(shape.get(), &dims)) {
+    Py_DECREF(descr);
+    return nullptr;
+  }
+  Memory* memory = reinterpret_cast<Memory*>(array->host);
+  PyObject* view = PyArray_NewFromDescr(&PyArray_Type, descr, dims.len, dims.ptr, nullptr, memory->data,
+                                        NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, nullptr);
+  PyDimMem_FREE(dims.ptr);
+  if (view == nullptr) return nullptr;
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(view), Py_NewRef(array->host)) < 0) {
+    Py_DECREF(view);
+    return nullptr;
+  }
+  Py_SETREF(array->host, view);
+  return view;
+}
 
 Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine) {
   ArrayData* self;

@@ -9,7 +9,7 @@ namespace kiln {
 struct ArrayData {
   PyObject_HEAD
   PyObject* aval;
-  PyObject* host;    // a read-only ndarray, or None
+  PyObject* host;    // a read-only ndarray, a Memory that nobody has looked at yet, or None
   PyObject* buffer;  // None, or a buffer of `engine`
   PyObject* engine;
   PyObject* weakrefs;
@@ -21,7 +21,14 @@ extern PyTypeObject array_data_type;
 // The class of the arrays that are made here.
 extern PyTypeObject* array_class;
 
+// Its operators, in operators.cc.
+extern PyNumberMethods array_numbers;
+PyObject* compare_arrays(PyObject* left, PyObject* right, int op);
+
 inline bool is_array(PyObject* object) { return Py_TYPE(object) == array_class; }
+
+// Return a read-only ndarray of the array's values, or None, borrowed; null with an exception set.
+PyObject* host_of(ArrayData* array);
 
 // Make an array. All but the type may be None.
 Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine);

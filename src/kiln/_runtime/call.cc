@@ -4,13 +4,10 @@
 #include <vector>
 
 #include "array.h"
+#include "numpy.h"
 #include "program.h"
 #include "state.h"
 #include "tree.h"
-
-#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
-#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
-#include <numpy/arrayobject.h>
 
 namespace kiln {
 namespace {
@@ -445,7 +442,6 @@ PyMethodDef functions[] = {
 }  // namespace
 
 int add_call(PyObject* module) {
-  import_array1(-1);
   slow_name = PyUnicode_InternFromString("_call");
   if (slow_name == nullptr || add_type(module, &callable_type) < 0) return -1;
   return PyModule_AddFunctions(module, functions);

@@ -1,4 +1,6 @@
 // The extension module `kiln._runtime`: the parts of kiln that run on every call.
+#define KILN_IMPORTS_NUMPY
+#include "numpy.h"
 #include "object.h"
 
 namespace {
@@ -13,12 +15,15 @@ PyModuleDef definition = {
 }  // namespace
 
 PyMODINIT_FUNC PyInit__runtime(void) {
+  import_array();
   PyObject* module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
-  if (kiln::add_state(module) < 0 || kiln::add_tree(module) < 0 || kiln::add_array(module) < 0 ||
-      kiln::add_program(module) < 0 || kiln::add_call(module) < 0) {
-    Py_DECREF(module);
-    return nullptr;
+  for (auto add : {kiln::add_state, kiln::add_tree, kiln::add_memory, kiln::add_array, kiln::add_native,
+                   kiln::add_program, kiln::add_call, kiln::add_operators}) {
+    if (add(module) < 0) {
+      Py_DECREF(module);
+      return nullptr;
+    }
   }
   return module;
 }

@@ -56,7 +56,10 @@ class Recursion {
 int add_state(PyObject* module);
 int add_tree(PyObject* module);
 int add_array(PyObject* module);
+int add_memory(PyObject* module);
 int add_program(PyObject* module);
+int add_native(PyObject* module);
+int add_operators(PyObject* module);
 int add_call(PyObject* module);
 
 inline int add_type(PyObject* module, PyTypeObject* type) { return PyModule_AddType(module, type); }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "array.h"
+#include "native.h"
 #include "state.h"
 
 namespace kiln {
@@ -349,6 +350,10 @@ PyTypeObject launcher_type = {
 
 Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count) {
   program->used = clock_now;
+  if (program->kept == Py_None && Py_TYPE(program->run) == &native_type) {
+    Ref native = Ref::borrow(program->run);
+    return run_native(reinterpret_cast<Native*>(native.get()), args, count, program->out_avals);
+  }
   Ref kept = Ref::borrow(program->kept);
   bool all = kept.get() == Py_None;
   Py_ssize_t taken = all ? count : PyList_GET_SIZE(kept.get());

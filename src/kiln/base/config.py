@@ -57,6 +57,8 @@ class Options:
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether jitted functions are compiled, and for the first device unless told otherwise."""
+    plain_eager: bool = dataclasses.field(init=False, repr=False, default=True)
+    """Whether operators are applied at once, in memory, and nobody looks at the results."""
 
     def key(self) -> tuple[Any, ...]:
         """Return the values of the options that change programs."""
@@ -66,6 +68,9 @@ class Options:
         key = tuple(getattr(self, name) for name in _IN_KEY) if _IN_KEY else ()
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "plain", self.jit and self.default_device is None)
+        seen = self.debug_nans or self.debug_infs
+        plain = not seen and self.engine is None and self.default_device is None
+        object.__setattr__(self, "plain_eager", plain)
 
 
 _IN_KEY: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
-from kiln.core.operators import Array, ArrayOperators, method
+from kiln.core.operators import Array, ArrayOperators, method, operators
 from kiln.core.shards import Shard, assembled, shards_of
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
@@ -351,6 +351,10 @@ def host_value(x: ConcreteArray) -> np.ndarray:
         x._check()
         value = x._host = x._read()
     return value
+
+
+_runtime.set_host_value(host_value)
+_runtime.set_operator_table(operators, host_value)
 
 
 def buffer_for(x: ConcreteArray, engine: Engine) -> Buffer:

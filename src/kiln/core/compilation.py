@@ -292,6 +292,7 @@ def clear() -> None:
     programs = [kept() for _, kept in _cache.items()]
     _cache.clear()
     _runtime.forget_scalars()
+    _runtime.release_memory()
     _returned_bytes = 0
     for program in programs:
         if program is not None:

@@ -11,17 +11,18 @@ from typing import Any
 
 from kiln.ir.types import ShapedArray
 
-_table: dict[str, Callable[..., Any]] = {}
+operators: dict[str, Callable[..., Any]] = {}
+"""The functions behind the operators and methods, by name."""
 
 
 def set_operators(table: dict[str, Callable[..., Any]]) -> None:
     """Install the functions behind the operators and methods of arrays."""
-    _table.update(table)
+    operators.update(table)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
     def call(self: Any) -> Any:
-        return _table[name](self)
+        return operators[name](self)
 
     call.__name__ = name
     return call
@@ -29,7 +30,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
 def _binary(name: str) -> Callable[[Any, Any], Any]:
     def call(self: Any, other: Any) -> Any:
-        return _table[name](self, other)
+        return operators[name](self, other)
 
     call.__name__ = name
     return call
@@ -39,7 +40,7 @@ def method(name: str) -> Callable[..., Any]:
     """Return a method that calls the function of that name in the table."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _table[name](self, *args, **kwargs)
+        return operators[name](self, *args, **kwargs)
 
     call.__name__ = name
     return call
@@ -90,27 +91,27 @@ class ArrayOperators:
     @property
     def T(self) -> Any:
         """The array with its axes reversed."""
-        return _table["T"](self)
+        return operators["T"](self)
 
     @property
     def mT(self) -> Any:
         """The array with its last two axes exchanged."""
-        return _table["mT"](self)
+        return operators["mT"](self)
 
     @property
     def real(self) -> Any:
         """The real part."""
-        return _table["real"](self)
+        return operators["real"](self)
 
     @property
     def imag(self) -> Any:
         """The imaginary part."""
-        return _table["imag"](self)
+        return operators["imag"](self)
 
     @property
     def at(self) -> Any:
         """Functional updates: `x.at[index].set(y)`."""
-        return _table["at"](self)
+        return operators["at"](self)
 
     def __len__(self) -> int:
         if not self.aval.shape:
@@ -118,7 +119,7 @@ class ArrayOperators:
         return int(self.aval.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(_table["__iter__"](self))
+        return iter(operators["__iter__"](self))
 
     __add__, __radd__ = _binary("__add__"), _binary("__radd__")
     __sub__, __rsub__ = _binary("__sub__"), _binary("__rsub__")
@@ -169,10 +170,10 @@ class ArrayOperators:
     @property
     def flat(self) -> Any:
         """The elements in row-major order."""
-        return _table["flatten"](self)
+        return operators["flatten"](self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return _table["__array_namespace__"](self)
+        return operators["__array_namespace__"](self)
 
 
 class Array(ArrayOperators, metaclass=abc.ABCMeta):

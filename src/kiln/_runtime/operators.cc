@@ -1,0 +1,348 @@
+// Operators of arrays: at once where both operands are plain numbers in memory, otherwise by the
+// functions of `core/operators.py`.
+#include <cstring>
+
+#include "array.h"
+#include "kernels/elementwise.h"
+#include "memory.h"
+#include "numpy.h"
+#include "state.h"
+
+namespace kiln {
+namespace {
+
+const Kernels* kernels = nullptr;
+PyObject* table = nullptr;       // name of an operator -> function, filled by `set_operators`
+PyObject* host_value = nullptr;  // array -> ndarray, waiting for an engine if it must
+
+// Loops longer than this let other threads run.
+constexpr size_t kLetOthersRun = 1 << 15;
+
+// What is known of a type, by its identity.
+struct Kind {
+  PyObject* aval;
+  PyObject* truth;  // the type of a comparison's result
+  int element;      // of `Element`, or -1 for types left to the functions
+  size_t count;
+  size_t bytes;
+};
+constexpr size_t kKinds = 128;
+Kind kinds[kKinds];
+
+const int kTypeNumbers[kElements] = {NPY_FLOAT32, NPY_FLOAT64, NPY_INT32, NPY_INT64};
+const size_t kSizes[kElements] = {4, 8, 4, 8};
+
+// Options under which operators may be applied here, and those under which they may not.
+PyObject* judged_options = nullptr;
+bool judged_plain = false;
+
+bool may_apply_here() {
+  if (thread_state.trace != nullptr) return false;
+  PyObject* options = current_options();
+  if (options == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  if (options == judged_options) return judged_plain;
+  Ref kept = Ref::borrow(options);
+  Ref plain = Ref::own(PyObject_GetAttrString(options, "plain_eager"));
+  judged_plain = plain && plain.get() == Py_True;
+  PyErr_Clear();
+  Py_XSETREF(judged_options, kept.release());
+  return judged_plain;
+}
+
+bool describe(PyObject* aval, Kind& kind) {
+  kind.element = -1;
+  Ref dtype = Ref::own(PyObject_GetAttrString(aval, "dtype"));
+  Ref shape = dtype ? Ref::own(PyObject_GetAttrString(aval, "shape")) : Ref();
+  if (!shape || !PyTuple_Check(shape.get())) return false;
+  if (!PyArray_DescrCheck(dtype.get())) return true;
+  for (int element = 0; element < kElements; ++element) {
+    if (reinterpret_cast<PyArray_Descr*>(dtype.get())->type_num == kTypeNumbers[element]) kind.element = element;
+  }
+  if (kind.element < 0) return true;
+  size_t count = 1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape.get()); ++i) {
+    count *= static_cast<size_t>(PyLong_AsSsize_t(PyTuple_GET_ITEM(shape.get(), i)));
+  }
+  if (PyErr_Occurred()) return false;
+  kind.count = count;
+  kind.bytes = count * kSizes[kind.element];
+  Ref descr = Ref::own(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_BOOL)));
+  if (!descr) return false;
+  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(aval));
+  kind.truth = PyObject_CallFunctionObjArgs(type, shape.get(), descr.get(), nullptr);
+  return kind.truth != nullptr;
+}
+
+// Return what is known of a type, or null.
+const Kind* kind_of(PyObject* aval) {
+  Kind& kind = kinds[(reinterpret_cast<size_t>(aval) >> 4) % kKinds];
+  if (kind.aval != aval) {
+    Kind found = {};
+    if (!describe(aval, found)) {
+      PyErr_Clear();
+      return nullptr;
+    }
+    Kind old = std::exchange(kind, Kind{});
+    kind = found;
+    kind.aval = Py_NewRef(aval);
+    Py_XDECREF(old.aval);
+    Py_XDECREF(old.truth);
+  }
+  return kind.element < 0 ? nullptr : &kind;
+}
+
+bool has_type(ArrayData* array, PyObject* aval) {
+  if (array->aval == aval) return true;
+  int same = PyObject_RichCompareBool(array->aval, aval, Py_EQ);
+  if (same < 0) PyErr_Clear();
+  return same > 0;
+}
+
+// The values of an array, and what keeps them in memory.
+struct Data {
+  const void* pointer = nullptr;
+  Ref owner;
+};
+
+bool copy(PyArrayObject* from, PyObject* memory) {
+  PyArray_Descr* descr = PyArray_DESCR(from);
+  Py_INCREF(descr);
+  Ref view = Ref::own(PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(from), PyArray_DIMS(from), nullptr,
+                                           reinterpret_cast<Memory*>(memory)->data, NPY_ARRAY_CARRAY, nullptr));
+  return view && PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(view.get()), from) == 0;
+}
+
+bool find(ArrayData* array, const Kind& kind, Data& data) {
+  if (is_memory(array->host)) {
+    data.pointer = reinterpret_cast<Memory*>(array->host)->data;
+    data.owner = Ref::borrow(array->host);
+    return true;
+  }
+  data.owner = array->host != Py_None ? Ref::borrow(array->host)
+                                      : Ref::own(PyObject_CallOneArg(host_value, reinterpret_cast<PyObject*>(array)));
+  if (!data.owner) {
+    PyErr_Clear();
+    return false;
+  }
+  if (!PyArray_CheckExact(data.owner.get())) return false;
+  PyArrayObject* view = reinterpret_cast<PyArrayObject*>(data.owner.get());
+  if (PyArray_TYPE(view) != kTypeNumbers[kind.element]) return false;
+  if (!PyArray_ISCARRAY_RO(view)) {
+    // Spread out once, for this operator and those to come.
+    Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate(kind.bytes)));
+    if (!memory || !copy(view, memory.get())) {
+      PyErr_Clear();
+      return false;
+    }
+    Py_SETREF(array->host, Py_NewRef(memory.get()));
+    data.pointer = reinterpret_cast<Memory*>(memory.get())->data;
+    data.owner = std::move(memory);
+    return true;
+  }
+  data.pointer = PyArray_DATA(view);
+  return true;
+}
+
+// A Python number as an element, if it gives way to the array's type and fits it.
+bool convert(PyObject* number, int element, char* bytes) {
+  double value;
+  long long integer = 0;
+  bool is_float = PyFloat_CheckExact(number);
+  if (is_float) {
+    value = PyFloat_AS_DOUBLE(number);
+  } else if (PyLong_CheckExact(number)) {
+    int overflow = 0;
+    integer = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow != 0 || integer != static_cast<int32_t>(integer)) return false;
+    value = static_cast<double>(integer);
+  } else {
+    return false;
+  }
+  switch (element) {
+    case kFloat32: {
+      float narrow = static_cast<float>(value);
+      std::memcpy(bytes, &narrow, sizeof narrow);
+      return true;
+    }
+    case kFloat64:
+      std::memcpy(bytes, &value, sizeof value);
+      return true;
+    case kInt32: {
+      int32_t narrow = static_cast<int32_t>(integer);
+      std::memcpy(bytes, &narrow, sizeof narrow);
+      return !is_float;
+    }
+    default:
+      std::memcpy(bytes, &integer, sizeof integer);
+      return !is_float;
+  }
+}
+
+Ref result(PyObject* aval, size_t bytes, void*& data) {
+  Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate(bytes)));
+  if (!memory) return Ref();
+  data = reinterpret_cast<Memory*>(memory.get())->data;
+  return make_array(aval, memory.get(), Py_None, Py_None);
+}
+
+// Apply here; null without an exception where the functions must.
+Ref apply(Binary op, PyObject* left, PyObject* right) {
+  bool left_is_array = is_array(left), right_is_array = is_array(right);
+  if (!may_apply_here()) return Ref();
+  ArrayData* array = reinterpret_cast<ArrayData*>(left_is_array ? left : right);
+  Ref aval = Ref::borrow(array->aval);
+  const Kind* known = kind_of(aval.get());
+  if (known == nullptr) return Ref();
+  const Kind kind = *known;
+  BinaryLoop loop = kernels->binary[op][kind.element];
+  if (loop == nullptr) return Ref();
+  alignas(8) char scalar[8];
+  Data a, b;
+  bool a_is_scalar = false, b_is_scalar = false;
+  if (left_is_array && right_is_array) {
+    if (!has_type(reinterpret_cast<ArrayData*>(right), aval.get())) return Ref();
+  } else if (!convert(left_is_array ? right : left, kind.element, scalar)) {
+    return Ref();
+  }
+  if (left_is_array) {
+    if (!find(reinterpret_cast<ArrayData*>(left), kind, a)) return Ref();
+  } else {
+    a.pointer = scalar;
+    a_is_scalar = true;
+  }
+  if (right_is_array) {
+    if (!find(reinterpret_cast<ArrayData*>(right), kind, b)) return Ref();
+  } else {
+    b.pointer = scalar;
+    b_is_scalar = true;
+  }
+  bool compares = op >= kEqual;
+  void* out;
+  Ref truth = Ref::borrow(kind.truth);
+  Ref made = result(compares ? truth.get() : aval.get(), compares ? kind.count : kind.bytes, out);
+  if (!made) return made;
+  if (kind.count < kLetOthersRun) {
+    loop(a.pointer, b.pointer, out, kind.count, a_is_scalar, b_is_scalar);
+  } else {
+    Py_BEGIN_ALLOW_THREADS
+    loop(a.pointer, b.pointer, out, kind.count, a_is_scalar, b_is_scalar);
+    Py_END_ALLOW_THREADS
+  }
+  return made;
+}
+
+Ref apply(Unary op, PyObject* operand) {
+  if (!is_array(operand) || !may_apply_here()) return Ref();
+  ArrayData* array = reinterpret_cast<ArrayData*>(operand);
+  Ref aval = Ref::borrow(array->aval);
+  const Kind* known = kind_of(aval.get());
+  if (known == nullptr) return Ref();
+  const Kind kind = *known;
+  Data a;
+  if (!find(array, kind, a)) return Ref();
+  void* out;
+  Ref made = result(aval.get(), kind.bytes, out);
+  if (made) kernels->unary[op][kind.element](a.pointer, out, kind.count);
+  return made;
+}
+
+PyObject* call(const char* name, PyObject* self, PyObject* other) {
+  PyObject* function = table == nullptr ? nullptr : PyDict_GetItemString(table, name);
+  if (function == nullptr) {
+    PyErr_Format(PyExc_TypeError, "arrays have no operator %s yet", name);
+    return nullptr;
+  }
+  return PyObject_CallFunctionObjArgs(function, self, other, nullptr);
+}
+
+PyObject* by_function(const char* name, const char* reflected, PyObject* left, PyObject* right) {
+  if (PyObject_TypeCheck(left, &array_data_type)) {
+    PyObject* found = call(name, left, right);
+    if (found != Py_NotImplemented || !PyObject_TypeCheck(right, &array_data_type)) return found;
+    Py_DECREF(found);
+  }
+  return call(reflected, right, left);
+}
+
+template <Binary op>
+PyObject* binary(const char* name, const char* reflected, PyObject* left, PyObject* right) {
+  if (is_array(left) || is_array(right)) {
+    Ref made = apply(op, left, right);
+    if (made || PyErr_Occurred()) return made.release();
+  }
+  return by_function(name, reflected, left, right);
+}
+
+PyObject* add(PyObject* a, PyObject* b) { return binary<kAdd>("__add__", "__radd__", a, b); }
+PyObject* subtract(PyObject* a, PyObject* b) { return binary<kSubtract>("__sub__", "__rsub__", a, b); }
+PyObject* multiply(PyObject* a, PyObject* b) { return binary<kMultiply>("__mul__", "__rmul__", a, b); }
+PyObject* divide(PyObject* a, PyObject* b) { return binary<kDivide>("__truediv__", "__rtruediv__", a, b); }
+
+PyObject* negative(PyObject* a) {
+  Ref made = apply(kNegative, a);
+  if (made || PyErr_Occurred()) return made.release();
+  return call("__neg__", a, nullptr);
+}
+
+PyObject* absolute(PyObject* a) {
+  Ref made = apply(kAbsolute, a);
+  if (made || PyErr_Occurred()) return made.release();
+  return call("__abs__", a, nullptr);
+}
+
+PyObject* compare_here(PyObject* left, PyObject* right, int op) {
+  static const Binary kOps[] = {kLess, kLessEqual, kEqual, kNotEqual, kGreater, kGreaterEqual};
+  static const char* kNames[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  static_assert(Py_LT == 0 && Py_LE == 1 && Py_EQ == 2 && Py_NE == 3 && Py_GT == 4 && Py_GE == 5);
+  if (is_array(left)) {
+    Ref made = apply(kOps[op], left, right);
+    if (made || PyErr_Occurred()) return made.release();
+  }
+  return call(kNames[op], left, right);
+}
+
+PyObject* set_operator_table(PyObject*, PyObject* args) {
+  PyObject *functions, *host;
+  if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &functions, &host)) return nullptr;
+  Py_XSETREF(table, Py_NewRef(functions));
+  Py_XSETREF(host_value, Py_NewRef(host));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"set_operator_table", set_operator_table, METH_VARARGS, "Set the functions behind the operators, and `host_value`."},
+    {nullptr},
+};
+
+}  // namespace
+
+PyNumberMethods array_numbers = {
+    .nb_add = add,
+    .nb_subtract = subtract,
+    .nb_multiply = multiply,
+    .nb_negative = negative,
+    .nb_absolute = absolute,
+    .nb_true_divide = divide,
+};
+
+PyObject* compare_arrays(PyObject* left, PyObject* right, int op) { return compare_here(left, right, op); }
+
+int add_operators(PyObject* module) {
+  kernels = &kernels_baseline();
+#ifdef KILN_X86_64
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
+    kernels = &kernels_v3();
+  }
+  if (kernels != &kernels_baseline() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    kernels = &kernels_v4();
+  }
+#endif
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace kiln
