@@ -111,6 +111,11 @@ class Operands {
   }
 
   bool convert(PyObject* object, const Layout& layout) {
+    if (!PyArray_Check(object) && !PyArray_CheckScalar(object) && !PyComplex_Check(object) && !PyFloat_Check(object) &&
+        !PyLong_Check(object)) {
+      PyErr_Format(PyExc_TypeError, "a compiled function takes arrays and numbers, not a %.100s", Py_TYPE(object)->tp_name);
+      return false;
+    }
     PyArray_Descr* descr = PyArray_DescrFromType(layout.type_number);
     if (descr == nullptr) return false;
     Ref array = Ref::own(PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));

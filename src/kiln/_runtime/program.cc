@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <cstring>
+#include <vector>
 
 #include "array.h"
 #include "native.h"
@@ -114,6 +115,20 @@ PyObject* launch(Launcher* launcher, PyObject* buffers) {
   Py_XDECREF(value);
   Py_XDECREF(traceback);
   return nullptr;
+}
+
+// Choose the arguments that a program takes.
+bool take(PyObject* kept, PyObject* const* args, Py_ssize_t count, std::vector<PyObject*>& taken) {
+  taken.reserve(static_cast<size_t>(PyList_GET_SIZE(kept)));
+  for (Py_ssize_t n = 0; n < PyList_GET_SIZE(kept); ++n) {
+    Py_ssize_t i = PyLong_AsSsize_t(PyList_GET_ITEM(kept, n));
+    if (i < 0 || i >= count) {
+      if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "a program takes input %zd, but was given %zd", i, count);
+      return false;
+    }
+    taken.push_back(args[i]);
+  }
+  return true;
 }
 
 Ref run_on(Program* program, PyObject* buffers) {
@@ -350,24 +365,23 @@ PyTypeObject launcher_type = {
 
 Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count) {
   program->used = clock_now;
-  if (program->kept == Py_None && Py_TYPE(program->run) == &native_type) {
+  Ref kept = Ref::borrow(program->kept);
+  std::vector<PyObject*> taken;
+  if (kept.get() != Py_None) {
+    if (!take(kept.get(), args, count, taken)) return Ref();
+    args = taken.data();
+    count = static_cast<Py_ssize_t>(taken.size());
+  }
+  if (Py_TYPE(program->run) == &native_type) {
     Ref native = Ref::borrow(program->run);
     return run_native(reinterpret_cast<Native*>(native.get()), args, count, program->out_avals);
   }
-  Ref kept = Ref::borrow(program->kept);
-  bool all = kept.get() == Py_None;
-  Py_ssize_t taken = all ? count : PyList_GET_SIZE(kept.get());
-  Ref buffers = Ref::own(PyList_New(taken));
+  Ref buffers = Ref::own(PyList_New(count));
   if (!buffers) return Ref();
-  for (Py_ssize_t n = 0; n < taken; ++n) {
-    Py_ssize_t i = all ? n : PyLong_AsSsize_t(PyList_GET_ITEM(kept.get(), n));
-    if (i < 0 || i >= count) {
-      if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "a program takes input %zd, but was given %zd", i, count);
-      return Ref();
-    }
+  for (Py_ssize_t i = 0; i < count; ++i) {
     Ref buffer = input(args[i], program);
     if (!buffer) return Ref();
-    PyList_SET_ITEM(buffers.get(), n, buffer.release());
+    PyList_SET_ITEM(buffers.get(), i, buffer.release());
   }
   Ref outs = run_on(program, buffers.get());
   if (!outs) return Ref();
