@@ -22,7 +22,7 @@ def test_the_table_answers_every_name() -> None:
     files = [Path(str(module.__file__)) for module in (core_operators, core_array)]
     source = "".join(path.read_text(encoding="utf-8") for path in files)
     names = set(re.findall(r'(?:_binary|_unary|method)\("(\w+)"\)', source))
-    names |= set(re.findall(r'_table\["(\w+)"\]', source))
+    names |= set(re.findall(r'operators\["(\w+)"\]', source))
     assert names == set(table())
 
 
