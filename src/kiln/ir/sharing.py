@@ -18,7 +18,9 @@ from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 def is_shareable(jaxpr: Jaxpr) -> bool:
     """Tell whether a program holds nothing that ought to die with its first user."""
     found = _held(jaxpr)
-    return not found.closes_over_values and all(map(_outlives, found.functions))
+    return not found.closes_over_values and all(
+        _outlives(f) or _is_kilns(f) for f in found.functions
+    )
 
 
 def holds_user_code(jaxpr: Jaxpr) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kiln
+import kiln.nn
 import kiln.numpy as jnp
 from kiln.ir.sharing import holds_user_code, is_shareable
 
@@ -36,6 +37,7 @@ def local():
     [
         (lambda x: x * 2 + 1, True),
         (lambda x: kiln.jit(lambda x: x + 1)(x), True),
+        (kiln.nn.relu, True),
         (callback(at_module_level), True),
         (callback(local()), False),
         (callback(functools.partial(math.pow, 2.0)), False),
