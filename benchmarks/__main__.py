@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import calls, fresh, harness, report, selu, startup, trace_compile
+from benchmarks import calls, fresh, harness, modules, report, selu, startup, trace_compile
 
 BENCHMARKS = {
     "calls": calls,
     "fresh": fresh,
+    "modules": modules,
     "selu": selu,
     "trace_compile": trace_compile,
     "startup": startup,

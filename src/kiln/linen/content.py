@@ -19,6 +19,7 @@ import numpy as np
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.class_content import Unreadable, token_of
 from kiln.core.fingerprint import Reading
+from kiln.core.fixed_values import is_fixed
 from kiln.core.identity import identity_of_function
 from kiln.core.trace import Tracer
 from kiln.linen.module import Module
@@ -43,6 +44,8 @@ class ModuleReading(Reading):
         kind = type(value)
         if kind in _SIMPLE:
             return (kind, value)
+        if is_fixed(value):
+            return ("fixed", id(value))
         if isinstance(value, Module):
             return self.module(value)
         if kind is list:

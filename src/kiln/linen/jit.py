@@ -23,7 +23,7 @@ from kiln.core.fingerprint import content_of
 from kiln.core.identity import identity_of_function
 from kiln.jit.late import LateJitFunction, Requests, requests
 from kiln.jit.placing import Placing
-from kiln.jit.signature import Chosen, choose, parameter_name, static_keys
+from kiln.jit.signature import Chosen, Statics, choose, parameter_name, static_keys
 from kiln.jit.spelling import Spelling
 from kiln.jit.tracing import argument_names
 from kiln.linen.content import ModuleReading, value_digest
@@ -88,6 +88,9 @@ class Program(LateJitFunction):
         super().__init__(run, _ONLY_SPEC, placing=settings.placing)
         self._target = target
         self._user_static = settings.static
+
+    def _split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+        return args[1:], kwargs, Statics(len(args), ((0, args[0]),))
 
     def _names(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
         named: dict[str, Any] = {}

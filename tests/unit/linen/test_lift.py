@@ -1,0 +1,254 @@
+"""Lifted transformations: what they refuse, keep and share, beyond what flax's answers show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.linen as nn
+from kiln.base.config import override
+from kiln.linen.axes import In, Out
+from kiln.linen.errors import (
+    InvalidRngError,
+    JaxTransformError,
+    ScopeCollectionNotFound,
+    TransformedMethodReturnValueError,
+    TransformTargetError,
+)
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+KEY = kiln.random.key(0)
+
+
+@pytest.fixture(autouse=True)
+def _on_the_reference_engine() -> Any:
+    with override(engine="reference"):
+        yield
+
+
+class Outer(nn.Module):
+    """Runs a function as its compact method."""
+
+    body: Any
+
+    @nn.compact
+    def __call__(self, *args: Any) -> Any:
+        return self.body(self, *args)
+
+
+class Counter(nn.Module):
+    """Counts its calls and adds the count to a carry."""
+
+    @nn.compact
+    def __call__(self, carry: Any, x: Any = None) -> Any:
+        count = self.variable("counts", "n", lambda: np.zeros((), np.float32))
+        count.value = count.value + 1
+        return carry + count.value, x
+
+
+class Draw(nn.Module):
+    @nn.compact
+    def __call__(self, *_: Any) -> Any:
+        return kiln.random.uniform(self.make_rng("params"))
+
+
+TRANSFORMS: dict[str, Any] = {
+    "vmap": lambda t, **o: nn.vmap(t, variable_axes={"params": 0}, split_rngs={}, **o),
+    "scan": nn.scan,
+    "remat": nn.remat,
+    "jit": nn.jit,
+    "map_variables": nn.map_variables,
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_names_and_targets(transform: Any) -> None:
+    def fun(module: Any, x: Any) -> Any:
+        """Say what it does."""
+
+    assert (transform(fun).__name__, transform(fun).__doc__) == ("fun", "Say what it does.")
+    kind = transform(nn.Dense)
+    assert issubclass(kind, nn.Dense)
+    assert kind.__name__.endswith("Dense")
+    with pytest.raises(TransformTargetError):
+        transform(nn.Dense(2))
+    with pytest.raises(AttributeError):
+        transform(nn.Dense, methods=["nothing"])
+    with pytest.raises(ValueError, match="None, tuple, list, or dict"):
+        transform(nn.Dense, methods="__call__")
+
+
+def test_a_module_must_not_be_returned() -> None:
+    with pytest.raises(TransformedMethodReturnValueError):
+        Outer(lambda s, x: nn.remat(lambda m, x: m)(nn.Dense(2), x)).init(KEY, X)
+
+
+def test_values_from_inside_are_not_written_outside() -> None:
+    def body(s: Any, x: Any) -> Any:
+        mapped = nn.vmap(lambda m, x: s.put_variable("out", "x", x), {}, {})
+        return mapped(s, x)
+
+    with pytest.raises(JaxTransformError):
+        Outer(body).apply({}, X, mutable="out")
+
+
+# ---- vmap
+
+
+def test_the_size_of_a_mapped_axis() -> None:
+    def run(*args: Any, **options: Any) -> Any:
+        mapped = nn.vmap(lambda m, *xs: sum(x.sum() for x in xs), {}, {}, **options)
+        return Outer(lambda s, *xs: mapped(s, *xs)).apply({}, *args)
+
+    assert run(X).shape == (3,)
+    assert run(X, in_axes=(None,), axis_size=2).shape == (2,)
+    with pytest.raises(ValueError, match="axis_size should be specified manually"):
+        run(X, in_axes=(None,))
+    with pytest.raises(ValueError, match="Inconsistent sizes"):
+        run(X, X.T)
+
+
+def test_streams_that_are_not_split_or_shared_are_not_there() -> None:
+    mapped = nn.vmap(Draw, variable_axes={}, split_rngs={"dropout": True}, axis_size=2)
+    with pytest.raises(InvalidRngError):
+        mapped().apply({}, rngs={"params": KEY})
+
+
+def test_variables_that_only_go_in_or_out() -> None:
+    def body(s: Any, axes: Any) -> Any:
+        return nn.vmap(Counter, variable_axes={"counts": axes}, split_rngs={})(name="c")(X)[0]
+
+    given = {"counts": {"c": {"n": np.float32([1, 2, 3])}}}
+    both, after = Outer(body).apply(given, 0, mutable="counts")
+    np.testing.assert_allclose(both, X + np.float32([[2], [3], [4]]))
+    assert after["counts"]["c"]["n"].tolist() == [2, 3, 4]
+    with pytest.raises(ScopeCollectionNotFound):
+        Outer(lambda s: body(s, Out(0))).apply(given)
+    out, after = Outer(lambda s: body(s, Out(0))).apply({}, mutable="counts")
+    np.testing.assert_allclose(out, X + 1)
+    assert after["counts"]["c"]["n"].tolist() == [1, 1, 1]
+
+
+def test_variables_that_only_go_in() -> None:
+    class Reader(nn.Module):
+        @nn.compact
+        def __call__(self, x: Any) -> Any:
+            return x + self.variable("counts", "n").value
+
+    mapped = nn.vmap(Reader, variable_axes={"counts": In(0)}, split_rngs={})
+    given = {"counts": {"n": np.float32([1, 2, 3])}}
+    out, after = mapped().apply(given, X, mutable="counts")
+    np.testing.assert_allclose(out, X + np.float32([[1], [2], [3]]))
+    assert after["counts"]["n"].tolist() == [1, 2, 3]
+
+
+# ---- scan
+
+
+def test_scan_wants_a_pair_and_a_length() -> None:
+    with pytest.raises(TypeError, match="pair"):
+        Outer(lambda s, x: nn.scan(lambda m, c, x: c)(s, 0.0, x)).apply({}, X)
+    with pytest.raises(ValueError, match="length should be specified manually"):
+        Outer(lambda s: nn.scan(lambda m, c, x: (c, x))(s, 0.0, None)).apply({})
+
+
+def test_shared_variables_must_not_depend_on_the_step() -> None:
+    class Bad(nn.Module):
+        @nn.compact
+        def __call__(self, carry: Any, x: Any) -> Any:
+            self.variable("shared", "v", lambda: x.sum())
+            return carry, x
+
+    with pytest.raises(ValueError, match="data dependency on the scan body"):
+        nn.scan(Bad, variable_broadcast="shared")().init(KEY, 0.0, X)
+
+
+def test_carried_variables_that_may_not_be_written_stay() -> None:
+    class Reader(nn.Module):
+        @nn.compact
+        def __call__(self, carry: Any, x: Any) -> Any:
+            return carry + self.variable("counts", "n").value, x
+
+    scanned = nn.scan(Reader, variable_carry="counts", length=3)()
+    carry, _ = scanned.apply({"counts": {"n": 2.0}}, 0.0, None)
+    assert carry == 6
+
+
+def test_data_transform_sees_variables_and_keys() -> None:
+    seen = []
+
+    def transform(groups: Any, rngs: Any) -> Any:
+        seen.append((sorted(groups[2]), sorted(rngs[0])))
+        return groups, rngs
+
+    scanned = nn.scan(
+        lambda m, c, x: (nn.Dense(4)(c), x),
+        variable_axes={"params": 0},
+        split_rngs={"params": True},
+        data_transform=transform,
+    )
+    variables = Outer(lambda s, x: scanned(s, x, X)).init(KEY, X)
+    assert variables["params"]["Dense_0"]["kernel"].shape == (3, 4, 4)
+    assert seen == [([], ["params"])] * 2
+
+
+# ---- the others
+
+
+def test_map_variables_where_only_others_may_be_written() -> None:
+    double = {"trans_in_fn": lambda t: kiln.tree.map(lambda x: x * 2, t), "init": True}
+    module = nn.map_variables(nn.BatchNorm, "params", **double)(use_running_average=False)
+    variables = module.init(KEY, X)
+    out, updates = module.apply(variables, X, mutable="batch_stats")
+    assert set(updates) == {"batch_stats"}
+    plain = nn.BatchNorm(use_running_average=False).apply(variables, X, mutable="batch_stats")[0]
+    np.testing.assert_allclose(out, 2 * plain, rtol=1e-5)
+
+
+def test_gradients_need_a_scalar() -> None:
+    with pytest.raises(TypeError, match="scalar-output functions"):
+        Outer(lambda s, x: nn.grad(lambda m, x: m(x), nn.Dense(2), x)).init(KEY, X)
+
+
+def test_a_loop_over_carried_variables() -> None:
+    def body(s: Any, x: Any) -> Any:
+        counter = Counter(name="c")
+        if s.is_initializing():
+            return counter(x)[0]
+        return nn.while_loop(
+            lambda m, c: m.get_variable("counts", "n") < 4,
+            lambda m, c: m(c)[0],
+            counter,
+            x,
+            carry_variables="counts",
+        )
+
+    variables = Outer(body).init(KEY, np.float32(0))
+    out, after = Outer(body).apply(variables, np.float32(0), mutable="counts")
+    assert (float(out), float(after["counts"]["c"]["n"])) == (9, 4)
+
+
+def test_several_scopes_at_once() -> None:
+    def body(s: Any, x: Any) -> Any:
+        a, b = nn.Dense(4, name="a"), nn.Dense(4, name="b")
+
+        def both(m: Any, other: Any, x: Any) -> Any:
+            return other(m(x))
+
+        y, back = nn.vjp(both, a, b, x, multi_scope=True)
+        return y, back(y)[0]
+
+    variables = Outer(body).init(KEY, X)
+    (y, slopes) = Outer(body).apply(variables, X)
+
+    def loss(params: Any) -> Any:
+        return (Outer(lambda s, x: body(s, x)[0]).apply({"params": params}, X) ** 2).sum() / 2
+
+    expected = kiln.grad(loss)(variables["params"])
+    for slope, name in zip(slopes, ("a", "b"), strict=True):
+        np.testing.assert_allclose(
+            slope["params"]["kernel"], expected[name]["kernel"], rtol=1e-4, atol=1e-4
+        )
