@@ -52,6 +52,19 @@ def python_scalar(lib: Library) -> Callable[[], Any]:
     return lambda: f(2.5)
 
 
+def python_ints(lib: Library) -> Callable[[], Any]:
+    """Return the tutorial's call with a static number of steps, `g_jit_correct(10, 20)`."""
+
+    def g(x: Any, n: int) -> Any:
+        i = 0
+        while i < n:
+            i += 1
+        return x + i
+
+    f = lib.root.jit(g, static_argnames=["n"])
+    return lambda: f(10, 20)
+
+
 def numpy_leaf(lib: Library) -> Callable[[], Any]:
     """Return a call with a NumPy array."""
     f = lib.root.jit(lambda x: x + 1)
@@ -59,12 +72,28 @@ def numpy_leaf(lib: Library) -> Callable[[], Any]:
     return lambda: f(x)
 
 
+def numpy_leaves(lib: Library) -> Callable[[], Any]:
+    """Return a call with 100 NumPy arrays in and out."""
+    f = lib.root.jit(lambda *xs: [x + 1 for x in xs])
+    xs = [numpy.arange(8, dtype=numpy.float32) + i for i in range(MANY)]
+    return lambda: f(*xs)
+
+
+def eager_sum(lib: Library) -> Callable[[], Any]:
+    """Return `x + x` on one small array, without jit."""
+    x = lib.np.arange(8.0)
+    return lambda: x + x
+
+
 CALLS = {
     "1 small array, x + 1": one_array,
     f"{MANY} arrays in and out": many_arrays,
     f"dict of {LEAVES} leaves": dictionary,
     "Python scalar": python_scalar,
+    "Python ints, one static": python_ints,
     "NumPy array": numpy_leaf,
+    f"{MANY} NumPy arrays in": numpy_leaves,
+    "eager x + x": eager_sum,
 }
 
 

@@ -84,6 +84,7 @@ class ArrayData:
     _buffer: Any
     _engine: Engine | None
 
+    def __buffer__(self, flags: int, /) -> memoryview: ...
     def __init__(
         self,
         aval: ShapedArray,
@@ -93,6 +94,7 @@ class ArrayData:
     ) -> None: ...
 
 def live_arrays() -> list[Any]: ...
+def set_host_value(host_value: Function[[Any], np.ndarray], /) -> None: ...
 def set_array_class(cls: type, /) -> None: ...
 
 # memory.cc
@@ -121,13 +123,9 @@ class Native:
         /,
     ) -> None: ...
 
-def set_host_value(host_value: Function[[Any], np.ndarray], /) -> None: ...
-
 # operators.cc
 
-def set_operator_table(
-    functions: dict[str, Function[..., Any]], host_value: Function[[Any], np.ndarray], /
-) -> None: ...
+def set_operator_table(functions: dict[str, Function[..., Any]], /) -> None: ...
 
 # program.cc
 

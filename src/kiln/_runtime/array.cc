@@ -6,6 +6,7 @@
 namespace kiln {
 
 PyTypeObject* array_class = nullptr;
+PyObject* host_value_function = nullptr;
 
 namespace {
 
@@ -105,6 +106,23 @@ PyGetSetDef fields[] = {
     {nullptr},
 };
 
+// Offers the bytes of the NumPy view, which says what no buffer can: keys, bfloat16.
+int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
+  Ref host = Ref::own(PyObject_CallOneArg(host_value_function, self));
+  if (!host) {
+    view->obj = nullptr;
+    return -1;
+  }
+  return PyObject_GetBuffer(host.get(), view, flags);
+}
+
+PyBufferProcs array_buffer = {array_getbuffer, nullptr};
+
+PyObject* set_host_value(PyObject*, PyObject* function) {
+  Py_XSETREF(host_value_function, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
 PyObject* live_arrays(PyObject*, PyObject*) {
   PyObject* found = PyList_New(0);
   for (ArrayData* array = ring.after; found != nullptr && array != &ring; array = array->after) {
@@ -116,6 +134,7 @@ PyObject* live_arrays(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"live_arrays", live_arrays, METH_NOARGS, "Return all arrays there are, the newest first."},
+    {"set_host_value", set_host_value, METH_O, "Set what returns the values of an array on the host, waiting for them."},
     {"set_array_class", set_array_class, METH_O, "Set the class of the arrays that calls return."},
     {nullptr},
 };
@@ -129,6 +148,7 @@ PyTypeObject array_data_type = {
     .tp_dealloc = array_dealloc,
     .tp_as_number = &array_numbers,
     .tp_hash = PyObject_HashNotImplemented,
+    .tp_as_buffer = &array_buffer,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc = "The data of a concrete array.",
     .tp_richcompare = compare_arrays,

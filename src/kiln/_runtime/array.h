@@ -21,6 +21,9 @@ extern PyTypeObject array_data_type;
 // The class of the arrays that are made here.
 extern PyTypeObject* array_class;
 
+// Returns the ndarray of an array, waiting for an engine if it must: core/array.py.
+extern PyObject* host_value_function;
+
 // Its operators, in operators.cc.
 extern PyNumberMethods array_numbers;
 PyObject* compare_arrays(PyObject* left, PyObject* right, int op);

@@ -10,8 +10,6 @@
 namespace kiln {
 namespace {
 
-PyObject* host_value = nullptr;  // array -> ndarray, waiting for an engine if it must
-
 // Programs on less data than this are over before another thread could take the lock.
 constexpr size_t kLetOthersRun = 1 << 16;
 
@@ -40,7 +38,7 @@ class Operands {
         return true;
       }
       if (array->host != Py_None) return add_numpy(array->host, layout);
-      Ref host = Ref::own(PyObject_CallOneArg(host_value, object));
+      Ref host = Ref::own(PyObject_CallOneArg(host_value_function, object));
       return host && add_numpy(host.get(), layout);
     }
     if (PyFloat_CheckExact(object)) return add_float(PyFloat_AS_DOUBLE(object), layout);
@@ -207,16 +205,6 @@ void native_dealloc(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
-PyObject* set_host_value(PyObject*, PyObject* function) {
-  Py_XSETREF(host_value, Py_NewRef(function));
-  Py_RETURN_NONE;
-}
-
-PyMethodDef functions[] = {
-    {"set_host_value", set_host_value, METH_O, "Set what returns the values of an array on the host."},
-    {nullptr},
-};
-
 }  // namespace
 
 PyTypeObject native_type = {
@@ -269,8 +257,7 @@ Ref run_native(Native* native, PyObject* const* args, Py_ssize_t count, PyObject
 }
 
 int add_native(PyObject* module) {
-  if (add_type(module, &native_type) < 0) return -1;
-  return PyModule_AddFunctions(module, functions);
+  return add_type(module, &native_type);
 }
 
 }  // namespace kiln

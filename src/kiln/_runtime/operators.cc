@@ -13,7 +13,6 @@ namespace {
 
 const Kernels* kernels = nullptr;
 PyObject* table = nullptr;       // name of an operator -> function, filled by `set_operators`
-PyObject* host_value = nullptr;  // array -> ndarray, waiting for an engine if it must
 
 // Loops longer than this let other threads run.
 constexpr size_t kLetOthersRun = 1 << 15;
@@ -122,7 +121,7 @@ bool find(ArrayData* array, const Kind& kind, Data& data) {
     return true;
   }
   data.owner = array->host != Py_None ? Ref::borrow(array->host)
-                                      : Ref::own(PyObject_CallOneArg(host_value, reinterpret_cast<PyObject*>(array)));
+                                      : Ref::own(PyObject_CallOneArg(host_value_function, reinterpret_cast<PyObject*>(array)));
   if (!data.owner) {
     PyErr_Clear();
     return false;
@@ -304,16 +303,17 @@ PyObject* compare_here(PyObject* left, PyObject* right, int op) {
   return call(kNames[op], left, right);
 }
 
-PyObject* set_operator_table(PyObject*, PyObject* args) {
-  PyObject *functions, *host;
-  if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &functions, &host)) return nullptr;
+PyObject* set_operator_table(PyObject*, PyObject* functions) {
+  if (!PyDict_Check(functions)) {
+    PyErr_SetString(PyExc_TypeError, "the operators are a dict of functions by name");
+    return nullptr;
+  }
   Py_XSETREF(table, Py_NewRef(functions));
-  Py_XSETREF(host_value, Py_NewRef(host));
   Py_RETURN_NONE;
 }
 
 PyMethodDef functions[] = {
-    {"set_operator_table", set_operator_table, METH_VARARGS, "Set the functions behind the operators, and `host_value`."},
+    {"set_operator_table", set_operator_table, METH_O, "Set the functions behind the operators."},
     {nullptr},
 };
 

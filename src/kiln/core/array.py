@@ -354,7 +354,7 @@ def host_value(x: ConcreteArray) -> np.ndarray:
 
 
 _runtime.set_host_value(host_value)
-_runtime.set_operator_table(operators, host_value)
+_runtime.set_operator_table(operators)
 
 
 def buffer_for(x: ConcreteArray, engine: Engine) -> Buffer:

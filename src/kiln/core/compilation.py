@@ -21,6 +21,7 @@ from typing import Any
 from kiln import _runtime
 from kiln.base.bounded import CLOCK, Bounded
 from kiln.base.config import options, options_of_key, override
+from kiln.base.dtypes import canonicalize_dtype
 from kiln.base.memory import MB, physical_bytes
 from kiln.core import dumping
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
@@ -205,12 +206,13 @@ def new_buffer(x: Any, home: Engine, sharding: Sharding | None = None) -> Buffer
 
     Raises: Elsewhere for an array with a place of its own.
     """
+    if type(x) is np.ndarray:
+        return home.put(x.astype(canonicalize_dtype(x.dtype), copy=False), sharding)
     if isinstance(x, PlacedArray):
         raise Elsewhere
     if isinstance(x, Tracer):
         raise leaked(x)
-    aval = aval_of(x)
-    return home.put(np.asarray(x, dtype=aval.dtype), sharding)
+    return home.put(np.asarray(x, dtype=aval_of(x).dtype), sharding)
 
 
 def as_array(x: Any) -> ConcreteArray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import importlib
 import os
@@ -197,6 +198,11 @@ def _explain(error: BaseException, name: str) -> None:
 _runtime.set_explain_failure(_explain)
 
 
+@functools.lru_cache(4096)
+def _type_of(shape: tuple[int, ...], dtype: np.dtype) -> _Type:
+    return _Type(shape, dtype)
+
+
 class Client:
     """The connection to one platform's devices."""
 
@@ -251,13 +257,16 @@ class Client:
             placement = self.placement(sharding, value.ndim)
             pieces, devices = cut(sharding, value), list(placement.devices)
             parts = [pieces[i] for i in placement.order]
+        semantics = _SHARE if share else _COPY
         return xla_client.batched_device_put(
-            _Type(value.shape, value.dtype),
+            _type_of(value.shape, value.dtype),
             placement,
             parts,
             devices,
-            enable_x64=True,
-            host_buffer_semantics=_SHARE if share else _COPY,
+            True,
+            False,
+            semantics,
+            True,
         )
 
     def moved(self, buffer: Buffer, ndim: int, sharding: Sharding) -> Buffer:
