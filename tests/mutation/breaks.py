@@ -239,7 +239,7 @@ BREAKS = [
     Break(
         "3.8",
         "api/jit.py",
-        "    _check_overlap(fun, static, donated)\n",
+        "    check_overlap(fun, static, donated)\n",
         "",
     ),
     Break(

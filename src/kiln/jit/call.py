@@ -125,9 +125,8 @@ class JitFunction(_runtime.Callable):
         else:
             leaves, tree, avals, statics = self._signature(args, kwargs)
         key = (tree, avals, statics, opts.key(), state.axes)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._miss(key, leaves, args, kwargs)
+        known = self._entries.get(key)
+        entry = known or self._miss(key, leaves, args, kwargs)
         if state.trace is not EVAL:
             self._note_staleness(entry, args, kwargs)
             return self._bind(entry, leaves)
@@ -147,7 +146,7 @@ class JitFunction(_runtime.Callable):
             raise
         if opts.debug_nans:
             check_finite(entry.name, outs)
-        elif entry.is_simple and not opts.python_call:
+        elif known is not None and entry.is_simple and not opts.python_call:
             self._remember(entry, positional, tuple(keywords), args, kwargs)
         return self._result(entry, outs)
 
@@ -255,11 +254,12 @@ class JitFunction(_runtime.Callable):
         if shared is not None:
             return self._own(key, shared, args, kwargs)
         self._types(leaves, args, kwargs)
-        return self._make(key, args, kwargs)
+        return self._make(key, args, kwargs, table)
 
-    def _make(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
+    def _make(
+        self, key: Any, args: Sequence[Any], kwargs: dict[str, Any], shared: Entries
+    ) -> Entry:
         """Return the program of a signature met for the first time."""
-        shared = self._shared()
         return self._keep(key, self._trace(key, args, kwargs), shared, args, kwargs)
 
     def _shared(self) -> Entries:
@@ -419,9 +419,10 @@ class JitFunction(_runtime.Callable):
         found = self._types(given, args, kwargs)
         avals = tuple(a if a is not None else b for a, b in zip(structs, found, strict=True))
         key = (tree, avals, statics, options().key(), state.axes)
-        entry = self._entries.get(key) or self._shared().get(key)
+        shared = self._shared()
+        entry = self._entries.get(key) or shared.get(key)
         if entry is None:
-            return self._make(key, args, kwargs)
+            return self._make(key, args, kwargs, shared)
         return entry if key in self._entries else self._own(key, entry, args, kwargs)
 
     @api_boundary

@@ -52,6 +52,8 @@ NO_PLACING = Placing()
 
 def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> None:
     """Raise TypeError if a leaf of a pytree of shardings is none."""
+    if shardings is None:
+        return
     for path, leaf in tree_flatten_with_path(shardings)[0]:
         if not isinstance(leaf, (Sharding, PartitionSpec)):
             raise TypeError(

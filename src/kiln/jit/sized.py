@@ -39,9 +39,10 @@ class SizedJitFunction(JitFunction):
         self._options_for_all = (static, shared, axes.key, "all")
         self._general: dict[Any, Entry] = {}
 
-    def _make(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
+    def _make(
+        self, key: Any, args: Sequence[Any], kwargs: dict[str, Any], shared: Entries
+    ) -> Entry:
         tree, avals = key[0], key[1]
-        shared = self._shared()
         axes = self._axes.of_leaves(len(args), tree)
         env = self._axes.sizes(avals, axes, lambda: self._names(args, kwargs))
         spelled = fresh_names(self._axes.names, names_in_scope())
