@@ -125,8 +125,7 @@ gc.callbacks.append(_let_go)
 
 @contextlib.contextmanager
 def _without_jax() -> Iterator[None]:
-    previous = _veto.active
-    _veto.active = True
+    previous, _veto.active = _veto.active, True
     try:
         yield
     finally:
@@ -198,9 +197,7 @@ def _explain(error: BaseException, name: str) -> None:
 _runtime.set_explain_failure(_explain)
 
 
-@functools.lru_cache(4096)
-def _type_of(shape: tuple[int, ...], dtype: np.dtype) -> _Type:
-    return _Type(shape, dtype)
+_type_of = functools.lru_cache(PLACEMENTS)(_Type)
 
 
 class Client:
