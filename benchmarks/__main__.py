@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import calls, fresh, harness, modules, report, selu, startup, trace_compile
+from benchmarks import (
+    calls,
+    dispatch,
+    fresh,
+    harness,
+    modules,
+    report,
+    selu,
+    startup,
+    trace_compile,
+)
 
 BENCHMARKS = {
     "calls": calls,
+    "dispatch": dispatch,
     "fresh": fresh,
     "modules": modules,
     "selu": selu,
