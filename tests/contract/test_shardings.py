@@ -176,6 +176,21 @@ def test_eager_operations_keep_to_the_devices() -> None:
     assert [float(r[0]) for r in x] == VALUES[:, 0].tolist()
 
 
+@contract("6.3", "6.4")
+def test_a_mesh_of_one_device_keeps_its_names() -> None:
+    alone = NamedSharding(kiln.make_mesh((1,), ("only",)), P("only"))
+    x = kiln.device_put(VALUES, alone)
+    asked = kiln.jit(lambda x: x + 1, out_shardings=alone)(VALUES)
+    told = kiln.jit(lambda x: x + 1, in_shardings=alone)(VALUES)
+    for y in (asked, told, kiln.jit(lambda x: x * 2)(x), x + 1):
+        assert y.sharding == alone and y.committed
+    total, printed = kiln.jit(lambda x: (x.sum(), x[0]))(x)
+    assert total.sharding.spec == printed.sharding.spec == P()
+    np.testing.assert_allclose(total, VALUES.sum(), rtol=1e-6)
+    given = kiln.jit(lambda x: x + 1, donate_argnums=0, out_shardings=alone)(x)
+    assert x.is_deleted() and given.sharding == alone
+
+
 @contract("6.3")
 def test_in_and_out_shardings() -> None:
     f = kiln.jit(lambda x, y: (x @ y, y), in_shardings=(ROWS, COLUMNS), out_shardings=(BOTH, None))

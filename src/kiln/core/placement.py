@@ -151,10 +151,12 @@ class Placer:
         if not devices:
             chosen = options().default_device
             return None if chosen is None else Place((chosen,))
-        if len(devices) == 1:
-            return Place(devices)
         meshes = (c.sharding.mesh for c in claims if isinstance(c.sharding, NamedSharding))
-        mesh = next(meshes, None) or Mesh(devices, "devices")
+        mesh = next(meshes, None)
+        if mesh is None:
+            if len(devices) == 1:
+                return Place(devices)
+            mesh = Mesh(devices, "devices")
         whole = NamedSharding(mesh, PartitionSpec())
         cuts = tuple([c or w or whole for c, w in zip(committed, wanted, strict=True)])
         outs = wishes.out_shardings or (None,) * len(self.jaxpr.outvars)

@@ -26,6 +26,7 @@ from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import Lowered, lower
 from kiln.engines.xla.plugins import described_devices
 from kiln.engines.xla.turns import InTurn
+from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sharding import (
     Mesh,
     NamedSharding,
@@ -375,9 +376,12 @@ class XlaEngine:
         everywhere: Sharding | None = None
         if place is not None:
             everywhere = _everywhere(place)
-            shardings = [everywhere] * len(avals)
             if several:
                 shardings = _out_shardings(raw, place, avals, bool(tokens))
+            elif place.mesh is not None:
+                shardings = _named_alone(place, program.jaxpr)
+            else:
+                shardings = [everywhere] * len(avals)
         handlers = [here.handler(a, s) for a, s in zip(avals, shardings, strict=True)]
         if lowered.effects:
             return EffectfulExecutable(
@@ -404,9 +408,24 @@ def _lowered(program: Program, *, locations: bool = False) -> Lowered:
 
 
 def _everywhere(place: Place) -> Sharding:
-    if len(place.devices) == 1:
+    if len(place.devices) == 1 and place.mesh is None:
         return SingleDeviceSharding(place.devices[0])
     return NamedSharding(place.mesh or Mesh(place.devices, "devices"), PartitionSpec())
+
+
+def _named_alone(place: Place, jaxpr: Jaxpr) -> list[Sharding]:
+    """Return the shardings of results on one device, where all cuts are alike, by name.
+
+    They are those asked for; those of an operand of the same shape; or whole.
+    """
+    cuts: dict[Any, Sharding] = {}
+    for aval, cut in zip(jaxpr.in_avals, place.in_shardings, strict=True):
+        cuts.setdefault(aval.shape, cut)
+    whole = _everywhere(place)
+    return [
+        wanted or cuts.get(aval.shape, whole)
+        for aval, wanted in zip(jaxpr.out_avals, place.out_shardings, strict=True)
+    ]
 
 
 def _out_shardings(
