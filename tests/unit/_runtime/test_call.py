@@ -281,7 +281,8 @@ def _references(call: Callable[[], Any], times: int) -> int:
 @pytest.mark.parametrize(("args", "kwargs"), VALUES[:3] + VALUES[4:])
 def test_no_reference_is_lost(args: Any, kwargs: Any, times: int) -> None:
     jitted = kiln.jit(f)
-    assert _references(lambda: jitted(*args, **kwargs), times) < 50
+    # A leak would show once per call; what is left is what interpreters keep for themselves.
+    assert _references(lambda: jitted(*args, **kwargs), times) < 200
 
 
 def test_no_reference_is_lost_where_calls_fail() -> None:
