@@ -20,7 +20,8 @@ class State:
     overrides: dict[str, Any] | None
     root: Any
     trace: Any
-    axes: tuple[tuple[Any, Any], ...]
+    axes: tuple[tuple[Any, Any, bool | None], ...]
+    tracked: frozenset[Any]
     source: Any
 
 state: State

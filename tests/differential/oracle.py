@@ -244,6 +244,8 @@ def _jax(with_linen: bool) -> Any:
     jax = importlib.import_module("jax")
     importlib.import_module("jax.numpy")
     jax.config.update("jax_platforms", "cpu")
+    # Programs over several devices find eight, as those of kiln do in its tests.
+    jax.config.update("jax_num_cpu_devices", 8)
     # The time goes into compiling a program per operation, shape and dtype: they are kept on disk.
     jax.config.update("jax_compilation_cache_dir", str(CACHE))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

@@ -10,13 +10,48 @@ namespace {
 
 PyObject* merge_function = nullptr;
 PyObject* no_axes = nullptr;
-
-PyObject* refuse_deletion() {
-  PyErr_SetString(PyExc_AttributeError, "the state of a thread cannot be deleted");
-  return nullptr;
-}
+PyObject* no_names = nullptr;
+PyObject* none = Py_None;
 
 void set(PyObject*& slot, PyObject* value) { Py_XSETREF(slot, Py_XNewRef(value)); }
+
+// A part of a thread's state, and what it is where no context was entered.
+struct Field {
+  PyObject* ThreadState::*slot;
+  PyObject** usual;
+};
+
+Field overrides = {&ThreadState::overrides, &none};
+Field trace = {&ThreadState::trace, &root_trace};
+Field axes = {&ThreadState::axes, &no_axes};
+Field tracked = {&ThreadState::tracked, &no_names};
+Field source = {&ThreadState::source, &none};
+
+PyObject* get_field(PyObject*, void* closure) {
+  const Field& field = *static_cast<Field*>(closure);
+  PyObject* found = thread_state.*field.slot;
+  return Py_XNewRef(found == nullptr ? *field.usual : found);
+}
+
+bool is_refused(PyObject* value) {
+  if (value == nullptr) PyErr_SetString(PyExc_AttributeError, "the state of a thread cannot be deleted");
+  return value == nullptr;
+}
+
+int set_field(PyObject*, PyObject* value, void* closure) {
+  if (is_refused(value)) return -1;
+  const Field& field = *static_cast<Field*>(closure);
+  bool is_usual = value == *field.usual || (PyFrozenSet_Check(value) && PySet_GET_SIZE(value) == 0);
+  set(thread_state.*field.slot, is_usual ? nullptr : value);
+  return 0;
+}
+
+int set_overrides(PyObject* self, PyObject* value, void* closure) {
+  if (set_field(self, value, closure) < 0) return -1;
+  set(thread_state.merged, nullptr);
+  set(thread_state.merged_from, nullptr);
+  return 0;
+}
 
 PyObject* options(PyObject*, PyObject*) { return Py_XNewRef(current_options()); }
 
@@ -33,59 +68,18 @@ PyObject* set_merge(PyObject*, PyObject* function) {
 PyObject* get_root(PyObject*, void*) { return Py_NewRef(root_trace == nullptr ? Py_None : root_trace); }
 
 int set_root(PyObject*, PyObject* value, void*) {
-  if (value == nullptr) return refuse_deletion() == nullptr ? -1 : 0;
+  if (is_refused(value)) return -1;
   set(root_trace, value);
   return 0;
 }
 
-PyObject* get_overrides(PyObject*, void*) {
-  return Py_NewRef(thread_state.overrides == nullptr ? Py_None : thread_state.overrides);
-}
-
-int set_overrides(PyObject*, PyObject* value, void*) {
-  if (value == nullptr) return refuse_deletion() == nullptr ? -1 : 0;
-  set(thread_state.overrides, value == Py_None ? nullptr : value);
-  set(thread_state.merged, nullptr);
-  set(thread_state.merged_from, nullptr);
-  return 0;
-}
-
-PyObject* get_trace(PyObject*, void*) {
-  return Py_NewRef(thread_state.trace == nullptr ? root_trace : thread_state.trace);
-}
-
-int set_trace(PyObject*, PyObject* value, void*) {
-  if (value == nullptr) return refuse_deletion() == nullptr ? -1 : 0;
-  set(thread_state.trace, value == root_trace ? nullptr : value);
-  return 0;
-}
-
-PyObject* get_axes(PyObject*, void*) {
-  return Py_NewRef(thread_state.axes == nullptr ? no_axes : thread_state.axes);
-}
-
-int set_axes(PyObject*, PyObject* value, void*) {
-  if (value == nullptr) return refuse_deletion() == nullptr ? -1 : 0;
-  set(thread_state.axes, PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 0 ? nullptr : value);
-  return 0;
-}
-
-PyObject* get_source(PyObject*, void*) {
-  return Py_NewRef(thread_state.source == nullptr ? Py_None : thread_state.source);
-}
-
-int set_source(PyObject*, PyObject* value, void*) {
-  if (value == nullptr) return refuse_deletion() == nullptr ? -1 : 0;
-  set(thread_state.source, value == Py_None ? nullptr : value);
-  return 0;
-}
-
 PyGetSetDef fields[] = {
-    {"overrides", get_overrides, set_overrides, "The options changed on this thread, or None.", nullptr},
     {"root", get_root, set_root, "The trace in force outside of all transformations, on every thread.", nullptr},
-    {"trace", get_trace, set_trace, "The trace in force.", nullptr},
-    {"axes", get_axes, set_axes, "The mapped axes in scope: pairs of a name and a size.", nullptr},
-    {"source", get_source, set_source, "The source of the equation being replayed, or None.", nullptr},
+    {"overrides", get_field, set_overrides, "The options changed on this thread, or None.", &overrides},
+    {"trace", get_field, set_field, "The trace in force.", &trace},
+    {"axes", get_field, set_field, "The mapped axes in scope: a name, a size and a kind of each.", &axes},
+    {"tracked", get_field, set_field, "The names of the axes along which types say what varies.", &tracked},
+    {"source", get_field, set_field, "The source of the equation being replayed, or None.", &source},
     {nullptr},
 };
 
@@ -122,7 +116,8 @@ PyObject* current_options() {
 
 int add_state(PyObject* module) {
   no_axes = PyTuple_New(0);
-  if (no_axes == nullptr || PyType_Ready(&state_type) < 0) return -1;
+  no_names = PyFrozenSet_New(nullptr);
+  if (no_axes == nullptr || no_names == nullptr || PyType_Ready(&state_type) < 0) return -1;
   PyObject* state = state_type.tp_alloc(&state_type, 0);
   if (state == nullptr || PyModule_AddObject(module, "state", state) < 0 || add_type(module, &state_type) < 0) return -1;
   return PyModule_AddFunctions(module, functions);

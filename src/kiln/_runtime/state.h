@@ -13,6 +13,7 @@ struct ThreadState {
   PyObject* merged_from;
   PyObject* trace;
   PyObject* axes;
+  PyObject* tracked;
   PyObject* source;
 };
 
@@ -24,9 +25,5 @@ extern PyObject* root_trace;
 
 // Return the options in force, borrowed; null with an exception set.
 PyObject* current_options();
-
-inline bool is_plain_thread() {
-  return thread_state.overrides == nullptr && thread_state.trace == nullptr && thread_state.axes == nullptr;
-}
 
 }  // namespace kiln

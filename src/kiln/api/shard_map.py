@@ -19,7 +19,6 @@ from kiln.base.tree import (
 from kiln.control.bodies import arrays_of, check_callable, stage_body
 from kiln.control.parts import cut_names, part_type, parts_of
 from kiln.control.shard_map import members_of, shard_map_p
-from kiln.control.varying import varying_outputs
 from kiln.core.trace import aval_of
 from kiln.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec
 from kiln.ir.types import ShapedArray
@@ -41,11 +40,12 @@ def shard_map(
 
     `in_specs` and `out_specs` are pytree prefixes of PartitionSpecs: how arguments are cut and
     results are joined. Collectives (`lax.psum`, ...) speak of mesh axes by name. `axis_names`
-    leaves the other axes of the mesh to the compiler. `check_vma` asks for proof that a result
-    that is not joined along a mesh axis is the same along it; `check_rep` is its former name.
-    Derivatives of the mapped function are those of the whole program. Derivatives that `f` itself
-    takes speak of the member's own copies, whatever `check_vma` is: a gradient by an argument that
-    all members share is this member's contribution, and `psum` is its own transpose.
+    leaves the other axes of the mesh to the compiler. With `check_vma` the types inside say along
+    which mesh axes a value may vary from member to member: a result that is not joined along an
+    axis must not vary along it, and a gradient that `f` takes by a value that members share is the
+    sum over them (`lax.pcast` gives each its own copy). Without, nothing is proved, such a gradient
+    is this member's contribution, and `psum` is its own transpose. `check_rep` is its former name.
+    Derivatives of the mapped function are those of the whole program in either case.
     Without `f` it is a decorator; without `mesh` the one of the surrounding `with mesh:` is used.
 
     Raises: ValueError for specs that do not fit the mesh or the arrays, and for results that may
@@ -77,17 +77,20 @@ def shard_map(
         for name, aval, spec in zip(names, avals, specs, strict=True):
             over.check_fit(f"the argument {name}", "in_specs", aval, spec)
         local = [part_type(a, over.mesh, s) for a, s in zip(avals, specs, strict=True)]
-        with members_of(over.mesh, over.manual):
+        if check:
+            local = [
+                a.with_(varying=a.varying.union(cut_names(s)))
+                for a, s in zip(local, specs, strict=True)
+            ]
+        with members_of(over.mesh, over.manual, check):
             body = stage_body("shard_map", fun, in_tree, local)
         result = tree_unflatten(body.out_tree, range(body.out_tree.num_leaves))
         found = over.specs("out_specs", out_specs, result)
         in_all = (*[PartitionSpec()] * len(body.consts), *specs)
         for i, (aval, spec) in enumerate(zip(body.out_avals, found, strict=True)):
             over.check_rank(over.named_result(result, i), "out_specs", aval, spec)
-        if check:
-            varying = varying_outputs(body.jaxpr, [frozenset(cut_names(s)) for s in in_all])
-            for i, (names_of_result, spec) in enumerate(zip(varying, found, strict=True)):
-                over.check_equal(over.named_result(result, i), names_of_result, spec)
+            if check:
+                over.check_equal(over.named_result(result, i), aval.varying, spec)
         outs = shard_map_p.bind(
             *body.consts,
             *leaves,
@@ -96,6 +99,7 @@ def shard_map(
             manual_axes=over.manual,
             in_specs=in_all,
             out_specs=tuple(found),
+            check_vma=check,
         )
         return tree_unflatten(body.out_tree, outs)
 
@@ -108,7 +112,7 @@ class _Mapped:
     def __init__(self, fun: Any, mesh: Mesh | None, axis_names: Collection[Any]) -> None:
         found = options().mesh if mesh is None else mesh
         if not isinstance(found, Mesh):
-            raise ValueError(
+            raise (ValueError if found is None else TypeError)(
                 three_lines(
                     f"shard_map of {name_of(fun)} at {current_source()}",
                     "it needs a mesh, and there is none here"

@@ -40,10 +40,11 @@ from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.footprint import footprint
-from kiln.ir.jaxpr import Jaxpr, Var
+from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import canonical
 from kiln.ir.sharing import holds_user_code, is_shareable
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import NOWHERE, ShapedArray, Varying
+from kiln.ops.collective import varied, vary_p
 from kiln.ops.conversion import convert_element_type
 
 SCALARS = (bool, int, float, complex, np.generic)
@@ -113,6 +114,15 @@ class Body(NamedTuple):
     def out_avals(self) -> list[ShapedArray]:
         """The types of the flat results."""
         return self.jaxpr.out_avals
+
+    @property
+    def varying(self) -> Varying:
+        """The mesh axes along which some result varies."""
+        return NOWHERE.union(*[aval.varying for aval in self.out_avals])
+
+    def varying_as(self, avals: Sequence[ShapedArray]) -> Body:
+        """Let the first results vary along the mesh axes that these types vary along."""
+        return self._replace(jaxpr=with_varying(self.jaxpr, [aval.varying for aval in avals]))
 
 
 def stage_body(
@@ -211,7 +221,7 @@ def settle_carry(
     carry: Sequence[Any],
     record: Callable[[Sequence[ShapedArray]], tuple[Any, Sequence[ShapedArray]]],
 ) -> tuple[list[Any], Any]:
-    """Widen the weakly typed parts of a carry until they hold what the body returns.
+    """Widen a carry, weak types and what varies, until it holds what the body returns.
 
     `record(types of the carry)` returns the recorded body and the types of the carry it returns.
     Returns the carry, converted, and the body recorded for it.
@@ -226,6 +236,8 @@ def settle_carry(
 
 
 def _wider(aval: ShapedArray, out: ShapedArray) -> ShapedArray:
+    if not out.varying <= aval.varying:
+        aval = aval.with_(varying=aval.varying | out.varying)
     if not aval.weak_type or aval.dtype == out.dtype:
         return aval
     try:
@@ -236,7 +248,8 @@ def _wider(aval: ShapedArray, out: ShapedArray) -> ShapedArray:
 
 
 def converted(x: Any, aval: ShapedArray) -> Any:
-    """Return an operand with the dtype of a type; numbers stay numbers."""
+    """Return an operand with the dtype of a type, varying as it does; numbers stay numbers."""
+    x = varied(x, aval.varying)
     if aval_of(x).dtype == aval.dtype:
         return x
     if dtypes.is_python_scalar(x):
@@ -294,6 +307,28 @@ def check_carry_types(
             remedy,
         )
     )
+
+
+def with_varying(jaxpr: Jaxpr, wanted: Sequence[Varying]) -> Jaxpr:
+    """Let results vary along all the mesh axes told, in order; those beyond stay as they are."""
+    wanted = tuple(wanted)
+    todo = [
+        (i, v.aval.varying | more)
+        for i, (v, more) in enumerate(zip(jaxpr.outvars, wanted, strict=False))
+        if isinstance(v, Var) and not more <= v.aval.varying
+    ]
+    return memoized(jaxpr, ("varying", wanted), lambda: _varied(jaxpr, todo)) if todo else jaxpr
+
+
+def _varied(jaxpr: Jaxpr, todo: Sequence[tuple[int, Varying]]) -> Jaxpr:
+    outvars, eqns = list(jaxpr.outvars), list(jaxpr.eqns)
+    for i, varying in todo:
+        before = outvars[i]
+        after = Var(before.aval.with_(varying=varying))
+        params = {"axes": tuple(sorted(varying - before.aval.varying, key=str))}
+        eqns.append(Eqn(vary_p, [before], [after], params, vary_p.effects(params), None))
+        outvars[i] = after
+    return jaxpr.with_(eqns=eqns, outvars=outvars)
 
 
 def unchanged(jaxpr: Jaxpr, consts: int, carry: int) -> list[bool]:

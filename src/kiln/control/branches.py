@@ -19,9 +19,15 @@ from kiln.control.bodies import (
     check_callable,
     stage_body,
     with_common_consts,
+    with_varying,
 )
 from kiln.control.cond import cond_p
-from kiln.core.trace import Tracer, aval_of
+from kiln.control.region import memoized
+from kiln.core.staging import eval_jaxpr, stage_pure
+from kiln.core.trace import Tracer, aval_of, state
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.types import ShapedArray, Varying
+from kiln.ops.collective import varied
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import clamp, ne
 
@@ -159,6 +165,9 @@ def _branch(
     operands: Sequence[Any],
 ) -> Any:
     values, in_tree = arrays_of(construct, "operands", tuple(operands))
+    # Members that take different branches cannot talk in them, so all they take is their own.
+    choice = aval_of(index).varying
+    values = [varied(x, choice) for x in values]
     avals = [aval_of(x) for x in values]
     # As users count them: for cond, the one for True comes first.
     order = (1, 0) if construct == "cond" else tuple(range(len(branches)))
@@ -168,8 +177,31 @@ def _branch(
     for other in order[1:]:
         _check_same(construct, [(names[i], branches[i], bodies[i]) for i in (first, other)])
     jaxprs, consts = with_common_consts(bodies)
+    consts = [varied(x, choice) for x in consts]
+    if state.tracked:
+        jaxprs = _varying_alike(jaxprs, [*map(aval_of, consts), *avals], choice)
     outs = cond_p.bind(index, *consts, *values, branches=tuple(jaxprs))
     return tree_unflatten(bodies[0].out_tree, outs)
+
+
+def _varying_alike(
+    jaxprs: Sequence[Jaxpr], avals: Sequence[ShapedArray], choice: Varying
+) -> list[Jaxpr]:
+    """Give all branches these operands, and results that vary as those of any of them."""
+    own = [
+        jaxpr if jaxpr.in_avals == list(avals) else _of_types(jaxpr, tuple(avals))
+        for jaxpr in jaxprs
+    ]
+    outs = [[aval.varying for aval in jaxpr.out_avals] for jaxpr in own]
+    wanted = [choice.union(*each) for each in zip(*outs, strict=True)]
+    return [with_varying(jaxpr, wanted) for jaxpr in own]
+
+
+def _of_types(jaxpr: Jaxpr, avals: tuple[ShapedArray, ...]) -> Jaxpr:
+    def make() -> Jaxpr:
+        return stage_pure(lambda *xs: eval_jaxpr(jaxpr, (), *xs), avals, name=jaxpr.name)
+
+    return memoized(jaxpr, ("of types", avals), make)  # type: ignore[no-any-return]
 
 
 def _check_same(construct: str, pair: Sequence[tuple[str, Callable[..., Any], Body]]) -> None:

@@ -62,7 +62,10 @@ class Cond(Region):
                     )
                 )
         return [
-            outs[0].with_(weak_type=all(out.weak_type for out in outs))
+            outs[0].with_(
+                weak_type=all(out.weak_type for out in outs),
+                varying=index.varying.union(*[out.varying for out in outs]),
+            )
             for outs in zip(*(branch.out_avals for branch in branches), strict=True)
         ]
 
@@ -241,7 +244,7 @@ def _make_split(branches: Branches, unknown: Sequence[bool]) -> _Split:
                 placed[-1].append((False, handed_on.index(position)))
                 continue
             # Branches share slots: only one of them runs.
-            free = (i for i, a in enumerate(slots) if i not in taken and a.same_type(atom.aval))
+            free = (i for i, a in enumerate(slots) if i not in taken and _fits(a, atom.aval))
             slot = next(free, len(slots))
             if slot == len(slots):
                 slots.append(atom.aval.with_(weak_type=False))
@@ -262,6 +265,10 @@ def _make_split(branches: Branches, unknown: Sequence[bool]) -> _Split:
         slots=len(slots),
         handed_on=tuple(handed_on),
     )
+
+
+def _fits(slot: ShapedArray, aval: ShapedArray) -> bool:
+    return slot.same_type(aval) and slot.varying == aval.varying
 
 
 def _with_slots(

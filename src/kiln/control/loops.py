@@ -45,7 +45,7 @@ from kiln.control.region import memoized, merge, select_by
 from kiln.control.scan import scan_p
 from kiln.control.scan_split import cut
 from kiln.control.while_loop import while_p
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
@@ -104,6 +104,7 @@ def scan(
     def record(avals: Sequence[ShapedArray]) -> tuple[Body, Sequence[ShapedArray]]:
         body = stage_body("scan", step, in_tree, [*avals, *slices], f)
         check_carry_structure("scan", f, carry_tree, body.out_tree.children()[0])
+        body = body.varying_as(avals)
         return body, body.out_avals[:n]
 
     carry, body = settle_carry(carry, record)
@@ -264,6 +265,11 @@ def while_loop(cond_fun: Fun, body_fun: Fun, init_val: Any) -> Any:
     def record(avals: Sequence[ShapedArray]) -> tuple[Body, Sequence[ShapedArray]]:
         body = stage_body("while_loop", body_fun, in_tree, avals)
         check_carry_structure("while_loop", body_fun, tree, body.out_tree)
+        if state.tracked:
+            # Members that go round more often than others hold something else in the end.
+            again = stage_body("while_loop", cond_fun, in_tree, avals).varying
+            avals = [a.with_(varying=a.varying | again) for a in avals]
+        body = body.varying_as(avals)
         return body, body.out_avals
 
     carry, body = settle_carry(carry, record)
@@ -343,6 +349,8 @@ def fori_loop(
             body_fun,
         )
         check_carry_structure("fori_loop", body_fun, tree, body.out_tree.children()[1])
+        carried = [a.with_(varying=a.varying | counter.varying) for a in avals]
+        body = body.varying_as([counter, *carried])
         return body, body.out_avals[1:]
 
     carry, body = settle_carry(carry, record)
@@ -382,6 +390,7 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, ShapedArray]:
         if len(weak) != 1:
             raise TypeError(_bad_bounds(f"got {types[0]} and {types[1]}"))
         counter = types[1] if types[0].weak_type else types[0]
+    counter = counter.with_(varying=types[0].varying | types[1].varying)
     known = [None if isinstance(v, Size) else known_value(v) for v in values]
     if None not in known and counter.dtype == aval_of(0).dtype:
         # Known bounds of the usual type are as good as Python ints.

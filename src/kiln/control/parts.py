@@ -27,7 +27,8 @@ def part_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray
 def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
     """Return the type of an array from that of one member's part."""
     parts = parts_of(mesh, spec, aval.ndim)
-    return aval.with_(shape=tuple(n * p for n, p in zip(aval.shape, parts, strict=True)))
+    shape = tuple(n * p for n, p in zip(aval.shape, parts, strict=True))
+    return aval.with_(shape=shape, varying=aval.varying.difference(mesh.axis_names))
 
 
 def cut_names(spec: PartitionSpec) -> list[Any]:

@@ -66,7 +66,11 @@ class Scan(Region):
         expected[rows:] = [stacked(aval, length) for aval in expected[rows:]]
         check_operands(self.name, operands, expected)
         check_operands(f"{self.name}, carry", outs[:num_carry], expected[num_consts:rows])
-        return [*outs[:num_carry], *[stacked(aval, length) for aval in outs[num_carry:]]]
+        carry = [
+            out.with_(varying=out.varying | before.varying)
+            for out, before in zip(outs, expected[num_consts:rows], strict=False)
+        ]
+        return [*carry, *[stacked(aval, length) for aval in outs[num_carry:]]]
 
     def numpy(
         self,

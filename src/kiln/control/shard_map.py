@@ -4,9 +4,11 @@ The primitive holds the body, a program of one member's parts. It means: cut the
 the mesh axes, map the body over every mesh axis by name, join the results (`expand`). Engines
 with several devices run the members side by side instead.
 
-Derivatives are regions too. An operand that is not cut along a mesh axis is one value seen by all
-members there, so its cotangent is their sum; a result that is not cut along one is the mean of
-what all members hold (they hold the same), so each gets its share of the cotangent.
+Derivatives are regions too. With `check_vma` the types in the body say along which axes a value
+varies, and the body's own derivative is all there is. Without, an operand that is not cut along a
+mesh axis is one value seen by all members there, so its cotangent is their sum; a result that is
+not cut along one is the mean of what all members hold (they should hold the same), so each gets its
+share of the cotangent.
 """
 
 from __future__ import annotations
@@ -85,9 +87,10 @@ class ShardMap(Region):
         manual_axes: Axes,
         in_specs: Specs,
         out_specs: Specs,
+        check_vma: bool,
     ) -> Any:
         moving = [not is_zero(t) for t in tangents]
-        with members_of(mesh, manual_axes):
+        with members_of(mesh, manual_axes, check_vma):
             both, out_moving = jvp_jaxpr(jaxpr, moving)
         outs = self.bind(
             *primals,
@@ -95,6 +98,7 @@ class ShardMap(Region):
             jaxpr=both,
             mesh=mesh,
             manual_axes=manual_axes,
+            check_vma=check_vma,
             in_specs=(*in_specs, *select_by(moving, in_specs)),
             out_specs=(*out_specs, *select_by(out_moving, out_specs)),
         )
@@ -113,16 +117,18 @@ class ShardMap(Region):
         manual_axes: Axes,
         in_specs: Specs,
         out_specs: Specs,
+        check_vma: bool,
     ) -> Any:
         # Inside, a mesh axis of the same name hides the mapped one.
         inner = MappedAxis(axis.size) if axis.name in manual_axes else axis
-        with members_of(mesh, manual_axes):
+        with members_of(mesh, manual_axes, check_vma):
             stacked, at = batch_jaxpr(jaxpr, inner, axes)
         outs = self.bind(
             *xs,
             jaxpr=stacked,
             mesh=mesh,
             manual_axes=manual_axes,
+            check_vma=check_vma,
             in_specs=tuple(map(_with_axis, in_specs, axes)),
             out_specs=tuple(_with_axis(s, 0 if a else None) for s, a in zip(out_specs, at)),
         )
@@ -131,11 +137,14 @@ class ShardMap(Region):
     def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
         mesh, manual_axes = params["mesh"], params["manual_axes"]
         unknown = [trace.unknown(x) for x in xs]
-        with members_of(mesh, manual_axes):
+        with members_of(mesh, manual_axes, params["check_vma"]):
             parts = split(params["jaxpr"], unknown)
             known, staged = _with_stacked_residuals(parts.known, parts.staged, parts.residuals)
         known_specs = select_by(unknown, params["in_specs"], False)
-        stacked = (PartitionSpec(manual_axes),) * parts.residuals
+        stacked = [
+            _names_first(manual_axes, aval if params["check_vma"] else None)
+            for aval in staged.in_avals[: parts.residuals]
+        ]
         outs = trace.known_bind(
             self,
             select_by(unknown, xs, False),
@@ -171,19 +180,28 @@ class ShardMap(Region):
         manual_axes: Axes,
         in_specs: Specs,
         out_specs: Specs,
+        check_vma: bool,
     ) -> Any:
         linear = [is_linear(x) for x in xs]
         moving = [not is_zero(ct) for ct in cts]
         fixed = linear.count(False)
         ct_specs = select_by(moving, out_specs)
-        with members_of(mesh, manual_axes):
+        with members_of(mesh, manual_axes, check_vma):
             back, there = pull_back(jaxpr, linear, moving)
             found_specs = select_by(there, select_by(linear, in_specs))
 
             def body(*args: Any) -> list[Any]:
+                cts = args[fixed:]
+                if check_vma:
+                    # A result equal on members that it is joined from is there several times.
+                    given = [
+                        _summed(ct, [n for n in _cut(manual_axes, spec) if n not in aval.varying])
+                        for ct, aval, spec in zip(cts, ct_avals, ct_specs, strict=True)
+                    ]
+                    return eval_jaxpr(back, (), *args[:fixed], *given)
                 given = [
                     _shared(ct, mesh, _uncut(manual_axes, spec))
-                    for ct, spec in zip(args[fixed:], ct_specs, strict=True)
+                    for ct, spec in zip(cts, ct_specs, strict=True)
                 ]
                 outs = eval_jaxpr(back, (), *args[:fixed], *given)
                 return [
@@ -191,10 +209,18 @@ class ShardMap(Region):
                     for ct, spec in zip(outs, found_specs, strict=True)
                 ]
 
+            in_avals, ct_avals = back.in_avals[:fixed], back.in_avals[fixed:]
+            if check_vma:
+                in_avals += [
+                    aval.with_(varying=aval.varying.union(_cut(manual_axes, spec)))
+                    for aval, spec in zip(ct_avals, ct_specs, strict=True)
+                ]
+            else:
+                in_avals = back.in_avals
             whole = memoized(
                 back,
-                ("shared", mesh, manual_axes, tuple(ct_specs), tuple(found_specs)),
-                lambda: stage_pure(body, back.in_avals, name=jaxpr.name, purpose="transposition"),
+                ("shared", mesh, manual_axes, check_vma, tuple(ct_specs), tuple(found_specs)),
+                lambda: stage_pure(body, in_avals, name=jaxpr.name, purpose="transposition"),
             )
         outs = self.bind(
             *select_by(linear, xs, False),
@@ -202,6 +228,7 @@ class ShardMap(Region):
             jaxpr=whole,
             mesh=mesh,
             manual_axes=manual_axes,
+            check_vma=check_vma,
             in_specs=(*select_by(linear, in_specs, False), *ct_specs),
             out_specs=tuple(found_specs),
         )
@@ -258,21 +285,32 @@ def _placer(params: dict[str, Any]) -> Placer:
 
 
 def _key(params: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(params[k] for k in ("mesh", "manual_axes", "in_specs", "out_specs"))
+    return tuple(params[k] for k in ("mesh", "manual_axes", "in_specs", "out_specs", "check_vma"))
 
 
 @contextmanager
-def members_of(mesh: Mesh, manual_axes: Axes) -> Iterator[None]:
-    """Make the mesh axes known by name."""
+def members_of(mesh: Mesh, manual_axes: Axes, tracked: bool) -> Iterator[None]:
+    """Make the mesh axes known by name, with types that say what varies if they are `tracked`."""
     with ExitStack() as stack:
         for name in manual_axes:
-            stack.enter_context(axis_bound(name, mesh.shape[name]))
+            stack.enter_context(axis_bound(name, mesh.shape[name], tracked))
         yield
 
 
 def _uncut(manual_axes: Axes, spec: PartitionSpec) -> Axes:
     named = cut_names(spec)
     return tuple(name for name in manual_axes if name not in named)
+
+
+def _cut(manual_axes: Axes, spec: PartitionSpec) -> Axes:
+    named = cut_names(spec)
+    return tuple(name for name in manual_axes if name in named)
+
+
+def _names_first(manual_axes: Axes, aval: ShapedArray | None) -> PartitionSpec:
+    """Cut the first axis along all mesh axes, or along those that a type varies along."""
+    names = [name for name in manual_axes if aval is None or name in aval.varying]
+    return PartitionSpec(tuple(names)) if names else PartitionSpec()
 
 
 def _with_axis(spec: PartitionSpec, at: int | None) -> PartitionSpec:
@@ -287,8 +325,8 @@ def _shared(ct: Any, mesh: Mesh, names: Axes) -> Any:
     return ct if count == 1 else div(ct, constant(count, ct))
 
 
-def _summed(ct: Any, names: Axes) -> Any:
-    return psum_p.bind(ct, axes=names, axis_index_groups=None) if names else ct
+def _summed(ct: Any, names: Sequence[Any]) -> Any:
+    return psum_p.bind(ct, axes=tuple(names), axis_index_groups=None) if names else ct
 
 
 def _with_stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, Jaxpr]:
@@ -345,6 +383,7 @@ def _all_members(
     manual_axes: Axes,
     in_specs: Specs,
     out_specs: Specs,
+    check_vma: bool,
 ) -> list[Any]:
     order = [name for name in mesh.axis_names if name in manual_axes]
 

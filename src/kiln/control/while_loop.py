@@ -63,7 +63,10 @@ class While(Region):
                         "pass operands of these types",
                     )
                 )
-        return outs
+        before = body_jaxpr.in_avals[body_nconsts:]
+        return [
+            out.with_(varying=out.varying | a.varying) for out, a in zip(outs, before, strict=True)
+        ]
 
     def numpy(
         self,

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.core.trace import state
 from kiln.ir.operation import Operation
+
+Align = Callable[[Operation, Sequence[Any], dict[str, Any]], Sequence[Any]]
+
+
+def _as_they_are(
+    primitive: Operation, args: Sequence[Any], params: dict[str, Any]
+) -> Sequence[Any]:
+    return args
+
+
+_align: Align = _as_they_are
+
+
+def install_alignment(align: Align) -> None:
+    """Set what makes operands vary along the same mesh axes, where types say what varies."""
+    global _align
+    _align = align
 
 
 class Primitive(Operation):
@@ -13,4 +31,6 @@ class Primitive(Operation):
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation under the trace in force."""
+        if state.tracked:
+            return state.trace.process(self, _align(self, args, params), params)
         return state.trace.process(self, args, params)

@@ -18,7 +18,7 @@ from kiln.core.array import from_host, host_value
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import NOWHERE, ShapedArray
 
 
 class StagingTracer(Tracer):
@@ -85,6 +85,8 @@ class StagingTrace(Trace):
             else:
                 atoms.append(self.atom(x))
         inferred = primitive.infer(*[atom.aval for atom in atoms], **params)
+        if state.tracked and not primitive.region:
+            inferred = _varying(primitive, atoms, inferred, params)
         return self.record(primitive, atoms, inferred, params)
 
     def record(
@@ -126,6 +128,16 @@ class StagingTrace(Trace):
             for name, var in zip(self.arg_names, self.invars, strict=False)
             if id(var) in seen
         ]
+
+
+def _varying(
+    primitive: Operation, atoms: Sequence[Atom], inferred: Any, params: dict[str, Any]
+) -> Any:
+    operands = NOWHERE.union(*[atom.aval.varying for atom in atoms])
+    varying = primitive.varies(operands, params)
+    if primitive.multiple:
+        return [aval.with_(varying=varying) for aval in inferred]
+    return inferred.with_(varying=varying)
 
 
 def _literal(x: Any) -> Literal:

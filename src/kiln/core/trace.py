@@ -138,7 +138,11 @@ class _Unset(Trace):
 
 
 state = _runtime.state
-"""Per thread: the trace in force, the mapped axes in scope, the equation being replayed."""
+"""Per thread: the trace in force, the mapped axes in scope, the equation being replayed.
+
+An axis is (name, size, kind). The kind is None under vmap; for an axis of a mesh it says whether
+types keep track of what varies along it. `tracked` names the axes where they do.
+"""
 
 
 def install_root(trace: Trace) -> None:
@@ -161,14 +165,15 @@ def in_force(trace: Trace) -> Iterator[Trace]:
 
 
 @contextmanager
-def axis_bound(name: Any, size: Any) -> Iterator[None]:
+def axis_bound(name: Any, size: Any, kind: bool | None = None) -> Iterator[None]:
     """Make a mapped axis known by name while a function is traced."""
-    previous = state.axes
-    state.axes = (*previous, (name, size))
+    previous, tracked = state.axes, state.tracked
+    state.axes = (*previous, (name, size, kind))
+    state.tracked = tracked | {name} if kind else tracked - {name}
     try:
         yield
     finally:
-        state.axes = previous
+        state.axes, state.tracked = previous, tracked
 
 
 def axis_size_of(name: Any) -> Any:
@@ -176,13 +181,13 @@ def axis_size_of(name: Any) -> Any:
 
     Raises: NameError if no such axis is bound.
     """
-    for bound, size in reversed(state.axes):
+    for bound, size, _ in reversed(state.axes):
         if bound == name:
             return size
     raise NameError(
         three_lines(
             f"unbound axis name: {name} at {current_source()}",
-            f"the mapped axes here are {[n for n, _ in state.axes]}",
+            f"the mapped axes here are {[n for n, *_ in state.axes]}",
             f"call inside vmap(..., axis_name={name!r}), or shard_map over a mesh with that axis",
         )
     )

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from kiln.base.errors import MissingRule
 from kiln.base.source import current_source
 from kiln.ir.effects import NO_EFFECTS, Effects
+from kiln.ir.types import Varying
 
 
 class Operation:
@@ -55,6 +56,10 @@ class Operation:
     def infer(self, *avals: Any, **params: Any) -> Any:
         """Return the result type (a list of them if `multiple`)."""
         raise self._missing("infer")
+
+    def varies(self, operands: Varying, params: dict[str, Any]) -> Varying:
+        """Return the mesh axes along which results vary, given those of all operands."""
+        return operands
 
     def numpy(self, *arrays: Any, **params: Any) -> Any:
         """Compute the operation with NumPy."""

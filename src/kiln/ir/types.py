@@ -2,6 +2,8 @@
 
 A `ShapedArray` is a shape, a dtype and a weak-type flag. Dimensions are ints, or `Size` expressions
 over named axes (`ir/sizes.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
+In the program of one member of a mesh a type also says along which mesh axes members may hold
+different values.
 """
 
 from __future__ import annotations
@@ -15,22 +17,36 @@ from kiln.base import dtypes
 from kiln.ir.sizes import Dim, product
 
 Shape = tuple[Dim, ...]
+Varying = frozenset[Any]
+"""Names of mesh axes."""
+NOWHERE: Varying = frozenset()
 
 
 class ShapedArray:
-    """The type of an array: shape, dtype, weak type. Immutable; equal types are interchangeable."""
+    """The type of an array: shape, dtype, weak type, and along which mesh axes it may vary.
 
-    __slots__ = ("__weakref__", "_hash", "dtype", "shape", "weak_type")
+    Immutable; equal types are interchangeable.
+    """
+
+    __slots__ = ("__weakref__", "_hash", "dtype", "shape", "varying", "weak_type")
 
     shape: Shape
     dtype: Any
     weak_type: bool
+    varying: Varying
 
-    def __init__(self, shape: Sequence[Dim], dtype: Any, weak_type: bool = False) -> None:
+    def __init__(
+        self,
+        shape: Sequence[Dim],
+        dtype: Any,
+        weak_type: bool = False,
+        varying: Varying = NOWHERE,
+    ) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
         self.weak_type = weak_type
-        self._hash = hash((self.shape, dtype, weak_type))
+        self.varying = varying
+        self._hash = hash((self.shape, dtype, weak_type, varying))
 
     def __hash__(self) -> int:
         return self._hash
@@ -44,6 +60,7 @@ class ShapedArray:
             and self.shape == other.shape
             and self.dtype == other.dtype
             and self.weak_type == other.weak_type
+            and self.varying == other.varying
         )
 
     @property
@@ -62,28 +79,30 @@ class ShapedArray:
         shape: Sequence[Dim] | None = None,
         dtype: Any = None,
         weak_type: bool | None = None,
+        varying: Varying | None = None,
     ) -> ShapedArray:
         """Return the type with some parts replaced."""
         return ShapedArray(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
+            self.varying if varying is None else varying,
         )
 
     def tangent(self) -> ShapedArray:
         """Return the type of a tangent: the same for inexact dtypes, float0 for others."""
         if dtypes.issubdtype(self.dtype, np.inexact):
             return self
-        return ShapedArray(self.shape, dtypes.float0)
+        return ShapedArray(self.shape, dtypes.float0, varying=self.varying)
 
     def physical(self) -> ShapedArray:
         """Return the type of the data: one plain element per element of an extended dtype."""
         if not dtypes.is_extended(self.dtype):
             return self
-        return ShapedArray(self.shape, self.dtype.physical_dtype)
+        return ShapedArray(self.shape, self.dtype.physical_dtype, varying=self.varying)
 
     def same_type(self, other: ShapedArray) -> bool:
-        """Tell whether two types agree but for weakness."""
+        """Tell whether two arrays have the same shape and dtype."""
         return self.shape == other.shape and self.dtype == other.dtype
 
     def str_short(self, *, short_dtypes: bool = True) -> str:
@@ -99,4 +118,4 @@ class ShapedArray:
         return self.str_short(short_dtypes=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.varying)

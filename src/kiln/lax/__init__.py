@@ -40,6 +40,7 @@ from kiln.ops.collective import (
     axis_index,
     axis_index_p,
     axis_size,
+    pcast,
     pmax,
     pmax_p,
     pmean,

@@ -15,11 +15,12 @@ from kiln.base import dtypes
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
-from kiln.core.primitive import Primitive
-from kiln.core.trace import Tracer, aval_of, axis_size_of
+from kiln.core.primitive import Primitive, install_alignment
+from kiln.core.trace import Tracer, aval_of, axis_size_of, state
 from kiln.ir.effects import Effects, named_axis
+from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim, product
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import NOWHERE, ShapedArray, Varying
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import add, div, mul
 from kiln.ops.families import constant
@@ -72,6 +73,37 @@ class Collective(Primitive):
         """Return (result, axis), given that the mapped axis is another one."""
         return self.bind(x, **params), at
 
+    def varies(self, operands: Varying, params: dict[str, Any]) -> Varying:
+        return operands | state.tracked.intersection(self.names(params))
+
+
+class Vary(Collective, LinearOp):
+    """Say of a value that is the same along some mesh axes that it may vary there.
+
+    It stands where such a value meets one that varies: each member then has a copy of its own, and
+    the cotangents of the copies add up.
+    """
+
+    name = "pvary"
+
+    def names(self, params: dict[str, Any]) -> tuple[Hashable, ...]:
+        return tuple(params["axes"])
+
+    def bind(self, *args: Any, axes: Any) -> Any:
+        # A program recorded of a value that was the same may be applied to one that varies.
+        missing = tuple(name for name in axes if name not in aval_of(args[0]).varying)
+        return super().bind(*args, axes=missing) if missing else args[0]
+
+    def infer(self, x: Any, *, axes: Any) -> ShapedArray:
+        return x.with_(varying=x.varying.union(axes))  # type: ignore[no-any-return]
+
+    def transpose(self, ct: Any, x: Any, *, axes: Any) -> Any:
+        return [psum_p.bind(ct, axes=axes, axis_index_groups=None)]
+
+    def over(self, axis: Any, x: Any, at: int | None, *, axes: Any) -> Any:
+        rest = tuple(name for name in axes if name != axis.name)
+        return self.bind(x, axes=rest) if rest else x, at
+
 
 class Reduction(Collective):
     """Combine the values of all members; each gets the result."""
@@ -85,7 +117,10 @@ class Reduction(Collective):
         return tuple(params["axes"])
 
     def infer(self, x: Any, *, axes: Any, axis_index_groups: Any) -> ShapedArray:
-        return x  # type: ignore[no-any-return]
+        return x.with_(varying=self.varies(x.varying, {"axes": axes}))  # type: ignore[no-any-return]
+
+    def varies(self, operands: Varying, params: dict[str, Any]) -> Varying:
+        return operands.difference(params["axes"])
 
     def over(self, axis: Any, x: Any, at: int | None, *, axes: Any, axis_index_groups: Any) -> Any:
         out = self.repeat(x, axis.size) if at is None else self.reduce(x, (at,))
@@ -94,10 +129,18 @@ class Reduction(Collective):
 
 
 class Sum(Reduction, LinearOp):
-    """The sum over all members; its transpose is itself."""
+    """The sum over all members.
 
-    def transpose(self, ct: Any, x: Any, **params: Any) -> Any:
-        return [self.bind(ct, **params)]
+    Where types do not say what varies, its transpose is itself. Where they do, the sum is one value
+    that all share, and each member's copy gets its cotangent.
+    """
+
+    def transpose(self, ct: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
+        told = tuple(name for name in axes if name in x.aval.varying)
+        rest = tuple(name for name in axes if name not in x.aval.varying)
+        if rest:
+            ct = self.bind(ct, axes=rest, axis_index_groups=None)
+        return [vary_p.bind(ct, axes=told) if told else ct]
 
 
 class AxisIndex(Collective):
@@ -121,10 +164,69 @@ def times(x: Any, size: Dim) -> Any:
     return reduce_sum(mapped_at(x, size, None, 0), (0,))
 
 
+vary_p = Vary()
 psum_p = Sum("psum", reduce_sum, times)
 pmax_p = Reduction("pmax", reduce_max, lambda x, size: x)
 pmin_p = Reduction("pmin", reduce_min, lambda x, size: x)
 axis_index_p = AxisIndex()
+
+
+def varied(x: Any, varying: Varying) -> Any:
+    """Return a value that varies along all these mesh axes; a value known here stays as it is."""
+    if not isinstance(x, Tracer) or varying <= x.aval.varying:
+        return x
+    missing = varying - x.aval.varying
+    order = dict.fromkeys(name for name, *_ in state.axes if name in missing)
+    return vary_p.bind(x, axes=tuple(order))
+
+
+def _aligned(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
+    """Let all operands vary along the axes that one of them, or the operation, varies along."""
+    if primitive.region or primitive is vary_p:
+        return args
+    found = NOWHERE.union(*[x.aval.varying for x in args if isinstance(x, Tracer)])
+    if isinstance(primitive, Collective):
+        found |= state.tracked.intersection(primitive.names(params))
+    return [varied(x, found) for x in args] if found else args
+
+
+install_alignment(_aligned)
+
+
+def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
+    """Let each member of a mesh have its own copy of a pytree's values, equal along mesh axes.
+
+    Only types change. A gradient by such a copy is the member's own; by the value that all share
+    it is the sum of theirs. `to` is 'varying'.
+
+    Raises: ValueError outside shard_map, for a value that varies along an axis already, and for
+        other words in place of 'varying'.
+    """
+    names = names_of(axis_name)
+    kinds = {name: kind for name, _, kind in state.axes}
+
+    def one(leaf: Any) -> Any:
+        varying = aval_of(leaf).varying
+        wrong = ""
+        if to != "varying":
+            wrong = f"`to` must be 'varying', got {to!r}"
+        for name in names:
+            if kinds.get(name) is None:
+                wrong = wrong or f"{name!r} is no mesh axis of a shard_map around it"
+            elif name in varying:
+                wrong = wrong or f"the value varies along {name!r} already"
+        if wrong:
+            raise ValueError(
+                three_lines(
+                    f"pcast of {aval_of(leaf)} along {axis_name!r} at {current_source()}",
+                    wrong,
+                    "write lax.pcast(x, 'axis', to='varying') inside shard_map",
+                )
+            )
+        told = tuple(name for name in names if kinds[name])
+        return vary_p.bind(leaf, axes=told) if told else leaf
+
+    return tree_map(one, x)
 
 
 def axis_size(axis_name: AxisName) -> Any:
@@ -206,10 +308,10 @@ def _extreme(primitive: Reduction, x: Any, axis_name: AxisName, groups: Any) -> 
     return tree_map(lambda v: primitive.bind(v, axes=names, axis_index_groups=None), x)
 
 
-def checked_size(what: str, axis_name: AxisName, groups: Any, *, single: bool = False) -> Any:
+def checked_size(what: str, axis_name: AxisName, groups: Any) -> Any:
     """Return the size of the mapped axes, after checking what is asked of them.
 
-    Raises: NameError for an unbound name, UnavailableOptionError for groups or several axes.
+    Raises: NameError for an unbound name, UnavailableOptionError for groups.
     """
     size = axis_size(axis_name)
     if groups is not None:
@@ -218,14 +320,6 @@ def checked_size(what: str, axis_name: AxisName, groups: Any, *, single: bool = 
                 f"{what} over {axis_name!r} at {current_source()}",
                 "axis_index_groups not supported in vmap collectives",
                 "give the groups an axis of their own: reshape, and vmap twice",
-            )
-        )
-    if single and len(names_of(axis_name)) != 1:
-        raise UnavailableOptionError(
-            three_lines(
-                f"{what} over {axis_name!r} at {current_source()}",
-                f"{what} works over one named axis at a time",
-                "call it once for each axis",
             )
         )
     return size

@@ -8,10 +8,17 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
-from kiln.core.trace import aval_of, axis_size_of
+from kiln.core.trace import aval_of, axis_size_of, state
 from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray
-from kiln.ops.collective import AxisName, Collective, checked_size, names_of, times
+from kiln.ops.collective import (
+    AxisName,
+    Collective,
+    axis_index,
+    checked_size,
+    names_of,
+    times,
+)
 from kiln.ops.shape import (
     LinearOp,
     canonical_axis,
@@ -22,6 +29,7 @@ from kiln.ops.shape import (
     reshape,
     to_front,
 )
+from kiln.ops.slicing import dynamic_index_in_dim
 from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 
@@ -146,22 +154,51 @@ class Permute(Collective, LinearOp):
 
     def over(self, axis: Any, x: Any, at: int | None, *, axis_name: Any, perm: Any) -> Any:
         x = mapped_at(x, axis.size, at, 0)
-        source_of = {target: source for source, target in perm}
-        shape, dtype = aval_of(x).shape[1:], aval_of(x).dtype
-        parts, target = [], 0
-        while target < axis.size:
-            source, count = source_of.get(target), 1
-            # Runs of neighbours move together.
-            while target + count < axis.size and source_of.get(target + count) == (
-                None if source is None else source + count
-            ):
-                count += 1
-            if source is None:
-                parts.append(full((count, *shape), 0, dtype))
-            else:
-                parts.append(slice_in_dim(x, source, source + count))
-            target += count
-        return concatenate(parts, 0) if len(parts) > 1 else parts[0], 0
+        rest = [name for name in axis_name if name != axis.name]
+        if not rest:
+            return _permuted(x, perm), 0
+        # Members along the other axes hold the rest: gather it, permute all, keep what is theirs.
+        for name in reversed(rest):
+            x = _gathered(x, name)
+        place = axis_name.index(axis.name)
+        x = move_axis(x, len(rest), place)
+        sizes, shape = aval_of(x).shape[: len(axis_name)], aval_of(x).shape[len(axis_name) :]
+        x = reshape(_permuted(reshape(x, (product(sizes), *shape)), perm), (*sizes, *shape))
+        x = move_axis(x, place, len(rest))
+        for name in rest:
+            x = dynamic_index_in_dim(x, axis_index(name), 0, keepdims=False)
+        return x, 0
+
+
+def _gathered(x: Any, name: Any) -> Any:
+    return all_gather_p.bind(
+        x,
+        all_gather_dimension=0,
+        axis_index_groups=None,
+        axis_name=(name,),
+        axis_size=axis_size_of(name),
+        tiled=False,
+    )
+
+
+def _permuted(x: Any, perm: Any) -> Any:
+    """Return rows where pairs of (source, target) send them, zeros elsewhere."""
+    source_of = {target: source for source, target in perm}
+    size, *shape = aval_of(x).shape
+    parts, target = [], 0
+    while target < size:
+        source, count = source_of.get(target), 1
+        # Runs of neighbours move together.
+        while target + count < size and source_of.get(target + count) == (
+            None if source is None else source + count
+        ):
+            count += 1
+        if source is None:
+            parts.append(full((count, *shape), 0, aval_of(x).dtype))
+        else:
+            parts.append(slice_in_dim(x, source, source + count))
+        target += count
+    return concatenate(parts, 0) if len(parts) > 1 else parts[0]
 
 
 def merged(x: Any, axis: int) -> Any:
@@ -227,20 +264,25 @@ def psum_scatter(
 
     Raises: NameError if there is no mapped axis of that name; ValueError if the parts do not fit.
     """
-    size = checked_size("psum_scatter", axis_name, axis_index_groups, single=True)
+    size = checked_size("psum_scatter", axis_name, axis_index_groups)
 
     def one(leaf: Any) -> Any:
         shape = aval_of(leaf).shape
         place = canonical_axis("psum_scatter", scatter_dimension, len(shape))
         _check_parts("psum_scatter", leaf, place, size, tiled)
-        return reduce_scatter_p.bind(
-            leaf,
-            scatter_dimension=place,
-            axis_index_groups=None,
-            axis_name=names_of(axis_name),
-            axis_size=size,
-            tiled=tiled,
-        )
+        names = names_of(axis_name)
+        if not tiled and len(names) > 1:
+            leaf = reshape(leaf, (*shape[:place], *map(axis_size_of, names), *shape[place + 1 :]))
+        for name in names:
+            leaf = reduce_scatter_p.bind(
+                leaf,
+                scatter_dimension=place,
+                axis_index_groups=None,
+                axis_name=(name,),
+                axis_size=axis_size_of(name),
+                tiled=tiled,
+            )
+        return leaf
 
     return tree_map(one, x)
 
@@ -258,33 +300,49 @@ def all_to_all(
 
     Raises: NameError if there is no mapped axis of that name; ValueError if the parts do not fit.
     """
-    size = checked_size("all_to_all", axis_name, axis_index_groups, single=True)
+    size = checked_size("all_to_all", axis_name, axis_index_groups)
 
     def one(leaf: Any) -> Any:
         ndim = len(aval_of(leaf).shape)
         split = canonical_axis("all_to_all", split_axis, ndim)
         concat = canonical_axis("all_to_all", concat_axis, ndim)
         _check_parts("all_to_all", leaf, split, size, tiled)
-        return all_to_all_p.bind(
-            leaf,
-            split_axis=split,
-            concat_axis=concat,
-            axis_index_groups=None,
-            axis_name=names_of(axis_name),
-            axis_size=size,
-            tiled=tiled,
-        )
+        names = names_of(axis_name)
+        if len(names) == 1:
+            return _all_to_all(leaf, names[0], split, concat, tiled)
+        # One exchange for each axis, in place; then the senders' axes go where they are wanted.
+        shape, sizes = aval_of(leaf).shape, tuple(map(axis_size_of, names))
+        after = (shape[split] // size, *shape[split + 1 :]) if tiled else shape[split + 1 :]
+        leaf = reshape(leaf, (*shape[:split], *sizes, *after))
+        for i, name in enumerate(names):
+            leaf = _all_to_all(leaf, name, split + i, split + i, False)
+        leaf = move_axis(reshape(leaf, (*shape[:split], size, *after)), split, concat)
+        return merged(leaf, concat) if tiled else leaf
 
     return tree_map(one, x)
+
+
+def _all_to_all(x: Any, name: Any, split: int, concat: int, tiled: bool) -> Any:
+    return all_to_all_p.bind(
+        x,
+        split_axis=split,
+        concat_axis=concat,
+        axis_index_groups=None,
+        axis_name=(name,),
+        axis_size=axis_size_of(name),
+        tiled=tiled,
+    )
 
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     """Send a pytree's values by (source, target) pairs; who receives nothing gets zeros.
 
+    Along several axes members count in row-major order of the mesh, however the axes are named.
+
     Raises: NameError if there is no mapped axis of that name; ValueError for pairs that repeat a
         source or a target, or lie outside the axis.
     """
-    size = checked_size("ppermute", axis_name, None, single=True)
+    size = checked_size("ppermute", axis_name, None)
     pairs = tuple((int(source), int(target)) for source, target in perm)
     for ends in zip(*pairs, strict=True):
         if len(set(ends)) < len(ends) or not all(0 <= i < size for i in ends):
@@ -295,7 +353,8 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
                     f"use each number from 0 to {size - 1} at most once on either side",
                 )
             )
-    names = names_of(axis_name)
+    wanted = names_of(axis_name)
+    names = tuple(dict.fromkeys(name for name, *_ in state.axes if name in wanted))
     return tree_map(lambda leaf: ppermute_p.bind(leaf, axis_name=names, perm=pairs), x)
 
 

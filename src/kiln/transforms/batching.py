@@ -12,7 +12,6 @@ from kiln.ir.effects import named_axis
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim
-from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at
 
 
@@ -34,9 +33,7 @@ class BatchTracer(Tracer):
         self.owner = owner
         self.value = value
         self.axis = axis
-        self.aval = ShapedArray(
-            aval.shape[:axis] + aval.shape[axis + 1 :], aval.dtype, aval.weak_type
-        )
+        self.aval = aval.with_(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
 
     def abstract(self) -> Tracer:
         """Return the innermost tracer that has no value."""

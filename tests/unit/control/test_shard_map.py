@@ -289,32 +289,134 @@ def test_an_outer_mapped_axis_is_seen_inside() -> None:
 
 
 def test_training_inside() -> None:
-    """Gradients averaged over the members train as on one device."""
+    """Gradients of the mean over the members, or means of their own, train as on one device."""
 
-    def steps(mean):
+    def mean(x):
+        return lax.pmean(x, ("x", "y"))
+
+    def steps(gradient, mean):
         def run(w, b):
+            def loss(w):
+                return jnp.mean(jnp.tanh(b @ w) ** 2)
+
             def step(w, _):
-                g = mean(kiln.grad(lambda w: jnp.mean(jnp.tanh(b @ w) ** 2))(w))
-                return w - 0.1 * g, mean(jnp.mean(b @ w))
+                return w - 0.1 * gradient(loss, w), mean(jnp.mean(b @ w))
 
             return lax.scan(step, w, None, length=3)
 
         return run
 
-    alone = steps(lambda x: x)(WEIGHTS, BATCH)
-    g = over(steps(lambda x: lax.pmean(x, ("x", "y"))), (P(), ALL), P())
-    close(g(WEIGHTS, BATCH), alone)
-    close(kiln.jit(g)(WEIGHTS, BATCH), alone)
-    got = kiln.grad(lambda w: g(w, BATCH)[0].sum())(WEIGHTS)
-    close(got, kiln.grad(lambda w: steps(lambda x: x)(w, BATCH)[0].sum())(WEIGHTS))
+    def of_mean(loss, w):
+        return kiln.grad(lambda w: mean(loss(w)))(w)
+
+    def of_copies(loss, w):
+        return mean(kiln.grad(loss)(lax.pcast(w, ("x", "y"), to="varying")))
+
+    def unchecked(loss, w):
+        return mean(kiln.grad(loss)(w))
+
+    on_one = steps(lambda loss, w: kiln.grad(loss)(w), lambda x: x)
+    alone = on_one(WEIGHTS, BATCH)
+    slope = kiln.grad(lambda w: on_one(w, BATCH)[0].sum())(WEIGHTS)
+    for gradient in (of_mean, of_copies, unchecked):
+        g = over(steps(gradient, mean), (P(), ALL), P(), check_vma=gradient is not unchecked)
+        close(g(WEIGHTS, BATCH), alone)
+        close(kiln.jit(g)(WEIGHTS, BATCH), alone)
+        close(kiln.grad(lambda w, g=g: g(w, BATCH)[0].sum())(WEIGHTS), slope)
 
 
-def test_derivatives_inside_are_of_the_members_own_copies() -> None:
+def test_derivatives_inside() -> None:
+    """By a value that members share: their sum. By a member's own copy, or unchecked: its own."""
+
     def body(w, v):
-        return kiln.grad(lambda u: (v @ u).sum())(w)[None]
+        return kiln.grad(lambda u: (v @ u).sum())(w)
+
+    def own(w, v):
+        return body(lax.pcast(w, "x", to="varying"), v)[None]
 
     w = np.ones(8, np.float32)
-    close(over(body, (P(), P("x")), P("x"))(w, SQUARE), SQUARE.reshape(4, 2, 8).sum(1))
+    specs = (P(), P("x"))
+    close(over(body, specs, P())(w, SQUARE), SQUARE.sum(0))
+    close(over(own, specs, P("x"))(w, SQUARE), SQUARE.reshape(4, 2, 8).sum(1))
+    close(over(own, specs, P("x"), check_vma=False)(w, SQUARE), SQUARE.reshape(4, 2, 8).sum(1))
+
+
+# What varies.
+
+
+VARYING = [
+    (lambda w, v: w + 1, ""),
+    (lambda w, v: w + v, "x"),
+    (lambda w, v: lax.psum(w + v, "x"), ""),
+    (lambda w, v: lax.pmax(v, "x") * lax.axis_index("y"), "y"),
+    (lambda w, v: lax.all_gather(v, "x"), "x"),
+    (lambda w, v: lax.ppermute(w, "y", [(0, 1)]), "y"),
+    (lambda w, v: lax.pcast(w, ("x", "y"), to="varying"), "xy"),
+    (lambda w, v: kiln.jit(lambda u: lax.psum(u, "x"))(v) + w, ""),
+    (lambda w, v: kiln.jit(jnp.sin)(w) + kiln.jit(jnp.sin)(v), "x"),
+    (lambda w, v: lax.scan(lambda c, _: (c + lax.pmean(v, "x"), c), w, None, 2)[0], ""),
+    (lambda w, v: lax.scan(lambda c, _: (c * 2, v), w, None, 2)[0], ""),
+    (lambda w, v: lax.scan(lambda c, _: (c * 2, v), w, None, 2)[1], "x"),
+    (lambda w, v: lax.scan(lambda c, u: (c + u, c), w, v[:, None], None)[0], "x"),
+    (lambda w, v: lax.fori_loop(0, 3, lambda i, c: (c[1], v), (w, w))[0], "x"),
+    (lambda w, v: lax.fori_loop(0, lax.axis_index("y"), lambda i, c: c + 1, w), "y"),
+    (lambda w, v: lax.fori_loop(lax.axis_index("y"), 3, lambda i, c: c + i, w), "y"),
+    (lambda w, v: lax.while_loop(lambda c: c.sum() < 9, lambda c: c + 1, w), ""),
+    (lambda w, v: lax.while_loop(lambda c: (c + v).sum() < 9, lambda c: c + 1, w), "x"),
+    (lambda w, v: lax.cond(v.sum() > 0, lambda: w, lambda: w * 2), "x"),
+    (lambda w, v: lax.cond(w.sum() > 0, lambda: w, lambda: w * 2), ""),
+    (lambda w, v: lax.cond(w.sum() > 0, lambda: w, lambda: v), "x"),
+    (lambda w, v: lax.cond(v.sum() > 0, lambda: 1.0, lambda: 2.0), "x"),
+    (lambda w, v: kiln.checkpoint(lambda u: lax.psum(u * w, "x"))(v), ""),
+    (lambda w, v: kiln.vmap(lambda a, b: a * b)(w, v), "x"),
+    (lambda w, v: kiln.grad(lambda u: jnp.sum(u * w))(w), ""),
+    (lambda w, v: kiln.grad(lambda u: jnp.sum(u * v))(w), ""),
+    (lambda w, v: kiln.grad(lambda u: jnp.sum(u * w))(v), "x"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(VARYING)))
+def test_types_say_what_varies(case: int) -> None:
+    f, names = VARYING[case]
+    g = over(f, (P(), P("x")), P(), check_vma=True)
+    own, vector = np.ones(4, np.float32), np.ones(16, np.float32)
+    loose = sorted(names)
+    if loose:
+        with pytest.raises(ValueError, match=r"may differ along the mesh axes") as error:
+            kiln.make_jaxpr(g)(own, vector)
+        assert str(loose) in str(error.value)
+    else:
+        kiln.make_jaxpr(g)(own, vector)
+
+
+def test_members_in_different_branches_do_not_talk() -> None:
+    """A gradient by a shared value is summed before the branches part, not in one of them."""
+
+    def body(w, v):
+        def loss(w):
+            return jnp.sum(lax.cond(v[0, 0] > 2, lambda: jnp.sin(v @ w), lambda: v @ w))
+
+        return kiln.grad(loss)(w)
+
+    def wanted(w):
+        parts = SQUARE.reshape(4, 2, 8)
+        return sum(jnp.sum(jnp.sin(p @ w) if p[0, 0] > 2 else p @ w) for p in parts)
+
+    w = np.linspace(-1, 1, 8, dtype=np.float32)
+    g = over(body, (P(), P("x")), P())
+    close(g(w, SQUARE), kiln.grad(wanted)(w))
+    close(kiln.jit(g)(w, SQUARE), kiln.grad(wanted)(w))
+
+
+def test_casts_that_make_no_sense() -> None:
+    for f, why in (
+        (lambda v: lax.pcast(v, "x", to="varying"), "varies along 'x' already"),
+        (lambda v: lax.pcast(v, "z", to="varying"), "no mesh axis"),
+        (lambda v: lax.pcast(v, "y", to="reduced"), "must be 'varying'"),
+    ):
+        with pytest.raises(ValueError, match=why) as error:
+            over(f, P("x"), P("x"))(SQUARE)
+        assert len(str(error.value).splitlines()) == 3
 
 
 # Programs.
@@ -382,7 +484,7 @@ def lines_of(error) -> list[str]:
             lambda: over(abs, P(P.UNCONSTRAINED), P("x"))(SQUARE),
         ),
         (ValueError, ["needs a mesh"], lambda: over(abs, P("x"), P("x"), mesh=None)(SQUARE)),
-        (ValueError, ["must be a Mesh"], lambda: over(abs, P("x"), P("x"), mesh=3)(SQUARE)),
+        (TypeError, ["must be a Mesh"], lambda: over(abs, P("x"), P("x"), mesh=3)(SQUARE)),
         (
             ValueError,
             ["manual", "'y'", "axis_names"],

@@ -196,8 +196,42 @@ def test_errors():
         mapped_error(lambda r: lax.all_to_all(r, "i", 0, 0))
     with pytest.raises(ValueError, match="divisible"):
         mapped_error(lambda r: lax.psum_scatter(r, "i", tiled=True))
-    with pytest.raises(NotImplementedError, match="one named axis at a time"):
-        kiln.vmap(
-            lambda x: kiln.vmap(lambda r: lax.all_to_all(r, ("i", "j"), 0, 0), axis_name="j")(x),
-            axis_name="i",
-        )(CUBE)
+
+
+BLOCK = np.arange(36.0, dtype=np.float32).reshape(2, 3, 6)
+
+
+def over_two(fun):
+    return kiln.vmap(kiln.vmap(fun, axis_name="j"), axis_name="i")
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize("names", [("i", "j"), ("j", "i")])
+def test_exchange_over_several_axes(names, tiled) -> None:
+    """Members along two axes are those along one, in row-major order of the names."""
+    turned = BLOCK if names == ("i", "j") else BLOCK.swapaxes(0, 1)
+    flat = turned.reshape(6, 6)
+
+    def check(fun, wanted) -> None:
+        got = np.asarray(over_two(fun)(BLOCK))
+        wanted = np.asarray(wanted).reshape(*turned.shape[:2], *np.shape(wanted)[1:])
+        np.testing.assert_array_equal(got, wanted if names[0] == "i" else wanted.swapaxes(0, 1))
+
+    one = {"axis_name": "k"}
+    check(
+        lambda r: lax.all_to_all(r, names, 0, 0, tiled=tiled),
+        kiln.vmap(lambda r: lax.all_to_all(r, "k", 0, 0, tiled=tiled), **one)(flat),
+    )
+    check(
+        lambda r: lax.psum_scatter(r, names, tiled=tiled),
+        kiln.vmap(lambda r: lax.psum_scatter(r, "k", tiled=tiled), **one)(flat),
+    )
+
+
+def test_permutations_over_several_axes() -> None:
+    """They count members in the order of the axes, however these are named."""
+    perm = [(0, 4), (4, 1), (1, 5), (5, 3)]
+    wanted = kiln.vmap(lambda r: lax.ppermute(r, "k", perm), axis_name="k")(BLOCK.reshape(6, 6))
+    for names in (("i", "j"), ("j", "i")):
+        got = over_two(lambda r, names=names: lax.ppermute(r, names, perm))(BLOCK)
+        np.testing.assert_array_equal(got, np.reshape(wanted, BLOCK.shape))

@@ -473,7 +473,9 @@ def wait(buffer: Buffer) -> None:
 def output_blocks(raw: Any, ndims: Sequence[int], count: int) -> list[Blocks]:
     """Return how the results of an executable on `count` devices are cut."""
     found = raw.get_output_shardings() or [None] * len(ndims)
-    return [blocks_of(proto, count, ndim) for proto, ndim in zip(found, ndims, strict=True)]
+    # For a program without results it names the sharding of an empty tuple.
+    pairs = zip(found, ndims, strict=True) if ndims else ()
+    return [blocks_of(proto, count, ndim) for proto, ndim in pairs]
 
 
 def is_deleted(buffer: Buffer) -> bool:

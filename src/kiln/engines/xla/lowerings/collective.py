@@ -180,7 +180,12 @@ def _axis_index_by_exchange(b: Builder, groups: Sequence[Sequence[int]]) -> Valu
     return b.reshape(b.op("stablehlo.reduce_scatter", [places], one, attrs, [combine]), ())
 
 
+def _same(b: Builder, out: Out, x: Value, *, axes: Any) -> Value:
+    return x
+
+
 LOWERINGS: dict[Primitive, Lowering] = {
+    ops.vary_p: _same,
     ops.psum_p: _reduction("sum"),
     ops.pmax_p: _reduction("max"),
     ops.pmin_p: _reduction("min"),

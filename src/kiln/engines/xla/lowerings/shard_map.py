@@ -23,6 +23,7 @@ def _shard_map(
     manual_axes: tuple[Any, ...],
     in_specs: tuple[PartitionSpec, ...],
     out_specs: tuple[PartitionSpec, ...],
+    check_vma: bool,
 ) -> list[Value]:
     partition = b.module.partition
     alone = partition.count == 1
@@ -37,6 +38,7 @@ def _shard_map(
             "manual_axes": manual_axes,
             "in_specs": in_specs,
             "out_specs": out_specs,
+            "check_vma": check_vma,
         }
         return b.inline(expanded(params), xs)
 
