@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 from kiln.base.errors import JaxRuntimeError, UnsupportedPrimitive, three_lines
 from kiln.core.engine import Program
 from kiln.core.topology import DescribedDevice
-from kiln.engines.xla.client import Buffer, XlaError, output_blocks
+from kiln.engines.xla.binding import XlaError
+from kiln.engines.xla.client import Buffer, output_blocks
 from kiln.engines.xla.module import Lowered
 from kiln.engines.xla.plugins import compile_for
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, named_like

@@ -1,7 +1,6 @@
 """Where jaxlib's runtime is known: devices, buffers, compilation, execution.
 
-A buffer is jaxlib's `ArrayImpl`; kiln's arrays hold one and never subclass it. jaxlib's C++ imports
-`jax` on a few paths when it finds it; those calls run under a veto, so kiln never loads jax.
+A buffer is jaxlib's `ArrayImpl`; kiln's arrays hold one and never subclass it.
 Everything is checked in Python first: several wrong calls abort the process instead of raising.
 """
 
@@ -10,26 +9,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import gc
 import importlib
-import os
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-
-# Read once, when jaxlib's shared library loads: 3 hides what is raised as exceptions anyway.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 from jaxlib import _jax, xla_client
 
 from kiln import _runtime
 from kiln.base.config import options, settle
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.core.shards import cut
-from kiln.engines.xla.callbacks import failure_in
+from kiln.engines.xla.binding import XlaError, failed, without_jax
 from kiln.engines.xla.layouts import Layout, blocks_of, hlo_of
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.text import host_dtype
@@ -37,99 +29,6 @@ from kiln.ir.sharding import Blocks, Sharding
 from kiln.ir.types import ShapedArray
 
 Buffer = Any
-XlaError = xla_client.XlaRuntimeError
-
-_REQUIRED: Mapping[Any, tuple[str, ...]] = {
-    xla_client: (
-        "make_cpu_client",
-        "CompileOptions",
-        "DeviceAssignment",
-        "HloSharding",
-        "HostBufferSemantics",
-        "OpSharding",
-        "XlaRuntimeError",
-        "batched_device_put",
-        "register_custom_call_target",
-    ),
-    _jax: (
-        "ArrayCopySemantics",
-        "ArrayImpl",
-        "DeviceList",
-        "Sharding",
-        "array_result_handler",
-        "batched_copy_array_to_devices_with_sharding",
-        "collect_garbage",
-        "hlo_module_cost_analysis",
-    ),
-    _jax.ArrayImpl: (
-        "_arrays",
-        "_rewrap_with_aval_and_sharding",
-        "_single_device_array_to_np_array_did_copy",
-        "block_until_ready",
-        "delete",
-        "is_deleted",
-        "is_ready",
-        "unsafe_buffer_pointer",
-    ),
-    _jax.LoadedExecutable: ("execute_sharded", "get_hlo_text", "cost_analysis", "hlo_modules"),
-    _jax.ExecuteResults: ("consume_with_handlers", "consume_token"),
-    _jax.mlir: ("mlir_module_to_xla_computation",),
-}
-
-
-def _check_version() -> None:
-    missing = [
-        f"{getattr(owner, '__name__', owner)}.{name}"
-        for owner, names in _REQUIRED.items()
-        for name in names
-        if not hasattr(owner, name)
-    ]
-    if missing:
-        raise ImportError(
-            three_lines(
-                f"kiln's xla engine was loaded with jaxlib at {_jax.__file__}",
-                f"this version of jaxlib lacks {', '.join(missing)}",
-                "install jaxlib>=0.10.0,<0.11",
-            )
-        )
-
-
-_check_version()
-
-
-class _Veto(threading.local):
-    active = False
-
-
-_veto = _Veto()
-
-
-class _NoJax:
-    """Refuses `import jax` on threads that are inside jaxlib calls which would load it."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if _veto.active and name.partition(".")[0] == "jax":
-            raise ModuleNotFoundError(name)
-
-
-sys.meta_path.insert(0, _NoJax())
-
-
-def _let_go(phase: str, info: dict[str, int]) -> None:
-    """Drop the Python objects of dead executables (callbacks), which jaxlib puts on a list."""
-    _jax.collect_garbage()
-
-
-gc.callbacks.append(_let_go)
-
-
-@contextlib.contextmanager
-def _without_jax() -> Iterator[None]:
-    previous, _veto.active = _veto.active, True
-    try:
-        yield
-    finally:
-        _veto.active = previous
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -168,15 +67,6 @@ SERIALIZED_FACTOR = 1.5
 
 _COPY = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 _SHARE = xla_client.HostBufferSemantics.ZERO_COPY
-
-
-def failed(error: BaseException, doing: str) -> NoReturn:
-    """Raise jaxlib's error as kiln's; what a host callback raised becomes its cause."""
-    text = str(error)
-    cause = failure_in(text)
-    if cause is None:
-        raise JaxRuntimeError(f"{doing}\n{text}") from None
-    raise JaxRuntimeError(f"{doing}: a host callback failed\n{cause.text}") from cause.error
 
 
 class Loaded(_runtime.Launcher):
@@ -271,7 +161,7 @@ class Client:
         placement = self.placement(sharding, ndim)
         devices = _jax.DeviceList(tuple(placement.devices))
         try:
-            with _without_jax():
+            with without_jax():
                 return _jax.batched_copy_array_to_devices_with_sharding(
                     [buffer], [devices], [placement], [_jax.ArrayCopySemantics.ALWAYS_COPY]
                 )[0]
@@ -282,7 +172,7 @@ class Client:
         """Make one buffer of its parts on several devices."""
         placement = self.placement(sharding, aval.ndim)
         ordered = [parts[i] for i in placement.order]
-        with _without_jax():
+        with without_jax():
             return _jax.ArrayImpl(
                 _Type(*host_dtype(aval)), placement, ordered, committed=True, _skip_checks=True
             )
@@ -292,7 +182,7 @@ class Client:
         aval = _Type(sharding.shard_shape(buffer.aval.shape), buffer.aval.dtype)
         placement = self.placement(sharding, len(buffer.aval.shape))
         found: list[Buffer] = [None] * len(placement.order)
-        with _without_jax():
+        with without_jax():
             parts = zip(placement.order, buffer._arrays, placement.devices, strict=True)
             for i, part, device in parts:
                 found[i] = part._rewrap_with_aval_and_sharding(aval, Layout([device]))
@@ -454,7 +344,7 @@ def get(buffer: Buffer) -> np.ndarray:
         dtype = buffer.aval.dtype
         if dtype.isbuiltin == 1:
             return np.asarray(memoryview(buffer))
-        with _without_jax():
+        with without_jax():
             value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
     except (XlaError, BufferError, ValueError) as error:
         failed(error, "reading an array")
@@ -496,7 +386,7 @@ def delete(buffer: Buffer) -> None:
 def pointer(buffer: Buffer) -> int:
     """Return the address of a buffer's first element."""
     try:
-        with _without_jax():
+        with without_jax():
             return int(buffer.unsafe_buffer_pointer())
     except XlaError as error:
         failed(error, "asking for the address of an array")

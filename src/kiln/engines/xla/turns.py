@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kiln.engines.xla.client import Buffer, XlaError
+from kiln.engines.xla.binding import XlaError
+from kiln.engines.xla.client import Buffer
 
 _turn = threading.Lock()
 

@@ -1,0 +1,127 @@
+"""How jaxlib is reached: checked for what kiln uses of it, and kept from loading jax.
+
+jaxlib's C++ imports `jax` on a few paths when it finds it; those calls run under a veto, so kiln
+never loads jax.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+# Read once, when jaxlib's shared library loads: 3 hides what is raised as exceptions anyway.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from jaxlib import _jax, xla_client
+
+from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.engines.xla.callbacks import failure_in
+
+XlaError = xla_client.XlaRuntimeError
+
+_REQUIRED: Mapping[Any, tuple[str, ...]] = {
+    xla_client: (
+        "make_cpu_client",
+        "CompileOptions",
+        "DeviceAssignment",
+        "HloSharding",
+        "HostBufferSemantics",
+        "OpSharding",
+        "XlaRuntimeError",
+        "batched_device_put",
+        "register_custom_call_target",
+    ),
+    _jax: (
+        "ArrayCopySemantics",
+        "ArrayImpl",
+        "DeviceList",
+        "Sharding",
+        "array_result_handler",
+        "batched_copy_array_to_devices_with_sharding",
+        "collect_garbage",
+        "hlo_module_cost_analysis",
+    ),
+    _jax.ArrayImpl: (
+        "_arrays",
+        "_rewrap_with_aval_and_sharding",
+        "_single_device_array_to_np_array_did_copy",
+        "block_until_ready",
+        "delete",
+        "is_deleted",
+        "is_ready",
+        "unsafe_buffer_pointer",
+    ),
+    _jax.LoadedExecutable: ("execute_sharded", "get_hlo_text", "cost_analysis", "hlo_modules"),
+    _jax.ExecuteResults: ("consume_with_handlers", "consume_token"),
+    _jax.mlir: ("mlir_module_to_xla_computation",),
+}
+
+
+def _check_version() -> None:
+    missing = [
+        f"{getattr(owner, '__name__', owner)}.{name}"
+        for owner, names in _REQUIRED.items()
+        for name in names
+        if not hasattr(owner, name)
+    ]
+    if missing:
+        raise ImportError(
+            three_lines(
+                f"kiln's xla engine was loaded with jaxlib at {_jax.__file__}",
+                f"this version of jaxlib lacks {', '.join(missing)}",
+                "install jaxlib>=0.10.0,<0.11",
+            )
+        )
+
+
+_check_version()
+
+
+class _Veto(threading.local):
+    active = False
+
+
+_veto = _Veto()
+
+
+class _NoJax:
+    """Refuses `import jax` on threads that are inside jaxlib calls which would load it."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if _veto.active and name.partition(".")[0] == "jax":
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, _NoJax())
+
+
+def _let_go(phase: str, info: dict[str, int]) -> None:
+    """Drop the Python objects of dead executables (callbacks), which jaxlib puts on a list."""
+    _jax.collect_garbage()
+
+
+gc.callbacks.append(_let_go)
+
+
+@contextlib.contextmanager
+def without_jax() -> Iterator[None]:
+    """Run calls of jaxlib that would import jax if it is installed."""
+    previous, _veto.active = _veto.active, True
+    try:
+        yield
+    finally:
+        _veto.active = previous
+
+
+def failed(error: BaseException, doing: str) -> NoReturn:
+    """Raise jaxlib's error as kiln's; what a host callback raised becomes its cause."""
+    text = str(error)
+    cause = failure_in(text)
+    if cause is None:
+        raise JaxRuntimeError(f"{doing}\n{text}") from None
+    raise JaxRuntimeError(f"{doing}: a host callback failed\n{cause.text}") from cause.error
