@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
-
-# Read once, when jaxlib's shared library loads: 3 hides what is raised as exceptions anyway.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from jaxlib import _jax, xla_client
 
