@@ -98,6 +98,28 @@ def live_arrays() -> list[Any]: ...
 def set_host_value(host_value: Function[[Any], np.ndarray], /) -> None: ...
 def set_array_class(cls: type, /) -> None: ...
 
+# launcher.cc
+
+class Launcher:
+    """An executable that enqueues a program and hands its results over."""
+
+    _execute: Any
+
+    def __init__(
+        self,
+        execute: Any,
+        handlers: list[Any],
+        name: str,
+        operands: Sequence[tuple[Any, int] | None] = (),
+        share: Function[[int, Memory], Any] | None = None,
+        /,
+    ) -> None: ...
+    @property
+    def name(self) -> str: ...
+    def __call__(self, buffers: Sequence[Any], /) -> Sequence[Any]: ...
+
+def set_explain_failure(explain: Function[[BaseException, str], None], /) -> None: ...
+
 # memory.cc
 
 class Memory:
@@ -146,16 +168,6 @@ class Program:
     def engine(self) -> Engine: ...
     def __call__(self, args: Sequence[Any], /) -> list[Any]: ...
 
-class Launcher:
-    """An executable that enqueues a program and hands its results over."""
-
-    _execute: Any
-
-    def __init__(self, execute: Any, handlers: list[Any], name: str, /) -> None: ...
-    @property
-    def name(self) -> str: ...
-    def __call__(self, buffers: Sequence[Any], /) -> Sequence[Any]: ...
-
 class Clock:
     """The time of all bounded mappings."""
 
@@ -167,8 +179,6 @@ def wrap_buffers(
     avals: list[Any], buffers: Sequence[Any], engine: Any, host: bool, /
 ) -> list[Any]: ...
 def set_buffer_functions(buffer_for: Any, new_buffer: Any, /) -> None: ...
-def set_explain_failure(explain: Function[[BaseException, str], None], /) -> None: ...
-def forget_scalars() -> None: ...
 
 # call.cc
 

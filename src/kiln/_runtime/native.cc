@@ -1,11 +1,8 @@
 #include "native.h"
 
-#include <complex>
-#include <cstring>
-
 #include "array.h"
 #include "memory.h"
-#include "numpy.h"
+#include "operands.h"
 
 namespace kiln {
 namespace {
@@ -13,156 +10,10 @@ namespace {
 // Programs on less data than this are over before another thread could take the lock.
 constexpr size_t kLetOthersRun = 1 << 16;
 
-// Where the operands of one call lie, and what must live until it is over.
-class Operands {
- public:
-  explicit Operands(size_t count) : pointers_(inline_), scalars_(inline_scalars_), held_(inline_held_) {
-    if (count > kInline) {
-      heap_.resize(count);
-      heap_scalars_.resize(count);
-      heap_held_.resize(count);
-      pointers_ = heap_.data();
-      scalars_ = heap_scalars_.data();
-      held_ = heap_held_.data();
-    }
-  }
-  Operands(const Operands&) = delete;
-  Operands& operator=(const Operands&) = delete;
-
-  bool add(PyObject* object, const Layout& layout) {
-    if (is_array(object)) {
-      ArrayData* array = reinterpret_cast<ArrayData*>(object);
-      if (is_memory(array->host)) {
-        pointers_[size_++] = reinterpret_cast<Memory*>(array->host)->data;
-        hold(array->host);
-        return true;
-      }
-      if (array->host != Py_None) return add_numpy(array->host, layout);
-      Ref host = Ref::own(PyObject_CallOneArg(host_value_function, object));
-      return host && add_numpy(host.get(), layout);
-    }
-    if (PyFloat_CheckExact(object)) return add_float(PyFloat_AS_DOUBLE(object), layout);
-    if (PyArray_CheckExact(object)) return add_numpy(object, layout);
-    if (PyLong_Check(object)) return add_int(object, layout);
-    return convert(object, layout);
-  }
-
-  ~Operands() {
-    for (size_t i = 0; i < held_count_; ++i) Py_DECREF(held_[i]);
-  }
-
-  const void* const* pointers() const { return pointers_; }
-
- private:
-  static constexpr size_t kInline = 16;
-  struct alignas(16) Scalar {
-    char bytes[16];
-  };
-
-  template <typename T>
-  bool store(T value) {
-    std::memcpy(scalars_[size_].bytes, &value, sizeof value);
-    pointers_[size_] = scalars_[size_].bytes;
-    ++size_;
-    return true;
-  }
-
-  bool add_float(double value, const Layout& layout) {
-    switch (layout.type_number) {
-      case NPY_FLOAT32:
-        return store(static_cast<float>(value));
-      case NPY_FLOAT64:
-        return store(value);
-    }
-    Ref number = Ref::own(PyFloat_FromDouble(value));
-    return number && convert(number.get(), layout);
-  }
-
-  bool add_int(PyObject* object, const Layout& layout) {
-    long long value = PyLong_AsLongLong(object);
-    if (value == -1 && PyErr_Occurred()) return false;
-    switch (layout.type_number) {
-      case NPY_BOOL:
-        return store(static_cast<char>(value != 0));
-      case NPY_INT32:
-        if (value != static_cast<int32_t>(value)) {
-          PyErr_Format(PyExc_OverflowError, "the integer %lld does not fit int32", value);
-          return false;
-        }
-        return store(static_cast<int32_t>(value));
-      case NPY_INT64:
-        return store(static_cast<int64_t>(value));
-    }
-    return convert(object, layout);
-  }
-
-  void hold(PyObject* object) { held_[held_count_++] = Py_NewRef(object); }
-
-  bool add_numpy(PyObject* object, const Layout& layout) {
-    PyArrayObject* array = reinterpret_cast<PyArrayObject*>(object);
-    bool as_it_is = PyArray_TYPE(array) == layout.type_number && PyArray_ISCARRAY_RO(array);
-    if (!as_it_is) return convert(object, layout);
-    if (static_cast<size_t>(PyArray_NBYTES(array)) != layout.bytes) return wrong_size(object, layout);
-    pointers_[size_++] = PyArray_DATA(array);
-    hold(object);
-    return true;
-  }
-
-  bool convert(PyObject* object, const Layout& layout) {
-    if (!PyArray_Check(object) && !PyArray_CheckScalar(object) && !PyComplex_Check(object) && !PyFloat_Check(object) &&
-        !PyLong_Check(object)) {
-      PyErr_Format(PyExc_TypeError, "a compiled function takes arrays and numbers, not a %.100s", Py_TYPE(object)->tp_name);
-      return false;
-    }
-    PyArray_Descr* descr = PyArray_DescrFromType(layout.type_number);
-    if (descr == nullptr) return false;
-    Ref array = Ref::own(PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
-    if (!array) return false;
-    PyArrayObject* made = reinterpret_cast<PyArrayObject*>(array.get());
-    if (static_cast<size_t>(PyArray_NBYTES(made)) != layout.bytes) return wrong_size(object, layout);
-    pointers_[size_++] = PyArray_DATA(made);
-    hold(array.get());
-    return true;
-  }
-
-  bool wrong_size(PyObject* object, const Layout& layout) {
-    PyErr_Format(PyExc_TypeError, "a compiled function takes %zu bytes, not a %.100s of another size", layout.bytes,
-                 Py_TYPE(object)->tp_name);
-    return false;
-  }
-
-  const void** pointers_;
-  Scalar* scalars_;
-  size_t size_ = 0;
-  const void* inline_[kInline];
-  Scalar inline_scalars_[kInline];
-  std::vector<const void*> heap_;
-  std::vector<Scalar> heap_scalars_;
-  PyObject** held_;  // at most one for each operand
-  size_t held_count_ = 0;
-  PyObject* inline_held_[kInline];
-  std::vector<PyObject*> heap_held_;
-};
-
 size_t total(const std::vector<Layout>& layouts) {
   size_t sum = 0;
   for (const Layout& layout : layouts) sum += layout.bytes;
   return sum;
-}
-
-bool read_layouts(PyObject* given, std::vector<Layout>& layouts) {
-  Ref items = Ref::own(PySequence_Fast(given, "layouts are a sequence of pairs of a dtype and bytes"));
-  if (!items) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    PyArray_Descr* descr = nullptr;
-    Py_ssize_t bytes;
-    if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(items.get(), i), "O&n", PyArray_DescrConverter, &descr, &bytes)) {
-      return false;
-    }
-    layouts.push_back(Layout{descr->type_num, static_cast<size_t>(bytes)});
-    Py_DECREF(descr);
-  }
-  return true;
 }
 
 PyObject* native_new(PyTypeObject* type, PyObject* args, PyObject*) {

@@ -3,18 +3,12 @@
 
 #include <vector>
 
-#include "object.h"
+#include "operands.h"
 
 namespace kiln {
 
 // What a compiled function is: it reads its operands and writes its results, both row-major.
 using Function = void (*)(const void* const* operands, void* const* results);
-
-// How a value lies in memory.
-struct Layout {
-  int type_number;  // NumPy's number of the dtype
-  size_t bytes;
-};
 
 // A compiled function with the layouts of its operands and results. It runs in the calling thread.
 struct Native {

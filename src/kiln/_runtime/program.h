@@ -1,8 +1,6 @@
 // A compiled program as calls see it: what runs it, and of which types its results are.
 #pragma once
 
-#include <cstdint>
-
 #include "object.h"
 
 namespace kiln {
@@ -18,16 +16,7 @@ struct Program {
   long long used;       // when it last ran, in `clock_now`
 };
 
-// An executable of an engine that enqueues and then hands its results over, as XLA's does.
-struct Launcher {
-  PyObject_HEAD
-  PyObject* execute;   // buffers -> results
-  PyObject* handlers;  // given to `results.consume_with_handlers`
-  PyObject* name;
-};
-
 extern PyTypeObject program_type;
-extern PyTypeObject launcher_type;
 
 // The time of all bounded caches, counted in insertions.
 extern long long clock_now;

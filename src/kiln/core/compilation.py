@@ -293,7 +293,6 @@ def clear() -> None:
     global _returned_bytes
     programs = [kept() for _, kept in _cache.items()]
     _cache.clear()
-    _runtime.forget_scalars()
     _runtime.release_memory()
     _returned_bytes = 0
     for program in programs:

@@ -74,8 +74,15 @@ class Loaded(_runtime.Launcher):
 
     __slots__ = ("raw",)
 
-    def __init__(self, raw: Any, handlers: Sequence[Any], name: str) -> None:
-        super().__init__(raw.execute_sharded, list(handlers), name)
+    def __init__(
+        self,
+        raw: Any,
+        handlers: Sequence[Any],
+        name: str,
+        layouts: Sequence[tuple[np.dtype, int] | None] = (),
+        share: Callable[[int, _runtime.Memory], Buffer | None] | None = None,
+    ) -> None:
+        super().__init__(raw.execute_sharded, list(handlers), name, layouts, share)
         self.raw = raw
 
 
@@ -85,6 +92,17 @@ def _explain(error: BaseException, name: str) -> None:
 
 
 _runtime.set_explain_failure(_explain)
+
+
+OWN_COPY_BYTES = 1 << 15
+"""Copies from here on go to memory used before: XLA's are fresh pages, each with a fault."""
+
+
+def _copied(value: np.ndarray) -> np.ndarray:
+    memory = memoryview(_runtime.allocate(value.nbytes))
+    copy = np.frombuffer(memory, value.dtype).reshape(value.shape)
+    np.copyto(copy, value)
+    return copy
 
 
 _type_of = functools.lru_cache(PLACEMENTS)(_Type)
@@ -139,6 +157,8 @@ class Client:
         if value.dtype.kind == "V" and not value.dtype.itemsize:
             value = np.zeros(value.shape, np.bool_)
         if sharding is None:
+            if not share and value.nbytes >= OWN_COPY_BYTES and value.dtype.isbuiltin == 1:
+                value, share = _copied(value), True
             placement, parts, devices = self._first, [value], self._first_list
         else:
             placement = self.placement(sharding, value.ndim)

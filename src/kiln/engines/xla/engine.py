@@ -25,6 +25,7 @@ from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import Lowered, lower
 from kiln.engines.xla.plugins import described_devices
+from kiln.engines.xla.staging import sharer, staged_operands
 from kiln.engines.xla.turns import InTurn
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sharding import (
@@ -50,8 +51,12 @@ class XlaExecutable(runtime.Loaded):
         name: str,
         lowered: Lowered,
         shardings: Sequence[Sharding],
+        staged: Program | None = None,
     ) -> None:
-        super().__init__(raw, handlers, name)
+        if staged is None:
+            super().__init__(raw, handlers, name)
+        else:
+            super().__init__(raw, handlers, name, staged_operands(staged), sharer(staged))
         if len(raw.local_devices()) > 1:
             self._execute = InTurn(raw, calls_host=bool(lowered.callbacks))
         self.lowered = lowered
@@ -389,7 +394,8 @@ class XlaEngine:
             )
         if lowered.callbacks:
             return CallingExecutable(raw, handlers, program.name, lowered, shardings, self._effects)
-        return XlaExecutable(raw, handlers, program.name, lowered, shardings)
+        staged = program if place is None else None
+        return XlaExecutable(raw, handlers, program.name, lowered, shardings, staged)
 
 
 def _lowered(program: Program, *, locations: bool = False) -> Lowered:

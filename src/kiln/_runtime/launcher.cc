@@ -1,0 +1,185 @@
+#include "launcher.h"
+
+#include <cstring>
+
+#include "numpy.h"
+
+namespace kiln {
+namespace {
+
+// After a call that had not ended when it returned, so many go without staged operands.
+constexpr int kCallsWithout = 16;
+
+PyObject* explain_failure = nullptr;  // (error, name): raises it in kiln's words
+PyObject* consume_name = nullptr;     // "consume_with_handlers"
+PyObject* is_ready_name = nullptr;    // "is_ready"
+
+int launcher_init(PyObject* self, PyObject* args, PyObject*) {
+  Launcher* launcher = reinterpret_cast<Launcher*>(self);
+  PyObject *execute, *handlers, *name, *operands = nullptr, *share = Py_None;
+  if (!PyArg_ParseTuple(args, "OO!O|OO", &execute, &PyList_Type, &handlers, &name, &operands, &share)) return -1;
+  auto layouts = std::make_unique<std::vector<Layout>>();
+  if (operands != nullptr && !read_layouts(operands, *layouts)) return -1;
+  Py_XSETREF(launcher->execute, Py_NewRef(execute));
+  Py_XSETREF(launcher->handlers, Py_NewRef(handlers));
+  Py_XSETREF(launcher->name, Py_NewRef(name));
+  Py_XSETREF(launcher->share, Py_NewRef(share));
+  delete std::exchange(launcher->operands, layouts.release());
+  return 0;
+}
+
+int launcher_traverse(PyObject* self, visitproc visit, void* arg) {
+  Launcher* launcher = reinterpret_cast<Launcher*>(self);
+  Py_VISIT(launcher->execute);
+  Py_VISIT(launcher->handlers);
+  Py_VISIT(launcher->name);
+  Py_VISIT(launcher->share);
+  return 0;
+}
+
+int launcher_clear(PyObject* self) {
+  Launcher* launcher = reinterpret_cast<Launcher*>(self);
+  Py_CLEAR(launcher->execute);
+  Py_CLEAR(launcher->handlers);
+  Py_CLEAR(launcher->name);
+  Py_CLEAR(launcher->share);
+  delete std::exchange(launcher->stages, nullptr);
+  return 0;
+}
+
+void launcher_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  launcher_clear(self);
+  delete reinterpret_cast<Launcher*>(self)->operands;
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* launcher_call(PyObject* self, PyObject* args, PyObject*) {
+  PyObject* buffers;
+  if (!PyArg_ParseTuple(args, "O", &buffers)) return nullptr;
+  return launch(reinterpret_cast<Launcher*>(self), buffers).release();
+}
+
+PyMemberDef launcher_members[] = {
+    {"name", T_OBJECT_EX, offsetof(Launcher, name), READONLY, "The name of the program."},
+    {"_execute", T_OBJECT_EX, offsetof(Launcher, execute), 0, "buffers -> results"},
+    {nullptr},
+};
+
+PyObject* set_explain_failure(PyObject*, PyObject* function) {
+  Py_XSETREF(explain_failure, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"set_explain_failure", set_explain_failure, METH_O, "Set what raises an engine's error in kiln's words."},
+    {nullptr},
+};
+
+bool has_ended(PyObject* results) {
+  if (!PyList_Check(results) || PyList_GET_SIZE(results) == 0) return false;
+  Ref ready = Ref::own(PyObject_CallMethodNoArgs(PyList_GET_ITEM(results, 0), is_ready_name));
+  if (!ready) PyErr_Clear();
+  return ready.get() == Py_True;
+}
+
+}  // namespace
+
+PyTypeObject launcher_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.Launcher",
+    .tp_basicsize = sizeof(Launcher),
+    .tp_dealloc = launcher_dealloc,
+    .tp_call = launcher_call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "An executable that enqueues a program and hands its results over.",
+    .tp_traverse = launcher_traverse,
+    .tp_clear = launcher_clear,
+    .tp_members = launcher_members,
+    .tp_init = launcher_init,
+    .tp_new = PyType_GenericNew,
+};
+
+Ref launch(Launcher* launcher, PyObject* buffers) {
+  Ref results = Ref::own(PyObject_CallOneArg(launcher->execute, buffers));
+  if (results) {
+    PyObject* args[] = {results.get(), launcher->handlers};
+    Ref outs = Ref::own(PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    if (outs) return outs;
+  }
+  if (explain_failure == nullptr) return Ref();
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
+  Ref answer = Ref::own(PyObject_CallFunctionObjArgs(explain_failure, value, launcher->name, nullptr));
+  if (answer) {
+    // It had nothing to say about this kind of error.
+    PyErr_Restore(type, value, traceback);
+    return Ref();
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return Ref();
+}
+
+Staging::Staging(Launcher* launcher, size_t count) : launcher_(launcher) {
+  is_open_ = launcher->operands != nullptr && launcher->operands->size() == count && launcher->calls_without == 0;
+  if (launcher->calls_without > 0) --launcher->calls_without;
+}
+
+bool Staging::takes(size_t number, PyObject* value) const {
+  if (!is_open_ || (*launcher_->operands)[number].bytes == 0) return false;
+  PyTypeObject* type = Py_TYPE(value);
+  return type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyComplex_Type ||
+         PyArray_CheckExact(value) || PyArray_CheckScalar(value);
+}
+
+Ref Staging::buffer(size_t number, PyObject* value) {
+  const Layout& layout = (*launcher_->operands)[number];
+  Operands one(1);
+  if (!one.add(value, layout)) return Ref();
+  if (stages_ == nullptr) {
+    // Another thread's call, or one within this one, may have them: it keeps them.
+    stages_ = std::exchange(launcher_->stages, nullptr);
+    if (stages_ == nullptr) stages_ = new Stages(launcher_->operands->size());
+  }
+  Stage& stage = (*stages_)[number];
+  bool is_new = !stage.memory;
+  if (is_new) {
+    stage.memory = Ref::own(reinterpret_cast<PyObject*>(allocate(layout.bytes)));
+    if (!stage.memory) return Ref();
+  }
+  std::memcpy(reinterpret_cast<Memory*>(stage.memory.get())->data, one.pointers()[0], layout.bytes);
+  if (is_new) {
+    Ref index = Ref::own(PyLong_FromSize_t(number));
+    if (!index) return Ref();
+    stage.buffer = Ref::own(PyObject_CallFunctionObjArgs(launcher_->share, index.get(), stage.memory.get(), nullptr));
+    if (stage.buffer.get() == Py_None) {
+      is_open_ = false;
+      for (Layout& each : *launcher_->operands) each.bytes = 0;
+      delete std::exchange(stages_, nullptr);
+      return Ref();
+    }
+  }
+  return Ref::borrow(stage.buffer.get());
+}
+
+void Staging::end(PyObject* results) {
+  if (stages_ == nullptr) return;
+  if (!has_ended(results)) {
+    launcher_->calls_without = kCallsWithout;
+    return;
+  }
+  delete std::exchange(launcher_->stages, std::exchange(stages_, nullptr));
+}
+
+int add_launcher(PyObject* module) {
+  consume_name = PyUnicode_InternFromString("consume_with_handlers");
+  is_ready_name = PyUnicode_InternFromString("is_ready");
+  if (consume_name == nullptr || is_ready_name == nullptr || add_type(module, &launcher_type) < 0) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace kiln

@@ -1,0 +1,135 @@
+#include "operands.h"
+
+#include <cstring>
+
+#include "array.h"
+#include "memory.h"
+#include "numpy.h"
+
+namespace kiln {
+namespace {
+
+bool wrong_size(PyObject* object, const Layout& layout) {
+  PyErr_Format(PyExc_TypeError, "a compiled function takes %zu bytes, not a %.100s of another size", layout.bytes,
+               Py_TYPE(object)->tp_name);
+  return false;
+}
+
+}  // namespace
+
+bool read_layouts(PyObject* given, std::vector<Layout>& layouts) {
+  Ref items = Ref::own(PySequence_Fast(given, "layouts are a sequence of pairs of a dtype and bytes"));
+  if (!items) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
+    if (item == Py_None) {
+      layouts.push_back(Layout{NPY_VOID, 0});
+      continue;
+    }
+    PyArray_Descr* descr = nullptr;
+    Py_ssize_t bytes;
+    if (!PyArg_ParseTuple(item, "O&n", PyArray_DescrConverter, &descr, &bytes)) return false;
+    layouts.push_back(Layout{descr->type_num, static_cast<size_t>(bytes)});
+    Py_DECREF(descr);
+  }
+  return true;
+}
+
+Operands::Operands(size_t count) : pointers_(inline_), scalars_(inline_scalars_), held_(inline_held_) {
+  if (count > kInline) {
+    heap_.resize(count);
+    heap_scalars_.resize(count);
+    heap_held_.resize(count);
+    pointers_ = heap_.data();
+    scalars_ = heap_scalars_.data();
+    held_ = heap_held_.data();
+  }
+}
+
+Operands::~Operands() {
+  for (size_t i = 0; i < held_count_; ++i) Py_DECREF(held_[i]);
+}
+
+bool Operands::add(PyObject* object, const Layout& layout) {
+  if (is_array(object)) {
+    ArrayData* array = reinterpret_cast<ArrayData*>(object);
+    if (is_memory(array->host)) {
+      pointers_[size_++] = reinterpret_cast<Memory*>(array->host)->data;
+      hold(array->host);
+      return true;
+    }
+    if (array->host != Py_None) return add_numpy(array->host, layout);
+    Ref host = Ref::own(PyObject_CallOneArg(host_value_function, object));
+    return host && add_numpy(host.get(), layout);
+  }
+  if (PyFloat_CheckExact(object)) return add_float(PyFloat_AS_DOUBLE(object), layout);
+  if (PyArray_CheckExact(object)) return add_numpy(object, layout);
+  if (PyLong_Check(object)) return add_int(object, layout);
+  return convert(object, layout);
+}
+
+template <typename T>
+bool Operands::store(T value) {
+  std::memcpy(scalars_[size_].bytes, &value, sizeof value);
+  pointers_[size_] = scalars_[size_].bytes;
+  ++size_;
+  return true;
+}
+
+bool Operands::add_float(double value, const Layout& layout) {
+  switch (layout.type_number) {
+    case NPY_FLOAT32:
+      return store(static_cast<float>(value));
+    case NPY_FLOAT64:
+      return store(value);
+  }
+  Ref number = Ref::own(PyFloat_FromDouble(value));
+  return number && convert(number.get(), layout);
+}
+
+bool Operands::add_int(PyObject* object, const Layout& layout) {
+  long long value = PyLong_AsLongLong(object);
+  if (value == -1 && PyErr_Occurred()) return false;
+  switch (layout.type_number) {
+    case NPY_BOOL:
+      return store(static_cast<char>(value != 0));
+    case NPY_INT32:
+      if (value != static_cast<int32_t>(value)) {
+        PyErr_Format(PyExc_OverflowError, "the integer %lld does not fit int32", value);
+        return false;
+      }
+      return store(static_cast<int32_t>(value));
+    case NPY_INT64:
+      return store(static_cast<int64_t>(value));
+  }
+  return convert(object, layout);
+}
+
+bool Operands::add_numpy(PyObject* object, const Layout& layout) {
+  PyArrayObject* array = reinterpret_cast<PyArrayObject*>(object);
+  bool as_it_is = PyArray_TYPE(array) == layout.type_number && PyArray_ISCARRAY_RO(array);
+  if (!as_it_is) return convert(object, layout);
+  if (static_cast<size_t>(PyArray_NBYTES(array)) != layout.bytes) return wrong_size(object, layout);
+  pointers_[size_++] = PyArray_DATA(array);
+  hold(object);
+  return true;
+}
+
+bool Operands::convert(PyObject* object, const Layout& layout) {
+  if (!PyArray_Check(object) && !PyArray_CheckScalar(object) && !PyComplex_Check(object) && !PyFloat_Check(object) &&
+      !PyLong_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "a compiled function takes arrays and numbers, not a %.100s", Py_TYPE(object)->tp_name);
+    return false;
+  }
+  PyArray_Descr* descr = PyArray_DescrFromType(layout.type_number);
+  if (descr == nullptr) return false;
+  Ref array = Ref::own(PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
+  if (!array) return false;
+  PyArrayObject* made = reinterpret_cast<PyArrayObject*>(array.get());
+  if (static_cast<size_t>(PyArray_NBYTES(made)) != layout.bytes) return wrong_size(object, layout);
+  pointers_[size_++] = PyArray_DATA(made);
+  hold(array.get());
+  return true;
+}
+
+}  // namespace kiln

@@ -1,0 +1,59 @@
+// Values as programs read them: where they lie, or what is written where a program reads.
+#pragma once
+
+#include <vector>
+
+#include "object.h"
+
+namespace kiln {
+
+// How a value lies in memory.
+struct Layout {
+  int type_number;  // NumPy's number of the dtype
+  size_t bytes;
+};
+
+// Read a sequence of pairs of a dtype and a number of bytes. None stands for no bytes.
+bool read_layouts(PyObject* given, std::vector<Layout>& layouts);
+
+// Where the operands of one call lie, and what must live until it is over.
+class Operands {
+ public:
+  explicit Operands(size_t count);
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
+  ~Operands();
+
+  // Add an array, a NumPy array or a scalar; false with an exception set if it does not fit.
+  bool add(PyObject* object, const Layout& layout);
+
+  const void* const* pointers() const { return pointers_; }
+
+ private:
+  static constexpr size_t kInline = 16;
+  struct alignas(16) Scalar {
+    char bytes[16];
+  };
+
+  template <typename T>
+  bool store(T value);
+  void hold(PyObject* object) { held_[held_count_++] = Py_NewRef(object); }
+  bool add_float(double value, const Layout& layout);
+  bool add_int(PyObject* object, const Layout& layout);
+  bool add_numpy(PyObject* object, const Layout& layout);
+  bool convert(PyObject* object, const Layout& layout);
+
+  const void** pointers_;
+  Scalar* scalars_;
+  PyObject** held_;  // at most one for each operand
+  size_t size_ = 0;
+  size_t held_count_ = 0;
+  const void* inline_[kInline];
+  Scalar inline_scalars_[kInline];
+  PyObject* inline_held_[kInline];
+  std::vector<const void*> heap_;
+  std::vector<Scalar> heap_scalars_;
+  std::vector<PyObject*> heap_held_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,51 @@
+"""Host memory on the way to XLA: operands written again at each call, and copies of large values.
+
+A buffer of memory from kiln's allocator costs no page faults, and the buffers of an executable's
+small operands are made once: later calls write NumPy arrays and Python scalars where XLA reads them
+(`_runtime/launcher.cc`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from kiln import _runtime
+from kiln.core.engine import Program
+from kiln.engines.xla.client import Buffer, client, pointer
+from kiln.engines.xla.text import host_dtype
+
+STAGED_BYTES = 1 << 16
+"""What the operands that one executable keeps memory for may need together."""
+
+Layout = tuple[np.dtype, int]
+
+
+def staged_operands(program: Program) -> list[Layout | None]:
+    """Return dtype and bytes of the operands of a program that may be staged, and None of others.
+
+    Not those that are donated: their memory becomes that of results.
+    """
+    layouts: list[Layout | None] = []
+    left = STAGED_BYTES
+    for number, aval in enumerate(program.jaxpr.in_avals):
+        shape, dtype = host_dtype(aval)
+        size = dtype.itemsize * math.prod(shape)
+        fits = dtype.isbuiltin == 1 and 0 < size <= left and number not in program.donated
+        layouts.append((dtype, size) if fits else None)
+        left -= size if fits else 0
+    return layouts
+
+
+def sharer(program: Program) -> Callable[[int, _runtime.Memory], Buffer | None]:
+    """Return what makes a buffer of an operand's memory; it returns None where XLA copied it."""
+
+    def share(number: int, memory: _runtime.Memory) -> Buffer | None:
+        shape, dtype = host_dtype(program.jaxpr.in_avals[number])
+        value = np.frombuffer(memoryview(memory), dtype).reshape(shape)
+        buffer = client().put(value, share=True)
+        return buffer if pointer(buffer) == value.ctypes.data else None
+
+    return share
