@@ -55,19 +55,24 @@ int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   return 0;
 }
 
+// Of subclasses too: they are made by Python, but what Python does to let objects go costs as much
+// as the rest.
 void array_dealloc(PyObject* object) {
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
+  PyTypeObject* type = Py_TYPE(object);
+  if (PyObject_GC_IsTracked(object)) PyObject_GC_UnTrack(object);
   leave(self);
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   Py_CLEAR(self->aval);
   Py_CLEAR(self->host);
   Py_CLEAR(self->buffer);
   Py_CLEAR(self->engine);
-  if (Py_TYPE(object) == array_class && spares < kSpare) {
+  if (type == array_class && spares < kSpare) {
     spare[spares++] = self;
   } else {
-    Py_TYPE(object)->tp_free(object);
+    type->tp_free(object);
   }
+  if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) Py_DECREF(type);
 }
 
 PyMemberDef members[] = {
@@ -86,6 +91,7 @@ PyObject* set_array_class(PyObject*, PyObject* given) {
   }
   Py_INCREF(given);
   while (spares > 0) PyObject_GC_Del(spare[--spares]);
+  type->tp_dealloc = array_dealloc;
   Py_XSETREF(array_class, type);
   Py_RETURN_NONE;
 }

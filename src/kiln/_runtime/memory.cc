@@ -24,10 +24,22 @@ struct Statistics {
   long long reused = 0;
 } statistics;
 
-size_t size_of(int size_class) {
+constexpr size_t size_of(int size_class) {
   size_t base = kAlignment << (size_class / kSteps);
   return base + base / kSteps * static_cast<size_t>(size_class % kSteps);
 }
+
+struct BlockSizes {
+  size_t of[kClasses];
+  // Sizes between multiples of the alignment are rounded up to one.
+  constexpr BlockSizes() : of() {
+    for (int i = 0; i < kClasses; ++i) {
+      size_t unit = size_of(i) >= kHuge ? kHuge : kAlignment;
+      of[i] = (size_of(i) + unit - 1) / unit * unit;
+    }
+  }
+};
+constexpr BlockSizes block_sizes;
 
 // Return the smallest class that holds so many bytes, or -1.
 int class_for(size_t bytes) {
@@ -40,14 +52,8 @@ int class_for(size_t bytes) {
   return found < kClasses ? found : -1;
 }
 
-// Sizes between multiples of the alignment are rounded up to one.
-size_t block_size(int size_class) {
-  size_t unit = size_of(size_class) >= kHuge ? kHuge : kAlignment;
-  return (size_of(size_class) + unit - 1) / unit * unit;
-}
-
 void* new_block(int size_class) {
-  size_t size = block_size(size_class);
+  size_t size = block_sizes.of[size_class];
   bool huge = size >= kHuge;
   void* data = std::aligned_alloc(huge ? kHuge : kAlignment, size);
 #ifdef MADV_HUGEPAGE
@@ -75,7 +81,7 @@ void release_kept() {
 
 void memory_dealloc(PyObject* object) {
   Memory* memory = reinterpret_cast<Memory*>(object);
-  size_t size = block_size(memory->size_class);
+  size_t size = block_sizes.of[memory->size_class];
   statistics.in_use -= size;
   if (statistics.cached + size > statistics.limit) {
     destroy(memory);
@@ -150,7 +156,7 @@ Memory* allocate(size_t bytes) {
   Memory* memory = size_class < 0 ? nullptr : kept[size_class];
   if (memory != nullptr) {
     kept[size_class] = memory->next;
-    statistics.cached -= block_size(size_class);
+    statistics.cached -= block_sizes.of[size_class];
     ++statistics.reused;
   } else {
     memory = size_class < 0 ? nullptr : static_cast<Memory*>(PyObject_Malloc(sizeof(Memory)));
@@ -165,7 +171,7 @@ Memory* allocate(size_t bytes) {
   memory->bytes = bytes;
   memory->size_class = size_class;
   memory->next = nullptr;
-  statistics.in_use += block_size(size_class);
+  statistics.in_use += block_sizes.of[size_class];
   ++statistics.allocations;
   return memory;
 }
