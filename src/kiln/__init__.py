@@ -63,11 +63,11 @@ from kiln.jit.struct import ShapeDtypeStruct
 from kiln.sharding import make_mesh
 
 if _TYPE_CHECKING:
-    from kiln import linen, nn, random, serialization, struct, traverse_util
+    from kiln import dlpack, linen, nn, random, serialization, struct, traverse_util
 
 __version__ = "0.1.0"
 
 # Modules that programs may do without.
 __getattr__, __dir__ = _on_first_use(
-    globals(), "linen", "nn", "random", "serialization", "struct", "traverse_util"
+    globals(), "dlpack", "linen", "nn", "random", "serialization", "struct", "traverse_util"
 )

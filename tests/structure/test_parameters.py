@@ -20,7 +20,6 @@ WITHOUT_EFFECT = {
     "nn/initializers.py zeros key": "initializers have one signature",
     "nn/initializers.py ones key": "initializers have one signature",
     "numpy/creation.py copy order": "arrays have one memory order",
-    "numpy/creation.py from_dlpack copy": "data from outside is always copied",
     "numpy/histograms.py histogram_bin_edges weights": "edges do not depend on weights",
     "numpy/joining.py delete assume_unique_indices": "promises a property that helps nobody here",
     "numpy/manipulation.py reshape copy": "arrays are immutable: nobody sees a copy",

@@ -112,8 +112,14 @@ PyGetSetDef fields[] = {
     {nullptr},
 };
 
-// Offers the bytes of the NumPy view, which says what no buffer can: keys, bfloat16.
+// Offers the bytes of the NumPy view, which says what no buffer can: bfloat16. Keys have none.
 int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
+  Ref dtype = Ref::own(PyObject_GetAttrString(reinterpret_cast<ArrayData*>(self)->aval, "dtype"));
+  if (dtype && !PyArray_DescrCheck(dtype.get())) PyErr_SetString(PyExc_BufferError, "random keys are no numbers");
+  if (PyErr_Occurred()) {
+    view->obj = nullptr;
+    return -1;
+  }
   Ref host = Ref::own(PyObject_CallOneArg(host_value_function, self));
   if (!host) {
     view->obj = nullptr;

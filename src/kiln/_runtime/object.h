@@ -57,6 +57,7 @@ int add_state(PyObject* module);
 int add_tree(PyObject* module);
 int add_array(PyObject* module);
 int add_memory(PyObject* module);
+int add_dlpack(PyObject* module);
 int add_launcher(PyObject* module);
 int add_program(PyObject* module);
 int add_native(PyObject* module);

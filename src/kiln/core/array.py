@@ -17,6 +17,7 @@ from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
 from kiln.core.operators import Array, ArrayOperators, method, operators
 from kiln.core.shards import Shard, assembled, shards_of
@@ -120,6 +121,14 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return int(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if dtypes.is_extended(self.aval.dtype):
+            raise TypeError(
+                three_lines(
+                    f"np.asarray of an array {self.aval} at {current_source()}",
+                    "an array of random keys cannot be converted to a NumPy array",
+                    "use kiln.random.key_data(keys) for the integers behind them",
+                )
+            )
         value = host_value(self)
         if dtype is not None and np.dtype(dtype) != value.dtype:
             return value.astype(dtype)
@@ -238,11 +247,11 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (host_value(self), self.aval)
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return host_value(self).__dlpack__(**kwargs)
+    def __dlpack__(self, **wishes: Any) -> Any:
+        return capsule_of(np.asarray(self), **wishes)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        return (HOST, 0)
 
 
 class PlacedArray(ConcreteArray):

@@ -88,6 +88,10 @@ class ArrayOperators:
         """Bytes of all elements."""
         return self.size * self.itemsize
 
+    def on_device_size_in_bytes(self) -> int:
+        """Return the bytes of all elements, all parts together."""
+        return self.nbytes
+
     @property
     def T(self) -> Any:
         """The array with its axes reversed."""
@@ -164,7 +168,7 @@ class ArrayOperators:
         method("sort"),
     )
     squeeze, std, sum = method("squeeze"), method("std"), method("sum")
-    swapaxes, take = method("swapaxes"), method("take")
+    swapaxes, take, to_device = method("swapaxes"), method("take"), method("to_device")
     transpose, var, view = method("transpose"), method("var"), method("view")
 
     @property

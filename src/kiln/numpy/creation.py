@@ -17,6 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, copied, from_host, host_value
 from kiln.core.concretization import refuse
+from kiln.core.dlpack import host_view
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
@@ -276,10 +277,30 @@ def fromfile(*args: Any, **kwargs: Any) -> Any:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """Make an array of another library's array, through DLPack; the data is copied."""
-    # NumPy's protocol has no bfloat16.
-    found = x if hasattr(x, "aval") else np.from_dlpack(x)
-    return put(asarray(found), device)
+    """Make an array of another library's array, through DLPack.
+
+    The memory is shared if it is row-major and of a dtype in use: do not write to it afterwards.
+    With `copy=True` it never is.
+
+    Raises: TypeError for what has no `__dlpack__`; BufferError for memory the host cannot read;
+    ValueError with `copy=False` where a copy is needed.
+    """
+    if hasattr(x, "aval"):
+        return put(array(x) if copy else x, device)
+    value, is_copy = host_view(x, copy)
+    shared = value.flags.c_contiguous and dtypes.canonicalize_dtype(value.dtype) == value.dtype
+    if copy is False and not shared:
+        raise ValueError(
+            three_lines(
+                f"from_dlpack({value.dtype}{list(value.shape)}, copy=False) at {current_source()}",
+                "memory is shared if it is row-major and its dtype is in use"
+                f"; this has strides {value.strides} and dtype {value.dtype}",
+                "leave copy=False out, or enable x64 for 64-bit numbers",
+            )
+        )
+    if not shared or (copy and not is_copy):
+        return put(array(value), device)
+    return put(from_host(value), device)
 
 
 def fromfunction(

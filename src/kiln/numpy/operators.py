@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.operators import set_operators
 from kiln.ir.sizes import Size
 from kiln.numpy import (
@@ -125,6 +127,18 @@ def _copy(self: Any, order: str | None = None) -> Any:
     return creation.copy(self)
 
 
+def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
+    if stream is not None:
+        raise ValueError(
+            three_lines(
+                f"to_device({device}, stream={stream!r}) at {current_source()}",
+                "these devices have no streams",
+                "leave the stream out",
+            )
+        )
+    return creation.asarray(self, device=device)
+
+
 def _compress(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
     return indexing.compress(condition, self, axis, **options)
 
@@ -185,6 +199,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "sum": reductions.sum,
         "swapaxes": manipulation.swapaxes,
         "take": indexing.take,
+        "to_device": _to_device,
         "trace": matrices.trace,
         "transpose": _transpose,
         "var": statistics.var,

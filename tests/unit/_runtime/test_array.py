@@ -43,16 +43,6 @@ def test_what_no_buffer_can_say() -> None:
         memoryview(y)
 
 
-def test_exchange_by_dlpack() -> None:
-    x = jnp.arange(6.0).reshape(2, 3)
-    assert x.__dlpack_device__() == (1, 0)
-    for view in (np.from_dlpack(x), np.from_dlpack(x, device="cpu", copy=True)):
-        np.testing.assert_array_equal(view, x)
-    assert jnp.from_dlpack(np.arange(3.0, dtype=np.float32)).tolist() == [0, 1, 2]
-    with pytest.raises((BufferError, ValueError)):
-        x.__dlpack__(dl_device=(2, 0))
-
-
 def test_copies() -> None:
     x = jnp.asarray(2.0) + 1
     for same in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):

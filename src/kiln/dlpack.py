@@ -1,0 +1,14 @@
+"""Arrays exchanged with other libraries without a copy: `from_dlpack`, `x.__dlpack__()`."""
+
+from typing import Any
+
+from kiln.base.dtypes import canonicalize_dtype
+from kiln.core.dlpack import spelled
+from kiln.numpy import from_dlpack
+
+__all__ = ["from_dlpack", "is_supported_dtype"]
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Tell whether DLPack has elements of a dtype."""
+    return spelled(canonicalize_dtype(dtype)) is not None
