@@ -1,7 +1,7 @@
 """The parts of kiln that run on every call, in C++ (`_runtime/`)."""
 
 from collections.abc import Callable as Function
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -84,6 +84,8 @@ class ArrayData:
     _host: np.ndarray | None
     _buffer: Any
     _engine: Engine | None
+    _sharding: Any
+    _committed: bool
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __init__(
@@ -92,11 +94,13 @@ class ArrayData:
         host: np.ndarray | None,
         buffer: Any = None,
         engine: Engine | None = None,
+        sharding: Any = None,
+        committed: bool = False,
     ) -> None: ...
 
 def live_arrays() -> list[Any]: ...
 def set_host_value(host_value: Function[[Any], np.ndarray], /) -> None: ...
-def set_array_class(cls: type, /) -> None: ...
+def set_array_classes(plain: type, placed: type, /) -> None: ...
 
 # dlpack.cc
 
@@ -157,6 +161,26 @@ class Native:
 
 def set_operator_table(functions: dict[str, Function[..., Any]], /) -> None: ...
 
+# placed.cc
+
+class PlacedProgram:
+    """A program with the places of its operands and results, and the arguments given for good."""
+
+    def __init__(
+        self,
+        program: Program,
+        cuts: tuple[Any, ...] | None,
+        out_cuts: tuple[Any, ...] | None,
+        committed: bool,
+        donated: tuple[int, ...],
+        usable: tuple[int, ...],
+        donation: Any,
+        /,
+    ) -> None: ...
+    def __call__(self, args: Sequence[Any], /) -> list[Any]: ...
+
+def set_buffer_at(buffer_at: Function[..., Any], /) -> None: ...
+
 # program.cc
 
 class Program:
@@ -182,9 +206,6 @@ class Clock:
 
 clock: Clock
 
-def wrap_buffers(
-    avals: list[Any], buffers: Sequence[Any], engine: Any, host: bool, /
-) -> list[Any]: ...
 def set_buffer_functions(buffer_for: Any, new_buffer: Any, /) -> None: ...
 
 # call.cc
@@ -197,14 +218,15 @@ class Callable:
         self,
         positional: int,
         kwnames: tuple[str, ...],
-        statics: list[tuple[int, Any]],
+        statics: list[tuple[int, Any, Any]],
         dynamics: list[tuple[int, Any]],
         avals: tuple[Any, ...],
         consts: Iterable[Any],
-        program: Program,
+        program: Program | PlacedProgram,
         out_tree: TreeDef,
         /,
     ) -> bool: ...
     def forget_calls(self) -> None: ...
 
+def set_static_key(static_key: Function[[Any], Hashable], /) -> None: ...
 def call_directly(cls: C, /) -> C: ...

@@ -244,15 +244,15 @@ BREAKS = [
     ),
     Break(
         "4.2",
-        "core/donation.py",
-        "if isinstance(args[i], ConcreteArray) and holds(args[i], buffers[i])",
-        "if False",
+        "core/placement.py",
+        "usable = tuple(donation.usable) if donation else ()",
+        "usable = ()",
     ),
     Break(
         "4.5",
         "core/donation.py",
-        "        self._check_single_use(args)\n",
-        "",
+        "        raise ValueError(",
+        "        return ValueError(",
     ),
     Break(
         "4.4",

@@ -6,6 +6,7 @@
 namespace kiln {
 
 PyTypeObject* array_class = nullptr;
+PyTypeObject* placed_class = nullptr;
 PyObject* host_value_function = nullptr;
 
 namespace {
@@ -37,21 +38,26 @@ PyObject* array_new(PyTypeObject* type, PyObject*, PyObject*) {
   self->host = Py_NewRef(Py_None);
   self->buffer = Py_NewRef(Py_None);
   self->engine = Py_NewRef(Py_None);
+  self->sharding = Py_NewRef(Py_None);
   enter(self);
   return reinterpret_cast<PyObject*>(self);
 }
 
 int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"aval", "host", "buffer", "engine", nullptr};
+  static const char* names[] = {"aval", "host", "buffer", "engine", "sharding", "committed", nullptr};
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
-  PyObject *aval, *host, *buffer = Py_None, *engine = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO", const_cast<char**>(names), &aval, &host, &buffer, &engine)) {
+  PyObject *aval, *host, *buffer = Py_None, *engine = Py_None, *sharding = Py_None;
+  int committed = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOOp", const_cast<char**>(names), &aval, &host, &buffer, &engine,
+                                   &sharding, &committed)) {
     return -1;
   }
+  self->committed = static_cast<char>(committed);
   Py_XSETREF(self->aval, Py_NewRef(aval));
   Py_XSETREF(self->host, Py_NewRef(host));
   Py_XSETREF(self->buffer, Py_NewRef(buffer));
   Py_XSETREF(self->engine, Py_NewRef(engine));
+  Py_XSETREF(self->sharding, Py_NewRef(sharding));
   return 0;
 }
 
@@ -67,7 +73,8 @@ void array_dealloc(PyObject* object) {
   Py_CLEAR(self->host);
   Py_CLEAR(self->buffer);
   Py_CLEAR(self->engine);
-  if (type == array_class && spares < kSpare) {
+  Py_CLEAR(self->sharding);
+  if ((type == array_class || type == placed_class) && spares < kSpare) {
     spare[spares++] = self;
   } else {
     type->tp_free(object);
@@ -79,20 +86,27 @@ PyMemberDef members[] = {
     {"aval", T_OBJECT_EX, offsetof(ArrayData, aval), 0, "The type: shape, dtype, weakness."},
     {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), 0, "A buffer of the engine, or None."},
     {"_engine", T_OBJECT_EX, offsetof(ArrayData, engine), 0, "The engine whose buffer it is, or None."},
+    {"_sharding", T_OBJECT_EX, offsetof(ArrayData, sharding), 0, "The place of its own, or None."},
+    {"_committed", T_BOOL, offsetof(ArrayData, committed), 0, "Whether it was put at its place on purpose."},
     {nullptr},
 };
 
-PyObject* set_array_class(PyObject*, PyObject* given) {
-  PyTypeObject* type = reinterpret_cast<PyTypeObject*>(given);
-  if (!PyType_Check(given) || !PyType_IsSubtype(type, &array_data_type) ||
-      type->tp_basicsize != array_data_type.tp_basicsize || !PyType_IS_GC(type)) {
-    PyErr_SetString(PyExc_TypeError, "arrays need a subclass of ArrayData without fields");
-    return nullptr;
+PyObject* set_array_classes(PyObject*, PyObject* args) {
+  PyTypeObject *plain, *placed;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &plain, &PyType_Type, &placed)) return nullptr;
+  for (PyTypeObject* type : {plain, placed}) {
+    if (!PyType_IsSubtype(type, &array_data_type) || type->tp_basicsize != array_data_type.tp_basicsize ||
+        !PyType_IS_GC(type)) {
+      PyErr_SetString(PyExc_TypeError, "arrays need subclasses of ArrayData without fields");
+      return nullptr;
+    }
   }
-  Py_INCREF(given);
   while (spares > 0) PyObject_GC_Del(spare[--spares]);
-  type->tp_dealloc = array_dealloc;
-  Py_XSETREF(array_class, type);
+  plain->tp_dealloc = placed->tp_dealloc = array_dealloc;
+  Py_INCREF(plain);
+  Py_XSETREF(array_class, plain);
+  Py_INCREF(placed);
+  Py_XSETREF(placed_class, placed);
   Py_RETURN_NONE;
 }
 
@@ -147,7 +161,7 @@ PyObject* live_arrays(PyObject*, PyObject*) {
 PyMethodDef functions[] = {
     {"live_arrays", live_arrays, METH_NOARGS, "Return all arrays there are, the newest first."},
     {"set_host_value", set_host_value, METH_O, "Set what returns the values of an array on the host, waiting for them."},
-    {"set_array_class", set_array_class, METH_O, "Set the class of the arrays that calls return."},
+    {"set_array_classes", set_array_classes, METH_VARARGS, "Set the classes of arrays without and with a place."},
     {nullptr},
 };
 
@@ -198,23 +212,48 @@ PyObject* host_of(ArrayData* array) {
   return view;
 }
 
-Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine) {
+namespace {
+
+// Make an array of a class without its data.
+ArrayData* make(PyTypeObject* type) {
   ArrayData* self;
   if (spares > 0) {
     self = spare[--spares];
-    PyObject_Init(reinterpret_cast<PyObject*>(self), array_class);
+    PyObject_Init(reinterpret_cast<PyObject*>(self), type);
     self->weakrefs = nullptr;
   } else {
-    self = reinterpret_cast<ArrayData*>(array_class->tp_alloc(array_class, 0));
-    if (self == nullptr) return Ref();
+    self = reinterpret_cast<ArrayData*>(type->tp_alloc(type, 0));
+    if (self == nullptr) return nullptr;
     // What an array holds never leads back to it, so the collector need not look.
     PyObject_GC_UnTrack(self);
   }
+  enter(self);
+  return self;
+}
+
+}  // namespace
+
+Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine) {
+  ArrayData* self = make(array_class);
+  if (self == nullptr) return Ref();
   self->aval = Py_NewRef(aval);
   self->host = Py_NewRef(host);
   self->buffer = Py_NewRef(buffer);
   self->engine = Py_NewRef(engine);
-  enter(self);
+  self->sharding = Py_NewRef(Py_None);
+  self->committed = 0;
+  return Ref::own(reinterpret_cast<PyObject*>(self));
+}
+
+Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding, bool committed) {
+  ArrayData* self = make(placed_class);
+  if (self == nullptr) return Ref();
+  self->aval = Py_NewRef(aval);
+  self->host = Py_NewRef(Py_None);
+  self->buffer = Py_NewRef(buffer);
+  self->engine = Py_NewRef(engine);
+  self->sharding = Py_NewRef(sharding);
+  self->committed = committed;
   return Ref::own(reinterpret_cast<PyObject*>(self));
 }
 

@@ -5,21 +5,25 @@
 
 namespace kiln {
 
-// An array is on the first device. It holds an engine's buffer, a host view of it, or both.
+// An array holds an engine's buffer, a host view of it, or both. It is on the first device unless it
+// has a sharding.
 struct ArrayData {
   PyObject_HEAD
   PyObject* aval;
   PyObject* host;    // a read-only ndarray, a Memory that nobody has looked at yet, or None
   PyObject* buffer;  // None, or a buffer of `engine`
   PyObject* engine;
+  PyObject* sharding;  // None, or the place of its own
   PyObject* weakrefs;
   ArrayData *before, *after;  // in the ring of all arrays
+  char committed;             // whether it was put at its place on purpose
 };
 
 extern PyTypeObject array_data_type;
 
-// The class of the arrays that are made here.
+// The classes of the arrays that are made here: without and with a place of their own.
 extern PyTypeObject* array_class;
+extern PyTypeObject* placed_class;
 
 // Returns the ndarray of an array, waiting for an engine if it must: core/array.py.
 extern PyObject* host_value_function;
@@ -29,11 +33,13 @@ extern PyNumberMethods array_numbers;
 PyObject* compare_arrays(PyObject* left, PyObject* right, int op);
 
 inline bool is_array(PyObject* object) { return Py_TYPE(object) == array_class; }
+inline bool is_placed(PyObject* object) { return Py_TYPE(object) == placed_class; }
 
 // Return a read-only ndarray of the array's values, or None, borrowed; null with an exception set.
 PyObject* host_of(ArrayData* array);
 
 // Make an array. All but the type may be None.
 Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine);
+Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding, bool committed);
 
 }  // namespace kiln

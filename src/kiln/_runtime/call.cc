@@ -5,24 +5,33 @@
 
 #include "array.h"
 #include "numpy.h"
-#include "program.h"
+#include "placed.h"
 #include "state.h"
 #include "tree.h"
 
 namespace kiln {
 namespace {
 
+// Whether two objects are beyond doubt equal: where Python fails to tell, `_call` says why.
+bool is_equal(PyObject* a, PyObject* b) {
+  int same = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (same < 0) PyErr_Clear();
+  return same > 0;
+}
+
 // What a leaf must be for a remembered program to fit.
 struct Leaf {
   PyTypeObject* type = nullptr;      // its exact class
   Ref aval;                          // of arrays
+  Ref sharding;                      // of arrays with a place of their own
+  char committed = 0;                // of these too
   Ref dtype;                         // of NumPy arrays
   std::vector<npy_intp> shape;       // of NumPy arrays
   long long least = 0, greatest = 0; // of ints
 
   bool fits(PyObject* object) {
     if (Py_TYPE(object) != type) return false;
-    if (aval) return has_aval(reinterpret_cast<ArrayData*>(object));
+    if (aval) return has_aval(reinterpret_cast<ArrayData*>(object)) && is_there(reinterpret_cast<ArrayData*>(object));
     if (dtype) return is_like(reinterpret_cast<PyArrayObject*>(object));
     if (type == &PyLong_Type) {
       int overflow = 0;
@@ -33,14 +42,19 @@ struct Leaf {
   }
 
  private:
-  bool has_aval(ArrayData* array) {
-    if (array->aval == aval.get()) return true;
-    int same = PyObject_RichCompareBool(array->aval, aval.get(), Py_EQ);
-    if (same < 0) PyErr_Clear();
-    if (same <= 0) return false;
-    // Types are values: from now on the comparison above is enough.
-    Py_SETREF(array->aval, Py_NewRef(aval.get()));
+  // Types and shardings are values: those found equal become one, and are compared at once next time.
+  static bool unify(PyObject*& slot, PyObject* value) {
+    if (slot == value) return true;
+    Ref found = Ref::borrow(slot);
+    if (!is_equal(found.get(), value)) return false;
+    Py_SETREF(slot, Py_NewRef(value));
     return true;
+  }
+
+  bool has_aval(ArrayData* array) { return unify(array->aval, aval.get()); }
+
+  bool is_there(ArrayData* array) {
+    return !sharding || (array->committed == committed && unify(array->sharding, sharding.get()));
   }
 
   bool is_like(PyArrayObject* array) const {
@@ -61,6 +75,9 @@ struct Dynamic {
 struct Static {
   Py_ssize_t place;
   Ref value;
+  Ref key;           // what `static_key` made of it; null if values are told apart by type, hash and equality
+  Py_hash_t hash;    // of these
+  bool is_plain;     // neither: the comparison is known here
 };
 
 // A program, and the calls it is for.
@@ -85,6 +102,7 @@ struct Callable {
 };
 
 PyObject* slow_name = nullptr;
+PyObject* static_key = nullptr;  // of jit/signature.py
 
 // The leaves of a call, held while it runs: user code may change the containers.
 class Values {
@@ -179,7 +197,7 @@ bool has_names(PyObject* kwnames, PyObject* wanted) {
   return true;
 }
 
-// Whether equality of static values of a kind is known here. An object may change its hash.
+// Whether equality of static values of a kind is known here.
 bool is_plain_static(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (type == &PyTuple_Type) {
@@ -206,9 +224,21 @@ bool is_same_static(PyObject* given, PyObject* value) {
     return true;
   }
   if (type != &PyLong_Type && type != &PyUnicode_Type && type != &PyBytes_Type) return false;
-  int same = PyObject_RichCompareBool(given, value, Py_EQ);
-  if (same < 0) PyErr_Clear();
-  return same > 0;
+  return is_equal(given, value);
+}
+
+bool is_same(PyObject* given, const Static& s) {
+  if (s.is_plain) return is_same_static(given, s.value.get());
+  if (Py_TYPE(given) != Py_TYPE(s.value.get())) return false;
+  if (s.key) {
+    Ref key = Ref::own(PyObject_CallOneArg(static_key, given));
+    if (!key) PyErr_Clear();
+    return key && is_equal(key.get(), s.key.get());
+  }
+  // An object may have changed since, and its hash with it.
+  Py_hash_t hash = PyObject_Hash(given);
+  if (hash == -1) PyErr_Clear();
+  return hash == s.hash && is_equal(given, s.value.get());
 }
 
 bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames,
@@ -217,7 +247,7 @@ bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t pos
     return false;
   }
   for (const Static& s : known.statics) {
-    if (!is_same_static(args[s.place], s.value.get())) return false;
+    if (!is_same(args[s.place], s)) return false;
   }
   size_t consts = static_cast<size_t>(PyTuple_GET_SIZE(known.consts.get()));
   values.reserve(consts + known.leaves.size());
@@ -229,7 +259,10 @@ bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t pos
 }
 
 Ref run(Known& known, Values& values) {
-  Ref outs = run_program(reinterpret_cast<Program*>(known.program.get()), values.data(), static_cast<Py_ssize_t>(values.size()));
+  Py_ssize_t count = static_cast<Py_ssize_t>(values.size());
+  Ref outs = Py_TYPE(known.program.get()) == &placed_program_type
+                 ? run_placed(reinterpret_cast<PlacedProgram*>(known.program.get()), values.data(), count)
+                 : run_program(reinterpret_cast<Program*>(known.program.get()), values.data(), count);
   if (!outs) return outs;
   PyObject** items = PySequence_Fast_ITEMS(outs.get());
   Leaves rest{items, items + PyList_GET_SIZE(outs.get())};
@@ -270,8 +303,11 @@ PyObject* callable_vectorcall(PyObject* self, PyObject* const* args, size_t narg
 // What a leaf of a call must be; false if such leaves are left to `_call`.
 bool describe(PyObject* object, PyObject* aval, Leaf& leaf) {
   leaf.type = Py_TYPE(object);
-  if (is_array(object)) {
+  if (is_array(object) || is_placed(object)) {
     leaf.aval = Ref::borrow(aval);
+    if (is_array(object)) return true;
+    leaf.sharding = Ref::borrow(reinterpret_cast<ArrayData*>(object)->sharding);
+    leaf.committed = reinterpret_cast<ArrayData*>(object)->committed;
     return true;
   }
   if (PyArray_CheckExact(object)) {
@@ -294,14 +330,35 @@ bool describe(PyObject* object, PyObject* aval, Leaf& leaf) {
          PyArray_CheckScalar(object);
 }
 
-// remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` and
-// `dynamics` are lists of pairs of the number of an argument and its value.
+bool is_argument(Py_ssize_t place, Py_ssize_t most) {
+  if (0 <= place && place < most) return true;
+  PyErr_SetString(PyExc_IndexError, "a call has no argument of that number");
+  return false;
+}
+
+// Read what of a call is static: the number of an argument, its value, and its key or None.
+bool read_static(PyObject* given, Py_ssize_t most, Static& s) {
+  PyObject *value, *key;
+  if (!PyArg_ParseTuple(given, "nOO", &s.place, &value, &key)) return false;
+  s.value = Ref::borrow(value);
+  s.is_plain = is_plain_static(value);
+  if (key != Py_None) s.key = Ref::borrow(key);
+  s.hash = s.is_plain || s.key ? 0 : PyObject_Hash(value);
+  return s.hash != -1 && is_argument(s.place, most);
+}
+
+// remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` is a
+// list of triples as above, `dynamics` one of pairs of the number of an argument and its value.
 PyObject* callable_remember(PyObject* self, PyObject* args) {
   Callable* callable = reinterpret_cast<Callable*>(self);
   Py_ssize_t positional;
   PyObject *kwnames, *statics, *dynamics, *avals, *consts, *program, *out_tree;
-  if (!PyArg_ParseTuple(args, "nO!O!O!O!OO!O!", &positional, &PyTuple_Type, &kwnames, &PyList_Type, &statics, &PyList_Type,
-                        &dynamics, &PyTuple_Type, &avals, &consts, &program_type, &program, &tree_def_type, &out_tree)) {
+  if (!PyArg_ParseTuple(args, "nO!O!O!O!OOO!", &positional, &PyTuple_Type, &kwnames, &PyList_Type, &statics, &PyList_Type,
+                        &dynamics, &PyTuple_Type, &avals, &consts, &program, &tree_def_type, &out_tree)) {
+    return nullptr;
+  }
+  if (Py_TYPE(program) != &placed_program_type && !PyObject_TypeCheck(program, &program_type)) {
+    PyErr_SetString(PyExc_TypeError, "a program is remembered");
     return nullptr;
   }
   auto known = std::make_shared<Known>();
@@ -316,25 +373,20 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
   Ref leaves = Ref::own(PyList_New(0));
   if (!known->consts || !leaves) return nullptr;
   Py_ssize_t most = positional + PyTuple_GET_SIZE(kwnames);
-  for (PyObject* list : {statics, dynamics}) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
-      Py_ssize_t place;
-      PyObject* value;
-      if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "nO", &place, &value)) return nullptr;
-      if (place < 0 || place >= most) {
-        PyErr_SetString(PyExc_IndexError, "a call has no argument of that number");
-        return nullptr;
-      }
-      if (list == statics) {
-        if (!is_plain_static(value)) Py_RETURN_FALSE;
-        known->statics.push_back(Static{place, Ref::borrow(value)});
-        continue;
-      }
-      Ref key = flatten(value, leaves.get());
-      if (!key) return nullptr;
-      if (!is_walkable(key.get())) Py_RETURN_FALSE;
-      known->dynamics.push_back(Dynamic{place, std::move(key)});
-    }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(statics); ++i) {
+    Static s;
+    if (!read_static(PyList_GET_ITEM(statics, i), most, s)) return nullptr;
+    known->statics.push_back(std::move(s));
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(dynamics); ++i) {
+    Py_ssize_t place;
+    PyObject* value;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(dynamics, i), "nO", &place, &value)) return nullptr;
+    if (!is_argument(place, most)) return nullptr;
+    Ref key = flatten(value, leaves.get());
+    if (!key) return nullptr;
+    if (!is_walkable(key.get())) Py_RETURN_FALSE;
+    known->dynamics.push_back(Dynamic{place, std::move(key)});
   }
   Py_ssize_t count = PyList_GET_SIZE(leaves.get());
   if (count != PyTuple_GET_SIZE(avals)) Py_RETURN_FALSE;
@@ -376,7 +428,10 @@ int callable_traverse(PyObject* self, visitproc visit, void* arg) {
     if (known.use_count() > 1) continue;
     Py_VISIT(known->options.get());
     Py_VISIT(known->kwnames.get());
-    for (const Static& s : known->statics) Py_VISIT(s.value.get());
+    for (const Static& s : known->statics) {
+      Py_VISIT(s.value.get());
+      Py_VISIT(s.key.get());
+    }
     for (const Dynamic& d : known->dynamics) Py_VISIT(d.key.get());
     Py_VISIT(known->consts.get());
     Py_VISIT(known->program.get());
@@ -434,7 +489,13 @@ PyObject* call_directly(PyObject*, PyObject* given) {
   return Py_NewRef(given);
 }
 
+PyObject* set_static_key(PyObject*, PyObject* function) {
+  Py_XSETREF(static_key, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"set_static_key", set_static_key, METH_O, "Set what makes comparable keys of static values."},
     {"call_directly", call_directly, METH_O, "Decorate a subclass of Callable: its instances are called without a tuple."},
     {nullptr},
 };

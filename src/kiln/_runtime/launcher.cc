@@ -124,9 +124,12 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   return Ref();
 }
 
-Staging::Staging(Launcher* launcher, size_t count) : launcher_(launcher) {
-  is_open_ = launcher->operands != nullptr && launcher->operands->size() == count && launcher->calls_without == 0;
-  if (launcher->calls_without > 0) --launcher->calls_without;
+Staging::Staging(PyObject* run, size_t count) {
+  if (!is_launcher(run)) return;
+  launcher_ = reinterpret_cast<Launcher*>(run);
+  if (launcher_->operands == nullptr || launcher_->operands->size() != count) return;
+  is_open_ = launcher_->calls_without == 0;
+  if (!is_open_) --launcher_->calls_without;
 }
 
 bool Staging::takes(size_t number, PyObject* value) const {

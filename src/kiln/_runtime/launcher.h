@@ -39,7 +39,8 @@ Ref launch(Launcher* launcher, PyObject* buffers);
 // The staged operands of one call. They are the launcher's again once it has ended.
 class Staging {
  public:
-  Staging(Launcher* launcher, size_t count);
+  // Of an executable that is called with `count` operands; of none if it is no launcher.
+  Staging(PyObject* run, size_t count);
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
   ~Staging() { delete stages_; }
@@ -55,9 +56,9 @@ class Staging {
   void end(PyObject* results);
 
  private:
-  Launcher* launcher_;
+  Launcher* launcher_ = nullptr;
   Stages* stages_ = nullptr;
-  bool is_open_;
+  bool is_open_ = false;
 };
 
 }  // namespace kiln

@@ -59,6 +59,7 @@ int add_array(PyObject* module);
 int add_memory(PyObject* module);
 int add_dlpack(PyObject* module);
 int add_launcher(PyObject* module);
+int add_placed(PyObject* module);
 int add_program(PyObject* module);
 int add_native(PyObject* module);
 int add_operators(PyObject* module);

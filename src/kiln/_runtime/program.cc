@@ -14,83 +14,7 @@ namespace {
 
 // Functions of core/compilation.py.
 PyObject* buffer_for = nullptr;  // (array, engine) -> buffer, moving the data if needed
-PyObject* new_buffer = nullptr;  // (scalar or ndarray, engine) -> buffer
-
-Ref call_two(PyObject* function, PyObject* a, PyObject* b) {
-  PyObject* args[] = {nullptr, a, b};
-  return Ref::own(PyObject_Vectorcall(function, args + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
-}
-
-// Choose the arguments that a program takes.
-bool take(PyObject* kept, PyObject* const* args, Py_ssize_t count, std::vector<PyObject*>& taken) {
-  taken.reserve(static_cast<size_t>(PyList_GET_SIZE(kept)));
-  for (Py_ssize_t n = 0; n < PyList_GET_SIZE(kept); ++n) {
-    Py_ssize_t i = PyLong_AsSsize_t(PyList_GET_ITEM(kept, n));
-    if (i < 0 || i >= count) {
-      if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "a program takes input %zd, but was given %zd", i, count);
-      return false;
-    }
-    taken.push_back(args[i]);
-  }
-  return true;
-}
-
-// Bring the arguments to the program's engine.
-Ref buffers_of(Program* program, PyObject* const* args, Py_ssize_t count, Staging* staging) {
-  Ref buffers = Ref::own(PyList_New(count));
-  for (Py_ssize_t i = 0; buffers && i < count; ++i) {
-    PyObject* object = args[i];
-    Ref buffer;
-    if (is_array(object)) {
-      ArrayData* array = reinterpret_cast<ArrayData*>(object);
-      bool is_there = array->engine == program->engine && array->buffer != Py_None;
-      buffer = is_there ? Ref::borrow(array->buffer) : call_two(buffer_for, object, program->engine);
-    } else {
-      if (staging != nullptr && staging->takes(static_cast<size_t>(i), object)) {
-        buffer = staging->buffer(static_cast<size_t>(i), object);
-        if (!buffer && PyErr_Occurred()) return Ref();
-      }
-      if (!buffer) buffer = call_two(new_buffer, object, program->engine);
-    }
-    if (!buffer) return Ref();
-    PyList_SET_ITEM(buffers.get(), i, buffer.release());
-  }
-  return buffers;
-}
-
-// Run an executable on arguments and return the buffers of its results.
-Ref run_on(PyObject* run, Program* program, PyObject* const* args, Py_ssize_t count) {
-  if (!is_launcher(run)) {
-    Ref buffers = buffers_of(program, args, count, nullptr);
-    return buffers ? Ref::own(PyObject_CallOneArg(run, buffers.get())) : Ref();
-  }
-  Launcher* launcher = reinterpret_cast<Launcher*>(run);
-  Staging staging(launcher, static_cast<size_t>(count));
-  Ref buffers = buffers_of(program, args, count, &staging);
-  if (!buffers) return buffers;
-  Ref outs = launch(launcher, buffers.get());
-  if (outs) staging.end(outs.get());
-  return outs;
-}
-
-Ref wrap(PyObject* avals, PyObject* buffers, PyObject* engine, bool in_host_memory) {
-  Ref outs = Ref::own(PySequence_Fast(buffers, "an executable returns a sequence of buffers"));
-  if (!outs) return outs;
-  Py_ssize_t count = PySequence_Fast_GET_SIZE(outs.get());
-  if (count != PyList_GET_SIZE(avals)) {
-    PyErr_Format(PyExc_RuntimeError, "an executable returned %zd results instead of %zd", count, PyList_GET_SIZE(avals));
-    return Ref();
-  }
-  Ref arrays = Ref::own(PyList_New(count));
-  if (!arrays) return arrays;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject *aval = PyList_GET_ITEM(avals, i), *buffer = PySequence_Fast_GET_ITEM(outs.get(), i);
-    Ref array = in_host_memory ? make_array(aval, buffer, Py_None, Py_None) : make_array(aval, Py_None, buffer, engine);
-    if (!array) return array;
-    PyList_SET_ITEM(arrays.get(), i, array.release());
-  }
-  return arrays;
-}
+PyObject* new_buffer = nullptr;  // (scalar or ndarray, engine, sharding or None) -> buffer
 
 // Program, the Python type.
 
@@ -186,13 +110,6 @@ PyTypeObject clock_type = {
     .tp_getset = clock_fields,
 };
 
-PyObject* wrap_buffers(PyObject*, PyObject* args) {
-  PyObject *avals, *buffers, *engine;
-  int in_host_memory;
-  if (!PyArg_ParseTuple(args, "O!OOp", &PyList_Type, &avals, &buffers, &engine, &in_host_memory)) return nullptr;
-  return wrap(avals, buffers, engine, in_host_memory).release();
-}
-
 PyObject* set_buffer_functions(PyObject*, PyObject* args) {
   PyObject *existing, *fresh;
   if (!PyArg_ParseTuple(args, "OO", &existing, &fresh)) return nullptr;
@@ -202,7 +119,6 @@ PyObject* set_buffer_functions(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"wrap_buffers", wrap_buffers, METH_VARARGS, "Make arrays of types, buffers, an engine, and whether it is NumPy's memory."},
     {"set_buffer_functions", set_buffer_functions, METH_VARARGS, "Set what brings arrays, and scalars, to an engine."},
     {nullptr},
 };
@@ -224,23 +140,80 @@ PyTypeObject program_type = {
     .tp_new = PyType_GenericNew,
 };
 
+bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vector<PyObject*>& taken) {
+  PyObject* kept = program->kept;
+  if (kept == Py_None) return true;
+  taken.reserve(static_cast<size_t>(PyList_GET_SIZE(kept)));
+  for (Py_ssize_t n = 0; n < PyList_GET_SIZE(kept); ++n) {
+    Py_ssize_t i = PyLong_AsSsize_t(PyList_GET_ITEM(kept, n));
+    if (i < 0 || i >= count) {
+      if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "a program takes input %zd, but was given %zd", i, count);
+      return false;
+    }
+    taken.push_back(args[i]);
+  }
+  args = taken.data();
+  count = static_cast<Py_ssize_t>(taken.size());
+  return true;
+}
+
+Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding, Staging& staging) {
+  if (is_array(object)) {
+    ArrayData* array = reinterpret_cast<ArrayData*>(object);
+    if (array->engine == program->engine && array->buffer != Py_None) return Ref::borrow(array->buffer);
+    return Ref::own(PyObject_CallFunctionObjArgs(buffer_for, object, program->engine, nullptr));
+  }
+  if (staging.takes(number, object)) {
+    Ref buffer = staging.buffer(number, object);
+    if (buffer || PyErr_Occurred()) return buffer;
+  }
+  return Ref::own(PyObject_CallFunctionObjArgs(new_buffer, object, program->engine, sharding, nullptr));
+}
+
+Ref execute(PyObject* run, PyObject* buffers, Staging& staging) {
+  if (!is_launcher(run)) return Ref::own(PyObject_CallOneArg(run, buffers));
+  Ref outs = launch(reinterpret_cast<Launcher*>(run), buffers);
+  if (outs) staging.end(outs.get());
+  return outs;
+}
+
+Ref wrap(Program* program, PyObject* buffers) {
+  Ref outs = Ref::own(PySequence_Fast(buffers, "an executable returns a sequence of buffers"));
+  if (!outs) return outs;
+  PyObject* avals = program->out_avals;
+  Py_ssize_t count = PySequence_Fast_GET_SIZE(outs.get());
+  if (count != PyList_GET_SIZE(avals)) {
+    PyErr_Format(PyExc_RuntimeError, "an executable returned %zd results instead of %zd", count, PyList_GET_SIZE(avals));
+    return Ref();
+  }
+  Ref arrays = Ref::own(PyList_New(count));
+  for (Py_ssize_t i = 0; arrays && i < count; ++i) {
+    PyObject *aval = PyList_GET_ITEM(avals, i), *buffer = PySequence_Fast_GET_ITEM(outs.get(), i);
+    Ref array = program->in_host_memory ? make_array(aval, buffer, Py_None, Py_None)
+                                        : make_array(aval, Py_None, buffer, program->engine);
+    if (!array) return array;
+    PyList_SET_ITEM(arrays.get(), i, array.release());
+  }
+  return arrays;
+}
+
 Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count) {
   program->used = clock_now;
-  Ref kept = Ref::borrow(program->kept);
   std::vector<PyObject*> taken;
-  if (kept.get() != Py_None) {
-    if (!take(kept.get(), args, count, taken)) return Ref();
-    args = taken.data();
-    count = static_cast<Py_ssize_t>(taken.size());
-  }
-  if (Py_TYPE(program->run) == &native_type) {
-    Ref native = Ref::borrow(program->run);
-    return run_native(reinterpret_cast<Native*>(native.get()), args, count, program->out_avals);
-  }
+  if (!take(program, args, count, taken)) return Ref();
   Ref run = Ref::borrow(program->run);
-  Ref outs = run_on(run.get(), program, args, count);
-  if (!outs) return Ref();
-  return wrap(program->out_avals, outs.get(), program->engine, program->in_host_memory);
+  if (Py_TYPE(run.get()) == &native_type) {
+    return run_native(reinterpret_cast<Native*>(run.get()), args, count, program->out_avals);
+  }
+  Staging staging(run.get(), static_cast<size_t>(count));
+  Ref buffers = Ref::own(PyList_New(count));
+  for (Py_ssize_t i = 0; buffers && i < count; ++i) {
+    Ref buffer = operand(program, static_cast<size_t>(i), args[i], nullptr, staging);
+    if (!buffer) return buffer;
+    PyList_SET_ITEM(buffers.get(), i, buffer.release());
+  }
+  Ref outs = buffers ? execute(run.get(), buffers.get(), staging) : Ref();
+  return outs ? wrap(program, outs.get()) : Ref();
 }
 
 int add_program(PyObject* module) {

@@ -1,7 +1,9 @@
 // A compiled program as calls see it: what runs it, and of which types its results are.
 #pragma once
 
-#include "object.h"
+#include <vector>
+
+#include "launcher.h"
 
 namespace kiln {
 
@@ -21,7 +23,19 @@ extern PyTypeObject program_type;
 // The time of all bounded caches, counted in insertions.
 extern long long clock_now;
 
-// Run a program on `count` arrays and scalars; returns a list of arrays.
+// The steps of a run. First choose the arguments that the program takes, of all.
+bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vector<PyObject*>& taken);
+
+// Bring an array or scalar to the engine, to the first device or as a sharding says.
+Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding, Staging& staging);
+
+// Run an executable on buffers.
+Ref execute(PyObject* run, PyObject* buffers, Staging& staging);
+
+// Make arrays of the buffers of results.
+Ref wrap(Program* program, PyObject* buffers);
+
+// All of them: run a program on `count` arrays and scalars; returns a list of arrays.
 Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace kiln

@@ -257,26 +257,14 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 class PlacedArray(ConcreteArray):
     """An array with a place of its own: another device, several, or the first one on purpose."""
 
-    __slots__ = ("_committed", "_sharding")
-
-    def __init__(
-        self,
-        aval: ShapedArray,
-        host: np.ndarray | None,
-        buffer: Buffer,
-        engine: Engine | None,
-        sharding: Sharding,
-        committed: bool,
-    ) -> None:
-        super().__init__(aval, host, buffer, engine)
-        self._sharding = sharding
-        self._committed = committed
+    __slots__ = ()
 
     @property
     def sharding(self) -> Sharding:
         """Where the parts of the array live."""
         note_look(self)
-        return self._sharding
+        place: Sharding = self._sharding
+        return place
 
     @property
     def committed(self) -> bool:
@@ -293,7 +281,7 @@ class PlacedArray(ConcreteArray):
 
 
 Array.register(ConcreteArray)
-_runtime.set_array_class(ConcreteArray)
+_runtime.set_array_classes(ConcreteArray, PlacedArray)
 
 
 def _unpickle(value: np.ndarray, aval: ShapedArray) -> ConcreteArray:
@@ -344,13 +332,6 @@ def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArr
     return ConcreteArray(aval, value)
 
 
-def from_buffers(
-    avals: list[ShapedArray], buffers: Sequence[Buffer], engine: Engine
-) -> list[ConcreteArray]:
-    """Make arrays of an engine's buffers."""
-    return _runtime.wrap_buffers(avals, buffers, engine, engine.host_memory)
-
-
 def host_value(x: ConcreteArray) -> np.ndarray:
     """Return a read-only NumPy view of the values (physical ones for extended dtypes); may wait."""
     if WATCHES:
@@ -397,6 +378,9 @@ def buffer_at(x: ConcreteArray, engine: Engine, sharding: Sharding) -> Buffer:
     ):
         return engine.moved(x._buffer, x.aval, sharding)
     return engine.put(host_value(x), sharding)
+
+
+_runtime.set_buffer_at(buffer_at)
 
 
 def placed(
@@ -478,19 +462,3 @@ def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
     """Tell whether two arrays are one, or have one buffer."""
     return x is y or (x._buffer is not None and x._buffer is y._buffer)
-
-
-def holds(x: ConcreteArray, buffer: Buffer) -> bool:
-    """Tell whether a buffer is the array's own."""
-    return x._buffer is buffer
-
-
-def release_view(x: ConcreteArray) -> None:
-    """Forget the view of the memory by which it was read: only then can a program reuse it."""
-    if x._buffer is not None:
-        x._host = None
-
-
-def give_away(x: ConcreteArray) -> None:
-    """Mark an array as deleted whose memory became that of a result."""
-    x._host = x._buffer = None

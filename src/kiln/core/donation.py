@@ -6,24 +6,16 @@ call: programs behave alike on every engine.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import (
-    ConcreteArray,
-    give_away,
-    holds,
-    release_view,
-    shares_memory,
-)
+from kiln.core.array import ConcreteArray, shares_memory
 from kiln.core.compilation import Compiled
-from kiln.core.engine import Buffer
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sharding import Sharding
 
@@ -80,30 +72,31 @@ class Donation:
             place.in_shardings if place and several else (),
             compiled.executable.out_shardings() if several else (),
         )
-        self._warned = len(self.usable) == len(self.donated)
 
-    def of(self, args: Sequence[Any], buffers: Sequence[Buffer]) -> list[ConcreteArray]:
-        """Return the arrays that a call gives away: not those that were copied to get there.
+    def warn_of_unusable(self, args: Sequence[Any]) -> None:
+        """Warn of donated arrays whose memory fits no result."""
+        unusable = [i for i in self.donated if i not in self.usable]
+        self._warn([i for i in unusable if isinstance(args[i], ConcreteArray)])
 
-        Warns, the first time, of arrays whose memory fits no result.
-
-        Raises: ValueError if a donated array is passed twice.
-        """
-        self._check_single_use(args)
-        if not self._warned:
-            self._warned = True
-            self._warn(
-                [
-                    i
-                    for i in self.donated
-                    if i not in self.usable and isinstance(args[i], ConcreteArray)
-                ]
+    def refuse_second_use(self, args: Sequence[Any]) -> NoReturn:
+        """Raise ValueError: one of the arguments is donated and passed a second time."""
+        arrays = [(i, x) for i, x in enumerate(args) if isinstance(x, ConcreteArray)]
+        i, j, x = next(
+            (i, j, args[i])
+            for i in self.donated
+            for j, other in arrays
+            if j != i and isinstance(args[i], ConcreteArray) and shares_memory(args[i], other)
+        )
+        one, other = self.names[i], self.names[j]
+        raise ValueError(
+            three_lines(
+                f"call of {self.function} with one array of type {x.aval} as {one} and as {other} "
+                f"at {current_source()}",
+                f"{one} is donated, so its memory cannot be read as {other}: attempt to donate a "
+                "buffer that is used twice in the same call",
+                f"pass a copy: {other}.copy(), or do not donate {one}",
             )
-        return [
-            args[i]
-            for i in self.usable
-            if isinstance(args[i], ConcreteArray) and holds(args[i], buffers[i])
-        ]
+        )
 
     def _warn(self, unusable: Sequence[int]) -> None:
         if not unusable:
@@ -118,33 +111,3 @@ class Donation:
         source = current_source()
         file, line = (source.file, source.line) if source else ("<unknown>", 0)
         warnings.warn_explicit(text, UserWarning, file, line)
-
-    def _check_single_use(self, args: Sequence[Any]) -> None:
-        arrays = [(i, x) for i, x in enumerate(args) if isinstance(x, ConcreteArray)]
-        for i in self.donated:
-            given = args[i]
-            if not isinstance(given, ConcreteArray):
-                continue
-            for j, x in arrays:
-                if j != i and shares_memory(given, x):
-                    raise ValueError(self._twice(i, j, given))
-
-    def _twice(self, i: int, j: int, x: ConcreteArray) -> str:
-        one, other = self.names[i], self.names[j]
-        return three_lines(
-            f"call of {self.function} with one array of type {x.aval} as {one} and as {other} "
-            f"at {current_source()}",
-            f"{one} is donated, so its memory cannot be read as {other}: attempt to donate a "
-            "buffer that is used twice in the same call",
-            f"pass a copy: {other}.copy(), or do not donate {one}",
-        )
-
-
-@contextlib.contextmanager
-def giving_away(arrays: Sequence[ConcreteArray]) -> Iterator[None]:
-    """Delete arrays, if the program that takes their memory could be started."""
-    for x in arrays:
-        release_view(x)
-    yield
-    for x in arrays:
-        give_away(x)

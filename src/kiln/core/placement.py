@@ -10,20 +10,13 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
+from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import (
-    ConcreteArray,
-    PlacedArray,
-    buffer_at,
-    buffer_for,
-    from_buffers,
-    from_placed,
-    unplaced,
-)
-from kiln.core.compilation import Compiled, Elsewhere, compile_jaxpr, new_buffer, program_of
-from kiln.core.donation import Donation, giving_away
+from kiln.core.array import ConcreteArray, PlacedArray, unplaced
+from kiln.core.compilation import Compiled, Elsewhere, compile_jaxpr, program_of
+from kiln.core.donation import Donation
 from kiln.core.engine import Place, Program, default_engine
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sharding import (
@@ -195,10 +188,14 @@ class Placer:
         raises Elsewhere if called with arrays that were placed.
         """
         compiled = self.compiled(place)
+        names = self._names(compiled)
         if place is None:
-            return Donating(compiled, self._names(compiled)) if self.wishes.donated else compiled
+            return _placed(compiled, names) if self.wishes.donated else compiled
         by_default = place.devices == (options().default_device,) and not committed
-        return Placed(compiled, self._names(compiled), not by_default)
+        alone = SingleDeviceSharding(place.devices[0])
+        cuts = place.in_shardings or (alone,) * len(compiled.program.jaxpr.invars)
+        out_cuts = tuple(compiled.executable.out_shardings())
+        return _placed(compiled, names, cuts, out_cuts, not by_default)
 
     def _names(self, compiled: Compiled) -> list[str]:
         kept = range(len(self.jaxpr.invars)) if compiled.kept is None else compiled.kept
@@ -289,61 +286,24 @@ def _run_unplaced(run: Run, args: Sequence[Any]) -> list[ConcreteArray]:
     return run([unplaced(x) if type(x) is PlacedArray else x for x in args])
 
 
-class Donating:
-    """Runs a program on the first device, and deletes the donated arguments."""
+def _placed(
+    compiled: Compiled,
+    names: Sequence[str],
+    cuts: tuple[Sharding, ...] | None = None,
+    out_cuts: tuple[Sharding, ...] | None = None,
+    committed: bool = False,
+) -> Run:
+    """Return what brings arguments to their places, runs, and deletes the donated ones.
 
-    def __init__(self, compiled: Compiled, names: Sequence[str]) -> None:
-        self._compiled = compiled
-        self._donation = Donation(compiled, names)
-
-    def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
-        """Run on arrays and scalars.
-
-        Raises: ValueError if an array is donated and passed twice; Elsewhere.
-        """
-        compiled = self._compiled
-        home, kept = compiled.engine, compiled.kept
-        if kept is not None:
-            args = [args[i] for i in kept]
-        buffers = [
-            buffer_for(x, home) if type(x) is ConcreteArray else new_buffer(x, home) for x in args
-        ]
-        with giving_away(self._donation.of(args, buffers)):
-            outs = compiled.run(buffers)
-        return from_buffers(compiled.out_avals, outs, home)
-
-
-class Placed:
-    """Runs a program at its place, bringing the arguments there."""
-
-    def __init__(self, compiled: Compiled, names: Sequence[str], committed: bool) -> None:
-        place = compiled.program.place
-        assert place is not None
-        count = len(compiled.program.jaxpr.invars)
-        alone = SingleDeviceSharding(place.devices[0])
-        self._compiled = compiled
-        self._committed = committed
-        self._cuts = place.in_shardings or (alone,) * count
-        self._out_cuts = compiled.executable.out_shardings()
-        self._donation = Donation(compiled, names) if compiled.program.donated else None
-
-    def __call__(self, args: Sequence[Any]) -> list[ConcreteArray]:
-        """Run on arrays and scalars.
-
-        Raises: ValueError if an array is donated and passed twice.
-        """
-        compiled = self._compiled
-        home, kept = compiled.engine, compiled.kept
-        if kept is not None:
-            args = [args[i] for i in kept]
-        buffers = [
-            buffer_at(x, home, cut) if isinstance(x, ConcreteArray) else new_buffer(x, home, cut)
-            for x, cut in zip(args, self._cuts, strict=True)
-        ]
-        given = self._donation.of(args, buffers) if self._donation else []
-        with giving_away(given):
-            outs = compiled.run(buffers)
-        return from_placed(compiled.out_avals, outs, home, self._out_cuts, self._committed)
+    Without `cuts` that is the first device. Called with arrays and scalars it raises ValueError if
+    an array is donated and passed twice; Elsewhere, without `cuts`, if one has a place of its own.
+    """
+    program = compiled.program
+    donation = Donation(compiled, names) if program.donated else None
+    usable = tuple(donation.usable) if donation else ()
+    return _runtime.PlacedProgram(
+        compiled, cuts, out_cuts, committed, program.donated, usable, donation
+    )
 
 
 def is_placed(args: Sequence[Any]) -> bool:

@@ -26,7 +26,7 @@ from kiln.core.class_content import Unreadable
 from kiln.core.compilation import Compiled, Elsewhere
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.fingerprint import Content, Reading, content_of, readable
-from kiln.core.placement import Placer, is_placed
+from kiln.core.placement import Placer, Run, is_placed
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.core.watching import watched, watches_here
@@ -38,12 +38,15 @@ from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
 from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
-from kiln.jit.signature import Chosen, Statics, static_keys
+from kiln.jit.signature import Chosen, Statics, compared_key, static_keys
 from kiln.jit.spelling import Named, flatten_call, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
 from kiln.jit.target import committed_places
 from kiln.jit.tracing import argument_names, check_leaves, trace
+
+PROGRAMS = (Compiled, _runtime.PlacedProgram)
+"""What the runtime can run without coming back here."""
 
 _CHEAP = frozenset([bool, int, float, complex])
 """Leaves whose type needs no check on a hit; whether an int fits is seen when it is converted."""
@@ -137,22 +140,27 @@ class JitFunction(_runtime.Callable):
         compiled = entry.compiled
         if compiled is None:
             return self._first(entry, leaves)
+        run: Run = compiled
+        values = [*entry.consts, *leaves] if entry.consts else leaves
         try:
-            outs = compiled([*entry.consts, *leaves] if entry.consts else leaves)
+            outs = run(values)
         except Elsewhere:
-            outs = self._placer(entry)([*entry.consts, *leaves])
+            run = self._placer(entry)
+            outs = run(values)
         except OverflowError:
             self._types(leaves, args, kwargs)
             raise
         if opts.debug_nans:
             check_finite(entry.name, outs)
         elif known is not None and entry.is_simple and not opts.python_call:
-            self._remember(entry, positional, tuple(keywords), args, kwargs)
+            program = run.prepared(values) if isinstance(run, Placer) else run
+            self._remember(entry, program, positional, tuple(keywords), args, kwargs)
         return self._result(entry, outs)
 
     def _remember(
         self,
         entry: Entry,
+        program: Any,
         positional: int,
         keywords: tuple[str, ...],
         args: Sequence[Any],
@@ -164,14 +172,15 @@ class JitFunction(_runtime.Callable):
         and the others by the keywords given.
         """
         entry.is_simple = False
-        if self._static_result or not isinstance(entry.compiled, Compiled):
+        if self._static_result or not isinstance(program, PROGRAMS):
             return
         place = {name: positional + i for i, name in enumerate(keywords)}
         moved = self._spelling.moved(positional, keywords) if keywords else ()
         places = [*range(positional), *[place[name] for name in moved]]
         nums, names = self._static.argnums, self._static.argnames
-        statics = [(places[i], args[i]) for i in nums if i < len(args)]
-        statics += [(place[name], kwargs[name]) for name in names if name in kwargs]
+        given = [(places[i], args[i]) for i in nums if i < len(args)]
+        given += [(place[name], kwargs[name]) for name in names if name in kwargs]
+        statics = [(at, x, compared_key(x)) for at, x in given]
         dynamics = [(places[i], x) for i, x in enumerate(args) if i not in nums]
         named = sorted(name for name in kwargs if name not in names)
         dynamics += [(place[name], kwargs[name]) for name in named]
@@ -183,7 +192,7 @@ class JitFunction(_runtime.Callable):
             dynamics,
             types,
             entry.consts,
-            entry.compiled,
+            program,
             entry.out_tree,
         )
 
@@ -382,8 +391,8 @@ class JitFunction(_runtime.Callable):
             self._shared().note_compilation(entry, time.perf_counter() - start)
         if not placer.is_plain:
             entry.compiled = placer
-        elif not is_placed(values) and options().plain:
-            entry.compiled = run
+        elif options().plain:
+            entry.compiled = placer if is_placed(values) else run
         outs = run(values)
         if options().debug_nans:
             check_finite(entry.name, outs)

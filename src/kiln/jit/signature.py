@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.source import name_of
 from kiln.base.tree import KeyPath, keystr
@@ -191,6 +192,15 @@ def static_key(value: Any) -> Hashable:
     if isinstance(value, np.generic):
         return (kind, value.tobytes())
     return _ByEquality(value)
+
+
+_runtime.set_static_key(static_key)
+
+
+def compared_key(value: Any) -> Hashable:
+    """Return the key of a static value; None if type, hash and equality tell values apart."""
+    key = static_key(value)
+    return None if type(key) is _ByEquality else key
 
 
 def _plain(kind: type) -> bool:

@@ -14,7 +14,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
-from kiln.core.array import ConcreteArray
+from kiln.core.array import ConcreteArray, PlacedArray
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64", "uint16"])
@@ -82,6 +82,6 @@ def test_classes_of_arrays() -> None:
     assert isinstance(mine, kiln.Array) and (mine + x).tolist() == [2, 2, 2]
     assert kiln.jit(lambda y: y * 2)(mine).tolist() == [2, 2, 2]
     with pytest.raises(TypeError, match="fields"):
-        _runtime.set_array_class(Mine)
+        _runtime.set_array_classes(Mine, PlacedArray)
     with pytest.raises(TypeError):
-        _runtime.set_array_class(int)
+        _runtime.set_array_classes(ConcreteArray, int)

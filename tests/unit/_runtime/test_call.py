@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import gc
 import sys
@@ -114,22 +115,86 @@ def test_statics(slow: list[Any]) -> None:
     assert float(jitted(1, True, mode="ab")) == 3
 
 
-def test_static_objects_are_left_to_the_definition(slow: list[Any]) -> None:
-    class Changing:
-        value = 1
+class Changing:
+    """A static value whose hash and equality go by a field that may change."""
 
-        def __hash__(self) -> int:
-            return self.value
+    def __init__(self, value: int) -> None:
+        self.value = value
 
-        def __eq__(self, other: object) -> bool:
-            return isinstance(other, Changing) and self.value == other.value
+    def __hash__(self) -> int:
+        return self.value
 
-    static = Changing()
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Changing) and self.value == other.value
+
+
+def test_static_objects_go_by_hash_and_equality(slow: list[Any]) -> None:
+    static = Changing(1)
     jitted = kiln.jit(lambda x, s: x + s.value, static_argnums=1)
-    for value in (1, 1, 1, 5, 5):
+    for value in (1, 1, 1, 5, 5, 1, 5):
         static.value = value
         assert float(jitted(1.0, static)) == 1 + value
+    assert len(slow) == 4
+    assert float(jitted(1.0, Changing(5))) == 6
+    assert len(slow) == 4
+    assert float(jitted(1.0, Changing(2))) == 3
     assert len(slow) == 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    """A static value compared by its fields, each by type too."""
+
+    value: Any
+
+
+@pytest.mark.parametrize(
+    ("known", "same", "other"),
+    [
+        (Frozen(1), Frozen(1), Frozen(1.0)),
+        (frozenset({1}), frozenset({1}), frozenset({True})),
+        (np.float32(1), np.float32(1), np.float64(1)),
+        (functools.partial(abs, 1), functools.partial(abs, 1), functools.partial(abs, True)),
+        (Pair(1, 2), Pair(1, 2), Pair(1, 2.0)),
+        (float("nan"), float("nan"), 0.0),
+        (0.0, 0.0, -0.0),
+        ((1, (2, "a")), (1, (2, "a")), (1, (2.0, "a"))),
+    ],
+)
+def test_static_values_of_all_kinds(slow: list[Any], known: Any, same: Any, other: Any) -> None:
+    seen = []
+    jitted = kiln.jit(lambda x, s: (seen.append(s), x)[1], static_argnums=1)
+    for _ in range(3):
+        jitted(1.0, known)
+    assert len(slow) == 2
+    jitted(1.0, known)
+    jitted(1.0, same)
+    assert len(seen) == 1
+    jitted(1.0, other)
+    assert len(seen) == 2
+
+
+def test_statics_that_cannot_be_compared() -> None:
+    class Hostile:
+        broken = False
+
+        def __hash__(self) -> int:
+            if self.broken:
+                raise RuntimeError("no hash today")
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("no equality")
+
+    static = Hostile()
+    jitted = kiln.jit(lambda x, s: x + 1, static_argnums=1)
+    for _ in range(3):
+        assert float(jitted(1.0, static)) == 2
+    static.broken = True
+    with pytest.raises(RuntimeError, match="no hash today"):
+        jitted(1.0, static)
+    with pytest.raises(RuntimeError, match="no equality"):
+        jitted(1.0, Hostile())
 
 
 def test_options_count(slow: list[Any]) -> None:
@@ -198,6 +263,110 @@ def test_donated_arrays_are_deleted_at_every_call() -> None:
         x = jitted(jnp.ones(3))
         y = jitted(x)
         assert x.is_deleted() and not y.is_deleted()
+
+
+def test_donating_calls_are_the_runtimes(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x, y: (x + y, y), donate_argnums=0)
+    x, y = jnp.ones(3), jnp.ones(3)
+    for n in range(5):
+        before = x
+        x, _ = jitted(x, y)
+        assert before.is_deleted()
+        assert not y.is_deleted()
+        assert x.tolist() == [n + 2.0] * 3
+    assert len(slow) == 2
+    with pytest.raises(ValueError, match="used twice in the same call"):
+        jitted(x, x)
+    with pytest.raises(RuntimeError, match="deleted"):
+        jitted(before, y)
+    assert x.tolist() == [6.0] * 3
+    # Nothing to give away: a NumPy array stays the caller's.
+    mine = np.ones(3, np.float32)
+    for _ in range(4):
+        assert jitted(mine, y)[0].tolist() == [2, 2, 2]
+    assert mine.tolist() == [1, 1, 1]
+
+
+def test_donated_memory_is_used(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x: x + 1, donate_argnums=0)
+    x = jitted(jnp.ones(1000))
+    places = set()
+    for _ in range(5):
+        places.add(x.unsafe_buffer_pointer())
+        x = jitted(x)
+    assert len(places) == 1
+    assert len(slow) == 2
+
+
+def placed(x: Any, index: int = 0) -> Any:
+    return kiln.device_put(x, kiln.devices()[index])
+
+
+def test_calls_with_placed_arrays_are_the_runtimes(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x, y: x + y)
+    x, y = placed(jnp.ones(3)), jnp.ones(3)
+    for _ in range(4):
+        out = jitted(x, y)
+        assert out.committed and out.sharding == x.sharding
+        assert out.tolist() == [2, 2, 2]
+    assert len(slow) == 2
+    for _ in range(4):
+        out = jitted(y, y)
+        assert not out.committed
+    assert len(slow) == 3
+    for _ in range(4):
+        assert jitted(x, 1.0).committed
+        assert jitted(x, np.ones(3, np.float32)).committed
+
+
+def test_a_wish_for_a_place_is_the_runtimes(slow: list[Any]) -> None:
+    mesh = kiln.make_mesh((1,), ("d",))
+    here = kiln.sharding.NamedSharding(mesh, kiln.sharding.PartitionSpec("d"))
+    jitted = kiln.jit(lambda x: x + 1, in_shardings=here, out_shardings=here, donate_argnums=0)
+    x = jnp.ones(4)
+    for n in range(6):
+        before = x
+        x = jitted(x)
+        assert before.is_deleted()
+        assert x.sharding == here and x.tolist() == [n + 2.0] * 4
+    # Once without a place, once with one.
+    assert len(slow) <= 4
+
+
+def test_places_on_several_devices(slow: list[Any]) -> None:
+    devices = kiln.devices()[:4]
+    mesh = kiln.make_mesh((4,), ("d",), devices=devices)
+    cut, whole = [
+        kiln.sharding.NamedSharding(mesh, kiln.sharding.PartitionSpec(*axes))
+        for axes in (("d",), ())
+    ]
+    jitted = kiln.jit(lambda x, y: x * 2 + y)
+    x = jnp.arange(8.0)
+
+    def check(x: Any, y: Any, sharding: Any) -> None:
+        out = jitted(x, y)
+        assert out.sharding.is_equivalent_to(sharding, 1)
+        assert out.tolist() == (np.asarray(x) * 2 + np.asarray(y)).tolist()
+
+    for _ in range(3):
+        for index in range(4):
+            there = placed(x, index)
+            check(there, 1.0, there.sharding)
+    # The first call traced; each place was new once after that.
+    assert len(slow) == 5
+    del slow[:]
+    for _ in range(4):
+        check(kiln.device_put(x, cut), kiln.device_put(x, whole), cut)
+        check(kiln.device_put(x, whole), kiln.device_put(x, whole), whole)
+    assert len(slow) == 3
+    with pytest.raises(ValueError, match="incompatible devices"):
+        jitted(placed(x, 0), placed(x, 1))
+    donating = kiln.jit(lambda x: x + 1, donate_argnums=0)
+    y = kiln.device_put(x, cut)
+    for n in range(5):
+        before, y = y, donating(y)
+        assert before.is_deleted()
+        assert y.tolist() == [i + n + 1.0 for i in range(8)]
 
 
 def test_scalars_are_not_given_away() -> None:

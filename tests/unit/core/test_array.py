@@ -15,7 +15,6 @@ from kiln.core.array import (
     Array,
     ConcreteArray,
     buffer_for,
-    from_buffers,
     from_host,
     host_value,
     with_type,
@@ -128,7 +127,7 @@ def test_data_moves_to_an_engine_once() -> None:
     x = array([1, 2])
     buffer = buffer_for(x, home)
     assert buffer_for(x, home) is buffer
-    (y,) = from_buffers([x.aval], [buffer], home)
+    y = ConcreteArray(x.aval, None, buffer, home)
     assert np.asarray(y).tolist() == [1, 2]
     assert host_value(y) is host_value(y)
     assert y.block_until_ready() is y

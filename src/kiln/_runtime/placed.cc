@@ -1,0 +1,237 @@
+#include "placed.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "array.h"
+#include "launcher.h"
+
+namespace kiln {
+namespace {
+
+PyObject* buffer_at = nullptr;       // (array, engine, sharding) -> buffer, moving the data if needed
+PyObject* warn_name = nullptr;       // "warn_of_unusable"
+PyObject* refuse_name = nullptr;     // "refuse_second_use"
+
+PyObject* buffer_of(PyObject* array) { return reinterpret_cast<ArrayData*>(array)->buffer; }
+
+bool is_any_array(PyObject* object) { return PyObject_TypeCheck(object, &array_data_type); }
+
+// Bring an operand to its place.
+Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object, Staging& staging) {
+  Program* program = placed->program;
+  if (placed->cuts == nullptr) return operand(program, number, object, nullptr, staging);
+  PyObject* cut = PyTuple_GET_ITEM(placed->cuts, static_cast<Py_ssize_t>(number));
+  if (!is_any_array(object)) return operand(program, number, object, cut, staging);
+  ArrayData* array = reinterpret_cast<ArrayData*>(object);
+  // Of an array without a place of its own the sharding is None: met if the first device is the cut.
+  PyObject*& met = (*placed->met)[number];
+  bool is_there = array->engine == program->engine && array->buffer != Py_None;
+  if (is_there && array->sharding == met) return Ref::borrow(array->buffer);
+  Ref buffer = Ref::own(PyObject_CallFunctionObjArgs(buffer_at, object, program->engine, cut, nullptr));
+  if (buffer && buffer.get() == array->buffer) Py_XSETREF(met, Py_NewRef(array->sharding));
+  return buffer;
+}
+
+// Whether one of the donated operands is an operand a second time.
+bool is_used_twice(const std::vector<Py_ssize_t>& donated, PyObject* const* args, Py_ssize_t count) {
+  std::vector<std::pair<PyObject*, Py_ssize_t>> memory;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!is_any_array(args[i])) continue;
+    PyObject* buffer = buffer_of(args[i]);
+    memory.emplace_back(buffer == Py_None ? args[i] : buffer, i);
+  }
+  std::sort(memory.begin(), memory.end());
+  for (size_t i = 1; i < memory.size(); ++i) {
+    if (memory[i].first != memory[i - 1].first) continue;
+    for (size_t j : {i - 1, i}) {
+      if (std::find(donated.begin(), donated.end(), memory[j].second) != donated.end()) return true;
+    }
+  }
+  return false;
+}
+
+Ref as_tuple(PyObject* const* args, Py_ssize_t count) {
+  Ref tuple = Ref::own(PyTuple_New(count));
+  for (Py_ssize_t i = 0; tuple && i < count; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
+  return tuple;
+}
+
+// Warn of donated arrays that are of no use, once, and refuse those that are passed twice.
+bool may_donate(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
+  bool is_twice = is_used_twice(*placed->donated, args, count);
+  if (!is_twice && placed->has_warned) return true;
+  Ref given = as_tuple(args, count);
+  if (!given) return false;
+  PyObject* name = is_twice ? refuse_name : warn_name;
+  placed->has_warned = placed->has_warned || !is_twice;
+  return bool(Ref::own(PyObject_CallMethodOneArg(placed->donation, name, given.get())));
+}
+
+Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
+  Program* program = placed->program;
+  if (placed->out_cuts == nullptr) return wrap(program, buffers);
+  Py_ssize_t count = PyList_Check(buffers) ? PyList_GET_SIZE(buffers) : -1;
+  if (count != PyList_GET_SIZE(program->out_avals) || count != PyTuple_GET_SIZE(placed->out_cuts)) {
+    PyErr_SetString(PyExc_RuntimeError, "an executable returned another number of results than it has");
+    return Ref();
+  }
+  Ref arrays = Ref::own(PyList_New(count));
+  for (Py_ssize_t i = 0; arrays && i < count; ++i) {
+    Ref array = make_placed(PyList_GET_ITEM(program->out_avals, i), PyList_GET_ITEM(buffers, i), program->engine,
+                            PyTuple_GET_ITEM(placed->out_cuts, i), placed->committed);
+    if (!array) return array;
+    PyList_SET_ITEM(arrays.get(), i, array.release());
+  }
+  return arrays;
+}
+
+bool read_numbers(PyObject* given, std::vector<Py_ssize_t>& numbers, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
+    Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(given, i));
+    if (number < 0 || (count >= 0 && number >= count)) {
+      if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "a program has no operand of that number");
+      return false;
+    }
+    numbers.push_back(number);
+  }
+  return true;
+}
+
+// PlacedProgram(program, cuts, out_cuts, committed, donated, usable, donation)
+int placed_init(PyObject* self, PyObject* args, PyObject*) {
+  PlacedProgram* placed = reinterpret_cast<PlacedProgram*>(self);
+  PyObject *program, *cuts, *out_cuts, *donated, *usable, *donation;
+  int committed;
+  if (!PyArg_ParseTuple(args, "O!OOpO!O!O", &program_type, &program, &cuts, &out_cuts, &committed, &PyTuple_Type,
+                        &donated, &PyTuple_Type, &usable, &donation)) {
+    return -1;
+  }
+  if ((cuts != Py_None && !PyTuple_CheckExact(cuts)) || (out_cuts != Py_None && !PyTuple_CheckExact(out_cuts)) ||
+      (cuts == Py_None) != (out_cuts == Py_None) || placed->program != nullptr) {
+    PyErr_SetString(PyExc_TypeError, "shardings are given as two tuples, once");
+    return -1;
+  }
+  Py_ssize_t count = cuts == Py_None ? -1 : PyTuple_GET_SIZE(cuts);
+  placed->donated = new std::vector<Py_ssize_t>();
+  placed->usable = new std::vector<Py_ssize_t>();
+  placed->met = new std::vector<PyObject*>(static_cast<size_t>(std::max<Py_ssize_t>(count, 0)));
+  if (!read_numbers(donated, *placed->donated, count) || !read_numbers(usable, *placed->usable, count)) return -1;
+  placed->program = reinterpret_cast<Program*>(Py_NewRef(program));
+  placed->cuts = cuts == Py_None ? nullptr : Py_NewRef(cuts);
+  placed->out_cuts = out_cuts == Py_None ? nullptr : Py_NewRef(out_cuts);
+  placed->donation = Py_NewRef(donation);
+  placed->committed = static_cast<char>(committed);
+  return 0;
+}
+
+int placed_traverse(PyObject* self, visitproc visit, void* arg) {
+  PlacedProgram* placed = reinterpret_cast<PlacedProgram*>(self);
+  Py_VISIT(placed->program);
+  Py_VISIT(placed->cuts);
+  Py_VISIT(placed->out_cuts);
+  Py_VISIT(placed->donation);
+  return 0;
+}
+
+void placed_dealloc(PyObject* self) {
+  PlacedProgram* placed = reinterpret_cast<PlacedProgram*>(self);
+  PyObject_GC_UnTrack(self);
+  Py_CLEAR(placed->program);
+  Py_CLEAR(placed->cuts);
+  Py_CLEAR(placed->out_cuts);
+  Py_CLEAR(placed->donation);
+  if (placed->met != nullptr) {
+    for (PyObject* sharding : *placed->met) Py_XDECREF(sharding);
+  }
+  delete placed->met;
+  delete placed->donated;
+  delete placed->usable;
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* placed_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PlacedProgram* placed = reinterpret_cast<PlacedProgram*>(self);
+  PyObject* given;
+  if ((kwargs != nullptr && PyDict_GET_SIZE(kwargs) > 0) || placed->program == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "a program takes one sequence of arguments");
+    return nullptr;
+  }
+  if (!PyArg_ParseTuple(args, "O", &given)) return nullptr;
+  Ref items = Ref::own(PySequence_Fast(given, "a program takes a sequence of arguments"));
+  if (!items) return nullptr;
+  return run_placed(placed, PySequence_Fast_ITEMS(items.get()), PySequence_Fast_GET_SIZE(items.get())).release();
+}
+
+PyObject* set_buffer_at(PyObject*, PyObject* function) {
+  Py_XSETREF(buffer_at, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"set_buffer_at", set_buffer_at, METH_O, "Set what brings an array to a place on an engine."},
+    {nullptr},
+};
+
+}  // namespace
+
+PyTypeObject placed_program_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.PlacedProgram",
+    .tp_basicsize = sizeof(PlacedProgram),
+    .tp_dealloc = placed_dealloc,
+    .tp_call = placed_call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "A program with the places of its operands and results, and the arguments it is given for good.",
+    .tp_traverse = placed_traverse,
+    .tp_init = placed_init,
+    .tp_new = PyType_GenericNew,
+};
+
+Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
+  Program* program = placed->program;
+  program->used = clock_now;
+  std::vector<PyObject*> taken;
+  if (!take(program, args, count, taken)) return Ref();
+  if (placed->cuts != nullptr && count != PyTuple_GET_SIZE(placed->cuts)) {
+    PyErr_SetString(PyExc_TypeError, "a program was given another number of arguments than it has operands");
+    return Ref();
+  }
+  Ref run = Ref::borrow(program->run);
+  Staging staging(run.get(), static_cast<size_t>(count));
+  Ref buffers = Ref::own(PyList_New(count));
+  for (Py_ssize_t i = 0; buffers && i < count; ++i) {
+    Ref buffer = placed_operand(placed, static_cast<size_t>(i), args[i], staging);
+    if (!buffer) return buffer;
+    PyList_SET_ITEM(buffers.get(), i, buffer.release());
+  }
+  if (!buffers) return buffers;
+  std::vector<ArrayData*> given;
+  if (!placed->donated->empty()) {
+    if (!may_donate(placed, args, count)) return Ref();
+    for (Py_ssize_t i : *placed->usable) {
+      // Not those that were copied to get there.
+      if (i >= count || !is_any_array(args[i]) || buffer_of(args[i]) != PyList_GET_ITEM(buffers.get(), i)) continue;
+      ArrayData* array = reinterpret_cast<ArrayData*>(args[i]);
+      // Memory that is looked at cannot be reused.
+      Py_SETREF(array->host, Py_NewRef(Py_None));
+      given.push_back(array);
+    }
+  }
+  Ref outs = execute(run.get(), buffers.get(), staging);
+  if (!outs) return outs;
+  for (ArrayData* array : given) {
+    Py_SETREF(array->host, Py_NewRef(Py_None));
+    Py_SETREF(array->buffer, Py_NewRef(Py_None));
+  }
+  return wrap_placed(placed, outs.get());
+}
+
+int add_placed(PyObject* module) {
+  warn_name = PyUnicode_InternFromString("warn_of_unusable");
+  refuse_name = PyUnicode_InternFromString("refuse_second_use");
+  if (warn_name == nullptr || refuse_name == nullptr || add_type(module, &placed_program_type) < 0) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace kiln
