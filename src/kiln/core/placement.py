@@ -192,8 +192,10 @@ class Placer:
         if place is None:
             return _placed(compiled, names) if self.wishes.donated else compiled
         by_default = place.devices == (options().default_device,) and not committed
+        program = compiled.program
+        assert program.place is not None
         alone = SingleDeviceSharding(place.devices[0])
-        cuts = place.in_shardings or (alone,) * len(compiled.program.jaxpr.invars)
+        cuts = program.place.in_shardings or (alone,) * len(program.jaxpr.invars)
         out_cuts = tuple(compiled.executable.out_shardings())
         return _placed(compiled, names, cuts, out_cuts, not by_default)
 
