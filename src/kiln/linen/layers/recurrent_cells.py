@@ -46,13 +46,22 @@ def _missing(cell: Module, name: str) -> str:
     )
 
 
-class LSTMCell(RNNCellBase):
-    """Long short-term memory: a memory c, rewritten by gates i and f, and a state h that shows it.
+class _VectorCell(RNNCellBase):
+    """A cell of vectors, whose carry is the state alone unless it says otherwise."""
 
-    i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g, h' = o tanh(c').
+    @nowrap
+    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
+        """Return the state before the first step: (batch..., features)."""
+        return _beginning(self, rng, input_shape)
 
-    Source: Hochreiter and Schmidhuber (1997), Long short-term memory
-    """
+    @property
+    def num_feature_axes(self) -> int:
+        """One: the last."""
+        return 1
+
+
+class _GatedCell(_VectorCell):
+    """The fields that an LSTM and a GRU have in common."""
 
     features: int
     gate_fn: Callable[..., Any] = sigmoid
@@ -63,6 +72,15 @@ class LSTMCell(RNNCellBase):
     dtype: Any = None
     param_dtype: Any = jnp.float32
     carry_init: Callable[..., Any] = initializers.zeros
+
+
+class LSTMCell(_GatedCell):
+    """Long short-term memory: a memory c, rewritten by gates i and f, and a state h that shows it.
+
+    i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g, h' = o tanh(c').
+
+    Source: Hochreiter and Schmidhuber (1997), Long short-term memory
+    """
 
     @compact
     def __call__(self, carry: tuple[Any, Any], inputs: Any) -> tuple[tuple[Any, Any], Any]:
@@ -82,11 +100,6 @@ class LSTMCell(RNNCellBase):
     def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> tuple[Any, Any]:
         """Return memory and state before the first step: (batch..., features) twice."""
         return _beginning_pair(self, rng, input_shape)
-
-    @property
-    def num_feature_axes(self) -> int:
-        """One: the last."""
-        return 1
 
 
 class OptimizedLSTMCell(LSTMCell):
@@ -140,7 +153,7 @@ class _Weights(Module):
         return kernel, self.param("bias", self.bias_init, (self.features,), self.param_dtype)
 
 
-class SimpleCell(RNNCellBase):
+class SimpleCell(_VectorCell):
     """h' = tanh(W x + b + U h), plus h inside the tanh with `residual`.
 
     Source: Elman (1990), Finding structure in time; residual: Yue, Fu and Liang (2018),
@@ -170,34 +183,14 @@ class SimpleCell(RNNCellBase):
         state = self.activation_fn(state)
         return state, state
 
-    @nowrap
-    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
-        """Return the state before the first step: (batch..., features)."""
-        return _beginning(self, rng, input_shape)
 
-    @property
-    def num_feature_axes(self) -> int:
-        """One: the last."""
-        return 1
-
-
-class GRUCell(RNNCellBase):
+class GRUCell(_GatedCell):
     """Gated recurrent unit: a state, partly replaced (gate z) by a proposal n.
 
     r, z = σ(W x + b + U h), n = tanh(W x + b + r (U h + b)); h' = (1 - z) n + z h.
 
     Source: Cho et al. (2014), Learning phrase representations using RNN encoder-decoder
     """
-
-    features: int
-    gate_fn: Callable[..., Any] = sigmoid
-    activation_fn: Callable[..., Any] = tanh
-    kernel_init: Callable[..., Any] = default_kernel_init
-    recurrent_kernel_init: Callable[..., Any] = initializers.orthogonal()
-    bias_init: Callable[..., Any] = initializers.zeros
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
-    carry_init: Callable[..., Any] = initializers.zeros
 
     @compact
     def __call__(self, carry: Any, inputs: Any) -> tuple[Any, Any]:
@@ -216,18 +209,8 @@ class GRUCell(RNNCellBase):
         state = (1.0 - z) * proposal + z * carry
         return state, state
 
-    @nowrap
-    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
-        """Return the state before the first step: (batch..., features)."""
-        return _beginning(self, rng, input_shape)
 
-    @property
-    def num_feature_axes(self) -> int:
-        """One: the last."""
-        return 1
-
-
-class MGUCell(RNNCellBase):
+class MGUCell(_VectorCell):
     """Minimal gated unit: a GRU with one gate f.
 
     f = σ(W x + b + U h), n = tanh(W x + b + f (U h + b)); h' = (1 - f) n + f h. Without
@@ -263,16 +246,6 @@ class MGUCell(RNNCellBase):
         proposal = self.activation_fn(of_input(name="in")(inputs) + state)
         state = (1.0 - f) * proposal + f * carry
         return state, state
-
-    @nowrap
-    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
-        """Return the state before the first step: (batch..., features)."""
-        return _beginning(self, rng, input_shape)
-
-    @property
-    def num_feature_axes(self) -> int:
-        """One: the last."""
-        return 1
 
 
 class ConvLSTMCell(RNNCellBase):
