@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.linen.dtypes import promote_dtype
 from kiln.linen.layers.convolution import Conv
-from kiln.linen.layers.linear import Dense, default_kernel_init
+from kiln.linen.layers.linear import Dense, default_kernel_init, parameters
 from kiln.linen.methods import compact, nowrap
 from kiln.linen.module import Module
 from kiln.nn import initializers
@@ -113,13 +113,7 @@ class OptimizedLSTMCell(LSTMCell):
             -> those of the carry, (batch..., features)
         """
         memory, state = carry
-        weights = functools.partial(
-            _Weights, features=state.shape[-1], param_dtype=self.param_dtype
-        )
-        of_input = functools.partial(weights, kernel_init=self.kernel_init, bias_init=None)
-        of_state = functools.partial(
-            weights, kernel_init=self.recurrent_kernel_init, bias_init=self.bias_init
-        )
+        of_input, of_state = _projections(self, state, use_bias=False, layer=_Weights)
         pairs = [(of_input(name=f"i{x}")(inputs), of_state(name=f"h{x}")(state)) for x in "ifgo"]
         sums = _multiplied(inputs, [x for x, _ in pairs], self.dtype)
         sums = sums + _multiplied(state, [h for _, h in pairs], self.dtype)
@@ -136,21 +130,12 @@ def _multiplied(x: Any, weights: list[tuple[Any, Any]], dtype: Any) -> Any:
     return jnp.dot(x, kernel) if bias is None else jnp.dot(x, kernel) + bias
 
 
-class _Weights(Module):
-    """The parameters of a `Dense`, which is not applied; no bias without `bias_init`."""
-
-    features: int
-    param_dtype: Any
-    kernel_init: Callable[..., Any]
-    bias_init: Callable[..., Any] | None
+class _Weights(Dense):
+    """A `Dense` that gives its parameters and is not applied."""
 
     @compact
-    def __call__(self, inputs: Any) -> tuple[Any, Any]:
-        shape = (inputs.shape[-1], self.features)
-        kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
-        if self.bias_init is None:
-            return kernel, None
-        return kernel, self.param("bias", self.bias_init, (self.features,), self.param_dtype)
+    def __call__(self, inputs: Any) -> Any:
+        return parameters(self, (inputs.shape[-1], self.features), (self.features,))
 
 
 class SimpleCell(_VectorCell):
@@ -299,10 +284,16 @@ class ConvLSTMCell(RNNCellBase):
         return len(self.kernel_size) + 1
 
 
-def _projections(cell: Any, state: Any, bias_init: Any = None, use_bias: bool = True) -> Any:
-    """Return what makes a `Dense` of the input, and one of the state; one of them has a bias."""
+def _projections(
+    cell: Any,
+    state: Any,
+    bias_init: Any = None,
+    use_bias: bool = True,
+    layer: type[Dense] = Dense,
+) -> Any:
+    """Return what makes a layer of the input, and one of the state; one of them has a bias."""
     dense = functools.partial(
-        Dense,
+        layer,
         features=state.shape[-1],
         dtype=cell.dtype,
         param_dtype=cell.param_dtype,
