@@ -1,13 +1,7 @@
-"""Every layer and its options are flax's: names, first values, outputs, updates and gradients.
-
-All cases of a group are one program of each library.
-"""
+"""Every layer and its options are flax's: names, first values, outputs, updates and gradients."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,13 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import kiln
-import kiln.linen
-import kiln.nn
-import kiln.random
 from kiln.base.config import override
+from tests.differential.linen_runs import Build, Run, Runs, cases, check
 from tests.differential.operands import smooth
-from tests.differential.oracle import Case, Topic
+from tests.differential.oracle import Topic
 
 BF16 = ml_dtypes.bfloat16
 X = smooth("float32", (2, 3, 4))
@@ -32,76 +23,6 @@ SPACE = smooth("float32", (1, 3, 4, 2, 2), "space")
 COMPLEX = smooth("complex64", (2, 3, 4))
 KEPT = smooth("float32", (2, 3, 1), "kept") > -1
 EACH = np.arange(24).reshape(2, 3, 4) % 7 != 2
-Build = Callable[[Any], Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A module called on inputs; `through` puts the call into a transformation."""
-
-    build: Build
-    inputs: tuple[Any, ...]
-    options: dict[str, Any]
-    method: str = "__call__"
-    through: Callable[[Any, Any], Any] | None = None
-    slopes: bool = True
-
-    def __call__(self, lib: Any, names: list[str], seed: Any, inputs: Any) -> Any:
-        """Return first values, output, updates, and gradients by parameters and inputs."""
-        module = self.build(lib.linen)
-        keys = {"params": lib.random.key(seed), "dropout": lib.random.key(seed + 1)}
-        first = module.init(keys, *inputs, **self.options)
-        names += spelled(lib, first)
-        moved = lib.tree.map(nudged, first)
-        rest = {name: values for name, values in moved.items() if name != "params"}
-        floats = [i for i, x in enumerate(inputs) if np.issubdtype(x.dtype, np.inexact)]
-
-        def call(params: Any, given: Any) -> Any:
-            full = [*inputs]
-            for i, x in zip(floats, given, strict=True):
-                full[i] = x
-
-            def plain(*args: Any) -> Any:
-                return module.apply(
-                    {"params": params, **rest},
-                    *args,
-                    **self.options,
-                    rngs=keys,
-                    mutable=[*rest],
-                    method=self.method,
-                )
-
-            return (self.through(lib, plain) if self.through else plain)(*full)
-
-        def loss(params: Any, given: Any) -> Any:
-            out, updates = call(params, given)
-            return sum(weighed(leaf) for leaf in lib.tree.leaves(out)), (out, updates)
-
-        given = [inputs[i] for i in floats]
-        params = moved.get("params", {})
-        if not self.slopes:
-            return first, call(params, given)
-        slopes, found = lib.grad(loss, (0, 1), has_aux=True)(params, given)
-        return first, found, slopes
-
-
-def spelled(lib: Any, variables: Any) -> list[str]:
-    """Return the paths of variables."""
-    pairs, _ = lib.tree_util.tree_flatten_with_path(variables)
-    return [lib.tree_util.keystr(path) for path, _ in pairs]
-
-
-def nudged(x: Any) -> Any:
-    """Return values moved a little upwards, so that zeros and ones are none any more."""
-    waves = 0.2 * (1 + np.cos(np.arange(x.size)).reshape(x.shape))
-    return (x + waves.astype(np.float32)).astype(x.dtype)
-
-
-def weighed(x: Any) -> Any:
-    """Return a sum in which every element counts differently."""
-    weights = np.cos(1 + np.arange(x.size)).reshape(x.shape).astype(np.float32)
-    total = (x * weights).sum()
-    return (total.real + 2 * total.imag) if np.iscomplexobj(x) else total
 
 
 def on(*inputs: Any, **options: Any) -> Callable[..., Run]:
@@ -462,7 +383,7 @@ def wrappers() -> Iterator[tuple[str, Run]]:
     yield "spectral no steps", run(lambda n: n.SpectralNorm(n.Dense(5), n_steps=0))
 
 
-GROUPS: dict[str, Callable[[], Iterator[tuple[str, Run]]]] = {
+GROUPS: dict[str, Runs] = {
     "linear": linear,
     "convolutions": convolutions,
     "transposed": transposed,
@@ -474,52 +395,18 @@ GROUPS: dict[str, Callable[[], Iterator[tuple[str, Run]]]] = {
 }
 
 
-@functools.cache
-def answers(lib: Any, group: str) -> dict[str, Any]:
-    """Return what every run of a group returns, from one compiled program, or its error."""
-    runs = dict(GROUPS[group]())
-    names: dict[str, list[str]] = {name: [] for name in runs}
-    wrong: dict[str, Exception] = {}
-
-    def program(seed: Any, inputs: Any) -> Any:
-        found = {}
-        for name, run in runs.items():
-            try:
-                found[name] = run(lib, names[name], seed, inputs[name])
-            except Exception as error:  # noqa: BLE001 - an answer like any other
-                wrong[name] = error
-        return found
-
-    given = {name: [lib.numpy.asarray(x) for x in run.inputs] for name, run in runs.items()}
-    with lib.threefry_partitionable(True), lib.disable_jit(False):
-        found = lib.jit(program)(7, given)
-    texts = {name: np.frombuffer(json.dumps(names[name]).encode(), np.uint8) for name in found}
-    return {name: [texts[name], *lib.tree.leaves(found[name])] for name in found} | wrong
+def tolerance(name: str) -> float:
+    """Gradients may be of float32 and made of products in bfloat16."""
+    return 4e-2 if "bfloat16" in name else 1e-4
 
 
-def answer(lib: Any, group: str, name: str) -> Any:
-    found = answers(lib, group)[name]
-    if isinstance(found, Exception):
-        raise found
-    return found
-
-
-def cases() -> Iterator[Case]:
-    for group, runs in GROUPS.items():
-        for name, _ in runs():
-            # Gradients may be of float32 and made of products in bfloat16.
-            tolerance = 4e-2 if "bfloat16" in name else 1e-4
-            yield Case(group, name, lambda lib, g=group, n=name: answer(lib, g, n), tolerance)
-
-
-TOPIC = Topic("linen_layers", cases())
+TOPIC = Topic("linen_layers", cases(GROUPS, tolerance))
 
 
 @pytest.mark.parametrize("group", TOPIC.groups)
 def test_as_flax(group: str) -> None:
-    answers.cache_clear()
     with override(engine="reference"):
-        TOPIC.check(group, kiln)
+        check(TOPIC, group)
 
 
 @pytest.mark.parametrize(
@@ -527,5 +414,4 @@ def test_as_flax(group: str) -> None:
     [g if g == "dropouts" else pytest.param(g, marks=pytest.mark.full) for g in TOPIC.groups],
 )
 def test_compiled_as_flax(group: str) -> None:
-    answers.cache_clear()
-    TOPIC.check(group, kiln)
+    check(TOPIC, group)

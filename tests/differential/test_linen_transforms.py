@@ -1,33 +1,26 @@
 """Lifted transformations are flax's: names, first values, outputs, updates, draws and gradients.
 
 A jitted module is compared with flax's plain one: there, `jit` changes what is drawn.
-All cases of a group are one program of each library.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-import kiln
-import kiln.linen
-import kiln.numpy
-import kiln.random
 from kiln.base.config import override
+from tests.differential.linen_runs import Build, Run, Runs, cases, check
 from tests.differential.operands import smooth
-from tests.differential.oracle import Case, Topic
-from tests.differential.test_linen_layers import Run
+from tests.differential.oracle import Topic
 
 X = smooth("float32", (3, 4))
 STACK = smooth("float32", (5, 3, 4), "stack")
 LAST = smooth("float32", (3, 4, 5), "last")
 STEPS = smooth("float32", (3, 5, 4), "steps")
-Build = Callable[[Any], Any]
 Body = Callable[[Any, Any, Any], Any]
 
 
@@ -671,65 +664,32 @@ def derivatives() -> Iterator[tuple[str, Build, tuple[Any, ...]]]:
     yield "custom_vjp with a constant", outer(constant), (X,)
 
 
+def runs(make: Callable[[], Iterator[tuple[str, Build, tuple[Any, ...]]]]) -> Runs:
+    """Return the runs of a group of modules on inputs."""
+
+    def made() -> Iterator[tuple[str, Run]]:
+        for name, build, inputs in make():
+            yield name, Run(build, inputs, {}, slopes="while" not in name)
+
+    return made
+
+
 GROUPS = {
-    "jit": jits,
-    "vmap": vmaps,
-    "scan": scans,
-    "others": others,
-    "derivatives": derivatives,
+    "jit": runs(jits),
+    "vmap": runs(vmaps),
+    "scan": runs(scans),
+    "others": runs(others),
+    "derivatives": runs(derivatives),
 }
-
-
-@functools.cache
-def answers(lib: Any, group: str) -> dict[str, Any]:
-    """Return the answers of a group: the names of the variables, and all arrays."""
-    runs = {
-        name: Run(build, inputs, {}, slopes="while" not in name)
-        for name, build, inputs in GROUPS[group]()
-    }
-    names: dict[str, list[str]] = {name: [] for name in runs}
-    wrong: dict[str, Exception] = {}
-
-    def program(seed: Any, inputs: Any) -> Any:
-        found = {}
-        for name, run in runs.items():
-            try:
-                found[name] = run(lib, names[name], seed, inputs[name])
-            except Exception as error:  # noqa: BLE001 - an answer like any other
-                wrong[name] = error
-        return found
-
-    given = {name: [lib.numpy.asarray(x) for x in run.inputs] for name, run in runs.items()}
-    with lib.threefry_partitionable(True), lib.disable_jit(False):
-        found = lib.jit(program)(7, given)
-    texts = {name: np.frombuffer(json.dumps(names[name]).encode(), np.uint8) for name in found}
-    return {name: [texts[name], *lib.tree.leaves(found[name])] for name in found} | wrong
-
-
-def answer(lib: Any, group: str, name: str) -> Any:
-    found = answers(lib, group)[name]
-    if isinstance(found, Exception):
-        raise found
-    return found
-
-
-def cases() -> Iterator[Case]:
-    for group, runs in GROUPS.items():
-        for name, _, _ in runs():
-            yield Case(group, name, lambda lib, g=group, n=name: answer(lib, g, n), 1e-4)
-
-
-TOPIC = Topic("linen_transforms", cases())
+TOPIC = Topic("linen_transforms", cases(GROUPS, lambda name: 1e-4))
 
 
 @pytest.mark.parametrize("group", TOPIC.groups)
 def test_as_flax(group: str) -> None:
-    answers.cache_clear()
     with override(engine="reference"):
-        TOPIC.check(group, kiln)
+        check(TOPIC, group)
 
 
 @pytest.mark.parametrize("group", [pytest.param(g, marks=pytest.mark.full) for g in TOPIC.groups])
 def test_compiled_as_flax(group: str) -> None:
-    answers.cache_clear()
-    TOPIC.check(group, kiln)
+    check(TOPIC, group)

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.mutation.breaks import BREAKS, DRAWN, SEED, Break, drawn
+from tests.mutation.breaks import BREAKS, DRAWN, SEED, Break, drawn, order
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = REPOSITORY / "tests" / "contract"
@@ -98,11 +98,14 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
 
 def main(items: Sequence[str]) -> int:
     """Run the rows of the items named, or all rows, and return the exit status."""
-    order = drawn()
-    rows = sorted(BREAKS, key=lambda row: order.index(row.item))
+    rows = sorted(BREAKS, key=lambda row: order().index(row.item))
     if items:
         rows = [row for row in rows if row.item in items]
-    log = [f"{len(rows)} of the {DRAWN} items drawn with seed {SEED}, in the order of the draw"]
+    count = sum(row.item in drawn() for row in rows)
+    log = [
+        f"{count} of the {DRAWN} items drawn with seed {SEED}, in the order of the draw; then "
+        f"{len(rows) - count} of section 15"
+    ]
     good = True
     with tempfile.TemporaryDirectory() as work:
         for fine, line in lines(rows, Path(work)):

@@ -1,6 +1,7 @@
-"""Ways to break the behaviour of items of the contract, for items drawn by chance.
+"""Ways to break the behaviour of items of the contract: items drawn by chance, and section 15.
 
-Each replaces one text of one file of `src/kiln`.
+Each replaces one text of one file of `src/kiln`. Section 15 was written after the draw, which stays
+as it was: all its items have a break.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ def drawn() -> list[str]:
     order = sorted(item for item in ITEMS if not item.startswith("15."))
     random.Random(SEED).shuffle(order)
     return order[:DRAWN]
+
+
+def order() -> list[str]:
+    """Return the items that have breaks: those drawn, then those of section 15."""
+    return drawn() + [item for item in ITEMS if item.startswith("15.")]
 
 
 BREAKS = [
@@ -271,5 +277,59 @@ BREAKS = [
         "jit/placing.py",
         'outs = tuple(_spread(fun, placing.out_shardings, result, "out_shardings", "result"))',
         "outs = ()",
+    ),
+    Break(
+        "15.1",
+        "linen/jit.py",
+        "    rngs: Filter = True,\n",
+        "    rngs: Filter = False,\n",
+    ),
+    Break(
+        "15.2",
+        "linen/lift.py",
+        "    @functools.wraps(fun)\n",
+        "",
+    ),
+    Break(
+        "15.3",
+        "linen/jit.py",
+        "return fold_in(self.roots[name], self.number(name, path, count))",
+        "return self.roots[name]",
+    ),
+    Break(
+        "15.4",
+        "linen/jit.py",
+        "elif i in self.settings.numbers and parameter_name(fun, i) not in kwargs:",
+        "elif False:",
+    ),
+    Break(
+        "15.5",
+        "linen/jit.py",
+        "lift.roots(settings.rngs)",
+        "lift.roots()",
+    ),
+    Break(
+        "15.6",
+        "linen/jit.py",
+        "reading.module(lift.module),",
+        "type(lift.module),",
+    ),
+    Break(
+        "15.7",
+        "linen/jit.py",
+        'lift_target(target, make, "Jit", methods)',
+        'lift_target(target, make, "Jit")',
+    ),
+    Break(
+        "15.8",
+        "linen/jit.py",
+        "Placing(Chosen(tuple(moved)), where)",
+        "Placing(Chosen((1, *moved)), where)",
+    ),
+    Break(
+        "15.9",
+        "linen/lift.py",
+        "        for inner in modules_in(value):\n",
+        "        for inner in ():\n",
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mutation.__main__ import LOG, broken, marked_with
-from tests.mutation.breaks import BREAKS, Break, drawn
+from tests.mutation.breaks import BREAKS, Break, drawn, order
 from tests.structure.source_tree import KILN
 
 FEWEST = 30
@@ -20,10 +20,12 @@ def test_each_break_can_be_made(row: Break) -> None:
     assert marked_with(row.item)
 
 
-def test_the_items_are_those_drawn() -> None:
+def test_the_items_are_those_drawn_and_all_of_section_15() -> None:
     items = [row.item for row in BREAKS]
-    assert len(set(items)) == len(items) >= FEWEST
-    assert set(items) <= set(drawn())
+    assert len(set(items)) == len(items)
+    assert set(items) <= set(order())
+    assert len(set(items) & set(drawn())) >= FEWEST
+    assert set(order()) - set(drawn()) <= set(items)
 
 
 def test_the_log_is_that_of_the_table() -> None:

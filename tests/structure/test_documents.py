@@ -23,10 +23,16 @@ def broken_links(document: Path) -> list[str]:
     return [link for link in LINK.findall(text) if not (document.parent / link).exists()]
 
 
-def missing_folders(text: str, root: Path) -> list[str]:
-    """Return the folders directly below `root` that a text does not name."""
+def missing_folders(text: str, root: Path, prefix: str = "") -> list[str]:
+    """Return the folders directly below `root` that a text does not name, after the prefix."""
     folders = [path.name for path in root.iterdir() if (path / "__init__.py").exists()]
-    return [name for name in sorted(folders) if f"`{name}/" not in text]
+    return [name for name in sorted(folders) if f"`{prefix}{name}/" not in text]
+
+
+def unnamed_files(text: str, root: Path) -> list[str]:
+    """Return the modules directly below `root` that a text does not name."""
+    names = sorted(path.name for path in root.glob("*.py") if path.name != "__init__.py")
+    return [name for name in names if f"`{name}`" not in text]
 
 
 def missing_files(text: str, root: Path) -> list[str]:
@@ -45,6 +51,12 @@ def test_the_map_names_every_folder_and_only_files_that_exist() -> None:
     text = (REPOSITORY / "docs" / "README.md").read_text(encoding="utf-8")
     assert missing_folders(text, KILN) == []
     assert missing_files(text, KILN) == []
+    assert missing_folders(text, REPOSITORY / "tests", "tests/") == []
+
+
+def test_the_map_of_the_xla_engine_names_every_file() -> None:
+    folder = KILN / "engines" / "xla"
+    assert unnamed_files((folder / "README.md").read_text(encoding="utf-8"), folder) == []
 
 
 def test_the_example_of_the_readme_prints_what_it_says() -> None:
@@ -81,6 +93,9 @@ def test_bad_documents_are_found(tmp_path: Path) -> None:
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops" / "__init__.py").touch()
     assert missing_folders("the map names `ir/`", tmp_path) == ["ops"]
+    assert missing_folders("`tests/ops/` and `ir/`", tmp_path, "tests/") == []
+    (tmp_path / "ops" / "shape_of.py").touch()
+    assert unnamed_files("`shape.py`", tmp_path / "ops") == ["shape_of.py"]
     assert missing_files(
         "start with `ops/shape.py` or `ops/FAMILY.py` or `other/x.py`", tmp_path
     ) == ["ops/shape.py"]

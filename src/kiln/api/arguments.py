@@ -105,6 +105,28 @@ def check_input(fun: Any, what: str, x: Any, *, holomorphic: bool, allow_int: bo
             )
 
 
+def differentiated(
+    fun: Callable[..., Any],
+    what: str,
+    argnums: Any,
+    args: Sequence[Any],
+    kwargs: Any,
+    *,
+    holomorphic: bool,
+    allow_int: bool,
+) -> tuple[Any, list[Any], PyTreeDef]:
+    """Return the function of the arguments `argnums` alone, their checked leaves and structure.
+
+    Raises: as `argument_numbers`, `leaves_of` and `check_input`.
+    """
+    nums = argument_numbers(fun, argnums, len(args), what)
+    chosen, partial = restrict(fun, args, kwargs, nums)
+    leaves, tree = leaves_of(fun, what, tuple(chosen))
+    for x in leaves:
+        check_input(fun, what, x, holomorphic=holomorphic, allow_int=allow_int)
+    return partial, leaves, tree
+
+
 def restrict(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, nums: Sequence[int]
 ) -> tuple[list[Any], Any]:

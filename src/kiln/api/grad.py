@@ -10,12 +10,9 @@ import numpy as np
 
 from kiln.api.arguments import (
     FlatFunction,
-    argument_numbers,
     array_of,
-    check_input,
-    leaves_of,
+    differentiated,
     require_callable,
-    restrict,
     value_of,
 )
 from kiln.base import dtypes
@@ -56,12 +53,10 @@ def _value_and_grad(
 
     @functools.wraps(fun, updated=())
     @api_boundary
-    def differentiated(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        nums = argument_numbers(fun, argnums, len(args), what)
-        chosen, partial = restrict(fun, args, kwargs, nums)
-        leaves, tree = leaves_of(fun, what, tuple(chosen))
-        for x in leaves:
-            check_input(fun, what, x, holomorphic=holomorphic, allow_int=allow_int)
+    def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        partial, leaves, tree = differentiated(
+            fun, what, argnums, args, kwargs, holomorphic=holomorphic, allow_int=allow_int
+        )
         flat = FlatFunction(partial, what, tree, has_aux)
         outs, program = reverse.linearize(flat, leaves)
         _check_scalar(fun, what, flat, outs)
@@ -76,7 +71,7 @@ def _value_and_grad(
             return (value, flat.aux(outs)), grad_result
         return value, grad_result
 
-    return differentiated
+    return both
 
 
 def grad(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.api.arguments import argument_numbers, check_input, leaves_of, require_callable, restrict
+from kiln.api.arguments import differentiated, require_callable
 from kiln.api.linear import jvp, vjp
 from kiln.api.vmap import vmap
 from kiln.base.source import api_boundary
@@ -65,11 +65,9 @@ def jacfwd(
     @functools.wraps(fun, updated=())
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        nums = argument_numbers(fun, argnums, len(args), "jacfwd")
-        chosen, partial = restrict(fun, args, kwargs, nums)
-        leaves, tree = leaves_of(fun, "jacfwd", tuple(chosen))
-        for x in leaves:
-            check_input(fun, "jacfwd", x, holomorphic=holomorphic, allow_int=False)
+        partial, leaves, tree = differentiated(
+            fun, "jacfwd", argnums, args, kwargs, holomorphic=holomorphic, allow_int=False
+        )
         values = tree_unflatten(tree, leaves)
 
         def push(*tangents: Any) -> Any:
@@ -105,11 +103,9 @@ def jacrev(
     @functools.wraps(fun, updated=())
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        nums = argument_numbers(fun, argnums, len(args), "jacrev")
-        chosen, partial = restrict(fun, args, kwargs, nums)
-        leaves, tree = leaves_of(fun, "jacrev", tuple(chosen))
-        for x in leaves:
-            check_input(fun, "jacrev", x, holomorphic=holomorphic, allow_int=allow_int)
+        partial, leaves, tree = differentiated(
+            fun, "jacrev", argnums, args, kwargs, holomorphic=holomorphic, allow_int=allow_int
+        )
         result = vjp(partial, *tree_unflatten(tree, leaves), has_aux=has_aux)
         value, pull, *aux = result
         rows = vmap(pull)(_basis(value))

@@ -1,4 +1,4 @@
-"""The primitive behind `jit`: a call of a jaxpr."""
+"""Primitives that run one jaxpr on their operands: what they share, and the one behind `jit`."""
 
 from __future__ import annotations
 
@@ -27,16 +27,54 @@ from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr
 
 
-class Call(Region):
+class Subprogram(Region):
+    """Run `jaxpr`; programs derived from it are run with the same other parameters."""
+
+    def infer(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
+        return jaxpr.out_avals
+
+    def numpy(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> Any:
+        return meaning(jaxpr, xs)
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
+    ) -> Any:
+        moving = [not is_zero(t) for t in tangents]
+        both, out_moving = jvp_jaxpr(jaxpr, moving)
+        outs = self.bind(*primals, *select_by(moving, tangents), jaxpr=both, **params)
+        n = len(jaxpr.outvars)
+        zeros = [a.tangent() for a in jaxpr.out_avals]
+        return outs[:n], fill_zeros(out_moving, outs[n:], zeros)
+
+    def batch_over(
+        self,
+        axis: MappedAxis,
+        xs: Sequence[Any],
+        axes: Sequence[Any],
+        *,
+        jaxpr: Jaxpr,
+        **params: Any,
+    ) -> Any:
+        stacked, at = batch_jaxpr(jaxpr, axis, axes)
+        return self.bind(*xs, jaxpr=stacked, **params), [0 if s else None for s in at]
+
+    def transpose(self, cts: Sequence[Any], *xs: Any, jaxpr: Jaxpr, **params: Any) -> Any:
+        linear = [is_linear(x) for x in xs]
+        moving = [not is_zero(ct) for ct in cts]
+        back, there = pull_back(jaxpr, linear, moving)
+        outs = self.bind(
+            *select_by(linear, xs, False), *select_by(moving, cts), jaxpr=back, **params
+        )
+        pulled = fill_zeros(there, outs, avals_of(select_by(linear, xs)))
+        return merge(linear, pulled, [None] * linear.count(False))
+
+    live = staticmethod(live_region)
+
+
+class Call(Subprogram):
     """Run `jaxpr` as a program of its own, called `name`."""
 
     name = "jit"
-
-    def infer(self, *xs: Any, jaxpr: Jaxpr, name: str) -> list[ShapedArray]:
-        return jaxpr.out_avals
-
-    def numpy(self, *xs: Any, jaxpr: Jaxpr, name: str) -> Any:
-        return meaning(jaxpr, xs)
 
     def evaluate(self, *xs: Any, jaxpr: Jaxpr, name: str) -> Any:
         if not options().jit:
@@ -44,22 +82,6 @@ class Call(Region):
         # Of a copy: what is kept on a jaxpr must not keep that jaxpr alive.
         placer = memoized(jaxpr, ("placer", options().key()), lambda: Placer(jaxpr.with_(), name))
         return placer.run(xs)
-
-    def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str
-    ) -> Any:
-        moving = [not is_zero(t) for t in tangents]
-        both, out_moving = jvp_jaxpr(jaxpr, moving)
-        outs = self.bind(*primals, *select_by(moving, tangents), jaxpr=both, name=name)
-        n = len(jaxpr.outvars)
-        zeros = [a.tangent() for a in jaxpr.out_avals]
-        return outs[:n], fill_zeros(out_moving, outs[n:], zeros)
-
-    def batch_over(
-        self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], *, jaxpr: Jaxpr, name: str
-    ) -> Any:
-        stacked, at = batch_jaxpr(jaxpr, axis, axes)
-        return self.bind(*xs, jaxpr=stacked, name=name), [0 if s else None for s in at]
 
     def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
         unknown = [trace.unknown(x) for x in xs]
@@ -77,18 +99,6 @@ class Call(Region):
             {**params, "jaxpr": parts.staged},
         )
         return merge(parts.unknown_out, staged, known)
-
-    def transpose(self, cts: Sequence[Any], *xs: Any, jaxpr: Jaxpr, name: str) -> Any:
-        linear = [is_linear(x) for x in xs]
-        moving = [not is_zero(ct) for ct in cts]
-        back, there = pull_back(jaxpr, linear, moving)
-        outs = self.bind(
-            *select_by(linear, xs, False), *select_by(moving, cts), jaxpr=back, name=name
-        )
-        pulled = fill_zeros(there, outs, avals_of(select_by(linear, xs)))
-        return merge(linear, pulled, [None] * linear.count(False))
-
-    live = staticmethod(live_region)
 
 
 jit_p = Call()

@@ -15,28 +15,18 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, definition_of, name_of
 from kiln.base.tree import tree_unflatten
 from kiln.control.arguments import argnums_of, flatten_arrays, merge_static, split_static
-from kiln.control.call import jit_p
+from kiln.control.call import Subprogram, jit_p
 from kiln.control.region import (
-    Region,
-    avals_of,
-    fill_zeros,
-    live_region,
     memoized,
     merge,
-    pull_back,
     select_by,
     split,
 )
-from kiln.core.absent import is_linear, is_zero
-from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure, stage_region
 from kiln.core.trace import aval_of, state
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from kiln.ir.rewrite import eliminate_dead_code
-from kiln.ir.types import ShapedArray
-from kiln.transforms.batching import MappedAxis, batch_jaxpr
-from kiln.transforms.jvp import jvp_jaxpr
 
 Policy = Callable[..., bool]
 
@@ -134,41 +124,13 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
     )
 
 
-class Checkpoint(Region):
+class Checkpoint(Subprogram):
     """Run `jaxpr`; with `differentiated`, it is a part that computes residuals again."""
 
     name = "checkpoint"
 
-    def infer(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
-        return jaxpr.out_avals
-
-    def numpy(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> Any:
-        return meaning(jaxpr, xs)
-
     def evaluate(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> Any:
         return eval_jaxpr(jaxpr, (), *xs)
-
-    def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
-    ) -> Any:
-        moving = [not is_zero(t) for t in tangents]
-        both, out_moving = jvp_jaxpr(jaxpr, moving)
-        outs = self.bind(*primals, *select_by(moving, tangents), jaxpr=both, **params)
-        count = len(jaxpr.outvars)
-        zeros = [a.tangent() for a in jaxpr.out_avals]
-        return outs[:count], fill_zeros(out_moving, outs[count:], zeros)
-
-    def batch_over(
-        self,
-        axis: MappedAxis,
-        xs: Sequence[Any],
-        axes: Sequence[Any],
-        *,
-        jaxpr: Jaxpr,
-        **params: Any,
-    ) -> Any:
-        stacked, at = batch_jaxpr(jaxpr, axis, axes)
-        return self.bind(*xs, jaxpr=stacked, **params), [0 if s else None for s in at]
 
     def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
         unknown = [trace.unknown(x) for x in xs]
@@ -184,18 +146,6 @@ class Checkpoint(Region):
             {**params, "jaxpr": parts.staged, "differentiated": True},
         )
         return merge(parts.unknown_out, staged, known)
-
-    def transpose(self, cts: Sequence[Any], *xs: Any, jaxpr: Jaxpr, **params: Any) -> Any:
-        linear = [is_linear(x) for x in xs]
-        moving = [not is_zero(ct) for ct in cts]
-        back, there = pull_back(jaxpr, linear, moving)
-        outs = self.bind(
-            *select_by(linear, xs, False), *select_by(moving, cts), jaxpr=back, **params
-        )
-        pulled = fill_zeros(there, outs, avals_of(select_by(linear, xs)))
-        return merge(linear, pulled, [None] * linear.count(False))
-
-    live = staticmethod(live_region)
 
 
 checkpoint_p = Checkpoint()

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 from kiln.base.errors import UnexpectedTracerError, three_lines
-from kiln.base.source import current_source, name_of
+from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import PyTreeDef
-from kiln.control.arguments import fitted
+from kiln.control.arguments import Static, fitted
 from kiln.control.region import Region, merge
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
@@ -26,6 +26,47 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at
 from kiln.transforms.batching import BatchTrace, MappedAxis, batch, batch_jaxpr
 from kiln.transforms.reverse import backward
+
+
+@dataclasses.dataclass(frozen=True)
+class UserRule:
+    """A rule that the user wrote `of` a function, as a function of leaves."""
+
+    fun: Callable[..., Any]
+    of: Callable[..., Any]
+    in_tree: PyTreeDef
+    static: Static
+    symbolic_zeros: bool
+
+    kind: ClassVar[str]
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.fun)
+
+    @property
+    def title(self) -> str:
+        """What errors call it."""
+        return f"{self.kind} {name_of(self.fun)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ForwardRule(UserRule):
+    """A rule that gives the function's results, among other things; `box` gets their structure."""
+
+    box: list[PyTreeDef] = dataclasses.field(compare=False, repr=False)
+    out_tree: PyTreeDef | None = None
+    """The structure of the function's result, where the function has been run before."""
+
+    def error(self, wrong: str, remedy: str) -> TypeError:
+        """Return what says that the rule does `wrong`."""
+        return TypeError(
+            three_lines(
+                f"derivative of {definition_of(self.of)}",
+                f"{self.title} for function {name_of(self.of)} {wrong}.",
+                remedy,
+            )
+        )
 
 
 @dataclasses.dataclass(frozen=True)

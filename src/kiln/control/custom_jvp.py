@@ -14,10 +14,9 @@ from typing import Any
 from kiln.base import dtypes
 from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
-from kiln.base.tree import PyTreeDef, tree_flatten, tree_map, tree_unflatten
+from kiln.base.tree import tree_flatten, tree_map, tree_unflatten
 from kiln.control.arguments import (
     FlatFunction,
-    Static,
     argnums_of,
     fitted,
     flatten_arrays,
@@ -29,6 +28,7 @@ from kiln.control.custom_function import (
     Body,
     CustomCall,
     CustomFunction,
+    ForwardRule,
     Mapped,
     MappedFunction,
     check_constants,
@@ -48,21 +48,10 @@ Pair = tuple[list[Any], list[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class Rule(ForwardRule):
     """The user's rule as a function of leaves."""
 
-    fun: Callable[..., Any]
-    of: Callable[..., Any]
-    in_tree: PyTreeDef
-    static: Static
-    symbolic_zeros: bool
-    box: list[PyTreeDef] = dataclasses.field(compare=False, repr=False)
-    out_tree: PyTreeDef | None = None
-    """The structure of the function's result, where the function has been run before."""
-
-    @property
-    def __name__(self) -> str:
-        return name_of(self.fun)
+    kind = "Custom JVP rule"
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Pair:
         """Return results and tangents.
@@ -77,7 +66,7 @@ class Rule:
             tree_unflatten(self.in_tree, tangents),
         )
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise self._error(
+            raise self.error(
                 "must produce a pair (list or tuple of length two) representing primal and "
                 f"tangent outputs, but got {result!r}",
                 "return (result, tangent)",
@@ -85,13 +74,13 @@ class Rule:
         outs, tree = flatten_arrays("custom JVP rule", self.of, result[0])
         moved, moved_tree = tree_flatten(result[1])
         if tree != moved_tree:
-            raise self._error(
+            raise self.error(
                 "must produce primal and tangent outputs with equal container (pytree) "
                 f"structures, but got {tree} and {moved_tree} respectively",
                 "return a tangent for each result",
             )
         if self.out_tree is not None and tree != self.out_tree:
-            raise self._error(
+            raise self.error(
                 "must produce primal outputs with the container (pytree) structure of the "
                 f"function's output, but got {tree} where the function has {self.out_tree}",
                 "return as first element what the function itself returns",
@@ -105,18 +94,12 @@ class Rule:
             return Zero(aval)
         moved = fitted(t, aval)
         if moved is None:
-            raise self._error(
+            raise self.error(
                 "must produce primal and tangent outputs with corresponding shapes and dtypes. "
                 f"Expected {aval} (tangent type of {aval_of(out)}) but got {aval_of(t)}",
                 "return a tangent with the shape and dtype of its result",
             )
         return moved
-
-    def _error(self, wrong: str, remedy: str) -> TypeError:
-        what = f"Custom JVP rule {name_of(self.fun)} for function {name_of(self.of)}"
-        return TypeError(
-            three_lines(f"derivative of {definition_of(self.of)}", f"{what} {wrong}.", remedy)
-        )
 
 
 class MappedRule(Mapped):

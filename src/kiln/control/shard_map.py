@@ -83,22 +83,18 @@ class ShardMap(Region):
         tangents: Sequence[Any],
         *,
         jaxpr: Jaxpr,
-        mesh: Mesh,
-        manual_axes: Axes,
         in_specs: Specs,
         out_specs: Specs,
-        check_vma: bool,
+        **members: Any,
     ) -> Any:
         moving = [not is_zero(t) for t in tangents]
-        with members_of(mesh, manual_axes, check_vma):
+        with members_of(**members):
             both, out_moving = jvp_jaxpr(jaxpr, moving)
         outs = self.bind(
             *primals,
             *select_by(moving, tangents),
             jaxpr=both,
-            mesh=mesh,
-            manual_axes=manual_axes,
-            check_vma=check_vma,
+            **members,
             in_specs=(*in_specs, *select_by(moving, in_specs)),
             out_specs=(*out_specs, *select_by(out_moving, out_specs)),
         )
@@ -113,22 +109,18 @@ class ShardMap(Region):
         axes: Sequence[Any],
         *,
         jaxpr: Jaxpr,
-        mesh: Mesh,
-        manual_axes: Axes,
         in_specs: Specs,
         out_specs: Specs,
-        check_vma: bool,
+        **members: Any,
     ) -> Any:
         # Inside, a mesh axis of the same name hides the mapped one.
-        inner = MappedAxis(axis.size) if axis.name in manual_axes else axis
-        with members_of(mesh, manual_axes, check_vma):
+        inner = MappedAxis(axis.size) if axis.name in members["manual_axes"] else axis
+        with members_of(**members):
             stacked, at = batch_jaxpr(jaxpr, inner, axes)
         outs = self.bind(
             *xs,
             jaxpr=stacked,
-            mesh=mesh,
-            manual_axes=manual_axes,
-            check_vma=check_vma,
+            **members,
             in_specs=tuple(map(_with_axis, in_specs, axes)),
             out_specs=tuple(_with_axis(s, 0 if a else None) for s, a in zip(out_specs, at)),
         )
@@ -289,11 +281,11 @@ def _key(params: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @contextmanager
-def members_of(mesh: Mesh, manual_axes: Axes, tracked: bool) -> Iterator[None]:
-    """Make the mesh axes known by name, with types that say what varies if they are `tracked`."""
+def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> Iterator[None]:
+    """Make the mesh axes known by name, with types that say what varies if that is checked."""
     with ExitStack() as stack:
         for name in manual_axes:
-            stack.enter_context(axis_bound(name, mesh.shape[name], tracked))
+            stack.enter_context(axis_bound(name, mesh.shape[name], check_vma))
         yield
 
 

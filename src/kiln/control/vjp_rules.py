@@ -14,7 +14,6 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import definition_of, name_of
 from kiln.base.tree import (
-    PyTreeDef,
     keystr,
     tree_flatten_with_path,
     tree_map,
@@ -22,14 +21,13 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.control.arguments import (
-    Static,
     as_seen,
     fitted,
     flatten_arrays,
     instantiated,
     merge_static,
 )
-from kiln.control.custom_function import Mapped
+from kiln.control.custom_function import ForwardRule, Mapped, UserRule
 from kiln.control.region import select_by
 from kiln.core.absent import Zero, is_zero
 from kiln.core.trace import aval_of
@@ -65,21 +63,10 @@ def zero_from_primal(value: Any, symbolic_zeros: bool = False) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Forward:
+class Forward(ForwardRule):
     """The user's forward rule as a function of leaves: results, residuals, and how to read them."""
 
-    fun: Callable[..., Any]
-    of: Callable[..., Any]
-    in_tree: PyTreeDef
-    static: Static
-    symbolic_zeros: bool
-    box: list[PyTreeDef] = dataclasses.field(compare=False, repr=False)
-    out_tree: PyTreeDef | None = None
-    """The structure of the function's result, where the function has been run before."""
-
-    @property
-    def __name__(self) -> str:
-        return name_of(self.fun)
+    kind = "Custom VJP fwd rule"
 
     def __call__(
         self, primals: Sequence[Any], moving: Sequence[bool]
@@ -93,7 +80,7 @@ class Forward:
         args = merge_static(self.static, tree_unflatten(self.in_tree, primals))
         pair = self.fun(*args)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise self._error(
+            raise self.error(
                 "must produce a pair (list or tuple of length two) where the first element is the "
                 "output of the function and the second holds residuals for the bwd rule, but "
                 f"instead of a pair it produced {pair!r}",
@@ -102,7 +89,7 @@ class Forward:
         outs, tree = flatten_arrays("custom VJP fwd rule", self.of, pair[0])
         residuals, residual_tree = flatten_arrays("custom VJP residuals", self.of, pair[1])
         if self.out_tree is not None and tree != self.out_tree:
-            raise self._error(
+            raise self.error(
                 "must produce a pair whose first element has the container (pytree) structure of "
                 f"the function's output, but got {tree} where the function has {self.out_tree}",
                 "return as first element what the function itself returns",
@@ -110,26 +97,12 @@ class Forward:
         self.box[:] = [tree]
         return outs, residuals, (residual_tree, tree)
 
-    def _error(self, wrong: str, remedy: str) -> TypeError:
-        what = f"Custom VJP fwd rule {name_of(self.fun)} for function {name_of(self.of)}"
-        return TypeError(
-            three_lines(f"derivative of {definition_of(self.of)}", f"{what} {wrong}.", remedy)
-        )
-
 
 @dataclasses.dataclass(frozen=True)
-class Backward:
+class Backward(UserRule):
     """The user's backward rule as a function of leaves."""
 
-    fun: Callable[..., Any]
-    of: Callable[..., Any]
-    in_tree: PyTreeDef
-    static: Static
-    symbolic_zeros: bool
-
-    @property
-    def __name__(self) -> str:
-        return name_of(self.fun)
+    kind = "Custom VJP bwd rule"
 
     def __call__(
         self, residuals: Sequence[Any], info: Any, cts: Sequence[Any], avals: Sequence[ShapedArray]
@@ -163,7 +136,7 @@ class Backward:
             raise TypeError(
                 three_lines(
                     f"gradient of {definition_of(self.of)}",
-                    f"Custom VJP bwd rule {name_of(self.fun)} must produce an output with the same "
+                    f"{self.title} must produce an output with the same "
                     "container (pytree) structure as the args tuple of the primal function, and in "
                     "particular must produce a tuple of length equal to the number of arguments to "
                     f"the primal function, but got bwd output structure {tree_structure(result)} "
@@ -184,7 +157,7 @@ class Backward:
             raise ValueError(
                 three_lines(
                     f"gradient of {definition_of(self.of)}",
-                    f"Custom VJP bwd rule {name_of(self.fun)} must produce an output with the same "
+                    f"{self.title} must produce an output with the same "
                     f"type as the args tuple of the primal function, but at output{keystr(path)} "
                     f"it produced an output of type {aval_of(ct)} corresponding to an input of "
                     f"type {aval}, so the {what} do not match",

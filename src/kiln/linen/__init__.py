@@ -22,34 +22,7 @@ from kiln.linen.frozen_dict import FrozenDict, freeze, unfreeze
 from kiln.linen.initializers import ones, ones_init, zeros, zeros_init
 from kiln.linen.jit import jit
 from kiln.linen.layers import pooling as pooling
-from kiln.linen.layers.activations import (
-    PReLU,
-    celu,
-    elu,
-    gelu,
-    glu,
-    hard_sigmoid,
-    hard_silu,
-    hard_swish,
-    hard_tanh,
-    leaky_relu,
-    log_sigmoid,
-    log_softmax,
-    logsumexp,
-    normalize,
-    one_hot,
-    relu,
-    relu6,
-    selu,
-    sigmoid,
-    silu,
-    soft_sign,
-    softmax,
-    softplus,
-    standardize,
-    swish,
-    tanh,
-)
+from kiln.linen.layers.activations import PReLU
 from kiln.linen.layers.attention import (
     MultiHeadAttention,
     MultiHeadDotProductAttention,
@@ -111,3 +84,30 @@ from kiln.linen.transforms import (
     remat_scan,
 )
 from kiln.linen.variables import merge_param
+from kiln.nn import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    leaky_relu,
+    log_sigmoid,
+    log_softmax,
+    logsumexp,
+    one_hot,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    soft_sign,
+    softmax,
+    softplus,
+    standardize,
+    swish,
+    tanh,
+)
+from kiln.nn import standardize as normalize

@@ -1,54 +1,13 @@
-"""The initializers of `kiln.nn`, by the names of linen."""
+"""The initializers of `kiln.nn`, and two more that are made like the others."""
 
 from __future__ import annotations
 
-from kiln.nn.initializers import (
-    Initializer,
-    constant,
-    delta_orthogonal,
-    glorot_normal,
-    glorot_uniform,
-    he_normal,
-    he_uniform,
-    kaiming_normal,
-    kaiming_uniform,
-    lecun_normal,
-    lecun_uniform,
-    normal,
-    ones,
-    orthogonal,
-    truncated_normal,
-    uniform,
-    variance_scaling,
-    xavier_normal,
-    xavier_uniform,
-    zeros,
-)
+from kiln.nn import initializers as of_nn
+from kiln.nn.initializers import *  # noqa: F403
+from kiln.nn.initializers import Initializer, ones, zeros
 
-__all__ = [
-    "Initializer",
-    "constant",
-    "delta_orthogonal",
-    "glorot_normal",
-    "glorot_uniform",
-    "he_normal",
-    "he_uniform",
-    "kaiming_normal",
-    "kaiming_uniform",
-    "lecun_normal",
-    "lecun_uniform",
-    "normal",
-    "ones",
-    "ones_init",
-    "orthogonal",
-    "truncated_normal",
-    "uniform",
-    "variance_scaling",
-    "xavier_normal",
-    "xavier_uniform",
-    "zeros",
-    "zeros_init",
-]
+__all__ = ["ones_init", "zeros_init"]
+__all__ += of_nn.__all__
 
 
 def zeros_init() -> Initializer:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -64,37 +66,18 @@ def dot_product_attention(
     others, groups = map(int, aval_of(key).shape[1:3])
     size = heads // groups
     query = reshape(query, (batch, length, groups, size, width))
-    # (batch, groups, T, size, S) -> (batch, groups, size, T, S)
-    products = dot_general(
-        query,
-        key,
-        (((4,), (3,)), ((0, 2), (0, 2))),
-        preferred_element_type=dtypes.promote_types(aval_of(query).dtype, np.dtype(np.float32)),
-    )
-    factor = 1 / math.sqrt(width) if scale is None else scale
-    logits = transpose(products, (0, 1, 3, 2, 4)) * factor
-    if bias is not None:
-        logits = logits + _by_group(bias, groups, size)
-    counts = None if mask is None else _by_group(mask, groups, size)
-    for condition in (
+    logits = _logits(query, key, bias, 1 / math.sqrt(width) if scale is None else scale)
+    counts = _all(
+        None if mask is None else _by_group(mask, groups, size),
         _near(length, others, is_causal, local_window_size),
         _within(length, 1, query_seq_lengths),
         _within(others, 0, key_value_seq_lengths),
-    ):
-        if condition is not None:
-            counts = condition if counts is None else counts & condition
+    )
     if counts is not None:
         logits = where(counts, logits, -0.7 * float(dtypes.finfo(np.float32).max))
     logits = convert_element_type(logits, np.dtype(np.float32))
     weights = convert_element_type(softmax(logits), aval_of(key).dtype)
-    # (batch, groups, size, T, d) -> (batch, T, groups, size, d)
-    averages = dot_general(
-        weights,
-        value,
-        (((4,), (1,)), ((0, 1), (0, 2))),
-        preferred_element_type=aval_of(value).dtype,
-    )
-    averages = transpose(averages, (0, 3, 1, 2, 4))
+    averages = _averages(weights, value)
     known = _within(length, 1, query_seq_lengths)
     if known is not None:
         # (batch, 1, 1, T, 1) -> (batch, T, 1, 1, 1)
@@ -106,6 +89,42 @@ def dot_product_attention(
         return out
     residual = transpose(stop_gradient(logsumexp(logits, axis=-1)), (0, 3, 1, 2))
     return out, reshape(residual, given_shape[:-1])
+
+
+def _logits(query: Any, key: Any, bias: Any, factor: Any) -> Any:
+    """Return query · key * factor + bias.
+
+    Shapes: (batch, T, groups, size, d), (batch, S, groups, d) -> (batch, groups, size, T, S)
+    """
+    products = dot_general(
+        query,
+        key,
+        (((4,), (3,)), ((0, 2), (0, 2))),
+        preferred_element_type=dtypes.promote_types(aval_of(query).dtype, np.dtype(np.float32)),
+    )
+    logits = transpose(products, (0, 1, 3, 2, 4)) * factor
+    groups, size = map(int, aval_of(query).shape[2:4])
+    return logits if bias is None else logits + _by_group(bias, groups, size)
+
+
+def _averages(weights: Any, value: Any) -> Any:
+    """Return averages of values.
+
+    Shapes: (batch, groups, size, T, S), (batch, S, groups, d) -> (batch, T, groups, size, d)
+    """
+    averages = dot_general(
+        weights,
+        value,
+        (((4,), (1,)), ((0, 1), (0, 2))),
+        preferred_element_type=aval_of(value).dtype,
+    )
+    return transpose(averages, (0, 3, 1, 2, 4))
+
+
+def _all(*conditions: Any) -> Any:
+    """Return what tells where all conditions hold that are not None; None if there are none."""
+    given = [condition for condition in conditions if condition is not None]
+    return functools.reduce(operator.and_, given) if given else None
 
 
 def _by_group(x: Any, groups: int, size: int) -> Any:

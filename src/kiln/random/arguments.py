@@ -1,6 +1,7 @@
 """What the functions of kiln.random ask of their arguments: dtypes, shapes, one key.
 
-Also `sampler`, which makes a function of (key, *arrays, shape, dtype) one compiled program.
+Also `sampler`, which makes a function of (key, *arrays, shape, dtype) one compiled program, and
+`sampled`, which calls it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
 from kiln.numpy.creation import canonical_shape
-from kiln.numpy.promotion import broadcast_shapes, broadcast_to, shape_of
+from kiln.numpy.promotion import broadcast_shapes, broadcast_to, operands, shape_of
 from kiln.ops.conversion import convert_element_type
+from kiln.random.keys import single
 
 Shape = tuple[Dim, ...]
 _WORDS: dict[Any, str] = {
@@ -53,9 +55,14 @@ def chosen_dtype(name: str, dtype: Any, kind: type, default: Any) -> Any:
     return found
 
 
-def float_dtype(name: str, dtype: Any, kind: type = np.floating) -> Any:
+def float_dtype(name: str, dtype: Any) -> Any:
     """Return the floating dtype asked for, or the default one."""
-    return chosen_dtype(name, dtype, kind, dtypes.default_float_dtype())
+    return chosen_dtype(name, dtype, np.floating, dtypes.default_float_dtype())
+
+
+def inexact_dtype(name: str, dtype: Any) -> Any:
+    """Return the floating or complex dtype asked for, or the default one."""
+    return chosen_dtype(name, dtype, np.inexact, dtypes.default_float_dtype())
 
 
 def int_dtype(name: str, dtype: Any) -> Any:
@@ -75,6 +82,27 @@ def sample_shape(name: str, shape: Any, *parameters: Any) -> Shape:
     if any(shapes):
         check_broadcast(name, wanted, *shapes)
     return wanted
+
+
+def sampled(
+    draw: Callable[..., Any],
+    name: str,
+    key: Any,
+    shape: Any,
+    dtype: Any,
+    *parameters: Any,
+    of: Callable[[str, Any], Any] = float_dtype,
+) -> Any:
+    """Call a sampler with checked arguments; without a shape, parameters give theirs.
+
+    Raises: as `single`, `of`, and `sample_shape`.
+    """
+    key = single(name, key)
+    found = of(name, dtype)
+    if not parameters:
+        return draw(key, shape=canonical_shape(name, shape), dtype=found)
+    values = operands(name, *parameters)
+    return draw(key, *values, shape=sample_shape(name, shape, *values), dtype=found)
 
 
 def check_broadcast(name: str, wanted: Shape, *shapes: Shape) -> None:

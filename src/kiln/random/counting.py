@@ -31,6 +31,7 @@ from kiln.random.arguments import (
     float_dtype,
     int_dtype,
     sample_shape,
+    sampled,
     sampler,
 )
 from kiln.random.keys import single, typed
@@ -50,10 +51,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
 
     Source: Knuth, volume 2, section 3.4.1, for small means; Hörmann 1993 (PTRS) for others.
     """
-    key = single("poisson", key)
-    found = int_dtype("poisson", dtype)
-    (lam,) = operands("poisson", lam)
-    return _poisson(key, lam, shape=sample_shape("poisson", shape, lam), dtype=found)
+    return sampled(_poisson, "poisson", key, shape, dtype, lam, of=int_dtype)
 
 
 @sampler
@@ -135,10 +133,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 
     Source: Kachitvichyanukul and Schmeiser 1988 for few successes; Hörmann 1993 (BTRS) for many.
     """
-    key = single("binomial", key)
-    found = float_dtype("binomial", dtype)
-    n, p = operands("binomial", n, p)
-    return _binomial(key, n, p, shape=sample_shape("binomial", shape, n, p), dtype=found)
+    return sampled(_binomial, "binomial", key, shape, dtype, n, p)
 
 
 @sampler

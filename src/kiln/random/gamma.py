@@ -33,7 +33,7 @@ from kiln.random.arguments import (
     filled_to,
     fitted,
     float_dtype,
-    sample_shape,
+    sampled,
     sampler,
 )
 from kiln.random.inversion import exponential_values
@@ -50,10 +50,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
 
     Source: Marsaglia and Tsang 2000.
     """
-    key = single("gamma", key)
-    found = float_dtype("gamma", dtype)
-    (a,) = operands("gamma", a)
-    return _gamma(key, a, shape=sample_shape("gamma", shape, a), dtype=found)
+    return sampled(_gamma, "gamma", key, shape, dtype, a)
 
 
 @sampler
@@ -63,10 +60,7 @@ def _gamma(key: Any, a: Any, *, shape: Shape, dtype: Any) -> Any:
 
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Draw logarithms of gamma variates: exact even where the variates would underflow."""
-    key = single("loggamma", key)
-    found = float_dtype("loggamma", dtype)
-    (a,) = operands("loggamma", a)
-    return _loggamma(key, a, shape=sample_shape("loggamma", shape, a), dtype=found)
+    return sampled(_loggamma, "loggamma", key, shape, dtype, a)
 
 
 @sampler
@@ -171,10 +165,7 @@ def _any(flags: Any) -> Any:
 
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Draw beta variates."""
-    key = single("beta", key)
-    found = float_dtype("beta", dtype)
-    a, b = operands("beta", a, b)
-    return _beta(key, a, b, shape=sample_shape("beta", shape, a, b), dtype=found)
+    return sampled(_beta, "beta", key, shape, dtype, a, b)
 
 
 @sampler
@@ -222,10 +213,7 @@ def _dirichlet(key: Any, alpha: Any, *, shape: Shape, dtype: Any) -> Any:
 
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Draw chi-square variates with `df` degrees of freedom."""
-    key = single("chisquare", key)
-    found = float_dtype("chisquare", dtype)
-    (df,) = operands("chisquare", df)
-    return _chisquare(key, df, shape=sample_shape("chisquare", shape, df), dtype=found)
+    return sampled(_chisquare, "chisquare", key, shape, dtype, df)
 
 
 @sampler
@@ -239,10 +227,7 @@ def _chisquare_values(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
 
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Draw variates of Fisher's F with `dfnum` and `dfden` degrees of freedom."""
-    key = single("f", key)
-    found = float_dtype("f", dtype)
-    dfnum, dfden = operands("f", dfnum, dfden)
-    return _f(key, dfnum, dfden, shape=sample_shape("f", shape, dfnum, dfden), dtype=found)
+    return sampled(_f, "f", key, shape, dtype, dfnum, dfden)
 
 
 @sampler
@@ -256,10 +241,7 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: Any) -> Any:
 
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Draw variates of Student's t with `df` degrees of freedom."""
-    key = single("t", key)
-    found = float_dtype("t", dtype)
-    (df,) = operands("t", df)
-    return _t(key, df, shape=sample_shape("t", shape, df), dtype=found)
+    return sampled(_t, "t", key, shape, dtype, df)
 
 
 @sampler

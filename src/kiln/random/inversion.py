@@ -36,7 +36,7 @@ from kiln.random.arguments import (
     fitted,
     float_dtype,
     int_dtype,
-    sample_shape,
+    sampled,
     sampler,
 )
 from kiln.random.keys import single, typed
@@ -45,9 +45,7 @@ from kiln.random.uniform import check_mode, uniform_floats
 
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Draw exponential variates of mean 1."""
-    key = single("exponential", key)
-    found = float_dtype("exponential", dtype)
-    return _exponential(key, shape=canonical_shape("exponential", shape), dtype=found)
+    return sampled(_exponential, "exponential", key, shape, dtype)
 
 
 @sampler
@@ -63,9 +61,7 @@ def exponential_values(key: Any, shape: Shape, dtype: Any) -> Any:
 
 def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Draw Cauchy variates."""
-    key = single("cauchy", key)
-    found = float_dtype("cauchy", dtype)
-    return _cauchy(key, shape=canonical_shape("cauchy", shape), dtype=found)
+    return sampled(_cauchy, "cauchy", key, shape, dtype)
 
 
 @sampler
@@ -77,9 +73,7 @@ def _cauchy(key: Any, *, shape: Shape, dtype: Any) -> Any:
 
 def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Draw Laplace variates of scale 1."""
-    key = single("laplace", key)
-    found = float_dtype("laplace", dtype)
-    return _laplace(key, shape=canonical_shape("laplace", shape), dtype=found)
+    return sampled(_laplace, "laplace", key, shape, dtype)
 
 
 @sampler
@@ -91,9 +85,7 @@ def _laplace(key: Any, *, shape: Shape, dtype: Any) -> Any:
 
 def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Draw logistic variates."""
-    key = single("logistic", key)
-    found = float_dtype("logistic", dtype)
-    return _logistic(key, shape=canonical_shape("logistic", shape), dtype=found)
+    return sampled(_logistic, "logistic", key, shape, dtype)
 
 
 @sampler
@@ -136,10 +128,7 @@ def gumbel_values(key: Any, shape: Shape, dtype: Any, mode: str | None = None) -
 
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Draw Pareto variates of shape `b`, at least 1."""
-    key = single("pareto", key)
-    found = float_dtype("pareto", dtype)
-    (b,) = operands("pareto", b)
-    return _pareto(key, b, shape=sample_shape("pareto", shape, b), dtype=found)
+    return sampled(_pareto, "pareto", key, shape, dtype, b)
 
 
 @sampler
@@ -167,10 +156,7 @@ def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: Shape, dtyp
 
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Draw Rayleigh variates."""
-    key = single("rayleigh", key)
-    found = float_dtype("rayleigh", dtype)
-    (scale,) = operands("rayleigh", scale)
-    return _rayleigh(key, scale, shape=sample_shape("rayleigh", shape, scale), dtype=found)
+    return sampled(_rayleigh, "rayleigh", key, shape, dtype, scale)
 
 
 @sampler
@@ -183,11 +169,7 @@ def triangular(
     key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
 ) -> Any:
     """Draw variates of the triangular density on [left, right] that peaks at `mode`."""
-    key = single("triangular", key)
-    found = float_dtype("triangular", dtype)
-    left, mode, right = operands("triangular", left, mode, right)
-    wanted = sample_shape("triangular", shape, left, mode, right)
-    return _triangular(key, left, mode, right, shape=wanted, dtype=found)
+    return sampled(_triangular, "triangular", key, shape, dtype, left, mode, right)
 
 
 @sampler
@@ -201,10 +183,7 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dty
 
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Draw the number of trials, each successful with probability `p`, up to the first success."""
-    key = single("geometric", key)
-    found = int_dtype("geometric", dtype)
-    (p,) = operands("geometric", p)
-    return _geometric(key, p, shape=sample_shape("geometric", shape, p), dtype=found)
+    return sampled(_geometric, "geometric", key, shape, dtype, p, of=int_dtype)
 
 
 @sampler

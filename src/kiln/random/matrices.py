@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
 from kiln.api.jit import jit
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
@@ -21,7 +19,13 @@ from kiln.ops.linalg import cholesky
 from kiln.ops.matrices import diagonal, scale_columns, transposed
 from kiln.ops.orthogonal import qr
 from kiln.ops.spectral import eigh, svd
-from kiln.random.arguments import Shape, check_broadcast, float_dtype, sampler
+from kiln.random.arguments import (
+    Shape,
+    check_broadcast,
+    float_dtype,
+    inexact_dtype,
+    sampler,
+)
 from kiln.random.keys import single, typed
 from kiln.random.normal import normal_values
 
@@ -96,7 +100,7 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
     Source: Mezzadri 2007.
     """
     key = single("orthogonal", key)
-    found = float_dtype("orthogonal", dtype, np.inexact)
+    found = inexact_dtype("orthogonal", dtype)
     sizes = canonical_shape("orthogonal", (n, n if m is None else m))
     wanted = (*canonical_shape("orthogonal", shape), *sizes)
     return _orthogonal(key, shape=wanted, dtype=found)

@@ -22,7 +22,9 @@ from kiln.random.arguments import (
     Shape,
     fitted,
     float_dtype,
+    inexact_dtype,
     sample_shape,
+    sampled,
     sampler,
 )
 from kiln.random.keys import single, typed
@@ -34,9 +36,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
     Raises: ValueError unless the dtype is a float or complex one.
     """
-    key = single("normal", key)
-    found = float_dtype("normal", dtype, np.inexact)
-    return _normal(key, shape=canonical_shape("normal", shape), dtype=found)
+    return sampled(_normal, "normal", key, shape, dtype, of=inexact_dtype)
 
 
 @sampler
@@ -67,11 +67,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
 
     Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
     """
-    key = single("truncated_normal", key)
-    found = float_dtype("truncated_normal", dtype)
-    lower, upper = operands("truncated_normal", lower, upper)
-    wanted = sample_shape("truncated_normal", shape, lower, upper)
-    return _truncated_normal(key, lower, upper, shape=wanted, dtype=found)
+    return sampled(_truncated_normal, "truncated_normal", key, shape, dtype, lower, upper)
 
 
 @sampler
@@ -90,11 +86,7 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: 
 
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
     """Draw variates whose logarithm is normal with standard deviation `sigma`."""
-    key = single("lognormal", key)
-    found = float_dtype("lognormal", dtype, np.inexact)
-    (sigma,) = operands("lognormal", sigma)
-    wanted = sample_shape("lognormal", shape, sigma)
-    return _lognormal(key, sigma, shape=wanted, dtype=found)
+    return sampled(_lognormal, "lognormal", key, shape, dtype, sigma, of=inexact_dtype)
 
 
 @sampler
@@ -104,9 +96,7 @@ def _lognormal(key: Any, sigma: Any, *, shape: Shape, dtype: Any) -> Any:
 
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Draw lengths of normal vectors with three components."""
-    key = single("maxwell", key)
-    found = float_dtype("maxwell", dtype)
-    return _maxwell(key, shape=canonical_shape("maxwell", shape), dtype=found)
+    return sampled(_maxwell, "maxwell", key, shape, dtype)
 
 
 @sampler
@@ -144,10 +134,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
 
     Source: Michael, Schucany and Haas 1976.
     """
-    key = single("wald", key)
-    found = float_dtype("wald", dtype)
-    (mean,) = operands("wald", mean)
-    return _wald(key, mean, shape=sample_shape("wald", shape, mean), dtype=found)
+    return sampled(_wald, "wald", key, shape, dtype, mean)
 
 
 @sampler

@@ -23,6 +23,7 @@ from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes import symbol
 from kiln.ir.types import ShapedArray
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
+from tests.unit.control.scans import XS, H, W, scans, weights
 
 F32 = np.dtype(np.float32)
 
@@ -31,30 +32,6 @@ F32 = np.dtype(np.float32)
 def _reference() -> Iterator[None]:
     with override(engine="reference", check=True):
         yield
-
-
-def scans(jaxpr: Any) -> list[Any]:
-    """Return the scan equations of a program, outermost first."""
-    found = []
-    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        if eqn.primitive is scan_p:
-            found.append(eqn)
-        for inner in region.jaxprs_of(eqn.params):
-            found += scans(inner)
-    return found
-
-
-def weights(w: Any, h: Any, xs: Any) -> Any:
-    def step(h: Any, x: Any) -> Any:
-        h = jnp.tanh(w @ h + x)
-        return h, h * x
-
-    return lax.scan(step, h, xs)
-
-
-W = np.array([[0.3, -0.2], [0.5, 0.4]], np.float32)
-H = np.array([0.1, -0.7], np.float32)
-XS = np.array([[0.2, 0.3], [-0.4, 0.5], [0.6, -0.7]], np.float32)
 
 
 def by_hand(w: Any, h: Any, xs: Any) -> Any:

@@ -12,43 +12,20 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
-from kiln.control import region
-from kiln.control.scan import scan_p
 from kiln.control.scan_split import cut, split_scan
 from kiln.core.staging import eval_jaxpr, stage
 from kiln.ir.checker import check
 from kiln.ir.types import ShapedArray
+from tests.unit.control.scans import XS, H, W, scans, weights
 
 F32 = ShapedArray((), np.dtype(np.float32))
 I32 = ShapedArray((), np.dtype(np.int32))
-W = np.array([[0.3, -0.2], [0.5, 0.4]], np.float32)
-H = np.array([0.1, -0.7], np.float32)
-XS = np.array([[0.2, 0.3], [-0.4, 0.5], [0.6, -0.7]], np.float32)
 
 
 @pytest.fixture(autouse=True)
 def _reference() -> Iterator[None]:
     with override(engine="reference", check=True):
         yield
-
-
-def scans(jaxpr: Any) -> list[Any]:
-    """Return the scan equations of a program, outermost first."""
-    found = []
-    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        if eqn.primitive is scan_p:
-            found.append(eqn)
-        for inner in region.jaxprs_of(eqn.params):
-            found += scans(inner)
-    return found
-
-
-def weights(w: Any, h: Any, xs: Any) -> Any:
-    def step(h: Any, x: Any) -> Any:
-        h = jnp.tanh(w @ h + x)
-        return h, h * x
-
-    return lax.scan(step, h, xs)
 
 
 def test_cut() -> None:

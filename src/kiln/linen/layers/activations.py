@@ -1,4 +1,4 @@
-"""Activation functions by the names of linen, and the activation that has a parameter."""
+"""The activation that has a parameter; those without are functions of `kiln.nn`."""
 
 from __future__ import annotations
 
@@ -9,63 +9,6 @@ import numpy as np
 from kiln import numpy as jnp
 from kiln.linen.methods import compact
 from kiln.linen.module import Module
-from kiln.nn import (
-    celu,
-    elu,
-    gelu,
-    glu,
-    hard_sigmoid,
-    hard_silu,
-    hard_swish,
-    hard_tanh,
-    leaky_relu,
-    log_sigmoid,
-    log_softmax,
-    logsumexp,
-    one_hot,
-    relu,
-    relu6,
-    selu,
-    sigmoid,
-    silu,
-    soft_sign,
-    softmax,
-    softplus,
-    standardize,
-    swish,
-    tanh,
-)
-
-__all__ = [
-    "PReLU",
-    "celu",
-    "elu",
-    "gelu",
-    "glu",
-    "hard_sigmoid",
-    "hard_silu",
-    "hard_swish",
-    "hard_tanh",
-    "leaky_relu",
-    "log_sigmoid",
-    "log_softmax",
-    "logsumexp",
-    "normalize",
-    "one_hot",
-    "relu",
-    "relu6",
-    "selu",
-    "sigmoid",
-    "silu",
-    "soft_sign",
-    "softmax",
-    "softplus",
-    "standardize",
-    "swish",
-    "tanh",
-]
-
-normalize = standardize
 
 
 class PReLU(Module):

@@ -238,37 +238,7 @@ class MultiHeadDotProductAttention(Module):
             for several positions at once when decoding.
         """
         inputs_k, inputs_v = _sources(self, inputs_q, inputs_k, inputs_v, inputs_kv)
-        features = self.qkv_features or inputs_q.shape[-1]
-        if features % self.num_heads:
-            raise _refused(
-                self,
-                f"{features} features for {self.num_heads} heads",
-                f"Memory dimension ({features}) must be divisible by number of heads "
-                f"({self.num_heads})",
-                "choose qkv_features as a multiple of num_heads",
-            )
-        project = functools.partial(
-            DenseGeneral,
-            features=(self.num_heads, features // self.num_heads),
-            axis=-1,
-            use_bias=self.use_bias,
-            dtype=self.dtype,
-            param_dtype=self.param_dtype,
-            kernel_init=self.kernel_init,
-            bias_init=self.bias_init,
-            precision=self.precision,
-            dot_general=self.qkv_dot_general,
-            dot_general_cls=self.qkv_dot_general_cls,
-        )
-        query = project(name="query")(inputs_q)
-        key = project(name="key")(inputs_k)
-        value = project(name="value")(inputs_v)
-        if self.normalize_qk:
-            normalize = functools.partial(
-                LayerNorm, use_bias=False, dtype=self.dtype, param_dtype=self.param_dtype
-            )
-            query = normalize(name="query_ln")(query)
-            key = normalize(name="key_ln")(key)
+        query, key, value = _projected(self, inputs_q, inputs_k, inputs_v)
         if self.decode:
             key, value, mask = _remembered(self, query, key, value, mask)
         if self.dropout_rate > 0.0:
@@ -277,32 +247,7 @@ class MultiHeadDotProductAttention(Module):
                 dropout_rng = self.make_rng("dropout")
         else:
             deterministic = True
-        options = {
-            "mask": mask,
-            "dropout_rng": dropout_rng,
-            "dropout_rate": self.dropout_rate,
-            "broadcast_dropout": self.broadcast_dropout,
-            "deterministic": deterministic,
-            "dtype": self.dtype,
-            "precision": self.precision,
-            "force_fp32_for_softmax": self.force_fp32_for_softmax,
-            "qk_attn_weights_einsum": _made(self.qk_attn_weights_einsum_cls),
-            "attn_weights_value_einsum": _made(self.attn_weights_value_einsum_cls),
-        }
-        # An attention function of the user's need not know them all.
-        known = inspect.signature(self.attention_fn).parameters
-        options = {name: option for name, option in options.items() if name in known}
-        if sow_weights:
-            if "module" not in known:
-                name = getattr(self.attention_fn, "__name__", "attention_fn")
-                raise refused(
-                    self,
-                    "sow_weights=True",
-                    f"{name} does not take `module`, in which to sow",
-                    f"give {name} an argument module=None",
-                    TypeError,
-                )
-            options["module"] = self
+        options = _known_options(self, mask, deterministic, dropout_rng, sow_weights)
         x = self.attention_fn(query, key, value, **options)
         return DenseGeneral(
             features=self.out_features or inputs_q.shape[-1],
@@ -317,6 +262,74 @@ class MultiHeadDotProductAttention(Module):
             dot_general_cls=self.out_dot_general_cls,
             name="out",
         )(x)
+
+
+def _projected(module: Any, inputs_q: Any, inputs_k: Any, inputs_v: Any) -> tuple[Any, Any, Any]:
+    """Return query, key and value: (batch..., T, heads, features / heads), and so for S."""
+    features = module.qkv_features or inputs_q.shape[-1]
+    if features % module.num_heads:
+        raise _refused(
+            module,
+            f"{features} features for {module.num_heads} heads",
+            f"Memory dimension ({features}) must be divisible by number of heads "
+            f"({module.num_heads})",
+            "choose qkv_features as a multiple of num_heads",
+        )
+    project = functools.partial(
+        DenseGeneral,
+        features=(module.num_heads, features // module.num_heads),
+        axis=-1,
+        use_bias=module.use_bias,
+        dtype=module.dtype,
+        param_dtype=module.param_dtype,
+        kernel_init=module.kernel_init,
+        bias_init=module.bias_init,
+        precision=module.precision,
+        dot_general=module.qkv_dot_general,
+        dot_general_cls=module.qkv_dot_general_cls,
+    )
+    query = project(name="query")(inputs_q)
+    key = project(name="key")(inputs_k)
+    value = project(name="value")(inputs_v)
+    if module.normalize_qk:
+        normalize = functools.partial(
+            LayerNorm, use_bias=False, dtype=module.dtype, param_dtype=module.param_dtype
+        )
+        query = normalize(name="query_ln")(query)
+        key = normalize(name="key_ln")(key)
+    return query, key, value
+
+
+def _known_options(
+    module: Any, mask: Any, deterministic: Any, dropout_rng: Any, sow_weights: bool
+) -> dict[str, Any]:
+    """Return what the attention function takes: one of the user's need not know all options."""
+    options = {
+        "mask": mask,
+        "dropout_rng": dropout_rng,
+        "dropout_rate": module.dropout_rate,
+        "broadcast_dropout": module.broadcast_dropout,
+        "deterministic": deterministic,
+        "dtype": module.dtype,
+        "precision": module.precision,
+        "force_fp32_for_softmax": module.force_fp32_for_softmax,
+        "qk_attn_weights_einsum": _made(module.qk_attn_weights_einsum_cls),
+        "attn_weights_value_einsum": _made(module.attn_weights_value_einsum_cls),
+    }
+    known = inspect.signature(module.attention_fn).parameters
+    options = {name: option for name, option in options.items() if name in known}
+    if sow_weights:
+        if "module" not in known:
+            name = getattr(module.attention_fn, "__name__", "attention_fn")
+            raise refused(
+                module,
+                "sow_weights=True",
+                f"{name} does not take `module`, in which to sow",
+                f"give {name} an argument module=None",
+                TypeError,
+            )
+        options["module"] = module
+    return options
 
 
 def _made(factory: Any) -> Any:

@@ -13,7 +13,7 @@ from kiln import numpy as jnp
 from kiln.api.make_jaxpr import eval_shape
 from kiln.jit.struct import ShapeDtypeStruct
 from kiln.linen.dtypes import promote_dtype
-from kiln.linen.layers.linear import default_kernel_init
+from kiln.linen.layers.linear import default_kernel_init, parameters
 from kiln.linen.layers.refusal import refused
 from kiln.linen.methods import compact
 from kiln.linen.module import Module
@@ -118,6 +118,15 @@ def _masked(module: Any, kernel: Any) -> Any:
     return kernel * module.mask
 
 
+def _weighted(
+    module: Any, inputs: Any, kernel_shape: Sizes, bias_shape: Sizes
+) -> tuple[Any, Any, Any]:
+    """Return the input, the masked kernel and the bias, all in the dtype to compute in."""
+    kernel, bias = parameters(module, kernel_shape, bias_shape)
+    promoted = module.promote_dtype(inputs, _masked(module, kernel), bias, dtype=module.dtype)
+    return tuple(promoted)
+
+
 class _Conv(Module):
     """What the convolution with a shared kernel and the one without have in common."""
 
@@ -176,12 +185,7 @@ class _Conv(Module):
             space = self._places(inputs, size, strides, padding, windows)
             kernel_shape = (*space, math.prod(size) * channels, self.features)
             bias_shape = (*space, self.features)
-        kernel = self.param("kernel", self.kernel_init, kernel_shape, self.param_dtype)
-        kernel = _masked(self, kernel)
-        bias = None
-        if self.use_bias:
-            bias = self.param("bias", self.bias_init, bias_shape, self.param_dtype)
-        inputs, kernel, bias = self.promote_dtype(inputs, kernel, bias, dtype=self.dtype)
+        inputs, kernel, bias = _weighted(self, inputs, kernel_shape, bias_shape)
         if self.shared_weights:
             out = self._convolution()(
                 inputs,
@@ -321,12 +325,7 @@ class ConvTranspose(Module):
             raise _unknown_padding(self, padding, ["SAME", "VALID", "CIRCULAR"])
         ends = (inputs.shape[-1], self.features)
         kernel_shape = (*size, *(ends[::-1] if self.transpose_kernel else ends))
-        kernel = self.param("kernel", self.kernel_init, kernel_shape, self.param_dtype)
-        kernel = _masked(self, kernel)
-        bias = None
-        if self.use_bias:
-            bias = self.param("bias", self.bias_init, (self.features,), self.param_dtype)
-        inputs, kernel, bias = self.promote_dtype(inputs, kernel, bias, dtype=self.dtype)
+        inputs, kernel, bias = _weighted(self, inputs, kernel_shape, (self.features,))
         out = lax.conv_transpose(
             inputs,
             kernel,

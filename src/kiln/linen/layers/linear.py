@@ -45,6 +45,21 @@ def product_of(module: Any) -> Callable[..., Any]:
     return lax.dot_general if module.dot_general is None else module.dot_general
 
 
+def parameters(
+    module: Any,
+    kernel_shape: tuple[Any, ...],
+    bias_shape: tuple[Any, ...],
+    kernel_init: Any = None,
+    bias_init: Any = None,
+) -> tuple[Any, Any]:
+    """Return a module's kernel, and its bias if it uses one, else None."""
+    dtype = module.param_dtype
+    kernel = module.param("kernel", kernel_init or module.kernel_init, kernel_shape, dtype)
+    if not module.use_bias:
+        return kernel, None
+    return kernel, module.param("bias", bias_init or module.bias_init, bias_shape, dtype)
+
+
 class Dense(Module):
     """Multiply the last axis of the input by a kernel of (inputs, features), and add a bias."""
 
@@ -67,12 +82,7 @@ class Dense(Module):
         """
         shape = jnp.shape(inputs)
         canonical_axes(self, -1, len(shape))
-        kernel = self.param(
-            "kernel", self.kernel_init, (shape[-1], self.features), self.param_dtype
-        )
-        bias = None
-        if self.use_bias:
-            bias = self.param("bias", self.bias_init, (self.features,), self.param_dtype)
+        kernel, bias = parameters(self, (shape[-1], self.features), (self.features,))
         inputs, kernel, bias = self.promote_dtype(inputs, kernel, bias, dtype=self.dtype)
         contracted = (((inputs.ndim - 1,), (0,)), ((), ()))
         out = product_of(self)(inputs, kernel, contracted, precision=self.precision)
@@ -133,12 +143,13 @@ class DenseGeneral(Module):
         def draw_bias(key: Any, shape: Any, dtype: Any) -> Any:
             return _reshaped(self.bias_init(key, (math.prod(shape),), dtype), shape)
 
-        kernel = self.param(
-            "kernel", draw_kernel, batch_shape + contracted + features, self.param_dtype
+        kernel, bias = parameters(
+            self,
+            batch_shape + contracted + features,
+            batch_shape + features,
+            draw_kernel,
+            draw_bias,
         )
-        bias = None
-        if self.use_bias:
-            bias = self.param("bias", draw_bias, batch_shape + features, self.param_dtype)
         inputs, kernel, bias = self.promote_dtype(inputs, kernel, bias, dtype=self.dtype)
         of_kernel = tuple(range(len(batch) + len(axis)))
         numbers = ((axis, of_kernel[len(batch) :]), (batch, of_kernel[: len(batch)]))

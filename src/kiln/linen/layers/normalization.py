@@ -1,4 +1,8 @@
-"""Layers that centre and scale their input: batch, layer, RMS, group and instance norm."""
+"""Layers that centre and scale their input: batch, layer, RMS, group and instance norm.
+
+Each lists all its fields: their order is that of the constructor's arguments, and fields which all
+norms have stand behind some which only one has.
+"""
 
 from __future__ import annotations
 
@@ -94,6 +98,17 @@ def _normalized(
     return jnp.asarray(out, canonicalize_dtype(*operands, dtype=module.dtype))
 
 
+def _over_axes(module: Any, x: Any, mask: Any, centred: bool = True) -> Any:
+    """Normalize over the axes that a module names; not `centred`, there is no bias either."""
+    x = jnp.asarray(x)
+    reduced = canonical_axes(module, module.reduction_axes, x.ndim, "reduction_axes")
+    features = canonical_axes(module, module.feature_axes, x.ndim, "feature_axes")
+    mean, variance = _statistics(module, x, reduced, mask, centred)
+    return _normalized(
+        module, x, mean, variance, reduced, features, biased=centred and module.use_bias
+    )
+
+
 class BatchNorm(Module):
     """Normalize each feature over all other axes, and keep running averages for evaluation.
 
@@ -168,11 +183,7 @@ class LayerNorm(Module):
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Any:
         """Return the normalized input; of the mask's places only, statistics are taken."""
-        x = jnp.asarray(x)
-        reduced = canonical_axes(self, self.reduction_axes, x.ndim, "reduction_axes")
-        features = canonical_axes(self, self.feature_axes, x.ndim, "feature_axes")
-        mean, variance = _statistics(self, x, reduced, mask)
-        return _normalized(self, x, mean, variance, reduced, features, self.use_bias)
+        return _over_axes(self, x, mask)
 
 
 class RMSNorm(Module):
@@ -196,11 +207,7 @@ class RMSNorm(Module):
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Any:
         """Return the scaled input; of the mask's places only, the mean square is taken."""
-        x = jnp.asarray(x)
-        reduced = canonical_axes(self, self.reduction_axes, x.ndim, "reduction_axes")
-        features = canonical_axes(self, self.feature_axes, x.ndim, "feature_axes")
-        mean, variance = _statistics(self, x, reduced, mask, centred=False)
-        return _normalized(self, x, mean, variance, reduced, features, biased=False)
+        return _over_axes(self, x, mask, centred=False)
 
 
 class GroupNorm(Module):

@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.linen.dtypes import promote_dtype
 from kiln.linen.layers.convolution import Conv
-from kiln.linen.layers.linear import Dense, default_kernel_init
+from kiln.linen.layers.linear import Dense, default_kernel_init, parameters
 from kiln.linen.methods import compact, nowrap
 from kiln.linen.module import Module
 from kiln.nn import initializers
@@ -46,13 +46,22 @@ def _missing(cell: Module, name: str) -> str:
     )
 
 
-class LSTMCell(RNNCellBase):
-    """Long short-term memory: a memory c, rewritten by gates i and f, and a state h that shows it.
+class _VectorCell(RNNCellBase):
+    """A cell of vectors, whose carry is the state alone unless it says otherwise."""
 
-    i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g, h' = o tanh(c').
+    @nowrap
+    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
+        """Return the state before the first step: (batch..., features)."""
+        return _beginning(self, rng, input_shape)
 
-    Source: Hochreiter and Schmidhuber (1997), Long short-term memory
-    """
+    @property
+    def num_feature_axes(self) -> int:
+        """One: the last."""
+        return 1
+
+
+class _GatedCell(_VectorCell):
+    """The fields that an LSTM and a GRU have in common."""
 
     features: int
     gate_fn: Callable[..., Any] = sigmoid
@@ -63,6 +72,15 @@ class LSTMCell(RNNCellBase):
     dtype: Any = None
     param_dtype: Any = jnp.float32
     carry_init: Callable[..., Any] = initializers.zeros
+
+
+class LSTMCell(_GatedCell):
+    """Long short-term memory: a memory c, rewritten by gates i and f, and a state h that shows it.
+
+    i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g, h' = o tanh(c').
+
+    Source: Hochreiter and Schmidhuber (1997), Long short-term memory
+    """
 
     @compact
     def __call__(self, carry: tuple[Any, Any], inputs: Any) -> tuple[tuple[Any, Any], Any]:
@@ -83,11 +101,6 @@ class LSTMCell(RNNCellBase):
         """Return memory and state before the first step: (batch..., features) twice."""
         return _beginning_pair(self, rng, input_shape)
 
-    @property
-    def num_feature_axes(self) -> int:
-        """One: the last."""
-        return 1
-
 
 class OptimizedLSTMCell(LSTMCell):
     """`LSTMCell` with the same parameters, which multiplies once each by input and state."""
@@ -100,13 +113,7 @@ class OptimizedLSTMCell(LSTMCell):
             -> those of the carry, (batch..., features)
         """
         memory, state = carry
-        weights = functools.partial(
-            _Weights, features=state.shape[-1], param_dtype=self.param_dtype
-        )
-        of_input = functools.partial(weights, kernel_init=self.kernel_init, bias_init=None)
-        of_state = functools.partial(
-            weights, kernel_init=self.recurrent_kernel_init, bias_init=self.bias_init
-        )
+        of_input, of_state = _projections(self, state, use_bias=False, layer=_Weights)
         pairs = [(of_input(name=f"i{x}")(inputs), of_state(name=f"h{x}")(state)) for x in "ifgo"]
         sums = _multiplied(inputs, [x for x, _ in pairs], self.dtype)
         sums = sums + _multiplied(state, [h for _, h in pairs], self.dtype)
@@ -123,24 +130,15 @@ def _multiplied(x: Any, weights: list[tuple[Any, Any]], dtype: Any) -> Any:
     return jnp.dot(x, kernel) if bias is None else jnp.dot(x, kernel) + bias
 
 
-class _Weights(Module):
-    """The parameters of a `Dense`, which is not applied; no bias without `bias_init`."""
-
-    features: int
-    param_dtype: Any
-    kernel_init: Callable[..., Any]
-    bias_init: Callable[..., Any] | None
+class _Weights(Dense):
+    """A `Dense` that gives its parameters and is not applied."""
 
     @compact
-    def __call__(self, inputs: Any) -> tuple[Any, Any]:
-        shape = (inputs.shape[-1], self.features)
-        kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
-        if self.bias_init is None:
-            return kernel, None
-        return kernel, self.param("bias", self.bias_init, (self.features,), self.param_dtype)
+    def __call__(self, inputs: Any) -> Any:
+        return parameters(self, (inputs.shape[-1], self.features), (self.features,))
 
 
-class SimpleCell(RNNCellBase):
+class SimpleCell(_VectorCell):
     """h' = tanh(W x + b + U h), plus h inside the tanh with `residual`.
 
     Source: Elman (1990), Finding structure in time; residual: Yue, Fu and Liang (2018),
@@ -170,34 +168,14 @@ class SimpleCell(RNNCellBase):
         state = self.activation_fn(state)
         return state, state
 
-    @nowrap
-    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
-        """Return the state before the first step: (batch..., features)."""
-        return _beginning(self, rng, input_shape)
 
-    @property
-    def num_feature_axes(self) -> int:
-        """One: the last."""
-        return 1
-
-
-class GRUCell(RNNCellBase):
+class GRUCell(_GatedCell):
     """Gated recurrent unit: a state, partly replaced (gate z) by a proposal n.
 
     r, z = σ(W x + b + U h), n = tanh(W x + b + r (U h + b)); h' = (1 - z) n + z h.
 
     Source: Cho et al. (2014), Learning phrase representations using RNN encoder-decoder
     """
-
-    features: int
-    gate_fn: Callable[..., Any] = sigmoid
-    activation_fn: Callable[..., Any] = tanh
-    kernel_init: Callable[..., Any] = default_kernel_init
-    recurrent_kernel_init: Callable[..., Any] = initializers.orthogonal()
-    bias_init: Callable[..., Any] = initializers.zeros
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
-    carry_init: Callable[..., Any] = initializers.zeros
 
     @compact
     def __call__(self, carry: Any, inputs: Any) -> tuple[Any, Any]:
@@ -216,18 +194,8 @@ class GRUCell(RNNCellBase):
         state = (1.0 - z) * proposal + z * carry
         return state, state
 
-    @nowrap
-    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
-        """Return the state before the first step: (batch..., features)."""
-        return _beginning(self, rng, input_shape)
 
-    @property
-    def num_feature_axes(self) -> int:
-        """One: the last."""
-        return 1
-
-
-class MGUCell(RNNCellBase):
+class MGUCell(_VectorCell):
     """Minimal gated unit: a GRU with one gate f.
 
     f = σ(W x + b + U h), n = tanh(W x + b + f (U h + b)); h' = (1 - f) n + f h. Without
@@ -263,16 +231,6 @@ class MGUCell(RNNCellBase):
         proposal = self.activation_fn(of_input(name="in")(inputs) + state)
         state = (1.0 - f) * proposal + f * carry
         return state, state
-
-    @nowrap
-    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
-        """Return the state before the first step: (batch..., features)."""
-        return _beginning(self, rng, input_shape)
-
-    @property
-    def num_feature_axes(self) -> int:
-        """One: the last."""
-        return 1
 
 
 class ConvLSTMCell(RNNCellBase):
@@ -326,10 +284,16 @@ class ConvLSTMCell(RNNCellBase):
         return len(self.kernel_size) + 1
 
 
-def _projections(cell: Any, state: Any, bias_init: Any = None, use_bias: bool = True) -> Any:
-    """Return what makes a `Dense` of the input, and one of the state; one of them has a bias."""
+def _projections(
+    cell: Any,
+    state: Any,
+    bias_init: Any = None,
+    use_bias: bool = True,
+    layer: type[Dense] = Dense,
+) -> Any:
+    """Return what makes a layer of the input, and one of the state; one of them has a bias."""
     dense = functools.partial(
-        Dense,
+        layer,
         features=state.shape[-1],
         dtype=cell.dtype,
         param_dtype=cell.param_dtype,
