@@ -73,7 +73,7 @@ class Stage:
     ) -> None:
         self._entry = entry
         self._placer = placer
-        self._committed = committed
+        self._places = committed
         # The parameters that take arrays by position.
         self._parameters = names
 
@@ -157,8 +157,8 @@ class Traced(Stage):
         placer = self._placer
         if lowering_platforms is not None:
             platform = platform_of(lowering_platforms, self.fun_name)
-            return Lowered(self._entry, placer, self._committed, self._parameters, platform)
-        return Lowered(self._entry, placer, self._committed, self._parameters)
+            return Lowered(self._entry, placer, self._places, self._parameters, platform)
+        return Lowered(self._entry, placer, self._places, self._parameters)
 
 
 class Lowered(Stage):
@@ -224,7 +224,7 @@ class Lowered(Stage):
             place = Place(self._home.described_devices(self._platform)[:1])
         if settings != placer.compiler_options:
             placer = self._entry.new_placer(placer.keep_unused, settings)
-        return Compiled(self._entry, placer, self._committed, self._parameters, place)
+        return Compiled(self._entry, placer, self._places, self._parameters, place)
 
 
 class Compiled(Stage):
