@@ -30,7 +30,7 @@ def options() -> Any: ...
 def set_base_options(options: Any, /) -> None: ...
 def set_merge(merge: Function[[Any, dict[str, Any]], Any], /) -> None: ...
 
-# tree.cc
+# tree_nodes.cc
 
 class NodeKind:
     """How values of one class come apart and are put together."""
@@ -53,6 +53,17 @@ class NodeKind:
         metadata: tuple[str, ...] | None = None,
     ) -> None: ...
 
+def set_tree_tables(
+    kinds: dict[type, Any],
+    leaf_types: set[type],
+    kind_of_new: Function[[type], Any],
+    sorted_keys: Function[[dict[Any, Any]], Any],
+    /,
+) -> None: ...
+def forget_leaf_types() -> None: ...
+
+# tree_def.cc
+
 class TreeDef:
     """The structure of a pytree."""
 
@@ -69,11 +80,7 @@ class TreeDef:
 def tree_flatten(
     tree: Any, is_leaf: Function[[Any], bool] | None = None
 ) -> tuple[list[Any], Any]: ...
-def set_tree_tables(
-    kinds: dict[type, Any], leaf_types: set[type], kind_of_new: Function[[type], Any], /
-) -> None: ...
-def set_tree_class(cls: type, sorted_keys: Any, wrong_count: Any, no_prefix: Any, /) -> None: ...
-def forget_leaf_types() -> None: ...
+def set_tree_class(cls: type, wrong_count: Any, no_prefix: Any, /) -> None: ...
 
 # array.cc
 

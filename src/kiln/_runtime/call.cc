@@ -8,6 +8,7 @@
 #include "placed.h"
 #include "state.h"
 #include "tree.h"
+#include "tree_def.h"
 
 namespace kiln {
 namespace {

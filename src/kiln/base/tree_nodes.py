@@ -22,7 +22,7 @@ C = TypeVar("C", bound=type)
 
 
 class Form(enum.IntEnum):
-    """The ways to come apart that the runtime knows by itself; numbered as in `_runtime/tree.h`."""
+    """The ways to come apart that the runtime knows by itself; numbered as in `_runtime/tree_nodes.h`."""
 
     CUSTOM = 0
     TUPLE = 1
@@ -145,7 +145,7 @@ def kind_of_new(cls: type) -> NodeKind | None:
     return None
 
 
-_runtime.set_tree_tables(KINDS, LEAF_TYPES, kind_of_new)
+_runtime.set_tree_tables(KINDS, LEAF_TYPES, kind_of_new, sorted_keys)
 
 
 def is_namedtuple(cls: type) -> bool:

@@ -16,7 +16,7 @@ from kiln._runtime import tree_flatten as tree_flatten
 from kiln.base.errors import three_lines
 from kiln.base.tree_differences import Key, differences_from_prefix
 from kiln.base.tree_keys import KeyPath
-from kiln.base.tree_nodes import KINDS, kind_of_new, sorted_keys
+from kiln.base.tree_nodes import KINDS, kind_of_new
 
 IsLeaf = Callable[[Any], bool] | None
 
@@ -132,4 +132,4 @@ def _no_prefix(treedef: PyTreeDef, tree: Any) -> NoReturn:
     raise ValueError(next(errors, f"the tree {tree!r:.200} does not match {treedef}"))
 
 
-_runtime.set_tree_class(PyTreeDef, sorted_keys, _wrong_count, _no_prefix)
+_runtime.set_tree_class(PyTreeDef, _wrong_count, _no_prefix)
