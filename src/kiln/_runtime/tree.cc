@@ -1,5 +1,7 @@
 #include "tree.h"
 
+#include <vector>
+
 namespace kiln {
 namespace {
 
@@ -10,17 +12,91 @@ Ref node_key(PyTypeObject* type, PyObject* metadata, Ref children) {
   return Ref::own(PyTuple_Pack(3, reinterpret_cast<PyObject*>(type), metadata, children.get()));
 }
 
-bool stops_at(PyObject* is_leaf, PyObject* value, bool& failed) {
-  if (is_leaf == nullptr) return false;
-  Ref answer = Ref::own(PyObject_CallOneArg(is_leaf, value));
+bool is_true(const Ref& answer, bool& failed) {
   int truth = answer ? PyObject_IsTrue(answer.get()) : -1;
   failed = truth < 0;
   return truth > 0;
 }
 
+bool stops_at(PyObject* is_leaf, PyObject* value, bool& failed) {
+  if (is_leaf == nullptr) return false;
+  return is_true(Ref::own(PyObject_CallOneArg(is_leaf, value)), failed);
+}
+
+// A list may be changed by the functions that take apart what is in it. False with an exception set.
+bool has_still(PyObject* children, Py_ssize_t count) {
+  if (PySequence_Fast_GET_SIZE(children) == count) return true;
+  PyErr_SetString(PyExc_RuntimeError, "a list changed its size while it was flattened as a pytree");
+  return false;
+}
+
 Ref leaf(PyObject* value, PyObject* leaves) {
   return PyList_Append(leaves, value) < 0 ? Ref() : Ref::borrow(Py_None);
 }
+
+// A walk that keeps the path to where it is; the entries are borrowed from the nodes above.
+class PathWalk {
+ public:
+  PathWalk(PyObject* pairs, PyObject* is_leaf, bool takes_path)
+      : pairs_(pairs), is_leaf_(is_leaf), takes_path_(takes_path) {}
+
+  Ref visit(PyObject* value) {
+    bool failed = false;
+    if (stops_here(value, failed)) return leaf_here(value);
+    if (failed) return Ref();
+    PyTypeObject* type = Py_TYPE(value);
+    if (is_known_leaf(type)) return leaf_here(value);
+    NodeKind* kind = kind_of(type);
+    if (kind == nullptr) return PyErr_Occurred() ? Ref() : leaf_here(value);
+    Recursion recursion(" while flattening a pytree");
+    if (!recursion) return Ref();
+    Node node;
+    Ref entries = take_apart_with_entries(kind, value, node);
+    if (!entries) return Ref();
+    PyObject* children = node.children.get();
+    Py_ssize_t count = PyTuple_GET_SIZE(entries.get());
+    Ref keys = Ref::own(PyTuple_New(count));
+    if (!keys) return Ref();
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      if (!has_still(children, count)) return Ref();
+      Ref child = Ref::borrow(PySequence_Fast_GET_ITEM(children, i));
+      path_.push_back(PyTuple_GET_ITEM(entries.get(), i));
+      Ref key = visit(child.get());
+      path_.pop_back();
+      if (!key) return Ref();
+      PyTuple_SET_ITEM(keys.get(), i, key.release());
+    }
+    return node_key(type, node.metadata.get(), std::move(keys));
+  }
+
+ private:
+  Ref path() const {
+    Py_ssize_t count = static_cast<Py_ssize_t>(path_.size());
+    Ref made = Ref::own(PyTuple_New(count));
+    for (Py_ssize_t i = 0; made && i < count; ++i) {
+      PyTuple_SET_ITEM(made.get(), i, Py_NewRef(path_[static_cast<size_t>(i)]));
+    }
+    return made;
+  }
+
+  bool stops_here(PyObject* value, bool& failed) const {
+    if (is_leaf_ == nullptr || !takes_path_) return stops_at(is_leaf_, value, failed);
+    Ref here = path();
+    Ref answer = here ? Ref::own(PyObject_CallFunctionObjArgs(is_leaf_, here.get(), value, nullptr)) : Ref();
+    return is_true(answer, failed);
+  }
+
+  Ref leaf_here(PyObject* value) const {
+    Ref here = path();
+    Ref pair = here ? Ref::own(PyTuple_Pack(2, here.get(), value)) : Ref();
+    return pair ? leaf(pair.get(), pairs_) : Ref();
+  }
+
+  std::vector<PyObject*> path_;
+  PyObject* pairs_;
+  PyObject* is_leaf_;
+  bool takes_path_;
+};
 
 Ref build_children(PyObject* keys, Leaves& leaves, PyObject* into, void (*put)(PyObject*, Py_ssize_t, PyObject*)) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
@@ -87,16 +163,17 @@ Ref flatten(PyObject* value, PyObject* leaves, PyObject* is_leaf) {
   Ref keys = Ref::own(PyTuple_New(count));
   if (!keys) return Ref();
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (PySequence_Fast_GET_SIZE(children) != count) {
-      PyErr_SetString(PyExc_RuntimeError, "a list changed its size while it was flattened as a pytree");
-      return Ref();
-    }
+    if (!has_still(children, count)) return Ref();
     Ref child = Ref::borrow(PySequence_Fast_GET_ITEM(children, i));
     Ref key = flatten(child.get(), leaves, is_leaf);
     if (!key) return Ref();
     PyTuple_SET_ITEM(keys.get(), i, key.release());
   }
   return node_key(type, node.metadata.get(), std::move(keys));
+}
+
+Ref flatten_with_path(PyObject* tree, PyObject* pairs, PyObject* is_leaf, bool takes_path) {
+  return PathWalk(pairs, is_leaf, takes_path).visit(tree);
 }
 
 int flatten_up_to(PyObject* key, PyObject* tree, PyObject* leaves) {

@@ -12,6 +12,9 @@ namespace kiln {
 // `is_leaf` says so is a leaf.
 Ref flatten(PyObject* tree, PyObject* leaves, PyObject* is_leaf = nullptr);
 
+// Append pairs of a key path and a leaf, and return the key. `is_leaf` gets the path too if it takes one.
+Ref flatten_with_path(PyObject* tree, PyObject* pairs, PyObject* is_leaf, bool takes_path);
+
 // Append the subtrees of `tree` at the leaves of `key`. Returns 1, 0 where they differ, -1 on error.
 int flatten_up_to(PyObject* key, PyObject* tree, PyObject* leaves);
 

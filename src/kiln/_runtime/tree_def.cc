@@ -120,33 +120,54 @@ PyMethodDef tree_def_methods[] = {
     {nullptr},
 };
 
-PyObject* tree_flatten(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+// Sort the arguments of a call by name; those not given stay as they are. False with an exception set.
+template <size_t N>
+bool take_arguments(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, const char* const (&names)[N],
+                    PyObject* (&values)[N], const char* usage) {
   Py_ssize_t named = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
-  PyObject *tree = nullptr, *is_leaf = Py_None;
-  if (nargs > 0) tree = args[0];
-  if (nargs > 1) is_leaf = args[1];
-  bool wrong = nargs > 2;
+  bool wrong = nargs > static_cast<Py_ssize_t>(N);
+  for (Py_ssize_t i = 0; i < nargs && !wrong; ++i) values[i] = args[i];
   for (Py_ssize_t i = 0; i < named && !wrong; ++i) {
-    PyObject* name = PyTuple_GET_ITEM(kwnames, i);
-    if (PyUnicode_CompareWithASCIIString(name, "tree") == 0 && tree == nullptr) {
-      tree = args[nargs + i];
-    } else if (PyUnicode_CompareWithASCIIString(name, "is_leaf") == 0 && nargs < 2) {
-      is_leaf = args[nargs + i];
-    } else {
-      wrong = true;
-    }
+    size_t place = static_cast<size_t>(nargs);
+    while (place < N && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[place]) != 0) ++place;
+    wrong = place == N;
+    if (!wrong) values[place] = args[nargs + i];
   }
-  if (wrong || tree == nullptr) {
-    PyErr_SetString(PyExc_TypeError, "tree_flatten takes a tree and is_leaf: tree_flatten(tree, is_leaf=None)");
-    return nullptr;
-  }
+  if (wrong || values[0] == nullptr) PyErr_SetString(PyExc_TypeError, usage);
+  return !wrong && values[0] != nullptr;
+}
+
+PyObject* with_structure(Ref found, Ref key) {
+  Ref structure = key ? make_tree_def(std::move(key), PyList_GET_SIZE(found.get())) : Ref();
+  return structure ? PyTuple_Pack(2, found.get(), structure.get()) : nullptr;
+}
+
+PyObject* function_or_null(PyObject* given) { return given == Py_None ? nullptr : given; }
+
+PyObject* tree_flatten(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  static const char* const names[] = {"tree", "is_leaf"};
+  PyObject* values[] = {nullptr, Py_None};
+  const char* usage = "tree_flatten takes a tree and is_leaf: tree_flatten(tree, is_leaf=None)";
+  if (!take_arguments(args, nargs, kwnames, names, values, usage)) return nullptr;
   Ref leaves = Ref::own(PyList_New(0));
   if (!leaves) return nullptr;
-  Ref key = flatten(tree, leaves.get(), is_leaf == Py_None ? nullptr : is_leaf);
-  if (!key) return nullptr;
-  Ref structure = make_tree_def(std::move(key), PyList_GET_SIZE(leaves.get()));
-  if (!structure) return nullptr;
-  return PyTuple_Pack(2, leaves.get(), structure.get());
+  Ref key = flatten(values[0], leaves.get(), function_or_null(values[1]));
+  return with_structure(std::move(leaves), std::move(key));
+}
+
+PyObject* tree_flatten_with_path(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  static const char* const names[] = {"tree", "is_leaf", "is_leaf_takes_path"};
+  PyObject* values[] = {nullptr, Py_None, Py_False};
+  const char* usage =
+      "tree_flatten_with_path takes a tree, is_leaf and is_leaf_takes_path: "
+      "tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False)";
+  if (!take_arguments(args, nargs, kwnames, names, values, usage)) return nullptr;
+  int takes_path = PyObject_IsTrue(values[2]);
+  if (takes_path < 0) return nullptr;
+  Ref pairs = Ref::own(PyList_New(0));
+  if (!pairs) return nullptr;
+  Ref key = flatten_with_path(values[0], pairs.get(), function_or_null(values[1]), takes_path > 0);
+  return with_structure(std::move(pairs), std::move(key));
 }
 
 PyObject* set_tree_class(PyObject*, PyObject* args) {
@@ -168,6 +189,10 @@ PyMethodDef functions[] = {
      "tree_flatten(tree, is_leaf=None)\n--\n\n"
      "Return the leaves of a pytree and its structure.\n\n"
      "Raises: ValueError for a dict whose keys cannot be sorted, RecursionError for one too deep."},
+    {"tree_flatten_with_path", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tree_flatten_with_path)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False)\n--\n\n"
+     "Return (key path, leaf) pairs of a pytree and its structure."},
     {"set_tree_class", set_tree_class, METH_VARARGS, "Set the class of structures and the functions that explain."},
     {nullptr},
 };

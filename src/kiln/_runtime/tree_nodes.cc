@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "tree_keys.h"
+
 namespace kiln {
 
 PyTypeObject* seen_leaves[kSeen];
@@ -38,23 +40,100 @@ Ref attributes(PyObject* value, PyObject* names) {
   return found;
 }
 
+// Call a function that takes a value apart into two.
+bool call_for_two(PyObject* function, const char* role, PyObject* value, Ref& first, Ref& second) {
+  Ref pair = Ref::own(PyObject_CallOneArg(function, value));
+  Ref both = pair ? Ref::own(PySequence_Tuple(pair.get())) : Ref();
+  if (!both) return false;
+  if (PyTuple_GET_SIZE(both.get()) != 2) {
+    PyErr_Format(PyExc_ValueError,
+                 "flattening a %.200s\nits flatten function returned %zd values\n"
+                 "return (%s, metadata)",
+                 Py_TYPE(value)->tp_name, PyTuple_GET_SIZE(both.get()), role);
+    return false;
+  }
+  first = Ref::own(PySequence_Tuple(PyTuple_GET_ITEM(both.get(), 0)));
+  second = Ref::borrow(PyTuple_GET_ITEM(both.get(), 1));
+  return bool(first);
+}
+
+template <typename Entry>
+Ref tuple_of(Py_ssize_t count, Entry entry) {
+  Ref made = Ref::own(PyTuple_New(count));
+  for (Py_ssize_t i = 0; made && i < count; ++i) {
+    Ref item = entry(i);
+    if (!item) return Ref();
+    PyTuple_SET_ITEM(made.get(), i, item.release());
+  }
+  return made;
+}
+
+Ref attribute_entries(PyObject* names) {
+  return tuple_of(PyTuple_GET_SIZE(names),
+                  [&](Py_ssize_t i) { return path_entry(&get_attr_key_type, PyTuple_GET_ITEM(names, i)); });
+}
+
+// The key entries of a node known by its metadata.
+Ref entries_of(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
+  Ref entries;
+  switch (static_cast<Form>(kind->form)) {
+    case Form::kTuple:
+    case Form::kList:
+      return tuple_of(count, sequence_key);
+    case Form::kDict:
+      return tuple_of(PyTuple_GET_SIZE(metadata),
+                      [&](Py_ssize_t i) { return path_entry(&dict_key_type, PyTuple_GET_ITEM(metadata, i)); });
+    case Form::kNone:
+      return Ref::own(PyTuple_New(0));
+    case Form::kNamedTuple:
+    case Form::kFields:
+      entries = Ref::borrow(kind->entries);
+      break;
+    case Form::kCustom:
+      if (kind->entries == Py_None) {
+        return tuple_of(count, [](Py_ssize_t i) {
+          Ref number = Ref::own(PyLong_FromSsize_t(i));
+          return number ? path_entry(&flattened_index_key_type, number.get()) : Ref();
+        });
+      }
+      Ref given = Ref::own(PyObject_CallFunction(kind->entries, "On", metadata, count));
+      entries = given ? Ref::own(PySequence_Tuple(given.get())) : Ref();
+  }
+  if (entries && PyTuple_GET_SIZE(entries.get()) != count) {
+    PyErr_Format(PyExc_ValueError,
+                 "the key paths of a pytree\na node has %zd children and %zd names for them\n"
+                 "name every child, and nothing else",
+                 count, PyTuple_GET_SIZE(entries.get()));
+    return Ref();
+  }
+  return entries;
+}
+
 int node_kind_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"flatten", "build", "entries", "keyed", "registered", "form", "children", "metadata", nullptr};
   NodeKind* kind = reinterpret_cast<NodeKind*>(self);
-  PyObject *flatten, *build, *entries = Py_None, *keyed = Py_None, *children = Py_None, *metadata = Py_None;
+  PyObject *flatten = Py_None, *build = Py_None, *entries = Py_None, *keyed = Py_None, *children = Py_None, *metadata = Py_None;
   int registered = 1, form = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOpiOO", const_cast<char**>(names), &flatten, &build, &entries,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOOpiOO", const_cast<char**>(names), &flatten, &build, &entries,
                                    &keyed, &registered, &form, &children, &metadata)) {
     return -1;
   }
-  if (form < 0 || form > static_cast<int>(Form::kFields) ||
-      (form == static_cast<int>(Form::kFields) && (!PyTuple_CheckExact(children) || !PyTuple_CheckExact(metadata)))) {
-    PyErr_SetString(PyExc_ValueError, "a node kind of fields needs two tuples of names");
+  bool is_fields = form == static_cast<int>(Form::kFields);
+  bool is_named = is_fields || form == static_cast<int>(Form::kNamedTuple);
+  if (form < 0 || form > static_cast<int>(Form::kFields) || (is_named && !PyTuple_CheckExact(children)) ||
+      (is_fields && !PyTuple_CheckExact(metadata))) {
+    PyErr_SetString(PyExc_ValueError, "a node kind with named children needs tuples of names");
     return -1;
   }
+  if (form == static_cast<int>(Form::kCustom) && (!PyCallable_Check(flatten) || !PyCallable_Check(build))) {
+    PyErr_SetString(PyExc_ValueError, "a node kind without a form needs functions");
+    return -1;
+  }
+  Ref keys = is_named ? attribute_entries(children) : Ref::borrow(entries);
+  if (!keys) return -1;
   Py_XSETREF(kind->flatten, Py_NewRef(flatten));
   Py_XSETREF(kind->build, Py_NewRef(build));
-  Py_XSETREF(kind->entries, Py_NewRef(entries));
+  Py_XSETREF(kind->entries, keys.release());
   Py_XSETREF(kind->keyed, Py_NewRef(keyed));
   Py_XSETREF(kind->children, Py_NewRef(children));
   Py_XSETREF(kind->metadata, Py_NewRef(metadata));
@@ -91,11 +170,39 @@ void node_kind_dealloc(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
+PyObject* node_kind_take_apart(PyObject* self, PyObject* value) {
+  Node node;
+  if (!take_apart(reinterpret_cast<NodeKind*>(self), value, node)) return nullptr;
+  return PyTuple_Pack(2, node.children.get(), node.metadata.get());
+}
+
+PyObject* node_kind_with_entries(PyObject* self, PyObject* value) {
+  Node node;
+  Ref entries = take_apart_with_entries(reinterpret_cast<NodeKind*>(self), value, node);
+  return entries ? PyTuple_Pack(3, entries.get(), node.children.get(), node.metadata.get()) : nullptr;
+}
+
+PyObject* node_kind_entries_of(PyObject* self, PyObject* args) {
+  NodeKind* kind = reinterpret_cast<NodeKind*>(self);
+  PyObject* metadata;
+  Py_ssize_t count;
+  if (!PyArg_ParseTuple(args, "On", &metadata, &count)) return nullptr;
+  if (static_cast<Form>(kind->form) == Form::kDict && !PyTuple_CheckExact(metadata)) {
+    PyErr_SetString(PyExc_TypeError, "the metadata of a dict is a tuple of keys");
+    return nullptr;
+  }
+  return entries_of(kind, metadata, count).release();
+}
+
+PyMethodDef node_kind_methods[] = {
+    {"take_apart", node_kind_take_apart, METH_O, "Return the children and the metadata of a value."},
+    {"with_entries", node_kind_with_entries, METH_O, "Return the key entries, the children and the metadata of a value."},
+    {"entries_of", node_kind_entries_of, METH_VARARGS,
+     "Return the key entries of a node known by its metadata and the number of its children."},
+    {nullptr},
+};
+
 PyMemberDef node_kind_members[] = {
-    {"flatten", T_OBJECT, offsetof(NodeKind, flatten), READONLY, "value -> (children, metadata)"},
-    {"build", T_OBJECT, offsetof(NodeKind, build), READONLY, "(metadata, children) -> value"},
-    {"entries", T_OBJECT, offsetof(NodeKind, entries), READONLY, "(metadata, number of children) -> key entries"},
-    {"keyed", T_OBJECT, offsetof(NodeKind, keyed), READONLY, "value -> ((key entry, child) pairs, metadata)"},
     {"registered", T_BOOL, offsetof(NodeKind, registered), READONLY, "whether somebody registered the class"},
     {nullptr},
 };
@@ -132,6 +239,7 @@ PyTypeObject node_kind_type = {
     .tp_doc = "How values of one class come apart and are put together.",
     .tp_traverse = node_kind_traverse,
     .tp_clear = node_kind_clear,
+    .tp_methods = node_kind_methods,
     .tp_members = node_kind_members,
     .tp_init = node_kind_init,
     .tp_new = PyType_GenericNew,
@@ -192,21 +300,34 @@ bool take_apart(NodeKind* kind, PyObject* value, Node& node) {
     case Form::kCustom:
       break;
   }
-  Ref pair = Ref::own(PyObject_CallOneArg(kind->flatten, value));
-  if (!pair) return false;
-  Ref both = Ref::own(PySequence_Tuple(pair.get()));
-  if (!both) return false;
-  if (PyTuple_GET_SIZE(both.get()) != 2) {
-    PyErr_Format(PyExc_ValueError,
-                 "flattening a %.200s\nits flatten function returned %zd values\n"
-                 "return (children, metadata)",
-                 Py_TYPE(value)->tp_name, PyTuple_GET_SIZE(both.get()));
-    return false;
+  return call_for_two(kind->flatten, "children", value, node.children, node.metadata);
+}
+
+Ref take_apart_with_entries(NodeKind* kind, PyObject* value, Node& node) {
+  if (kind->keyed == Py_None) {
+    if (!take_apart(kind, value, node)) return Ref();
+    return entries_of(kind, node.metadata.get(), PySequence_Fast_GET_SIZE(node.children.get()));
   }
-  PyObject* children = PyTuple_GET_ITEM(both.get(), 0);
-  node.children = Ref::own(PySequence_Tuple(children));
-  node.metadata = Ref::borrow(PyTuple_GET_ITEM(both.get(), 1));
-  return bool(node.children);
+  Ref pairs;
+  if (!call_for_two(kind->keyed, "(key, child) pairs", value, pairs, node.metadata)) return Ref();
+  Py_ssize_t count = PyTuple_GET_SIZE(pairs.get());
+  Ref entries = Ref::own(PyTuple_New(count));
+  node.children = Ref::own(PyTuple_New(count));
+  if (!entries || !node.children) return Ref();
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Ref pair = Ref::own(PySequence_Tuple(PyTuple_GET_ITEM(pairs.get(), i)));
+    if (!pair) return Ref();
+    if (PyTuple_GET_SIZE(pair.get()) != 2) {
+      PyErr_Format(PyExc_ValueError,
+                   "flattening a %.200s\nchild %zd came with %zd values\n"
+                   "return a pair of a key and a child for each",
+                   Py_TYPE(value)->tp_name, i, PyTuple_GET_SIZE(pair.get()));
+      return Ref();
+    }
+    PyTuple_SET_ITEM(entries.get(), i, Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0)));
+    PyTuple_SET_ITEM(node.children.get(), i, Py_NewRef(PyTuple_GET_ITEM(pair.get(), 1)));
+  }
+  return entries;
 }
 
 int add_tree_nodes(PyObject* module) {

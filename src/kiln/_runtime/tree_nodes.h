@@ -8,14 +8,14 @@ namespace kiln {
 // The ways in which a node comes apart that are known here; others are Python functions.
 enum class Form : int { kCustom, kTuple, kList, kDict, kNone, kNamedTuple, kFields };
 
-// How values of one class come apart and are put together.
+// How values of one class come apart and are put together. The functions are Python's, of kCustom only.
 struct NodeKind {
   PyObject_HEAD
   PyObject* flatten;   // value -> (children, metadata)
   PyObject* build;     // (metadata, children) -> value
-  PyObject* entries;   // (metadata, number of children) -> key entries, or None
+  PyObject* entries;   // (metadata, number of children) -> key entries, or None; a tuple if they are always the same
   PyObject* keyed;     // value -> ((key entry, child) pairs, metadata), or None
-  PyObject* children;  // of kFields: names of the attributes that are children
+  PyObject* children;  // of kFields and kNamedTuple: names of the attributes that are children
   PyObject* metadata;  // of kFields: names of the attributes that are metadata
   char registered;
   int form;
@@ -41,5 +41,8 @@ struct Node {
 
 // Take a value apart; false with an exception set.
 bool take_apart(NodeKind* kind, PyObject* value, Node& node);
+
+// The same, and return the key entries of the children as a tuple.
+Ref take_apart_with_entries(NodeKind* kind, PyObject* value, Node& node);
 
 }  // namespace kiln
