@@ -30,21 +30,63 @@ def options() -> Any: ...
 def set_base_options(options: Any, /) -> None: ...
 def set_merge(merge: Function[[Any, dict[str, Any]], Any], /) -> None: ...
 
-# tree.cc
+# tree_keys.cc
+
+class SequenceKey:
+    """A position in a tuple or list: `[0]`."""
+
+    __match_args__ = ("idx",)
+
+    def __init__(self, idx: int) -> None: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    @property
+    def idx(self) -> int: ...
+
+class DictKey:
+    """A key of a mapping: `['a']`."""
+
+    __match_args__ = ("key",)
+
+    def __init__(self, key: Hashable) -> None: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    @property
+    def key(self) -> Hashable: ...
+
+class GetAttrKey:
+    """An attribute: `.x`."""
+
+    __match_args__ = ("name",)
+
+    def __init__(self, name: str) -> None: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    @property
+    def name(self) -> str: ...
+
+class FlattenedIndexKey:
+    """A child of a registered class that does not name its children."""
+
+    __match_args__ = ("key",)
+
+    def __init__(self, key: int) -> None: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    @property
+    def key(self) -> int: ...
+
+# tree_nodes.cc
 
 class NodeKind:
     """How values of one class come apart and are put together."""
 
-    flatten: Function[[Any], tuple[Iterable[Any], Any]]
-    build: Function[[Any, Any], Any]
-    entries: Function[[Any, int], Any] | None
-    keyed: Function[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None
     registered: bool
 
     def __init__(
         self,
-        flatten: Function[[Any], tuple[Iterable[Any], Any]],
-        build: Function[[Any, Any], Any],
+        flatten: Function[[Any], tuple[Iterable[Any], Any]] | None = None,
+        build: Function[[Any, Any], Any] | None = None,
         entries: Function[[Any, int], Any] | None = None,
         keyed: Function[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
         registered: bool = True,
@@ -52,6 +94,20 @@ class NodeKind:
         children: tuple[str, ...] | None = None,
         metadata: tuple[str, ...] | None = None,
     ) -> None: ...
+    def take_apart(self, value: Any, /) -> tuple[Sequence[Any], Any]: ...
+    def with_entries(self, value: Any, /) -> tuple[tuple[Any, ...], Sequence[Any], Any]: ...
+    def entries_of(self, data: Any, count: int, /) -> tuple[Any, ...]: ...
+
+def set_tree_tables(
+    kinds: dict[type, Any],
+    leaf_types: set[type],
+    kind_of_new: Function[[type], Any],
+    sorted_keys: Function[[dict[Any, Any]], Any],
+    /,
+) -> None: ...
+def forget_leaf_types() -> None: ...
+
+# tree_def.cc
 
 class TreeDef:
     """The structure of a pytree."""
@@ -69,11 +125,10 @@ class TreeDef:
 def tree_flatten(
     tree: Any, is_leaf: Function[[Any], bool] | None = None
 ) -> tuple[list[Any], Any]: ...
-def set_tree_tables(
-    kinds: dict[type, Any], leaf_types: set[type], kind_of_new: Function[[type], Any], /
-) -> None: ...
-def set_tree_class(cls: type, sorted_keys: Any, wrong_count: Any, no_prefix: Any, /) -> None: ...
-def forget_leaf_types() -> None: ...
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Function[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> tuple[list[tuple[tuple[Any, ...], Any]], Any]: ...
+def set_tree_class(cls: type, wrong_count: Any, no_prefix: Any, /) -> None: ...
 
 # array.cc
 

@@ -8,6 +8,7 @@
 #include "placed.h"
 #include "state.h"
 #include "tree.h"
+#include "tree_def.h"
 
 namespace kiln {
 namespace {
@@ -87,6 +88,7 @@ struct Known {
   Ref kwnames;  // null if there are none
   std::vector<Static> statics;
   std::vector<Dynamic> dynamics;
+  std::vector<Static> metadata;  // of nodes that are none of the usual containers, in the order of a walk
   std::vector<Leaf> leaves;
   Ref consts;  // a tuple
   Ref program;
@@ -123,69 +125,6 @@ class Values {
   std::vector<PyObject*> heap_;
   size_t size_ = 0;
 };
-
-// Match a value against a structure and the kinds of its leaves.
-bool match(PyObject* key, PyObject* value, std::vector<Leaf>& leaves, Values& values, size_t first) {
-  if (key == Py_None) {
-    if (!leaves[values.size() - first].fits(value)) return false;
-    values.push(value);
-    return true;
-  }
-  PyTypeObject* type = Py_TYPE(value);
-  if (reinterpret_cast<PyObject*>(type) != PyTuple_GET_ITEM(key, 0)) return false;
-  PyObject* keys = PyTuple_GET_ITEM(key, 2);
-  Py_ssize_t count = PyTuple_GET_SIZE(keys);
-  if (type == &PyDict_Type) {
-    PyObject* names = PyTuple_GET_ITEM(key, 1);
-    if (PyDict_GET_SIZE(value) != count) return false;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      PyObject* child = PyDict_GetItemWithError(value, PyTuple_GET_ITEM(names, i));
-      if (child == nullptr) {
-        PyErr_Clear();
-        return false;
-      }
-      if (!match(PyTuple_GET_ITEM(keys, i), child, leaves, values, first)) return false;
-    }
-    return true;
-  }
-  if (type == &PyTuple_Type || type == &PyList_Type ||
-      (PyTuple_Check(value) && static_cast<Form>(kind_of(type)->form) == Form::kNamedTuple)) {
-    if (PySequence_Fast_GET_SIZE(value) != count) return false;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      // A list may change while types are compared.
-      if (PySequence_Fast_GET_SIZE(value) != count) return false;
-      if (!match(PyTuple_GET_ITEM(keys, i), PySequence_Fast_GET_ITEM(value, i), leaves, values, first)) return false;
-    }
-    return true;
-  }
-  return value == Py_None;
-}
-
-// Whether `match` knows what to do with a structure.
-bool is_walkable(PyObject* key) {
-  if (key == Py_None) return true;
-  PyTypeObject* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0));
-  NodeKind* kind = kind_of(type);
-  if (kind == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  switch (static_cast<Form>(kind->form)) {
-    case Form::kTuple:
-    case Form::kList:
-    case Form::kDict:
-    case Form::kNone:
-    case Form::kNamedTuple:
-      break;
-    default:
-      return false;
-  }
-  PyObject* keys = PyTuple_GET_ITEM(key, 2);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
-    if (!is_walkable(PyTuple_GET_ITEM(keys, i))) return false;
-  }
-  return true;
-}
 
 bool has_names(PyObject* kwnames, PyObject* wanted) {
   Py_ssize_t count = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
@@ -233,12 +172,108 @@ bool is_same(PyObject* given, const Static& s) {
   if (s.key) {
     Ref key = Ref::own(PyObject_CallOneArg(static_key, given));
     if (!key) PyErr_Clear();
-    return key && is_equal(key.get(), s.key.get());
+    return key && is_equal(s.key.get(), key.get());
   }
   // An object may have changed since, and its hash with it.
   Py_hash_t hash = PyObject_Hash(given);
   if (hash == -1) PyErr_Clear();
-  return hash == s.hash && is_equal(given, s.value.get());
+  return hash == s.hash && is_equal(s.value.get(), given);
+}
+
+// Whether a node of a kind is made of nothing but its children, and in the case of dicts their keys.
+bool is_plain_container(NodeKind* kind) {
+  switch (static_cast<Form>(kind->form)) {
+    case Form::kTuple:
+    case Form::kList:
+    case Form::kDict:
+    case Form::kNone:
+    case Form::kNamedTuple:
+      return true;
+    case Form::kFields:
+    case Form::kCustom:
+      break;
+  }
+  return false;
+}
+
+// A walk over the arguments of a call that takes its leaves, as long as they are what is known.
+struct Match {
+  Known& known;
+  Values& values;
+  size_t consts;
+  size_t metadata = 0;
+
+  bool fits(PyObject* key, PyObject* value) {
+    if (key == Py_None) {
+      if (!known.leaves[values.size() - consts].fits(value)) return false;
+      values.push(value);
+      return true;
+    }
+    PyTypeObject* type = Py_TYPE(value);
+    if (reinterpret_cast<PyObject*>(type) != PyTuple_GET_ITEM(key, 0)) return false;
+    PyObject* keys = PyTuple_GET_ITEM(key, 2);
+    if (type == &PyDict_Type) return fits_dict(PyTuple_GET_ITEM(key, 1), keys, value);
+    if (type == &PyTuple_Type || type == &PyList_Type) return fits_sequence(keys, value);
+    if (value == Py_None) return true;
+    NodeKind* kind = kind_of(type);
+    if (kind != nullptr && is_plain_container(kind)) return PyTuple_Check(value) && fits_sequence(keys, value);
+    Node node;
+    if (kind == nullptr || !take_apart(kind, value, node)) {
+      PyErr_Clear();
+      return false;
+    }
+    // A class may have become a node of another kind since.
+    if (metadata == known.metadata.size() || !is_same(node.metadata.get(), known.metadata[metadata])) return false;
+    ++metadata;
+    return fits_sequence(keys, node.children.get());
+  }
+
+ private:
+  bool fits_dict(PyObject* names, PyObject* keys, PyObject* value) {
+    Py_ssize_t count = PyTuple_GET_SIZE(keys);
+    if (PyDict_GET_SIZE(value) != count) return false;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject* child = PyDict_GetItemWithError(value, PyTuple_GET_ITEM(names, i));
+      if (child == nullptr) {
+        PyErr_Clear();
+        return false;
+      }
+      Ref held = Ref::borrow(child);
+      if (!fits(PyTuple_GET_ITEM(keys, i), child)) return false;
+    }
+    return true;
+  }
+
+  bool fits_sequence(PyObject* keys, PyObject* value) {
+    Py_ssize_t count = PyTuple_GET_SIZE(keys);
+    if (PySequence_Fast_GET_SIZE(value) != count) return false;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      // A list may change while the user's functions take apart or compare what is in it.
+      if (PySequence_Fast_GET_SIZE(value) != count) return false;
+      Ref child = Ref::borrow(PySequence_Fast_GET_ITEM(value, i));
+      if (!fits(PyTuple_GET_ITEM(keys, i), child.get())) return false;
+    }
+    return true;
+  }
+};
+
+// Note the metadata that a walk over such a structure compares; -1 with an exception set.
+int note_metadata(PyObject* key, std::vector<Static>& metadata) {
+  if (key == Py_None) return 0;
+  NodeKind* kind = kind_of(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0)));
+  if (kind == nullptr && PyErr_Occurred()) return -1;
+  if (kind == nullptr || !is_plain_container(kind)) {
+    PyObject* value = PyTuple_GET_ITEM(key, 1);
+    Static s{0, Ref::borrow(value), Ref(), 0, is_plain_static(value)};
+    if (!s.is_plain) s.hash = PyObject_Hash(value);
+    if (s.hash == -1) return -1;
+    metadata.push_back(std::move(s));
+  }
+  PyObject* keys = PyTuple_GET_ITEM(key, 2);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
+    if (note_metadata(PyTuple_GET_ITEM(keys, i), metadata) < 0) return -1;
+  }
+  return 0;
 }
 
 bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames,
@@ -252,8 +287,9 @@ bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t pos
   size_t consts = static_cast<size_t>(PyTuple_GET_SIZE(known.consts.get()));
   values.reserve(consts + known.leaves.size());
   for (size_t i = 0; i < consts; ++i) values.push(PyTuple_GET_ITEM(known.consts.get(), i));
+  Match match{known, values, consts};
   for (const Dynamic& d : known.dynamics) {
-    if (!match(d.key.get(), args[d.place], known.leaves, values, consts)) return false;
+    if (!match.fits(d.key.get(), args[d.place])) return false;
   }
   return true;
 }
@@ -385,7 +421,7 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
     if (!is_argument(place, most)) return nullptr;
     Ref key = flatten(value, leaves.get());
     if (!key) return nullptr;
-    if (!is_walkable(key.get())) Py_RETURN_FALSE;
+    if (note_metadata(key.get(), known->metadata) < 0) return nullptr;
     known->dynamics.push_back(Dynamic{place, std::move(key)});
   }
   Py_ssize_t count = PyList_GET_SIZE(leaves.get());
@@ -428,6 +464,7 @@ int callable_traverse(PyObject* self, visitproc visit, void* arg) {
     if (known.use_count() > 1) continue;
     Py_VISIT(known->options.get());
     Py_VISIT(known->kwnames.get());
+    for (const Static& s : known->metadata) Py_VISIT(s.value.get());
     for (const Static& s : known->statics) {
       Py_VISIT(s.value.get());
       Py_VISIT(s.key.get());

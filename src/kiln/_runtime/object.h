@@ -54,7 +54,10 @@ class Recursion {
 
 // Each part adds its types and functions to the module; -1 with an exception set on failure.
 int add_state(PyObject* module);
+int add_tree_keys(PyObject* module);
+int add_tree_nodes(PyObject* module);
 int add_tree(PyObject* module);
+int add_tree_def(PyObject* module);
 int add_array(PyObject* module);
 int add_memory(PyObject* module);
 int add_dlpack(PyObject* module);

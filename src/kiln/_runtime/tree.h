@@ -4,46 +4,19 @@
 // children)` for a node. Keys are compared and hashed as tuples are.
 #pragma once
 
-#include "object.h"
+#include "tree_nodes.h"
 
 namespace kiln {
 
-// The ways in which a node comes apart that are known here; others are Python functions.
-enum class Form : int { kCustom, kTuple, kList, kDict, kNone, kNamedTuple, kFields };
+// Append the leaves of `tree` to the list `leaves` and return its key. A tree for which the function
+// `is_leaf` says so is a leaf.
+Ref flatten(PyObject* tree, PyObject* leaves, PyObject* is_leaf = nullptr);
 
-// How values of one class come apart and are put together.
-struct NodeKind {
-  PyObject_HEAD
-  PyObject* flatten;   // value -> (children, metadata)
-  PyObject* build;     // (metadata, children) -> value
-  PyObject* entries;   // (metadata, number of children) -> key entries, or None
-  PyObject* keyed;     // value -> ((key entry, child) pairs, metadata), or None
-  PyObject* children;  // of kFields: names of the attributes that are children
-  PyObject* metadata;  // of kFields: names of the attributes that are metadata
-  char registered;
-  int form;
-};
+// Append pairs of a key path and a leaf, and return the key. `is_leaf` gets the path too if it takes one.
+Ref flatten_with_path(PyObject* tree, PyObject* pairs, PyObject* is_leaf, bool takes_path);
 
-// The structure of a pytree.
-struct TreeDef {
-  PyObject_HEAD
-  PyObject* key;
-  PyObject* weakrefs;
-  Py_ssize_t num_leaves;
-  Py_hash_t hash;  // -1 until asked for
-};
-
-extern PyTypeObject node_kind_type;
-extern PyTypeObject tree_def_type;
-
-// Return the kind of a class, borrowed; null for leaves, and null with an exception set.
-NodeKind* kind_of(PyTypeObject* type);
-
-// Append the leaves of `tree` to the list `leaves` and return its key.
-Ref flatten(PyObject* tree, PyObject* leaves);
-
-// Return the structure with a key.
-Ref make_tree_def(Ref key, Py_ssize_t num_leaves);
+// Append the subtrees of `tree` at the leaves of `key`. Returns 1, 0 where they differ, -1 on error.
+int flatten_up_to(PyObject* key, PyObject* tree, PyObject* leaves);
 
 // Takes leaves one by one; they are borrowed.
 struct Leaves {
@@ -53,7 +26,5 @@ struct Leaves {
 
 // Put a tree together.
 Ref build(PyObject* key, Leaves& leaves);
-
-int add_tree(PyObject* module);
 
 }  // namespace kiln

@@ -1,7 +1,7 @@
 """Pytrees: nested containers of values, for the layers above: this module is what they import.
 
-The parts: `treedef.py` (flattening, structures), `tree_nodes.py` (which classes are containers),
-`tree_keys.py` (key paths), `tree_differences.py` (messages). Here: functions of whole trees.
+The parts: `treedef.py` (structures), `tree_nodes.py` (which classes are containers), `tree_keys.py`
+(key paths), `tree_differences.py` (messages). Here: functions of whole trees.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kiln.base.tree_nodes import (
     register_static,
     static_field,
 )
-from kiln.base.treedef import IsLeaf, PyTreeDef, flatten_keyed, tree_flatten
+from kiln.base.treedef import IsLeaf, PyTreeDef, tree_flatten, tree_flatten_with_path
 
 __all__ = [
     "DictKey",
@@ -159,22 +159,6 @@ def tree_transpose(
         for i in range(inner_treedef.num_leaves)
     ]
     return inner_treedef.unflatten(rows)
-
-
-def tree_flatten_with_path(
-    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
-) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """Return (key path, leaf) pairs and the structure."""
-    out: list[tuple[KeyPath, Any]] = []
-    stop = is_leaf
-    if is_leaf is not None and not is_leaf_takes_path:
-        plain = is_leaf
-
-        def stop(path: KeyPath, x: Any) -> bool:
-            return plain(x)
-
-    key = flatten_keyed(tree, (), out, stop)
-    return out, PyTreeDef(key)
 
 
 def tree_leaves_with_path(

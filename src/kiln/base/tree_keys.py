@@ -1,54 +1,17 @@
 """Key paths: how to get from a pytree to one of its leaves, and how that is written.
 
-`d['a'][0].x` is the path (DictKey('a'), SequenceKey(0), GetAttrKey('x')) behind the name `d`.
+`d['a'][0].x` is the path (DictKey('a'), SequenceKey(0), GetAttrKey('x')) behind the name `d`. The
+runtime makes them as it flattens (`_runtime/tree_keys.cc`).
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+from kiln._runtime import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
-@dataclasses.dataclass(frozen=True)
-class SequenceKey:
-    """A position in a tuple or list: `[0]`."""
-
-    idx: int
-
-    def __str__(self) -> str:
-        return f"[{self.idx!r}]"
-
-
-@dataclasses.dataclass(frozen=True)
-class DictKey:
-    """A key of a mapping: `['a']`."""
-
-    key: Hashable
-
-    def __str__(self) -> str:
-        return f"[{self.key!r}]"
-
-
-@dataclasses.dataclass(frozen=True)
-class GetAttrKey:
-    """An attribute: `.x`."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f".{self.name}"
-
-
-@dataclasses.dataclass(frozen=True)
-class FlattenedIndexKey:
-    """A child of a registered class that does not name its children."""
-
-    key: int
-
-    def __str__(self) -> str:
-        return f"[<flat index {self.key}>]"
-
+__all__ = ["DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyPath", "SequenceKey", "keystr"]
 
 KeyPath = tuple[Any, ...]
 

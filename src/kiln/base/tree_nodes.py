@@ -1,7 +1,10 @@
 """Which classes are inner nodes of pytrees: the built-in ones, and those users register.
 
 A node kind says how a value comes apart into children and metadata, how it is put together again,
-and how its children are called in key paths. Everything else is a leaf.
+and how its children are called in key paths. Everything else is a leaf. The runtime knows how the
+usual containers, namedtuples and dataclasses do; other kinds have functions: one from a value to
+its children and metadata, one from metadata and children to a value, and one from metadata and the
+number of children to key entries, or from a value to (key entry, child) pairs and metadata.
 """
 
 from __future__ import annotations
@@ -14,15 +17,16 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from kiln import _runtime
+from kiln._runtime import NodeKind
 from kiln.base.errors import three_lines
-from kiln.base.tree_keys import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+from kiln.base.tree_keys import DictKey, GetAttrKey
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 
 class Form(enum.IntEnum):
-    """The ways to come apart that the runtime knows by itself; numbered as in `_runtime/tree.h`."""
+    """The ways to come apart that the runtime knows; numbered as in `_runtime/tree_nodes.h`."""
 
     CUSTOM = 0
     TUPLE = 1
@@ -31,37 +35,6 @@ class Form(enum.IntEnum):
     NONE = 4
     NAMEDTUPLE = 5
     FIELDS = 6
-
-
-class NodeKind(_runtime.NodeKind):
-    """How values of one class come apart and are put together.
-
-    `flatten` maps a value to its children and metadata, `build` metadata and children to a value,
-    `entries` metadata and the number of children to key entries, `keyed` a value to pairs of a key
-    entry and a child, and metadata. A `form` is one that the runtime knows by itself.
-    """
-
-    __slots__ = ()
-
-    def with_entries(self, value: Any) -> tuple[list[Any], list[Any], Any]:
-        """Return key entries, children and metadata of a value."""
-        if self.keyed is not None:
-            pairs, data = self.keyed(value)
-            entries, children = [], []
-            for entry, child in pairs:
-                entries.append(entry)
-                children.append(child)
-            return entries, children, data
-        kids, data = self.flatten(value)
-        children = list(kids)
-        return list(self.entries_of(data, len(children))), children, data
-
-    def entries_of(self, data: Any, count: int) -> Sequence[Any]:
-        """Return the key entries of a node known by its metadata."""
-        if self.entries is not None:
-            found: Sequence[Any] = self.entries(data, count)
-            return found
-        return [FlattenedIndexKey(i) for i in range(count)]
 
 
 def sorted_keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:
@@ -78,15 +51,6 @@ def sorted_keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:
         ) from None
 
 
-def _positions(data: Any, count: int) -> list[SequenceKey]:
-    return [SequenceKey(i) for i in range(count)]
-
-
-def _dict_flatten(value: dict[Any, Any]) -> tuple[list[Any], tuple[Any, ...]]:
-    keys = sorted_keys(value)
-    return [value[key] for key in keys], keys
-
-
 def _defaultdict_flatten(value: collections.defaultdict[Any, Any]) -> tuple[list[Any], Any]:
     keys = sorted_keys(value)
     return [value[key] for key in keys], (value.default_factory, keys)
@@ -98,15 +62,10 @@ def _defaultdict_build(data: Any, children: Sequence[Any]) -> Any:
 
 
 KINDS: dict[type, NodeKind] = {
-    tuple: NodeKind(lambda x: (x, None), lambda _, kids: tuple(kids), _positions, form=Form.TUPLE),
-    list: NodeKind(lambda x: (x, None), lambda _, kids: list(kids), _positions, form=Form.LIST),
-    type(None): NodeKind(lambda x: ((), None), lambda _, kids: None, form=Form.NONE),
-    dict: NodeKind(
-        _dict_flatten,
-        lambda keys, kids: dict(zip(keys, kids, strict=True)),
-        lambda keys, count: [DictKey(key) for key in keys],
-        form=Form.DICT,
-    ),
+    tuple: NodeKind(form=Form.TUPLE),
+    list: NodeKind(form=Form.LIST),
+    type(None): NodeKind(form=Form.NONE),
+    dict: NodeKind(form=Form.DICT),
     collections.OrderedDict: NodeKind(
         lambda x: (list(x.values()), tuple(x)),
         lambda keys, kids: collections.OrderedDict(zip(keys, kids, strict=True)),
@@ -132,20 +91,15 @@ def kind_of_new(cls: type) -> NodeKind | None:
     if found is not None:
         return found
     if is_namedtuple(cls):
-        kind = NodeKind(
-            lambda x: (x, None),
-            lambda _, kids: cls(*kids),
-            lambda _, count: [GetAttrKey(name) for name in cls._fields],  # type: ignore[attr-defined]
-            registered=False,
-            form=Form.NAMEDTUPLE,
-        )
+        names: tuple[str, ...] = tuple(cls._fields)  # type: ignore[attr-defined]
+        kind = NodeKind(registered=False, form=Form.NAMEDTUPLE, children=names)
         return KINDS.setdefault(cls, kind)
     if cls.__module__.partition(".")[0] in _PERMANENT:
         LEAF_TYPES.add(cls)
     return None
 
 
-_runtime.set_tree_tables(KINDS, LEAF_TYPES, kind_of_new)
+_runtime.set_tree_tables(KINDS, LEAF_TYPES, kind_of_new, sorted_keys)
 
 
 def is_namedtuple(cls: type) -> bool:
@@ -158,7 +112,7 @@ def flatten_one_level(tree: Any) -> tuple[list[Any], Any] | None:
     node = KINDS.get(type(tree)) or kind_of_new(type(tree))
     if node is None:
         return None
-    children, data = node.flatten(tree)
+    children, data = node.take_apart(tree)
     return list(children), data
 
 
@@ -268,29 +222,7 @@ def register_dataclass(
     data_names, meta_names = tuple(data_fields), tuple(meta_fields)
     if dataclasses.is_dataclass(nodetype):
         _check_fields(nodetype, {*data_names, *meta_names}, set(drop_fields))
-    make: Any = nodetype
-
-    def flatten(value: Any) -> tuple[list[Any], tuple[Any, ...]]:
-        return (
-            [getattr(value, name) for name in data_names],
-            tuple([getattr(value, name) for name in meta_names]),
-        )
-
-    def build(data: Any, children: Sequence[Any]) -> Any:
-        return make(
-            **dict(zip(data_names, children, strict=True)),
-            **dict(zip(meta_names, data, strict=True)),
-        )
-
-    entries = tuple(GetAttrKey(name) for name in data_names)
-    kind = NodeKind(
-        flatten,
-        build,
-        lambda data, count: entries,
-        form=Form.FIELDS,
-        children=data_names,
-        metadata=meta_names,
-    )
+    kind = NodeKind(form=Form.FIELDS, children=data_names, metadata=meta_names)
     _register(nodetype, kind)
     return nodetype
 

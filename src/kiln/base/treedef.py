@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 from kiln import _runtime
 from kiln._runtime import tree_flatten as tree_flatten
+from kiln._runtime import tree_flatten_with_path as tree_flatten_with_path
 from kiln.base.errors import three_lines
 from kiln.base.tree_differences import Key, differences_from_prefix
-from kiln.base.tree_keys import KeyPath
-from kiln.base.tree_nodes import KINDS, kind_of_new, sorted_keys
+from kiln.base.tree_nodes import KINDS
 
 IsLeaf = Callable[[Any], bool] | None
 
@@ -99,22 +99,6 @@ def _text(key: Key) -> str:
     return f"CustomNode({kind.__name__}[{data}], [{joined}])"
 
 
-def flatten_keyed(
-    x: Any, path: KeyPath, out: list[tuple[KeyPath, Any]], is_leaf: Callable[..., bool] | None
-) -> Key:
-    """Append (key path, leaf) pairs below `path` to `out`; return the structure."""
-    node = None
-    if is_leaf is None or not is_leaf(path, x):
-        node = KINDS.get(type(x)) or kind_of_new(type(x))
-    if node is None:
-        out.append((path, x))
-        return None
-    entries, children, data = node.with_entries(x)
-    pairs = zip(entries, children, strict=True)
-    keys = [flatten_keyed(child, (*path, entry), out, is_leaf) for entry, child in pairs]
-    return type(x), data, tuple(keys)
-
-
 def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
     few = count < treedef.num_leaves
     raise ValueError(
@@ -132,4 +116,4 @@ def _no_prefix(treedef: PyTreeDef, tree: Any) -> NoReturn:
     raise ValueError(next(errors, f"the tree {tree!r:.200} does not match {treedef}"))
 
 
-_runtime.set_tree_class(PyTreeDef, sorted_keys, _wrong_count, _no_prefix)
+_runtime.set_tree_class(PyTreeDef, _wrong_count, _no_prefix)

@@ -40,6 +40,19 @@ class Pair(NamedTuple):
     b: Any
 
 
+@functools.partial(kiln.tree_util.register_dataclass, data_fields=["w", "b"], meta_fields=["unit"])
+@dataclasses.dataclass
+class Layer:
+    w: Any
+    b: Any
+    unit: Any = "m"
+
+
+class Tied(kiln.struct.PyTreeNode):
+    w: Any
+    apply: Any = kiln.struct.field(pytree_node=False, default=None)
+
+
 def f(*args: Any, **kwargs: Any) -> Any:
     return jnp.asarray(sum(jnp.sum(x) for x in kiln.tree.leaves((args, kwargs))))
 
@@ -52,6 +65,7 @@ VALUES: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
     (({"b": jnp.ones(2), "a": [1.0, (jnp.ones(()), None)]}, ()), {}),
     ((Pair(jnp.ones(2), {"x": 1}),), {}),
     ((1.0,), {"z": jnp.ones(2), "y": {"k": 3.0}}),
+    ((Layer(jnp.ones(2), [Layer(1.0, None, ("cm", 2))]),), {"tied": Tied(jnp.ones(3), len)}),
 ]
 
 
@@ -85,6 +99,13 @@ ALMOST: list[tuple[Any, Any]] = [
     (1.0, [1.0]),
     ((1.0, 2.0), Pair(1.0, 2.0)),
     ([1.0, 2.0], [1.0]),
+    (Layer(1.0, 2.0), Layer(1.0, 2)),
+    (Layer(1.0, 2.0), Layer(1.0, None)),
+    (Layer(1.0, 2.0), Layer(1.0, 2.0, "cm")),
+    (Layer(1.0, 2.0, 1), Layer(1.0, 2.0, 2.0)),
+    (Layer(1.0, 2.0, (1, "a")), Layer(1.0, 2.0, (1, "b"))),
+    (Layer(1.0, 2.0), (1.0, 2.0)),
+    (Tied(1.0, len), Tied(1.0, abs)),
 ]
 
 
@@ -195,6 +216,104 @@ def test_statics_that_cannot_be_compared() -> None:
         jitted(1.0, static)
     with pytest.raises(RuntimeError, match="no equality"):
         jitted(1.0, Hostile())
+
+
+def test_fields_that_cannot_be_had(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda layer: layer.w + layer.b)
+    for _ in range(3):
+        assert float(jitted(Layer(1.0, 2.0))) == 3.0
+    assert len(slow) == 2
+    broken = Layer(1.0, 2.0)
+    del broken.b
+    with pytest.raises(AttributeError, match="b"):
+        jitted(broken)
+    with pytest.raises(TypeError):
+        jitted(Layer(1.0, "x"))
+    assert float(jitted(Layer(1.0, 2.0))) == 3.0
+
+
+def test_metadata_goes_by_hash_and_equality(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda layer: layer.w + layer.unit.value)
+    unit = Changing(1)
+    for value in (1, 1, 1, 5, 5, 5, 1):
+        unit.value = value
+        assert float(jitted(Layer(1.0, 2.0, unit))) == 1 + value
+    assert float(jitted(Layer(1.0, 2.0, Changing(5)))) == 6.0
+
+
+def test_metadata_that_cannot_be_compared(slow: list[Any]) -> None:
+    class Sour:
+        sour = False
+
+        def __hash__(self) -> int:
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            if not isinstance(other, Sour):
+                return False
+            if self.sour or other.sour:
+                raise ZeroDivisionError
+            return True
+
+    jitted = kiln.jit(lambda layer: layer.w + layer.b)
+    for _ in range(4):
+        assert float(jitted(Layer(1.0, 2.0, Sour()))) == 3.0
+    assert len(slow) == 2
+    sour = Sour()
+    sour.sour = True
+    with pytest.raises(ZeroDivisionError):
+        jitted(Layer(1.0, 2.0, sour))
+
+
+def test_what_was_known_is_asked_whether_it_is_equal(slow: list[Any]) -> None:
+    class Lopsided:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __hash__(self) -> int:
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            return self.name == "easy"
+
+    easy, hard = Lopsided("easy"), Lopsided("hard")
+    traced: list[str] = []
+    jitted = kiln.jit(lambda layer: (traced.append(layer.unit.name), layer.w)[1])
+    static = kiln.jit(lambda x, unit: (traced.append(unit.name), x)[1], static_argnums=1)
+    for call in (lambda unit: jitted(Layer(1.0, 2.0, unit)), lambda unit: static(1.0, unit)):
+        traced.clear()
+        for unit in (hard, hard, hard, easy):
+            call(unit)
+        assert traced == ["hard", "easy"]
+
+
+def test_nodes_of_all_kinds_are_the_runtimes(slow: list[Any]) -> None:
+    class Model:
+        def apply(self, x: Any) -> Any:
+            return 2.0 * x
+
+    class Rule(NamedTuple):
+        name: str
+        apply: Any
+
+    model = Model()
+    nodes: list[Any] = [
+        Tied(3.0, model.apply),
+        Tied(3.0, Rule("twice", model.apply)),
+        Tied(3.0, np.dtype("float32")),
+        collections.OrderedDict(b=1.0, a=2.0),
+        collections.defaultdict(list, b=1.0),
+        kiln.tree_util.Partial(Model.apply, model, 2.0, x=[1.0]),
+        kiln.linen.FrozenDict({"a": {"b": 1.0}}),
+        [Tied(1.0, [].append), Tied(2.0, {}.get), Layer(Tied(2.0, abs), None)],
+    ]
+    for node in nodes[:5] + nodes[6:]:
+        slow.clear()
+        jitted = kiln.jit(kiln.tree.leaves)
+        want = kiln.tree.leaves(node)
+        for _ in range(4):
+            assert [float(x) for x in jitted(node)] == want
+        assert len(slow) == 2, node
 
 
 def test_options_count(slow: list[Any]) -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
+import gc
+import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,9 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kiln.tree as tree
-from kiln.base.tree_nodes import KINDS, kind_of_new, register_dataclass
+from kiln.base.tree_nodes import kind_of_new, register_dataclass
 from kiln.base.treedef import PyTreeDef
-from kiln.tree_util import Partial, register_pytree_node
+from kiln.tree_util import (
+    DictKey,
+    FlattenedIndexKey,
+    GetAttrKey,
+    Partial,
+    SequenceKey,
+    register_pytree_node,
+    register_pytree_with_keys,
+)
 
 
 class Point(NamedTuple):
@@ -31,14 +43,55 @@ class Box:
 register_dataclass(Box, ["width", "height"], ["unit"])
 
 
-def defined(x: Any, leaves: list[Any]) -> Any:
-    """Flatten by the node kinds alone: what the runtime's shortcuts must agree with."""
-    kind = KINDS.get(type(x)) or kind_of_new(type(x))
-    if kind is None:
-        leaves.append(x)
+class Rack:
+    """Registered without names for its children."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+
+register_pytree_node(Rack, lambda x: (x.parts, len(x.parts)), lambda data, kids: Rack(*kids))
+
+
+def apart(x: Any) -> tuple[list[Any], list[Any], Any] | None:
+    """Return the key entries, children and metadata of a node, by the rules of each class."""
+    if x is None:
+        return [], [], None
+    if isinstance(x, Point):
+        return [GetAttrKey("x"), GetAttrKey("y")], [x.x, x.y], None
+    if isinstance(x, Box):
+        return [GetAttrKey("width"), GetAttrKey("height")], [x.width, x.height], (x.unit,)
+    if isinstance(x, (tuple, list)):
+        return [SequenceKey(i) for i in range(len(x))], list(x), None
+    if isinstance(x, dict):
+        keys = tuple(x) if isinstance(x, collections.OrderedDict) else tuple(sorted(x))
+        data = (x.default_factory, keys) if isinstance(x, collections.defaultdict) else keys
+        return [DictKey(key) for key in keys], [x[key] for key in keys], data
+    if isinstance(x, Partial):
+        return [GetAttrKey("args"), GetAttrKey("keywords")], [x.args, x.keywords], x.func
+    if isinstance(x, Rack):
+        count = len(x.parts)
+        return [FlattenedIndexKey(i) for i in range(count)], list(x.parts), count
+    return None
+
+
+def defined(
+    x: Any,
+    path: tuple[Any, ...],
+    pairs: list[Any],
+    is_leaf: Callable[..., bool] = lambda path, x: False,
+) -> Any:
+    """Flatten as the rules say, leaf by leaf with its path: what the runtime must agree with."""
+    node = None if is_leaf(path, x) else apart(x)
+    if node is None:
+        pairs.append((path, x))
         return None
-    children, data = kind.flatten(x)
-    return type(x), data, tuple([defined(child, leaves) for child in children])
+    entries, children, data = node
+    keys = [
+        defined(child, (*path, entry), pairs, is_leaf)
+        for entry, child in zip(entries, children, strict=True)
+    ]
+    return type(x), data, tuple(keys)
 
 
 LEAVES = st.one_of(st.integers(), st.floats(), st.text(max_size=3), st.builds(object))
@@ -54,6 +107,7 @@ TREES = st.recursive(
         st.dictionaries(NAMES, inner, max_size=3).map(lambda d: collections.defaultdict(list, d)),
         st.builds(Point, inner, inner),
         st.builds(Box, inner, inner, NAMES),
+        st.lists(inner, max_size=3).map(lambda x: Rack(*x)),
         inner.map(lambda x: Partial(max, x, key=x)),
     ),
     max_leaves=12,
@@ -62,8 +116,9 @@ TREES = st.recursive(
 
 @given(TREES)
 def test_flattening_is_as_defined(x: Any) -> None:
-    want: list[Any] = []
-    key = defined(x, want)
+    pairs: list[Any] = []
+    key = defined(x, (), pairs)
+    want = [leaf for _, leaf in pairs]
     leaves, structure = tree.flatten(x)
     assert all(a is b for a, b in zip(leaves, want, strict=True))
     assert structure.key == key and structure.num_leaves == len(want)
@@ -73,6 +128,57 @@ def test_flattening_is_as_defined(x: Any) -> None:
     assert hash(tree.structure(again)) == hash(structure)
     assert all(a is b for a, b in zip(tree.leaves(again), leaves, strict=True))
     assert all(a is b for a, b in zip(structure.flatten_up_to(x), leaves, strict=True))
+
+
+def _same_pairs(got: list[Any], want: list[Any]) -> bool:
+    return [path for path, _ in got] == [path for path, _ in want] and all(
+        a is b for (_, a), (_, b) in zip(got, want, strict=True)
+    )
+
+
+@given(TREES)
+def test_key_paths_are_as_defined(x: Any) -> None:
+    want: list[Any] = []
+    key = defined(x, (), want)
+    got, structure = tree.flatten_with_path(x)
+    assert _same_pairs(got, want)
+    assert structure.key == key
+    assert structure == tree.structure(x)
+    assert tree.leaves_with_path(x) == got
+
+
+@given(TREES, st.integers(0, 3), st.sampled_from([list, dict, type(None), Point, Box]))
+def test_key_paths_of_leaves_as_told(x: Any, depth: int, stop: type) -> None:
+    def by_path(path: Any, y: Any) -> bool:
+        return len(path) >= depth
+
+    want: list[Any] = []
+    key = defined(x, (), want, by_path)
+    got, structure = tree.flatten_with_path(x, by_path, is_leaf_takes_path=True)
+    assert _same_pairs(got, want) and structure.key == key
+    want.clear()
+    key = defined(x, (), want, lambda path, y: isinstance(y, stop))
+    got, structure = tree.flatten_with_path(tree=x, is_leaf=lambda y: isinstance(y, stop))
+    assert _same_pairs(got, want) and structure.key == key
+
+
+def test_a_dataclass_comes_apart_without_a_call() -> None:
+    calls: list[str] = []
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "call":
+            calls.append(frame.f_code.co_name)
+
+    value = [Box(1.0, Point(2.0, (3.0,))), {"a": Box(4.0, None)}]
+    structure = tree.structure(value)
+    sys.setprofile(note)
+    try:
+        tree.flatten(value)
+        tree.flatten_with_path(value)
+        structure.flatten_up_to(value)
+    finally:
+        sys.setprofile(None)
+    assert calls == []
 
 
 @given(TREES, TREES)
@@ -98,6 +204,8 @@ def test_nesting_without_end_is_an_error() -> None:
     endless.append(endless)
     with pytest.raises(RecursionError):
         tree.flatten(endless)
+    with pytest.raises(RecursionError):
+        tree.flatten_with_path(endless)
     deep: Any = 1.0
     for _ in range(100_000):
         deep = [deep]
@@ -119,9 +227,10 @@ def test_a_list_that_changes_meanwhile() -> None:
         return (1.0,), None
 
     register_pytree_node(Sly, flatten, lambda data, kids: Sly())
-    victim += [Sly(), 2.0, 3.0]
-    with pytest.raises(RuntimeError, match="size"):
-        tree.flatten(victim)
+    for flat in (tree.flatten, tree.flatten_with_path):
+        victim[:] = [Sly(), 2.0, 3.0]
+        with pytest.raises(RuntimeError, match="size"):
+            flat(victim)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +241,67 @@ def test_flatten_functions_that_are_wrong(wrong: Any) -> None:
         pass
 
     register_pytree_node(Odd, wrong, lambda data, kids: Odd())
-    with pytest.raises((TypeError, ValueError, ZeroDivisionError)):
-        tree.flatten([1.0, Odd()])
+    for flat in (tree.flatten, tree.flatten_with_path):
+        with pytest.raises((TypeError, ValueError, ZeroDivisionError)):
+            flat([1.0, Odd()])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        (lambda x: 3, "not iterable"),
+        (lambda x: ((), None, None), "returned 3 values"),
+        (lambda x: ([(DictKey("a"), 1, 2)], None), "child 0 came with 3 values"),
+        (lambda x: ([3], None), "not iterable"),
+    ],
+)
+def test_functions_with_keys_that_are_wrong(wrong: Any, what: str) -> None:
+    class Odd:
+        pass
+
+    register_pytree_with_keys(Odd, wrong, lambda data, kids: Odd(), lambda x: ((1,), None))
+    assert tree.leaves(Odd()) == [1]
+    with pytest.raises((TypeError, ValueError), match=what):
+        tree.flatten_with_path([1.0, Odd()])
+
+
+def test_a_namedtuple_longer_than_its_names() -> None:
+    class Loose(tuple):  # type: ignore[type-arg]
+        _fields = ("a", "b")
+
+    value = Loose((1, 2, 3))
+    assert tree.leaves(value) == [1, 2, 3]
+    with pytest.raises(ValueError, match="3 children and 2 names"):
+        tree.leaves_with_path(value)
+
+
+def test_arguments_of_flattening() -> None:
+    for flat in (tree.flatten, tree.flatten_with_path):
+        call: Any = flat
+        for args, kwargs in [
+            ((), {}),
+            ((), {"is_leaf": None}),
+            ((1,), {"tree": 1}),
+            ((1,), {"leaf": None}),
+            ((1, None, False, 3), {}),
+        ]:
+            with pytest.raises(TypeError, match="takes a tree"):
+                call(*args, **kwargs)
+
+
+def test_paths_lose_no_reference() -> None:
+    value = {"a": [1.0, Point(2.0, Box(3.0, {2.5: None}))], "b": Rack(1, 2)}
+
+    def growth(call: Callable[[], Any]) -> int:
+        gc.collect()
+        before = sys.getallocatedblocks()
+        for _ in range(500):
+            call()
+        gc.collect()
+        return sys.getallocatedblocks() - before
+
+    call = functools.partial(tree.flatten_with_path, value)
+    assert min(growth(call) for _ in range(4)) < 20
 
 
 def test_leaves_from_any_iterable() -> None:

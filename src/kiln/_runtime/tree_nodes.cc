@@ -1,0 +1,338 @@
+#include "tree_nodes.h"
+
+#include <cstring>
+
+#include "tree_keys.h"
+
+namespace kiln {
+
+PyTypeObject* seen_leaves[kSeen];
+
+namespace {
+
+// Tables and functions of base/tree_nodes.py, given by `set_tree_tables`.
+PyObject* kinds = nullptr;        // class -> NodeKind
+PyObject* leaf_types = nullptr;   // classes known to be leaves, which live for ever
+PyObject* kind_of_new = nullptr;  // class -> NodeKind or None, for classes in no table yet
+PyObject* sorted_keys = nullptr;  // dict -> its keys in order, or an explanation why not
+
+// The keys of a dict in the order of its leaves.
+Ref keys_of(PyObject* dict) {
+  Ref keys = Ref::own(PyDict_Keys(dict));
+  if (!keys) return Ref();
+  if (PyList_Sort(keys.get()) < 0) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return Ref();
+    PyErr_Clear();
+    return Ref::own(PyObject_CallOneArg(sorted_keys, dict));
+  }
+  return Ref::own(PyList_AsTuple(keys.get()));
+}
+
+Ref attributes(PyObject* value, PyObject* names) {
+  Py_ssize_t count = PyTuple_GET_SIZE(names);
+  Ref found = Ref::own(PyTuple_New(count));
+  if (!found) return Ref();
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* item = PyObject_GetAttr(value, PyTuple_GET_ITEM(names, i));
+    if (item == nullptr) return Ref();
+    PyTuple_SET_ITEM(found.get(), i, item);
+  }
+  return found;
+}
+
+// Call a function that takes a value apart into two.
+bool call_for_two(PyObject* function, const char* role, PyObject* value, Ref& first, Ref& second) {
+  Ref pair = Ref::own(PyObject_CallOneArg(function, value));
+  Ref both = pair ? Ref::own(PySequence_Tuple(pair.get())) : Ref();
+  if (!both) return false;
+  if (PyTuple_GET_SIZE(both.get()) != 2) {
+    PyErr_Format(PyExc_ValueError,
+                 "flattening a %.200s\nits flatten function returned %zd values\n"
+                 "return (%s, metadata)",
+                 Py_TYPE(value)->tp_name, PyTuple_GET_SIZE(both.get()), role);
+    return false;
+  }
+  first = Ref::own(PySequence_Tuple(PyTuple_GET_ITEM(both.get(), 0)));
+  second = Ref::borrow(PyTuple_GET_ITEM(both.get(), 1));
+  return bool(first);
+}
+
+template <typename Entry>
+Ref tuple_of(Py_ssize_t count, Entry entry) {
+  Ref made = Ref::own(PyTuple_New(count));
+  for (Py_ssize_t i = 0; made && i < count; ++i) {
+    Ref item = entry(i);
+    if (!item) return Ref();
+    PyTuple_SET_ITEM(made.get(), i, item.release());
+  }
+  return made;
+}
+
+Ref attribute_entries(PyObject* names) {
+  return tuple_of(PyTuple_GET_SIZE(names),
+                  [&](Py_ssize_t i) { return path_entry(&get_attr_key_type, PyTuple_GET_ITEM(names, i)); });
+}
+
+// The key entries of a node known by its metadata.
+Ref entries_of(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
+  Ref entries;
+  switch (static_cast<Form>(kind->form)) {
+    case Form::kTuple:
+    case Form::kList:
+      return tuple_of(count, sequence_key);
+    case Form::kDict:
+      return tuple_of(PyTuple_GET_SIZE(metadata),
+                      [&](Py_ssize_t i) { return path_entry(&dict_key_type, PyTuple_GET_ITEM(metadata, i)); });
+    case Form::kNone:
+      return Ref::own(PyTuple_New(0));
+    case Form::kNamedTuple:
+    case Form::kFields:
+      entries = Ref::borrow(kind->entries);
+      break;
+    case Form::kCustom:
+      if (kind->entries == Py_None) {
+        return tuple_of(count, [](Py_ssize_t i) {
+          Ref number = Ref::own(PyLong_FromSsize_t(i));
+          return number ? path_entry(&flattened_index_key_type, number.get()) : Ref();
+        });
+      }
+      Ref given = Ref::own(PyObject_CallFunction(kind->entries, "On", metadata, count));
+      entries = given ? Ref::own(PySequence_Tuple(given.get())) : Ref();
+  }
+  if (entries && PyTuple_GET_SIZE(entries.get()) != count) {
+    PyErr_Format(PyExc_ValueError,
+                 "the key paths of a pytree\na node has %zd children and %zd names for them\n"
+                 "name every child, and nothing else",
+                 count, PyTuple_GET_SIZE(entries.get()));
+    return Ref();
+  }
+  return entries;
+}
+
+int node_kind_init(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"flatten", "build", "entries", "keyed", "registered", "form", "children", "metadata", nullptr};
+  NodeKind* kind = reinterpret_cast<NodeKind*>(self);
+  PyObject *flatten = Py_None, *build = Py_None, *entries = Py_None, *keyed = Py_None, *children = Py_None, *metadata = Py_None;
+  int registered = 1, form = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOOpiOO", const_cast<char**>(names), &flatten, &build, &entries,
+                                   &keyed, &registered, &form, &children, &metadata)) {
+    return -1;
+  }
+  bool is_fields = form == static_cast<int>(Form::kFields);
+  bool is_named = is_fields || form == static_cast<int>(Form::kNamedTuple);
+  if (form < 0 || form > static_cast<int>(Form::kFields) || (is_named && !PyTuple_CheckExact(children)) ||
+      (is_fields && !PyTuple_CheckExact(metadata))) {
+    PyErr_SetString(PyExc_ValueError, "a node kind with named children needs tuples of names");
+    return -1;
+  }
+  if (form == static_cast<int>(Form::kCustom) && (!PyCallable_Check(flatten) || !PyCallable_Check(build))) {
+    PyErr_SetString(PyExc_ValueError, "a node kind without a form needs functions");
+    return -1;
+  }
+  Ref keys = is_named ? attribute_entries(children) : Ref::borrow(entries);
+  if (!keys) return -1;
+  Py_XSETREF(kind->flatten, Py_NewRef(flatten));
+  Py_XSETREF(kind->build, Py_NewRef(build));
+  Py_XSETREF(kind->entries, keys.release());
+  Py_XSETREF(kind->keyed, Py_NewRef(keyed));
+  Py_XSETREF(kind->children, Py_NewRef(children));
+  Py_XSETREF(kind->metadata, Py_NewRef(metadata));
+  kind->registered = static_cast<char>(registered);
+  kind->form = form;
+  return 0;
+}
+
+int node_kind_traverse(PyObject* self, visitproc visit, void* arg) {
+  NodeKind* kind = reinterpret_cast<NodeKind*>(self);
+  Py_VISIT(kind->flatten);
+  Py_VISIT(kind->build);
+  Py_VISIT(kind->entries);
+  Py_VISIT(kind->keyed);
+  Py_VISIT(kind->children);
+  Py_VISIT(kind->metadata);
+  return 0;
+}
+
+int node_kind_clear(PyObject* self) {
+  NodeKind* kind = reinterpret_cast<NodeKind*>(self);
+  Py_CLEAR(kind->flatten);
+  Py_CLEAR(kind->build);
+  Py_CLEAR(kind->entries);
+  Py_CLEAR(kind->keyed);
+  Py_CLEAR(kind->children);
+  Py_CLEAR(kind->metadata);
+  return 0;
+}
+
+void node_kind_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  node_kind_clear(self);
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* node_kind_take_apart(PyObject* self, PyObject* value) {
+  Node node;
+  if (!take_apart(reinterpret_cast<NodeKind*>(self), value, node)) return nullptr;
+  return PyTuple_Pack(2, node.children.get(), node.metadata.get());
+}
+
+PyObject* node_kind_with_entries(PyObject* self, PyObject* value) {
+  Node node;
+  Ref entries = take_apart_with_entries(reinterpret_cast<NodeKind*>(self), value, node);
+  return entries ? PyTuple_Pack(3, entries.get(), node.children.get(), node.metadata.get()) : nullptr;
+}
+
+PyObject* node_kind_entries_of(PyObject* self, PyObject* args) {
+  NodeKind* kind = reinterpret_cast<NodeKind*>(self);
+  PyObject* metadata;
+  Py_ssize_t count;
+  if (!PyArg_ParseTuple(args, "On", &metadata, &count)) return nullptr;
+  if (static_cast<Form>(kind->form) == Form::kDict && !PyTuple_CheckExact(metadata)) {
+    PyErr_SetString(PyExc_TypeError, "the metadata of a dict is a tuple of keys");
+    return nullptr;
+  }
+  return entries_of(kind, metadata, count).release();
+}
+
+PyMethodDef node_kind_methods[] = {
+    {"take_apart", node_kind_take_apart, METH_O, "Return the children and the metadata of a value."},
+    {"with_entries", node_kind_with_entries, METH_O, "Return the key entries, the children and the metadata of a value."},
+    {"entries_of", node_kind_entries_of, METH_VARARGS,
+     "Return the key entries of a node known by its metadata and the number of its children."},
+    {nullptr},
+};
+
+PyMemberDef node_kind_members[] = {
+    {"registered", T_BOOL, offsetof(NodeKind, registered), READONLY, "whether somebody registered the class"},
+    {nullptr},
+};
+
+PyObject* set_tree_tables(PyObject*, PyObject* args) {
+  PyObject* given[4];
+  PyObject** tables[] = {&kinds, &leaf_types, &kind_of_new, &sorted_keys};
+  if (!PyArg_ParseTuple(args, "O!O!OO", &PyDict_Type, &given[0], &PySet_Type, &given[1], &given[2], &given[3])) {
+    return nullptr;
+  }
+  for (int i = 0; i < 4; ++i) Py_XSETREF(*tables[i], Py_NewRef(given[i]));
+  Py_RETURN_NONE;
+}
+
+PyObject* forget_leaf_types(PyObject*, PyObject*) {
+  std::memset(seen_leaves, 0, sizeof seen_leaves);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"set_tree_tables", set_tree_tables, METH_VARARGS, "Say which classes are nodes and which are leaves."},
+    {"forget_leaf_types", forget_leaf_types, METH_NOARGS, "Look classes up again: a leaf's class may be a node's now."},
+    {nullptr},
+};
+
+}  // namespace
+
+PyTypeObject node_kind_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.NodeKind",
+    .tp_basicsize = sizeof(NodeKind),
+    .tp_dealloc = node_kind_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "How values of one class come apart and are put together.",
+    .tp_traverse = node_kind_traverse,
+    .tp_clear = node_kind_clear,
+    .tp_methods = node_kind_methods,
+    .tp_members = node_kind_members,
+    .tp_init = node_kind_init,
+    .tp_new = PyType_GenericNew,
+};
+
+NodeKind* kind_of(PyTypeObject* type) {
+  PyObject* object = reinterpret_cast<PyObject*>(type);
+  PyObject* found = PyDict_GetItemWithError(kinds, object);
+  if (found != nullptr) return reinterpret_cast<NodeKind*>(found);
+  if (PyErr_Occurred()) return nullptr;
+  int leaf = PySet_Contains(leaf_types, object);
+  if (leaf < 0) return nullptr;
+  if (leaf == 0) {
+    Ref made = Ref::own(PyObject_CallOneArg(kind_of_new, object));
+    if (!made) return nullptr;
+    // The table holds it, so that what is returned here may be borrowed.
+    if (made.get() != Py_None) return reinterpret_cast<NodeKind*>(PyDict_GetItemWithError(kinds, object));
+    leaf = PySet_Contains(leaf_types, object);
+    if (leaf < 0) return nullptr;
+  }
+  if (leaf) seen_leaves[place_of(type)] = type;
+  return nullptr;
+}
+
+bool take_apart(NodeKind* kind, PyObject* value, Node& node) {
+  switch (static_cast<Form>(kind->form)) {
+    case Form::kTuple:
+    case Form::kList:
+    case Form::kNamedTuple:
+      node.children = Ref::borrow(value);
+      node.metadata = Ref::borrow(Py_None);
+      return true;
+    case Form::kNone:
+      node.children = Ref::own(PyTuple_New(0));
+      node.metadata = Ref::borrow(Py_None);
+      return bool(node.children);
+    case Form::kDict: {
+      node.metadata = keys_of(value);
+      if (!node.metadata) return false;
+      Py_ssize_t count = PyTuple_GET_SIZE(node.metadata.get());
+      node.children = Ref::own(PyTuple_New(count));
+      if (!node.children) return false;
+      for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* key = PyTuple_GET_ITEM(node.metadata.get(), i);
+        PyObject* child = PyDict_GetItemWithError(value, key);
+        if (child == nullptr) {
+          if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
+          return false;
+        }
+        PyTuple_SET_ITEM(node.children.get(), i, Py_NewRef(child));
+      }
+      return true;
+    }
+    case Form::kFields:
+      node.children = attributes(value, kind->children);
+      if (node.children) node.metadata = attributes(value, kind->metadata);
+      return node.children && node.metadata;
+    case Form::kCustom:
+      break;
+  }
+  return call_for_two(kind->flatten, "children", value, node.children, node.metadata);
+}
+
+Ref take_apart_with_entries(NodeKind* kind, PyObject* value, Node& node) {
+  if (kind->keyed == Py_None) {
+    if (!take_apart(kind, value, node)) return Ref();
+    return entries_of(kind, node.metadata.get(), PySequence_Fast_GET_SIZE(node.children.get()));
+  }
+  Ref pairs;
+  if (!call_for_two(kind->keyed, "(key, child) pairs", value, pairs, node.metadata)) return Ref();
+  Py_ssize_t count = PyTuple_GET_SIZE(pairs.get());
+  Ref entries = Ref::own(PyTuple_New(count));
+  node.children = Ref::own(PyTuple_New(count));
+  if (!entries || !node.children) return Ref();
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Ref pair = Ref::own(PySequence_Tuple(PyTuple_GET_ITEM(pairs.get(), i)));
+    if (!pair) return Ref();
+    if (PyTuple_GET_SIZE(pair.get()) != 2) {
+      PyErr_Format(PyExc_ValueError,
+                   "flattening a %.200s\nchild %zd came with %zd values\n"
+                   "return a pair of a key and a child for each",
+                   Py_TYPE(value)->tp_name, i, PyTuple_GET_SIZE(pair.get()));
+      return Ref();
+    }
+    PyTuple_SET_ITEM(entries.get(), i, Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0)));
+    PyTuple_SET_ITEM(node.children.get(), i, Py_NewRef(PyTuple_GET_ITEM(pair.get(), 1)));
+  }
+  return entries;
+}
+
+int add_tree_nodes(PyObject* module) {
+  if (add_type(module, &node_kind_type) < 0) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace kiln

@@ -1,0 +1,48 @@
+// Which classes are inner nodes of pytrees, and how their values come apart.
+#pragma once
+
+#include "object.h"
+
+namespace kiln {
+
+// The ways in which a node comes apart that are known here; others are Python functions.
+enum class Form : int { kCustom, kTuple, kList, kDict, kNone, kNamedTuple, kFields };
+
+// How values of one class come apart and are put together. The functions are Python's, of kCustom only.
+struct NodeKind {
+  PyObject_HEAD
+  PyObject* flatten;   // value -> (children, metadata)
+  PyObject* build;     // (metadata, children) -> value
+  PyObject* entries;   // (metadata, number of children) -> key entries, or None; a tuple if they are always the same
+  PyObject* keyed;     // value -> ((key entry, child) pairs, metadata), or None
+  PyObject* children;  // of kFields and kNamedTuple: names of the attributes that are children
+  PyObject* metadata;  // of kFields: names of the attributes that are metadata
+  char registered;
+  int form;
+};
+
+extern PyTypeObject node_kind_type;
+
+// Recently seen leaf classes: most leaves of a tree have the same few.
+constexpr size_t kSeen = 64;
+extern PyTypeObject* seen_leaves[kSeen];
+
+inline size_t place_of(PyTypeObject* type) { return (reinterpret_cast<size_t>(type) >> 4) % kSeen; }
+inline bool is_known_leaf(PyTypeObject* type) { return seen_leaves[place_of(type)] == type; }
+
+// Return the kind of a class, borrowed; null for leaves, and null with an exception set.
+NodeKind* kind_of(PyTypeObject* type);
+
+// How a value came apart. `children` is a list or tuple; its size may change while user code runs.
+struct Node {
+  Ref children;
+  Ref metadata;
+};
+
+// Take a value apart; false with an exception set.
+bool take_apart(NodeKind* kind, PyObject* value, Node& node);
+
+// The same, and return the key entries of the children as a tuple.
+Ref take_apart_with_entries(NodeKind* kind, PyObject* value, Node& node);
+
+}  // namespace kiln
