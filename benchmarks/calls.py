@@ -6,6 +6,7 @@ without waiting; the last result of a sample is waited for.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -79,6 +80,65 @@ def numpy_leaves(lib: Library) -> Callable[[], Any]:
     return lambda: f(*xs)
 
 
+def donated(lib: Library) -> Callable[[], Any]:
+    """Return a call that gives its array away and is called with the result next time."""
+    f = lib.root.jit(lambda x: x + 1, donate_argnums=0)
+    state = [lib.np.arange(8.0)]
+
+    def step() -> Any:
+        state[0] = f(state[0])
+        return state[0]
+
+    return step
+
+
+def committed(lib: Library) -> Callable[[], Any]:
+    """Return a call with an array that was put on a device."""
+    f = lib.root.jit(lambda x: x + 1)
+    x = lib.root.device_put(lib.np.arange(8.0), lib.root.devices()[0])
+    return lambda: f(x)
+
+
+def sharded(lib: Library) -> Callable[[], Any]:
+    """Return a call of a function that was told its shardings, over a mesh of one device."""
+    sharding = lib.root.sharding
+    mesh = sharding.Mesh(numpy.array(lib.root.devices()[:1]), ("d",))
+    here = sharding.NamedSharding(mesh, sharding.PartitionSpec("d"))
+    f = lib.root.jit(lambda x: x + 1, in_shardings=here, out_shardings=here)
+    x = lib.root.device_put(lib.np.arange(8.0), here)
+    return lambda: f(x)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """A static argument of a class of the user's."""
+
+    rate: float
+    name: str
+
+
+def static_object(lib: Library) -> Callable[[], Any]:
+    """Return a call with a static dataclass."""
+    f = lib.root.jit(lambda x, settings: x + settings.rate, static_argnums=1)
+    x, settings = lib.np.arange(8.0), Settings(0.5, "half")
+    return lambda: f(x, settings)
+
+
+def registered(lib: Library) -> Callable[[], Any]:
+    """Return a call with a registered dataclass of two arrays and a name."""
+
+    @dataclasses.dataclass
+    class State:
+        bias: Any
+        scale: Any
+        name: str
+
+    lib.root.tree_util.register_dataclass(State, ["bias", "scale"], ["name"])
+    f = lib.root.jit(lambda state: State(state.bias + 1, state.scale, state.name))
+    state = State(lib.np.arange(8.0), lib.np.ones(8), "layer")
+    return lambda: f(state)
+
+
 def eager_sum(lib: Library) -> Callable[[], Any]:
     """Return `x + x` on one small array, without jit."""
     x = lib.np.arange(8.0)
@@ -93,6 +153,11 @@ CALLS = {
     "Python ints, one static": python_ints,
     "NumPy array": numpy_leaf,
     f"{MANY} NumPy arrays in": numpy_leaves,
+    "donated array": donated,
+    "array put on a device": committed,
+    "in_shardings, out_shardings": sharded,
+    "static dataclass": static_object,
+    "registered dataclass": registered,
     "eager x + x": eager_sum,
 }
 

@@ -273,7 +273,7 @@ class Callable:
         self,
         positional: int,
         kwnames: tuple[str, ...],
-        statics: list[tuple[int, Any, Any]],
+        statics: list[tuple[int, Any, Any, bool]],
         dynamics: list[tuple[int, Any]],
         avals: tuple[Any, ...],
         consts: Iterable[Any],

@@ -79,6 +79,7 @@ struct Static {
   Ref key;           // what `static_key` made of it; null if values are told apart by type, hash and equality
   Py_hash_t hash;    // of these
   bool is_plain;     // neither: the comparison is known here
+  bool is_constant;  // nothing can change it: the same object is the same value
 };
 
 // A program, and the calls it is for.
@@ -168,6 +169,7 @@ bool is_same_static(PyObject* given, PyObject* value) {
 
 bool is_same(PyObject* given, const Static& s) {
   if (s.is_plain) return is_same_static(given, s.value.get());
+  if (s.is_constant && given == s.value.get()) return true;
   if (Py_TYPE(given) != Py_TYPE(s.value.get())) return false;
   if (s.key) {
     Ref key = Ref::own(PyObject_CallOneArg(static_key, given));
@@ -264,7 +266,7 @@ int note_metadata(PyObject* key, std::vector<Static>& metadata) {
   if (kind == nullptr && PyErr_Occurred()) return -1;
   if (kind == nullptr || !is_plain_container(kind)) {
     PyObject* value = PyTuple_GET_ITEM(key, 1);
-    Static s{0, Ref::borrow(value), Ref(), 0, is_plain_static(value)};
+    Static s{0, Ref::borrow(value), Ref(), 0, is_plain_static(value), false};
     if (!s.is_plain) s.hash = PyObject_Hash(value);
     if (s.hash == -1) return -1;
     metadata.push_back(std::move(s));
@@ -372,10 +374,13 @@ bool is_argument(Py_ssize_t place, Py_ssize_t most) {
   return false;
 }
 
-// Read what of a call is static: the number of an argument, its value, and its key or None.
+// Read what of a call is static: the number of an argument, its value, its key or None, and whether it
+// is constant.
 bool read_static(PyObject* given, Py_ssize_t most, Static& s) {
   PyObject *value, *key;
-  if (!PyArg_ParseTuple(given, "nOO", &s.place, &value, &key)) return false;
+  int is_constant;
+  if (!PyArg_ParseTuple(given, "nOOp", &s.place, &value, &key, &is_constant)) return false;
+  s.is_constant = is_constant != 0;
   s.value = Ref::borrow(value);
   s.is_plain = is_plain_static(value);
   if (key != Py_None) s.key = Ref::borrow(key);
@@ -384,7 +389,7 @@ bool read_static(PyObject* given, Py_ssize_t most, Static& s) {
 }
 
 // remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` is a
-// list of triples as above, `dynamics` one of pairs of the number of an argument and its value.
+// list of tuples as above, `dynamics` one of pairs of the number of an argument and its value.
 PyObject* callable_remember(PyObject* self, PyObject* args) {
   Callable* callable = reinterpret_cast<Callable*>(self);
   Py_ssize_t positional;

@@ -38,7 +38,7 @@ from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
 from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
-from kiln.jit.signature import Chosen, Statics, compared_key, static_keys
+from kiln.jit.signature import Chosen, Statics, compared_key, is_constant, static_keys
 from kiln.jit.spelling import Named, flatten_call, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.struct import type_of_struct
@@ -180,7 +180,7 @@ class JitFunction(_runtime.Callable):
         nums, names = self._static.argnums, self._static.argnames
         given = [(places[i], args[i]) for i in nums if i < len(args)]
         given += [(place[name], kwargs[name]) for name in names if name in kwargs]
-        statics = [(at, x, compared_key(x)) for at, x in given]
+        statics = [(at, x, compared_key(x), is_constant(x)) for at, x in given]
         dynamics = [(places[i], x) for i, x in enumerate(args) if i not in nums]
         named = sorted(name for name in kwargs if name not in names)
         dynamics += [(place[name], kwargs[name]) for name in named]

@@ -203,6 +203,22 @@ def compared_key(value: Any) -> Hashable:
     return None if type(key) is _ByEquality else key
 
 
+def is_constant(value: Any) -> bool:
+    """Tell whether nothing can change a static value, nor what it is made of."""
+    kind = type(value)
+    if value is None or kind in (int, str, bool, bytes, float, complex):
+        return True
+    if kind is frozenset or (isinstance(value, tuple) and _has_no_state(kind)):
+        return all(map(is_constant, value))
+    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen and _plain(kind):  # type: ignore[attr-defined]
+        return all(is_constant(getattr(value, f.name)) for f in dataclasses.fields(kind))
+    return isinstance(value, np.generic) and value.dtype.kind != "V"
+
+
+def _has_no_state(kind: type) -> bool:
+    return kind is tuple or (kind.__base__ is tuple and kind.__dictoffset__ == 0)
+
+
 def _plain(kind: type) -> bool:
     parameters: Any = getattr(kind, "__dataclass_params__")  # noqa: B009 - dataclasses hide it
     return bool(parameters.eq) and "__eq__" in kind.__dict__
