@@ -60,7 +60,7 @@ PyObject* loop_of_ufunc(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "Os", &given, &types)) return nullptr;
   if (std::strcmp(Py_TYPE(given)->tp_name, "numpy.ufunc") != 0) Py_RETURN_NONE;
   PyUFuncObject* ufunc = reinterpret_cast<PyUFuncObject*>(given);
-  if (ufunc->core_enabled || static_cast<int>(std::strlen(types)) != ufunc->nargs || ufunc->nargs > kMostOperands) {
+  if (static_cast<int>(std::strlen(types)) != ufunc->nargs || ufunc->nargs > kMostOperands) {
     Py_RETURN_NONE;
   }
   for (int i = 0; i < ufunc->ntypes; ++i) {
@@ -120,6 +120,7 @@ struct Step {
   Place places[kMostOperands] = {};
   std::vector<intptr_t> sizes;    // of the outer axes
   std::vector<intptr_t> strides;  // for each outer axis, of each operand
+  std::vector<intptr_t> core_sizes, core_steps;  // of a loop over more than elements, as NumPy has them
 
   Ref function;
   std::vector<View> given, made;
@@ -189,6 +190,10 @@ struct Run {
 void run_loop(const Step& step, char* const* bases) {
   char* args[kMostOperands];
   for (int i = 0; i < step.operands; ++i) args[i] = bases[step.places[i].buffer] + step.places[i].offset;
+  if (!step.core_sizes.empty()) {
+    step.run(args, step.core_sizes.data(), step.core_steps.data(), step.data);
+    return;
+  }
   if (step.outer == 0) {
     step.run(args, &step.count, step.inner, step.data);
     return;
@@ -376,10 +381,11 @@ bool read_views(PyObject* given, std::vector<View>& views) {
   return true;
 }
 
-// (loop, sizes, [(buffer, offset, strides)])
+// (loop, sizes, [(buffer, offset, strides)]), or (loop, sizes, [(buffer, offset, ())], steps) for a
+// loop over more than elements
 bool read_loop(PyObject* given, Step& step) {
-  PyObject *loop, *sizes, *operands;
-  if (!PyArg_ParseTuple(given, "O!OO!", &loop_type, &loop, &sizes, &PyList_Type, &operands)) return false;
+  PyObject *loop, *sizes, *operands, *core_steps = nullptr;
+  if (!PyArg_ParseTuple(given, "O!OO!|O", &loop_type, &loop, &sizes, &PyList_Type, &operands, &core_steps)) return false;
   std::vector<npy_intp> found;
   if (!numbers(sizes, found)) return false;
   step.operands = static_cast<int>(PyList_GET_SIZE(operands));
@@ -390,6 +396,14 @@ bool read_loop(PyObject* given, Step& step) {
   step.loop = Ref::borrow(loop);
   step.run = reinterpret_cast<Loop*>(loop)->loop;
   step.data = reinterpret_cast<Loop*>(loop)->data;
+  if (core_steps != nullptr) {
+    std::vector<npy_intp> steps;
+    if (!numbers(core_steps, steps)) return false;
+    step.core_sizes.assign(found.begin(), found.end());
+    step.core_steps.assign(steps.begin(), steps.end());
+    found.assign(1, 1);
+    for (npy_intp size : step.core_sizes) found[0] *= size;
+  }
   step.count = found.back();
   step.outer = static_cast<int>(found.size()) - 1;
   step.sizes.assign(found.begin(), found.end() - 1);
@@ -402,6 +416,7 @@ bool read_loop(PyObject* given, Step& step) {
     }
     std::vector<npy_intp> steps;
     if (!numbers(strides, steps)) return false;
+    if (core_steps != nullptr) continue;
     if (steps.size() != found.size()) {
       PyErr_SetString(PyExc_ValueError, "an operand has one stride for each axis");
       return false;

@@ -105,7 +105,7 @@ def plan_of(
         _arrays_in(x, arrays)
     try:
         jaxpr = _recorded(fun, args, kwargs, arrays)
-    except Exception:
+    except Exception:  # noqa: BLE001
         # Recorded, the function may ask for values; called again, it says what is wrong.
         return None
     if [v.aval for v in jaxpr.outvars] != [x.aval for x in results]:

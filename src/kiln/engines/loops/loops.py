@@ -13,7 +13,7 @@ import numpy as np
 
 from kiln import _runtime
 from kiln.ir.operation import Operation
-from kiln.ops import conversion, elementwise, reduction, shape
+from kiln.ops import conversion, cumulative, elementwise, product, reduction, shape
 
 Dtype = np.dtype[Any]
 
@@ -66,6 +66,7 @@ REDUCTIONS: dict[Operation, Reduction] = {
     **{
         p: Reduction(p.ufunc, p.identity)
         for p in (
+            product.reduce_prod_p,
             reduction.reduce_max_p,
             reduction.reduce_min_p,
             reduction.reduce_and_p,
@@ -75,6 +76,19 @@ REDUCTIONS: dict[Operation, Reduction] = {
     },
 }
 """Reductions that loops compute."""
+
+RUNNING: dict[Operation, np.ufunc] = {
+    cumulative.cumsum_p: np.add,
+    cumulative.cumprod_p: np.multiply,
+    cumulative.cummax_p: np.maximum,
+    cumulative.cummin_p: np.minimum,
+}
+"""Running reductions that loops compute."""
+
+
+def matrix_loop(dtype: Dtype) -> Any:
+    """Return NumPy's loop that multiplies stacks of matrices of a dtype, or None."""
+    return _runtime.loop_of_ufunc(np.matmul, dtype.char * 3) if _is_plain(dtype) else None
 
 
 def _named(name: str) -> Callable[..., list[Step] | None]:

@@ -15,12 +15,21 @@ import numpy as np
 from kiln._runtime import Plan
 from kiln.base.dtypes import is_extended
 from kiln.engines.loops.layout import VIEWS, Layout, dense
-from kiln.engines.loops.loops import REDUCTIONS, loop_for, named_loop, steps_of
+from kiln.engines.loops.loops import (
+    REDUCTIONS,
+    RUNNING,
+    loop_for,
+    matrix_loop,
+    named_loop,
+    steps_of,
+)
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation
 from kiln.ops import reduction, static_slicing
+from kiln.ops.contraction import accumulator_dtype, dot_general_p
 from kiln.ops.elementwise import copy_p
 from kiln.ops.families import Elementwise
+from kiln.ops.shape import kept_axes
 
 INPUT, CONSTANT, SCRATCH, RESULT, FROM_FUNCTION = range(5)
 """What the bytes of a buffer are."""
@@ -105,7 +114,8 @@ class _Planner:
             return None
         if x.size == 0:
             return np.empty(x.shape, x.dtype)
-        return np.ndarray(x.shape, x.dtype, found.data, x.offset, x.strides)
+        # As bytes, because not every dtype says itself in a buffer.
+        return np.ndarray(x.shape, x.dtype, found.reshape(-1).view(np.uint8), x.offset, x.strides)
 
     # Steps.
 
@@ -164,9 +174,7 @@ class _Planner:
         if sizes > MOST_FOLDED_BYTES or any(v is None for v in values):
             return False
         found = _quiet(eqn.primitive, eqn.params)(*values)
-        for var, value in zip(
-            eqn.outvars, found if eqn.primitive.multiple else [found], strict=True
-        ):
+        for var, value in zip(eqn.outvars, found if len(eqn.outvars) > 1 else [found], strict=True):
             self.places[var] = self.constant(np.asarray(value), _plain(var.aval)[1])
         return True
 
@@ -180,6 +188,10 @@ class _Planner:
             return self.reduce(primitive, operands[0], out, eqn.params["axes"])
         if primitive is reduction.argmax_p or primitive is reduction.argmin_p:
             return self.position(primitive, operands[0], out, eqn.params["axes"])
+        if primitive in RUNNING:
+            return self.accumulate(primitive, operands[0], out, **eqn.params)
+        if primitive is dot_general_p:
+            return self.contract(*operands, out, **eqn.params)
         if not isinstance(primitive, Elementwise) and primitive is not copy_p:
             return False
         steps = steps_of(primitive, eqn.params, [x.dtype for x in operands], dtype)
@@ -252,6 +264,92 @@ class _Planner:
         )
         return True
 
+    def accumulate(
+        self, primitive: Operation, x: Layout, out: Var, axis: int, reverse: bool
+    ) -> bool:
+        sizes, dtype = _plain(out.aval)
+        loop, copy = (
+            loop_for(RUNNING[primitive], [dtype] * 2, dtype),
+            named_loop("copy", dtype, dtype),
+        )
+        if loop is None or copy is None or (dtype.kind == "f" and dtype.itemsize < 4):
+            return False
+        made = self.room(sizes, dtype, last=out in self.outputs)
+        self.places[out] = made
+        if made.size == 0:
+            return True
+        order = [*[d for d in range(len(sizes)) if d != axis], axis]
+        at = [(v.offset, [v.strides[d] for d in order]) for v in (x, made)]
+        if reverse:
+            at = [(o + s[-1] * (sizes[axis] - 1), [*s[:-1], -s[-1]]) for o, s in at]
+        (x_offset, x_strides), (offset, strides) = at
+        first, rest = [[*[sizes[d] for d in order[:-1]], n] for n in (1, sizes[axis] - 1)]
+        self.loop(
+            copy,
+            tuple(first),
+            [(x.buffer, x_offset, tuple(x_strides)), (made.buffer, offset, tuple(strides))],
+        )
+        if rest[-1] > 0:
+            self.loop(
+                loop,
+                tuple(rest),
+                [
+                    (made.buffer, offset, tuple(strides)),
+                    (x.buffer, x_offset + x_strides[-1], tuple(x_strides)),
+                    (made.buffer, offset + strides[-1], tuple(strides)),
+                ],
+            )
+        return True
+
+    def contract(self, x: Layout, y: Layout, out: Var, **params: Any) -> bool:
+        """Multiply matrices by NumPy's loop, as the meaning does."""
+        sizes, dtype = _plain(out.aval)
+        (lc, rc), (lb, rb) = params["dimension_numbers"]
+        loop = matrix_loop(dtype)
+        if loop is None or x.dtype != dtype or y.dtype != dtype or x.size * y.size == 0 or lb or rb:
+            return False
+        if accumulator_dtype(x.dtype, y.dtype, dtype) != dtype:
+            return False
+        left = self.matrix(x, kept_axes(len(x.shape), lc), lc)
+        right = self.matrix(y, rc, kept_axes(len(y.shape), rc))
+        if left is None or right is None:
+            return False
+        made = self.room(sizes, dtype, last=out in self.outputs)
+        (m, n), p, item = left.shape, right.shape[1], dtype.itemsize
+        self.steps.append(
+            (
+                loop,
+                (1, m, n, p),
+                [(v.buffer, v.offset, ()) for v in (left, right, made)],
+                (0, 0, 0, *left.strides, *right.strides, p * item, item),
+            )
+        )
+        self.places[out] = made
+        return True
+
+    def matrix(self, x: Layout, rows: Sequence[int], columns: Sequence[int]) -> Layout | None:
+        """Return a value as a matrix, copied if the axes do not go together as they lie."""
+        sizes = [math.prod([x.shape[d] for d in axes]) for axes in (rows, columns)]
+        turned = x.with_axes([(x.shape[d], x.strides[d]) for d in (*rows, *columns)])
+        if len(rows) <= 1 and len(columns) <= 1:
+            strides = [
+                x.strides[axes[0]] if axes else sizes[1] * x.dtype.itemsize for axes in (rows,)
+            ]
+            strides += [x.strides[axes[0]] if axes else x.dtype.itemsize for axes in (columns,)]
+            # A single row or column lies as it would in a matrix of its own.
+            if sizes[0] == 1:
+                strides[0] = sizes[1] * strides[1]
+            if sizes[1] == 1:
+                strides[1] = x.dtype.itemsize
+            return x.with_axes(list(zip(sizes, strides, strict=True)))
+        if not turned.is_dense:
+            dense_ = self.room(turned.shape, x.dtype)
+            self.copy(turned, dense_)
+            turned = dense_
+        return turned.with_axes(
+            [(sizes[0], sizes[1] * x.dtype.itemsize), (sizes[1], x.dtype.itemsize)]
+        )
+
     def by_meaning(self, eqn: Eqn, operands: Sequence[Layout]) -> None:
         """Call the NumPy meaning."""
         made = []
@@ -302,7 +400,8 @@ def _view(x: Layout) -> tuple[Any, ...]:
 def _quiet(primitive: Operation, params: dict[str, Any]) -> Any:
     def call(*xs: Any) -> Any:
         with np.errstate(all="ignore"):
-            return primitive.numpy(*xs, **params)
+            found = primitive.numpy(*xs, **params)
+        return found[0] if primitive.multiple and len(found) == 1 else found
 
     return call
 
