@@ -159,7 +159,6 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return shape_ops.transpose(a, canonical_axes("transpose", given, rank))
 
 
-@at_once
 def permute_dims(a: Any, /, axes: Any) -> Any:
     """Permute the axes."""
     return transpose(a, axes)
@@ -197,7 +196,6 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return shape_ops.transpose(a, perm)
 
 
-@at_once
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """Move an axis before the one at `start`."""
     a = one("rollaxis", a)
@@ -285,13 +283,11 @@ def flip(m: Any, axis: Any = None) -> Any:
     return rev(m, canonical_axes("flip", range(rank) if axis is None else axis, rank))
 
 
-@at_once
 def fliplr(m: Any) -> Any:
     """Reverse the second axis."""
     return flip(one("fliplr", m), 1)
 
 
-@at_once
 def flipud(m: Any) -> Any:
     """Reverse the first axis."""
     return flip(one("flipud", m), 0)
@@ -438,13 +434,11 @@ def _as_pairs(a: Any) -> Any:
     return shape_ops.reshape(concatenate(parts, len(shape)), (*shape[:-1], shape[-1] * 2))
 
 
-@at_once
 def atleast_1d(*arys: Any) -> Any:
     """Return arrays with at least one axis."""
     return _each("atleast_1d", arys, lambda x: _with_axes(x, 1, (0,)))
 
 
-@at_once
 def atleast_2d(*arys: Any) -> Any:
     """Return arrays with at least two axes."""
     return _each(
@@ -452,7 +446,6 @@ def atleast_2d(*arys: Any) -> Any:
     )
 
 
-@at_once
 def atleast_3d(*arys: Any) -> Any:
     """Return arrays with at least three axes."""
     places = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}

@@ -38,8 +38,16 @@ def loop_for(ufunc: Any, operands: Sequence[Dtype], result: Dtype) -> Any:
     return _runtime.loop_of_ufunc(ufunc, "".join(d.char for d in [*operands, result]))
 
 
+_MOVES = ("copy", "select")
+_BY_SIZE = {1: "B", 2: "H", 4: "I", 8: "L", 16: "D"}
+
+
 def named_loop(name: str, operand: Dtype, result: Dtype) -> Any:
     """Return our loop of a name for an operand and a result of such dtypes, or None."""
+    if name in _MOVES:
+        # Only the size of elements matters, of which operand and result have one.
+        char = _BY_SIZE.get(result.itemsize) if result.kind != "O" else None
+        return char and _runtime.loop_named(name, char, char)
     if not _is_plain(operand) or not _is_plain(result):
         return None
     return _runtime.loop_named(name, operand.char, result.char)

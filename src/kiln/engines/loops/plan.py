@@ -191,7 +191,7 @@ class _Planner:
         if primitive in RUNNING:
             return self.accumulate(primitive, operands[0], out, **eqn.params)
         if primitive is dot_general_p:
-            return self.contract(*operands, out, **eqn.params)
+            return self.contract(operands, out, eqn.params["dimension_numbers"])
         if not isinstance(primitive, Elementwise) and primitive is not copy_p:
             return False
         steps = steps_of(primitive, eqn.params, [x.dtype for x in operands], dtype)
@@ -301,10 +301,10 @@ class _Planner:
             )
         return True
 
-    def contract(self, x: Layout, y: Layout, out: Var, **params: Any) -> bool:
+    def contract(self, operands: Sequence[Layout], out: Var, dimension_numbers: Any) -> bool:
         """Multiply matrices by NumPy's loop, as the meaning does."""
         sizes, dtype = _plain(out.aval)
-        (lc, rc), (lb, rb) = params["dimension_numbers"]
+        (x, y), ((lc, rc), (lb, rb)) = operands, dimension_numbers
         loop = matrix_loop(dtype)
         if loop is None or x.dtype != dtype or y.dtype != dtype or x.size * y.size == 0 or lb or rb:
             return False
