@@ -401,7 +401,6 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     return put(_constant("ones", shape, 1, dtype), device)
 
 
-@at_once
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Return an array of zeros: no array is ever uninitialised."""
     return put(_constant("empty", shape, 0, dtype), device)
@@ -436,7 +435,6 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
     return put(_like("ones_like", a, 1, dtype, shape), device)
 
 
-@at_once
 def empty_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Return zeros of the shape and dtype of `a`, where it was put."""
     return put(_like("empty_like", a, 0, dtype, shape), device)
