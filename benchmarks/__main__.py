@@ -10,6 +10,7 @@ import argparse
 from benchmarks import (
     calls,
     dispatch,
+    eager,
     fresh,
     harness,
     modules,
@@ -22,6 +23,7 @@ from benchmarks import (
 BENCHMARKS = {
     "calls": calls,
     "dispatch": dispatch,
+    "eager": eager,
     "fresh": fresh,
     "modules": modules,
     "selu": selu,

@@ -236,6 +236,45 @@ class PlacedProgram:
 
 def set_buffer_at(buffer_at: Function[..., Any], /) -> None: ...
 
+# plan.cc
+
+class Loop:
+    """A compiled loop over strided operands."""
+
+class Plan:
+    """A program of eager operations on arrays of fixed types."""
+
+    loops: int
+    steps: int
+    def __init__(
+        self,
+        inputs: list[tuple[Any, int]],
+        buffers: list[tuple[int, Any]],
+        steps: list[tuple[Any, ...]],
+        results: list[tuple[int, int, Any]],
+        container: int,
+        /,
+    ) -> None: ...
+    def __call__(self, *arrays: Any) -> Any: ...
+
+def loop_of_ufunc(ufunc: Any, types: str, /) -> Loop | None: ...
+def loop_named(name: str, operand: str, result: str, /) -> Loop | None: ...
+
+# eager.cc
+
+class EagerFunction:
+    """A function of arrays that is applied at once where it can be."""
+
+    __wrapped__: Function[..., Any]
+    __name__: str
+    def __init__(self, function: Function[..., Any], /) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+def set_planner(plan: Function[..., Plan | None], /) -> None: ...
+def forget_plans() -> None: ...
+def limit_plans(bytes: int, /) -> None: ...
+def plan_statistics() -> dict[str, int]: ...
+
 # program.cc
 
 class Program:

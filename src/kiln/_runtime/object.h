@@ -67,6 +67,8 @@ int add_program(PyObject* module);
 int add_native(PyObject* module);
 int add_operators(PyObject* module);
 int add_call(PyObject* module);
+int add_plan(PyObject* module);
+int add_eager(PyObject* module);
 
 inline int add_type(PyObject* module, PyTypeObject* type) { return PyModule_AddType(module, type); }
 

@@ -4,9 +4,10 @@
 
 #include "array.h"
 #include "kernels/elementwise.h"
+#include "kernels/level.h"
 #include "memory.h"
 #include "numpy.h"
-#include "state.h"
+#include "values.h"
 
 namespace kiln {
 namespace {
@@ -30,26 +31,6 @@ Kind kinds[kKinds];
 
 const int kTypeNumbers[kElements] = {NPY_FLOAT32, NPY_FLOAT64, NPY_INT32, NPY_INT64};
 const size_t kSizes[kElements] = {4, 8, 4, 8};
-
-// Options under which operators may be applied here, and those under which they may not.
-PyObject* judged_options = nullptr;
-bool judged_plain = false;
-
-bool may_apply_here() {
-  if (thread_state.trace != nullptr) return false;
-  PyObject* options = current_options();
-  if (options == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  if (options == judged_options) return judged_plain;
-  Ref kept = Ref::borrow(options);
-  Ref plain = Ref::own(PyObject_GetAttrString(options, "plain_eager"));
-  judged_plain = plain && plain.get() == Py_True;
-  PyErr_Clear();
-  Py_XSETREF(judged_options, kept.release());
-  return judged_plain;
-}
 
 bool describe(PyObject* aval, Kind& kind) {
   kind.element = -1;
@@ -100,51 +81,6 @@ bool has_type(ArrayData* array, PyObject* aval) {
   return same > 0;
 }
 
-// The values of an array, and what keeps them in memory.
-struct Data {
-  const void* pointer = nullptr;
-  Ref owner;
-};
-
-bool copy(PyArrayObject* from, PyObject* memory) {
-  PyArray_Descr* descr = PyArray_DESCR(from);
-  Py_INCREF(descr);
-  Ref view = Ref::own(PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(from), PyArray_DIMS(from), nullptr,
-                                           reinterpret_cast<Memory*>(memory)->data, NPY_ARRAY_CARRAY, nullptr));
-  return view && PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(view.get()), from) == 0;
-}
-
-bool find(ArrayData* array, const Kind& kind, Data& data) {
-  if (is_memory(array->host)) {
-    data.pointer = reinterpret_cast<Memory*>(array->host)->data;
-    data.owner = Ref::borrow(array->host);
-    return true;
-  }
-  data.owner = array->host != Py_None ? Ref::borrow(array->host)
-                                      : Ref::own(PyObject_CallOneArg(host_value_function, reinterpret_cast<PyObject*>(array)));
-  if (!data.owner) {
-    PyErr_Clear();
-    return false;
-  }
-  if (!PyArray_CheckExact(data.owner.get())) return false;
-  PyArrayObject* view = reinterpret_cast<PyArrayObject*>(data.owner.get());
-  if (PyArray_TYPE(view) != kTypeNumbers[kind.element]) return false;
-  if (!PyArray_ISCARRAY_RO(view)) {
-    // Spread out once, for this operator and those to come.
-    Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate(kind.bytes)));
-    if (!memory || !copy(view, memory.get())) {
-      PyErr_Clear();
-      return false;
-    }
-    Py_SETREF(array->host, Py_NewRef(memory.get()));
-    data.pointer = reinterpret_cast<Memory*>(memory.get())->data;
-    data.owner = std::move(memory);
-    return true;
-  }
-  data.pointer = PyArray_DATA(view);
-  return true;
-}
-
 // A Python number as an element, if it gives way to the array's type and fits it.
 bool convert(PyObject* number, int element, char* bytes) {
   double value;
@@ -190,7 +126,7 @@ Ref result(PyObject* aval, size_t bytes, void*& data) {
 // Apply here; null without an exception where the functions must.
 Ref apply(Binary op, PyObject* left, PyObject* right) {
   bool left_is_array = is_array(left), right_is_array = is_array(right);
-  if (!may_apply_here()) return Ref();
+  if (!may_apply_at_once()) return Ref();
   ArrayData* array = reinterpret_cast<ArrayData*>(left_is_array ? left : right);
   Ref aval = Ref::borrow(array->aval);
   const Kind* known = kind_of(aval.get());
@@ -199,7 +135,7 @@ Ref apply(Binary op, PyObject* left, PyObject* right) {
   BinaryLoop loop = kernels->binary[op][kind.element];
   if (loop == nullptr) return Ref();
   alignas(8) char scalar[8];
-  Data a, b;
+  Values a, b;
   bool a_is_scalar = false, b_is_scalar = false;
   if (left_is_array && right_is_array) {
     if (!has_type(reinterpret_cast<ArrayData*>(right), aval.get())) return Ref();
@@ -207,13 +143,13 @@ Ref apply(Binary op, PyObject* left, PyObject* right) {
     return Ref();
   }
   if (left_is_array) {
-    if (!find(reinterpret_cast<ArrayData*>(left), kind, a)) return Ref();
+    if (!find_values(reinterpret_cast<ArrayData*>(left), kTypeNumbers[kind.element], kind.bytes, a)) return Ref();
   } else {
     a.pointer = scalar;
     a_is_scalar = true;
   }
   if (right_is_array) {
-    if (!find(reinterpret_cast<ArrayData*>(right), kind, b)) return Ref();
+    if (!find_values(reinterpret_cast<ArrayData*>(right), kTypeNumbers[kind.element], kind.bytes, b)) return Ref();
   } else {
     b.pointer = scalar;
     b_is_scalar = true;
@@ -234,14 +170,14 @@ Ref apply(Binary op, PyObject* left, PyObject* right) {
 }
 
 Ref apply(Unary op, PyObject* operand) {
-  if (!is_array(operand) || !may_apply_here()) return Ref();
+  if (!is_array(operand) || !may_apply_at_once()) return Ref();
   ArrayData* array = reinterpret_cast<ArrayData*>(operand);
   Ref aval = Ref::borrow(array->aval);
   const Kind* known = kind_of(aval.get());
   if (known == nullptr) return Ref();
   const Kind kind = *known;
-  Data a;
-  if (!find(array, kind, a)) return Ref();
+  Values a;
+  if (!find_values(array, kTypeNumbers[kind.element], kind.bytes, a)) return Ref();
   void* out;
   Ref made = result(aval.get(), kind.bytes, out);
   if (made) kernels->unary[op][kind.element](a.pointer, out, kind.count);
@@ -333,14 +269,8 @@ PyObject* compare_arrays(PyObject* left, PyObject* right, int op) { return compa
 int add_operators(PyObject* module) {
   kernels = &kernels_baseline();
 #ifdef KILN_X86_64
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
-    kernels = &kernels_v3();
-  }
-  if (kernels != &kernels_baseline() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-    kernels = &kernels_v4();
-  }
+  if (processor_level() == 3) kernels = &kernels_v3();
+  if (processor_level() == 4) kernels = &kernels_v4();
 #endif
   return PyModule_AddFunctions(module, functions);
 }

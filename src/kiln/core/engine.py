@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kiln._runtime import Plan
 from kiln.base.config import options
 from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
@@ -226,6 +227,16 @@ def engine(name: str) -> Engine:
         if name not in _loaded:
             _loaded[name] = make()
         return _loaded[name]
+
+
+PLANS = "kiln.engines.loops.plan"
+"""What makes plans of eager operations; like an engine it is loaded on first use."""
+
+
+def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
+    """Return a plan that runs a jaxpr, with its results in a container; None if there is none."""
+    made: Plan | None = importlib.import_module(PLANS).make_plan(jaxpr, container)
+    return made
 
 
 def default_engine() -> Engine:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kiln import _runtime
 from kiln.base.tree import Partial
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.bytecode import Chain, references
@@ -158,6 +159,10 @@ def _read_closure(
     return tuple(parts)
 
 
+def _read_eager_function(reading: Reading, f: _runtime.EagerFunction) -> Hashable:
+    return ("fixed", id(f)) if is_fixed(f) else ("at once", reading.read(f.__wrapped__))
+
+
 def _read_globals(
     reading: Reading, f: types.FunctionType, names: Sequence[tuple[str, tuple[Chain, ...]]]
 ) -> Hashable:
@@ -235,6 +240,7 @@ readable(slice, lambda reading, x: (slice, reading.read_all((x.start, x.stop, x.
 readable(ConcreteArray, Reading.operand)
 readable(PlacedArray, Reading.operand)
 readable(types.FunctionType, _read_function)
+readable(_runtime.EagerFunction, _read_eager_function)
 readable(types.MethodType, _read_method)
 readable(functools.partial, _read_partial)
 readable(Partial, _read_partial)

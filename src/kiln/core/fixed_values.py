@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln._runtime import EagerFunction
 from kiln.base.kinds import SUPPORTED
 from kiln.base.source import is_internal
 from kiln.ir.operation import Operation
@@ -94,7 +95,7 @@ def _is_kilns(value: Any) -> bool:
         )
     if isinstance(value, type):
         return value.__module__.partition(".")[0] == "kiln"
-    if isinstance(value, functools._lru_cache_wrapper):
+    if isinstance(value, (functools._lru_cache_wrapper, EagerFunction)):
         return _is_kilns(value.__wrapped__)
     return isinstance(value, Operation) or type(value).__module__.startswith("kiln.numpy.")
 

@@ -20,6 +20,7 @@ from kiln.base.config import options as current_options
 from kiln.base.memory import MB, give_back
 from kiln.control.bodies import clear as clear_bodies
 from kiln.core.array import ConcreteArray
+from kiln.core.at_once import clear as clear_plans
 from kiln.core.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.core.bytecode import clear as clear_bytecode
 from kiln.core.compilation import Compiled, release
@@ -280,4 +281,5 @@ def clear_caches() -> None:
     clear_bodies()
     clear_executables()
     clear_eager()
+    clear_plans()
     give_back()

@@ -12,6 +12,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.promotion import (
     binary,
@@ -32,6 +33,7 @@ from kiln.ops.elementwise import constant, integer_pow, select
 _BOOL = np.dtype(np.bool_)
 
 
+@at_once
 def add(x: Any, y: Any, /) -> Any:
     """Add; of bools, the logical or."""
     x, y = binary("add", x, y)
@@ -40,12 +42,14 @@ def add(x: Any, y: Any, /) -> Any:
     return elementwise.add_p.bind(x, y)
 
 
+@at_once
 def subtract(x: Any, y: Any, /) -> Any:
     """Subtract y from x."""
     x, y = binary("subtract", x, y)
     return elementwise.sub_p.bind(x, y)
 
 
+@at_once
 def multiply(x: Any, y: Any, /) -> Any:
     """Multiply; of bools, the logical and."""
     x, y = binary("multiply", x, y)
@@ -54,6 +58,7 @@ def multiply(x: Any, y: Any, /) -> Any:
     return elementwise.mul_p.bind(x, y)
 
 
+@at_once
 def divide(x: Any, y: Any, /) -> Any:
     """Divide x by y; quotients of integers are floats."""
     x, y = binary_inexact("divide", x, y)
@@ -63,6 +68,7 @@ def divide(x: Any, y: Any, /) -> Any:
 true_divide = divide
 
 
+@at_once
 def floor_divide(x: Any, y: Any, /) -> Any:
     """Divide x by y and round towards minus infinity."""
     x, y = promote_numeric("floor_divide", x, y)
@@ -104,6 +110,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
     return elementwise.round(div, elementwise.RoundingMethod.AWAY_FROM_ZERO), mod
 
 
+@at_once
 def remainder(x: Any, y: Any, /) -> Any:
     """Return the remainder of x / y, which has the sign of y."""
     x, y = promote_numeric("remainder", x, y)
@@ -125,6 +132,7 @@ def remainder(x: Any, y: Any, /) -> Any:
 mod = remainder
 
 
+@at_once
 def fmod(x: Any, y: Any, /) -> Any:
     """Return the remainder of x / y, which has the sign of x."""
     dtype = dtypes.lattice_result_type(*operands("fmod", x, y))[0]
@@ -136,6 +144,7 @@ def fmod(x: Any, y: Any, /) -> Any:
     return elementwise.rem_p.bind(x, y)
 
 
+@at_once
 def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
     """Return (x // y, x % y)."""
     x, y = promote_numeric("divmod", x, y)
@@ -146,6 +155,7 @@ def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
     return _float_divmod(x, y)
 
 
+@at_once
 def power(x: Any, y: Any, /) -> Any:
     """Raise x to the power y.
 
@@ -185,12 +195,14 @@ def _static_power(x: Any, y: int) -> Any:
     return lifted(integer_pow(x, y))
 
 
+@at_once
 def float_power(x: Any, y: Any, /) -> Any:
     """Raise x to the power y in floating point."""
     x, y = promote_inexact("float_power", x, y)
     return elementwise.pow_p.bind(x, y)
 
 
+@at_once
 def negative(x: Any, /) -> Any:
     """Return -x."""
     if not hasattr(x, "aval"):
@@ -198,11 +210,13 @@ def negative(x: Any, /) -> Any:
     return elementwise.neg_p.bind(x)
 
 
+@at_once
 def positive(x: Any, /) -> Any:
     """Return x."""
     return lifted(*operands("positive", x))
 
 
+@at_once
 def absolute(x: Any, /) -> Any:
     """Return the absolute value; of a complex number, its modulus."""
     (x,) = operands("absolute", x)
@@ -215,6 +229,7 @@ def absolute(x: Any, /) -> Any:
 abs = absolute
 
 
+@at_once
 def fabs(x: Any, /) -> Any:
     """Return the absolute value of a real number, as a float."""
     x = inexact("fabs", x)
@@ -222,12 +237,14 @@ def fabs(x: Any, /) -> Any:
     return elementwise.abs_p.bind(x)
 
 
+@at_once
 def sign(x: Any, /) -> Any:
     """Return -1, 0 or 1; of a complex number, the number of modulus 1 in its direction."""
     (x,) = operands("sign", x)
     return elementwise.sign_p.bind(x)
 
 
+@at_once
 def square(x: Any, /) -> Any:
     """Return x times x."""
     (x,) = operands("square", x)
@@ -236,23 +253,27 @@ def square(x: Any, /) -> Any:
     return elementwise.square_p.bind(x)
 
 
+@at_once
 def reciprocal(x: Any, /) -> Any:
     """Return 1 / x."""
     return integer_pow(inexact("reciprocal", x), -1)
 
 
+@at_once
 def maximum(x: Any, y: Any, /) -> Any:
     """Return the larger operand, or nan if one is."""
     x, y = binary("maximum", x, y)
     return elementwise.max_p.bind(x, y)
 
 
+@at_once
 def minimum(x: Any, y: Any, /) -> Any:
     """Return the smaller operand, or nan if one is."""
     x, y = binary("minimum", x, y)
     return elementwise.min_p.bind(x, y)
 
 
+@at_once
 def fmax(x: Any, y: Any, /) -> Any:
     """Return the larger operand, ignoring nan."""
     x, y = promote("fmax", x, y)
@@ -260,6 +281,7 @@ def fmax(x: Any, y: Any, /) -> Any:
     return select(larger, *_arrays(x, y))
 
 
+@at_once
 def fmin(x: Any, y: Any, /) -> Any:
     """Return the smaller operand, ignoring nan."""
     x, y = promote("fmin", x, y)
@@ -271,6 +293,7 @@ def _arrays(*xs: Any) -> list[Any]:
     return [lifted(x) for x in xs]
 
 
+@at_once
 def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
     """Hold the elements between `min` and `max`; either may be missing."""
     given = [x for x in (arr, min, max) if x is not None]
@@ -291,6 +314,7 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
     return lifted(arr)
 
 
+@at_once
 def rint(x: Any, /) -> Any:
     """Round to the nearest integer, half to even."""
     (x,) = operands("rint", x)
@@ -300,6 +324,7 @@ def rint(x: Any, /) -> Any:
     return round(x)
 
 
+@at_once
 def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     """Round to a number of decimals, half to even."""
     refuse_out("round", out)
@@ -338,11 +363,13 @@ def _round_float(x: Any, decimals: int) -> Any:
     return converted(rounded, aval.dtype, aval.weak_type)
 
 
+@at_once
 def floor(x: Any, /) -> Any:
     """Round towards minus infinity; integers stay as they are."""
     return _rounded("floor", x, elementwise.floor_p)
 
 
+@at_once
 def ceil(x: Any, /) -> Any:
     """Round towards plus infinity; integers stay as they are."""
     return _rounded("ceil", x, elementwise.ceil_p)
@@ -356,6 +383,7 @@ def _rounded(name: str, x: Any, primitive: Any) -> Any:
     return primitive.bind(x)
 
 
+@at_once
 def trunc(x: Any, /) -> Any:
     """Round towards zero; integers stay as they are."""
     (x,) = operands("trunc", x)
@@ -369,6 +397,7 @@ def trunc(x: Any, /) -> Any:
 fix = trunc
 
 
+@at_once
 def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
     """Return the fractional and the integral part."""
     refuse_out("modf", out)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.promotion import binary, dtype_of, operands, promote_numeric
 from kiln.ops import elementwise
@@ -21,7 +22,7 @@ def _combination(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
 
     combine.__name__ = combine.__qualname__ = name
     combine.__doc__ = f"Combine bit by bit: {name.replace('_', ' ')}."
-    return combine
+    return at_once(combine)
 
 
 bitwise_and = _combination("bitwise_and", elementwise.and_p)
@@ -29,6 +30,7 @@ bitwise_or = _combination("bitwise_or", elementwise.or_p)
 bitwise_xor = _combination("bitwise_xor", elementwise.xor_p)
 
 
+@at_once
 def left_shift(x: Any, y: Any, /) -> Any:
     """Shift to the left."""
     return elementwise.shift_left_p.bind(*promote_numeric("left_shift", x, y))
@@ -37,6 +39,7 @@ def left_shift(x: Any, y: Any, /) -> Any:
 bitwise_left_shift = left_shift
 
 
+@at_once
 def right_shift(x: Any, y: Any, /) -> Any:
     """Shift to the right; signed integers keep their sign."""
     x, y = promote_numeric("right_shift", x, y)
@@ -48,6 +51,7 @@ def right_shift(x: Any, y: Any, /) -> Any:
 bitwise_right_shift = right_shift
 
 
+@at_once
 def bitwise_not(x: Any, /) -> Any:
     """Invert all bits; of bools, the negation."""
     (x,) = operands("bitwise_not", x)
@@ -57,6 +61,7 @@ def bitwise_not(x: Any, /) -> Any:
 invert = bitwise_invert = bitwise_not
 
 
+@at_once
 def bitwise_count(x: Any, /) -> Any:
     """Count the bits that are 1 in the absolute value."""
     (x,) = operands("bitwise_count", x)

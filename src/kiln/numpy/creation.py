@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, copied, from_host, host_value
+from kiln.core.at_once import at_once
 from kiln.core.concretization import refuse
 from kiln.core.dlpack import host_view
 from kiln.core.trace import Tracer, aval_of
@@ -360,6 +361,7 @@ def _bad_shape(name: str, shape: Any) -> TypeError:
     )
 
 
+@at_once
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Return an array filled with a value."""
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
@@ -387,11 +389,13 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
     return broadcast_to(value, shape)
 
 
+@at_once
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Return an array of zeros."""
     return put(_constant("zeros", shape, 0, dtype), device)
 
 
+@at_once
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Return an array of ones."""
     return put(_constant("ones", shape, 1, dtype), device)
@@ -408,6 +412,7 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     return _full(found, value, wanted, False)
 
 
+@at_once
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
 ) -> Any:
@@ -418,11 +423,13 @@ def full_like(
     return put(_like("full_like", a, fill_value, dtype, shape), device)
 
 
+@at_once
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Return zeros of the shape and dtype of `a`, where it was put."""
     return put(_like("zeros_like", a, 0, dtype, shape), device)
 
 
+@at_once
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Return ones of the shape and dtype of `a`, where it was put."""
     return put(_like("ones_like", a, 1, dtype, shape), device)

@@ -10,6 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import cast
 from kiln.numpy.logic import choose_by, isnan
@@ -22,12 +23,14 @@ from kiln.ops.static_slicing import pad
 _BOOL = np.dtype(np.bool_)
 
 
+@at_once
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
     """Return the running sum along an axis, or of the flat array."""
     refuse_out("cumsum", out)
     return _running("cumsum", cumulative.cumsum, a, axis, dtype)
 
 
+@at_once
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
     """Return the running product along an axis, or of the flat array."""
     refuse_out("cumprod", out)

@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.lazy import opt_einsum
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Size
 from kiln.numpy.arithmetic import refuse_out
@@ -36,6 +37,7 @@ class _Step(NamedTuple):
     output: str
 
 
+@at_once
 def einsum(
     subscripts: Any,
     /,

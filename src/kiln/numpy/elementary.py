@@ -11,6 +11,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.logic import choose_by, isinf
 from kiln.numpy.promotion import (
@@ -36,7 +37,7 @@ def _function(name: str, primitive: Any, meaning: str) -> Callable[[Any], Any]:
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"Return the {meaning}, element by element."
-    return apply
+    return at_once(apply)
 
 
 exp = _function("exp", elementwise.exp_p, "exponential")
@@ -60,12 +61,14 @@ arccosh = acosh = _function("arccosh", elementwise.acosh_p, "inverse hyperbolic 
 arctanh = atanh = _function("arctanh", elementwise.atanh_p, "inverse hyperbolic tangent")
 
 
+@at_once
 def log2(x: Any, /) -> Any:
     """Return the logarithm to base 2, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log2", x)))
     return elementwise.div(found, constant(math.log(2), found))
 
 
+@at_once
 def log10(x: Any, /) -> Any:
     """Return the logarithm to base 10, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log10", x)))
@@ -83,6 +86,7 @@ def weak_as(out: Any, *operands: Any) -> Any:
     return out if weak else _strong(out)
 
 
+@at_once
 def arctan2(x1: Any, x2: Any, /) -> Any:
     """Return the angle of the point (x2, x1)."""
     x1, x2 = binary_inexact("arctan2", x1, x2)
@@ -92,6 +96,7 @@ def arctan2(x1: Any, x2: Any, /) -> Any:
 atan2 = arctan2
 
 
+@at_once
 def hypot(x1: Any, x2: Any, /) -> Any:
     """Return the length of the vector (x1, x2), without overflow."""
     given = x1, x2
@@ -117,12 +122,14 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     )
 
 
+@at_once
 def deg2rad(x: Any, /) -> Any:
     """Convert degrees to radians."""
     x = inexact("deg2rad", x)
     return elementwise.mul(x, constant(math.pi / 180, x))
 
 
+@at_once
 def rad2deg(x: Any, /) -> Any:
     """Convert radians to degrees."""
     x = inexact("rad2deg", x)
@@ -132,11 +139,13 @@ def rad2deg(x: Any, /) -> Any:
 radians, degrees = deg2rad, rad2deg
 
 
+@at_once
 def logaddexp(x1: Any, x2: Any, /) -> Any:
     """Return log(exp(x1) + exp(x2)), without overflow."""
     return _log_of_sum("logaddexp", x1, x2, elementwise.exp, 1.0)
 
 
+@at_once
 def logaddexp2(x1: Any, x2: Any, /) -> Any:
     """Return log2(2^x1 + 2^x2), without overflow."""
     out = _log_of_sum("logaddexp2", x1, x2, elementwise.exp2, 1 / math.log(2))
@@ -173,6 +182,7 @@ def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
     return principal(elementwise.add(large, rest), math.pi * unit)
 
 
+@at_once
 def sinc(x: Any, /) -> Any:
     """Return sin(pi x) / (pi x), and 1 at 0."""
     x = inexact("sinc", x)

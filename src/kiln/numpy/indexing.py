@@ -13,6 +13,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
 from kiln.numpy.creation import asarray
@@ -93,6 +94,7 @@ __all__ = [
 _INT32 = np.dtype(np.int32)
 
 
+@at_once
 def take(
     a: Any,
     indices: Any,
@@ -169,6 +171,7 @@ def _resolved(
     return GatherScatterMode.from_any(mode), from_end(index, size)
 
 
+@at_once
 def take_along_axis(
     arr: Any,
     indices: Any,

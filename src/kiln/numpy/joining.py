@@ -13,6 +13,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast, full
@@ -60,6 +61,7 @@ def _promoted(name: str, arrays: Sequence[Any], dtype: Any) -> list[Any]:
     return list(promote_dtypes(*arrays))
 
 
+@at_once
 def concatenate(arrays: Any, axis: Any = 0, dtype: Any = None) -> Any:
     """Join arrays along an axis they have; with axis=None, join the flat arrays."""
     found = _items("concatenate", arrays)
@@ -95,11 +97,13 @@ def concatenate(arrays: Any, axis: Any = 0, dtype: Any = None) -> Any:
     return static_slicing.concatenate(_promoted("concatenate", found, dtype), axis)
 
 
+@at_once
 def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
     """Join arrays along an axis they have."""
     return concatenate(arrays, axis)
 
 
+@at_once
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
     """Join arrays of one shape along a new axis."""
     refuse_out("stack", out)
@@ -125,17 +129,20 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     return static_slicing.concatenate(found, axis)
 
 
+@at_once
 def vstack(tup: Any, dtype: Any = None) -> Any:
     """Join arrays along the first axis; vectors count as rows."""
     return concatenate(_raised("vstack", tup, atleast_2d), 0, dtype)
 
 
+@at_once
 def hstack(tup: Any, dtype: Any = None) -> Any:
     """Join arrays along the second axis; vectors along their only one."""
     found = _raised("hstack", tup, atleast_1d)
     return concatenate(found, 0 if found and len(found[0].shape) == 1 else 1, dtype)
 
 
+@at_once
 def dstack(tup: Any, dtype: Any = None) -> Any:
     """Join arrays along the third axis."""
     return concatenate(_raised("dstack", tup, atleast_3d), 2, dtype)
@@ -145,6 +152,7 @@ def _raised(name: str, tup: Any, at_least: Any) -> list[Any]:
     return [at_least(x) for x in _items(name, tup)]
 
 
+@at_once
 def column_stack(tup: Any) -> Any:
     """Join vectors as columns, and matrices, along the second axis."""
     found = _items("column_stack", tup)
@@ -179,6 +187,7 @@ def _block(arrays: Any) -> tuple[Any, int]:
     return concatenate(found, -depth), depth
 
 
+@at_once
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Cut an array into equal parts, or at indices.
 
@@ -187,6 +196,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("split", ary, indices_or_sections, axis)
 
 
+@at_once
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Cut an array into nearly equal parts, or at indices."""
     return _split("array_split", ary, indices_or_sections, axis)
@@ -260,6 +270,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(unpacked(moveaxis(x, axis, 0)))
 
 
+@at_once
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
     """Join values to the end of an array."""
     arr, values = operands("append", arr, values)

@@ -10,6 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.promotion import (
@@ -40,8 +41,8 @@ def _comparison(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
     return compare
 
 
-equal = _comparison("equal", elementwise.eq_p)
-not_equal = _comparison("not_equal", elementwise.ne_p)
+equal = at_once(_comparison("equal", elementwise.eq_p))
+not_equal = at_once(_comparison("not_equal", elementwise.ne_p))
 _less = _comparison("less", elementwise.lt_p)
 _less_equal = _comparison("less_equal", elementwise.le_p)
 _greater = _comparison("greater", elementwise.gt_p)
@@ -58,7 +59,7 @@ def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     ordered.__name__ = ordered.__qualname__ = compare.__name__
     ordered.__doc__ = compare.__doc__
-    return ordered
+    return at_once(ordered)
 
 
 def _compare_complex(compare: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
@@ -89,7 +90,7 @@ def _logical(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
 
     combine.__name__ = combine.__qualname__ = name
     combine.__doc__ = f"Combine truth values element by element: {name.replace('_', ' ')}."
-    return combine
+    return at_once(combine)
 
 
 logical_and = _logical("logical_and", elementwise.and_p)
@@ -97,18 +98,21 @@ logical_or = _logical("logical_or", elementwise.or_p)
 logical_xor = _logical("logical_xor", elementwise.xor_p)
 
 
+@at_once
 def logical_not(x: Any, /) -> Any:
     """Negate truth values."""
     (x,) = operands("logical_not", x)
     return elementwise.not_p.bind(truth(x))
 
 
+@at_once
 def isnan(x: Any, /) -> Any:
     """Tell which elements are nan."""
     (x,) = operands("isnan", x)
     return elementwise.ne_p.bind(x, x)
 
 
+@at_once
 def isinf(x: Any, /) -> Any:
     """Tell which elements are infinite."""
     (x,) = operands("isinf", x)
@@ -120,6 +124,7 @@ def isinf(x: Any, /) -> Any:
     return full(shape_of(x), False, _BOOL)
 
 
+@at_once
 def isfinite(x: Any, /) -> Any:
     """Tell which elements are finite."""
     (x,) = operands("isfinite", x)
@@ -149,12 +154,14 @@ def _is_infinity(name: str, x: Any, value: float) -> Any:
     return full(shape_of(x), False, _BOOL)
 
 
+@at_once
 def isposinf(x: Any, /, out: None = None) -> Any:
     """Tell which elements are plus infinity."""
     refuse_out("isposinf", out)
     return _is_infinity("isposinf", x, float("inf"))
 
 
+@at_once
 def isneginf(x: Any, /, out: None = None) -> Any:
     """Tell which elements are minus infinity."""
     refuse_out("isneginf", out)
@@ -175,6 +182,7 @@ def isreal(x: Any) -> Any:
     return logical_not(iscomplex(x))
 
 
+@at_once
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Tell which elements of a and b differ by at most `atol + rtol * |b|`."""
     a, b = promote("isclose", a, b)
@@ -199,6 +207,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     return found
 
 
+@at_once
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Tell whether all elements of a and b are close (see `isclose`)."""
     return all_true(isclose(a, b, rtol, atol, equal_nan))
@@ -209,6 +218,7 @@ def all_true(x: Any) -> Any:
     return reduction.reduce_and(x, range(len(shape_of(x))))
 
 
+@at_once
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """Tell whether two arrays have one shape and equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))
@@ -221,6 +231,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return all_true(same)
 
 
+@at_once
 def array_equiv(a1: Any, a2: Any) -> Any:
     """Tell whether two arrays broadcast to each other and have equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))

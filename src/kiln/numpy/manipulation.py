@@ -12,6 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, from_host, host_value
+from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.sizes import Dim, Size, divides, equal, is_constant, product
 from kiln.numpy import promotion
@@ -74,6 +75,7 @@ def index_of(name: str, axis: Any) -> int:
         ) from None
 
 
+@at_once
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """Give the elements another shape; one size may be -1.
 
@@ -131,12 +133,14 @@ def _is_minus_one(dim: Any) -> bool:
     return isinstance(dim, (np.integer, ConcreteArray)) and bool(dim == -1)
 
 
+@at_once
 def ravel(a: Any, order: str = "C") -> Any:
     """Return the elements as a vector."""
     a = one("ravel", a)
     return reshape(a, (product(shape_of(a)),), order if order != "K" else "C")
 
 
+@at_once
 def transpose(a: Any, axes: Any = None) -> Any:
     """Permute the axes; without `axes`, reverse them."""
     a = one("transpose", a)
@@ -160,6 +164,7 @@ def permute_dims(a: Any, /, axes: Any) -> Any:
     return transpose(a, axes)
 
 
+@at_once
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     """Exchange two axes."""
     a = one("swapaxes", a)
@@ -170,6 +175,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return shape_ops.transpose(a, perm)
 
 
+@at_once
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     """Move axes to other places; the rest keep their order."""
     a = one("moveaxis", a)
@@ -201,6 +207,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return move_axis(a, axis, start - 1 if start > axis else start)
 
 
+@at_once
 def expand_dims(a: Any, axis: Any) -> Any:
     """Insert axes of size 1 so that they stand at `axis` of the result."""
     a = one("expand_dims", a)
@@ -209,6 +216,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return shape_ops.expand_dims(a, axes)
 
 
+@at_once
 def squeeze(a: Any, axis: Any = None) -> Any:
     """Drop axes of size 1: those named, or all."""
     a = one("squeeze", a)
@@ -218,6 +226,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     return shape_ops.squeeze(a, canonical_axes("squeeze", axis, len(shape)))
 
 
+@at_once
 def broadcast_to(array: Any, shape: Any) -> Any:
     """Repeat an array along new axes, and axes of size 1, up to `shape`.
 
@@ -241,6 +250,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     return promotion.broadcast_to(array, target)
 
 
+@at_once
 def broadcast_arrays(*args: Any) -> list[Any]:
     """Broadcast arrays against each other."""
     return [lifted(x) for x in _all_broadcast(*operands("broadcast_arrays", *args))]
@@ -265,6 +275,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[Dim, ...]:
         raise ValueError(str(error).replace("got incompatible", "Incompatible")) from None
 
 
+@at_once
 def flip(m: Any, axis: Any = None) -> Any:
     """Reverse the order of elements along axes."""
     m = one("flip", m)
@@ -282,6 +293,7 @@ def flipud(m: Any) -> Any:
     return flip(one("flipud", m), 0)
 
 
+@at_once
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """Turn by 90 degrees, k times, in the plane of two axes."""
     m = one("rot90", m)
@@ -296,6 +308,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return flip(swapaxes(m, first, second), second)
 
 
+@at_once
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """Shift elements along axes; those that fall off come back at the other end."""
     a = one("roll", a)
@@ -348,6 +361,7 @@ def _rolled_by_traced(a: Any, shift: Any, axis: int, size: Dim) -> Any:
     return dynamic_slice_in_dim(concatenate([a, a], axis), start, size, axis)
 
 
+@at_once
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
     """Convert to a dtype; the result is strongly typed."""
     x = one("astype", x)
@@ -364,6 +378,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     return put(cast(x, wanted), device)
 
 
+@at_once
 def view(a: Any, dtype: Any = None) -> Any:
     """Read the memory as another dtype; the last axis grows or shrinks with the width."""
     a = one("view", a)

@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, minimum
 from kiln.numpy.arithmetic import refuse_out
@@ -45,6 +46,7 @@ def on_diagonal(shape: tuple[Dim, ...], k: Any) -> Any:
     return elementwise.eq(elementwise.add(rows, k), columns)
 
 
+@at_once
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
     """Return a matrix with ones on the k-th diagonal."""
     wanted = _float_or("eye", dtype)
@@ -52,6 +54,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     return put(cast(on_diagonal(shape, _offset("eye", k)), wanted), device)
 
 
+@at_once
 def identity(n: Any, dtype: Any = None) -> Any:
     """Return the identity matrix."""
     return eye(n, dtype=dtype)
@@ -75,18 +78,21 @@ def _float_or(name: str, dtype: Any) -> Any:
     return dtypes.check_user_dtype(dtype, name)
 
 
+@at_once
 def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
     """Return a matrix with ones on and below the k-th diagonal."""
     shape = canonical_shape("tri", (N, N if M is None else M))
     return cast(below(shape, k), _float_or("tri", dtype))
 
 
+@at_once
 def tril(m: Any, k: int = 0) -> Any:
     """Set the elements above the k-th diagonal to zero."""
     m, inside = _triangle("tril", m, k)
     return choose_by(inside, m, constant(0, m))
 
 
+@at_once
 def triu(m: Any, k: int = 0) -> Any:
     """Set the elements below the k-th diagonal to zero."""
     m, inside = _triangle("triu", m, k - 1)
@@ -107,6 +113,7 @@ def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:
     return lifted(m), below(shape[-2:], k)
 
 
+@at_once
 def diag(v: Any, k: int = 0) -> Any:
     """Return the k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal."""
     (v,) = operands("diag", v)
@@ -138,6 +145,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
     return _with_diagonal(reshape(lifted(v), (aval_of(v).size,)), k)
 
 
+@at_once
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Return a diagonal of the matrices that two axes span, as a new last axis."""
     (a,) = operands("diagonal", a)
@@ -172,6 +180,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return reduce_sum(kept, (last,))
 
 
+@at_once
 def trace(
     a: Any, offset: Any = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
 ) -> Any:
@@ -215,6 +224,7 @@ def cast_like_exponent(powers: Any, base: Any, target: Any) -> Any:
     return spread
 
 
+@at_once
 def matrix_transpose(x: Any, /) -> Any:
     """Exchange the last two axes."""
     (x,) = operands("matrix_transpose", x)

@@ -11,6 +11,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.numpy.arithmetic import multiply, refuse_out, subtract
 from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
@@ -33,6 +34,7 @@ def _contracted(x: Any, y: Any, numbers: Any, precision: Any, preferred: Any) ->
     return contraction.dot_general(x, y, numbers, precision, preferred)
 
 
+@at_once
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum products over the last axis of `a` and the second last (or only) axis of `b`.
 
@@ -46,6 +48,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
     return _contracted(a, b, numbers, precision, preferred)
 
 
+@at_once
 def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Multiply matrices; the axes before the last two are broadcast.
 
@@ -110,12 +113,14 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
     return transpose(out, [order.index(i) for i in sorted(order)])
 
 
+@at_once
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum products of the elements of the conjugate of `a` and of `b`."""
     a, b = (ravel(one("vdot", x)) for x in operands("vdot", a, b))
     return dot(conj(a), b, precision=precision, preferred_element_type=preferred_element_type)
 
 
+@at_once
 def vecdot(
     x1: Any,
     x2: Any,
@@ -142,18 +147,21 @@ def vecdot(
     return squeeze(out, (-2, -1))
 
 
+@at_once
 def matvec(x1: Any, x2: Any, /) -> Any:
     """Multiply matrices by vectors.   (..., n, k), (..., k) -> (..., n)."""
     x1, x2 = (one("matvec", x) for x in operands("matvec", x1, x2))
     return squeeze(matmul(x1, expand_dims(x2, (len(x2.shape),))), (-1,))
 
 
+@at_once
 def vecmat(x1: Any, x2: Any, /) -> Any:
     """Multiply conjugated vectors by matrices.   (..., n), (..., n, k) -> (..., k)."""
     x1, x2 = (one("vecmat", x) for x in operands("vecmat", x1, x2))
     return squeeze(matmul(expand_dims(conj(x1), (len(x1.shape) - 1,)), x2), (-2,))
 
 
+@at_once
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum products over the last axes."""
     a, b = (one("inner", x) for x in operands("inner", a, b))
@@ -163,6 +171,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     return tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
+@at_once
 def outer(a: Any, b: Any, out: None = None) -> Any:
     """Return all products of an element of `a` and one of `b`."""
     refuse_out("outer", out)
@@ -170,6 +179,7 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
     return multiply(expand_dims(a, (1,)), expand_dims(b, (0,)))
 
 
+@at_once
 def tensordot(
     a: Any,
     b: Any,

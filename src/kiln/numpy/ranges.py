@@ -14,6 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
@@ -42,6 +43,7 @@ from kiln.ops.shape import (
 from kiln.ops.sharding import put
 
 
+@at_once
 def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
 ) -> Any:
@@ -116,6 +118,7 @@ def _number(x: Any, dtype: Any) -> Any:
     return scalar(x, ShapedArray((), dtype)) if type(x) is Size else converted(x, dtype, False)
 
 
+@at_once
 def linspace(
     start: Any,
     stop: Any,

@@ -14,6 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, maximum, minimum, multiply, refuse_out, subtract
@@ -73,6 +74,7 @@ def computing_dtype(found: Any) -> Any:
     return _ACCUMULATORS.get(found, found)
 
 
+@at_once
 def sum(
     a: Any,
     axis: Any = None,
@@ -90,6 +92,7 @@ def sum(
     )
 
 
+@at_once
 def prod(
     a: Any,
     axis: Any = None,
@@ -154,6 +157,7 @@ def _initial(name: str, initial: Any, found: Any) -> Any:
     return cast(one(name, initial), found.dtype)
 
 
+@at_once
 def max(
     a: Any,
     axis: Any = None,
@@ -167,6 +171,7 @@ def max(
     return _extreme("max", a, axis, keepdims, initial, where)
 
 
+@at_once
 def min(
     a: Any,
     axis: Any = None,
@@ -216,12 +221,14 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     return kept(a, axes, keepdims)
 
 
+@at_once
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
     """Return the largest minus the smallest element along axes."""
     refuse_out("ptp", out)
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
+@at_once
 def all(
     a: Any,
     axis: Any = None,
@@ -235,6 +242,7 @@ def all(
     return _logic("all", reduction.reduce_and, True, a, axis, keepdims, where)
 
 
+@at_once
 def any(
     a: Any,
     axis: Any = None,
@@ -258,17 +266,20 @@ def _logic(
     return kept(reduce(a, axes) if axes else a, axes, keepdims)
 
 
+@at_once
 def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Count the elements along axes that differ from zero."""
     return sum(truth(one("count_nonzero", a)), axis, dtypes.default_int_dtype(), keepdims=keepdims)
 
 
+@at_once
 def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
     """Return where the largest element is, along an axis or in the flat array."""
     refuse_out("argmax", out)
     return _position("argmax", reduction.argmax, a, axis, bool(keepdims))
 
 
+@at_once
 def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
     """Return where the smallest element is, along an axis or in the flat array."""
     refuse_out("argmin", out)

@@ -10,6 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.creation import cast, concrete_number, full
 from kiln.numpy.indexing import take
@@ -25,6 +26,7 @@ _COMPARED_WITH_ALL = 128
 """Up to this many sorted values, comparing with each is cheaper than a search."""
 
 
+@at_once
 def searchsorted(
     a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
 ) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.indexing import nonzero
 from kiln.numpy.logic import choose_by, truth
@@ -16,6 +17,7 @@ from kiln.numpy.promotion import converted, operands, promote_dtypes, shape_of
 _BOOL = np.dtype(np.bool_)
 
 
+@at_once
 def where(
     condition: Any,
     x: Any = None,

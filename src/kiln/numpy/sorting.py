@@ -8,6 +8,7 @@ from typing import Any
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.numpy.creation import asarray, cast
 from kiln.numpy.manipulation import canonical_axes, one, ravel
 from kiln.numpy.promotion import operands
@@ -34,6 +35,7 @@ def _checked(name: str, kind: Any, order: Any) -> None:
         )
 
 
+@at_once
 def sort(
     a: Any,
     axis: int | None = -1,
@@ -53,6 +55,7 @@ def sort(
     return rev(out, (axis,)) if descending else out
 
 
+@at_once
 def argsort(
     a: Any,
     axis: int | None = -1,

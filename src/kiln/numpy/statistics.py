@@ -11,6 +11,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.at_once import at_once
 from kiln.numpy.arithmetic import clip, divide, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast, full
 from kiln.numpy.elementary import conj, real, sqrt
@@ -46,6 +47,7 @@ def _mean_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
     return (wanted if not dtypes.issubdtype(wanted, np.inexact) else computing), wanted
 
 
+@at_once
 def mean(
     a: Any,
     axis: Any = None,
@@ -90,6 +92,7 @@ def _not_a_number(count: int) -> float:
     return 0.0 if count == 0 else math.nan
 
 
+@at_once
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
 ) -> Any:
@@ -126,6 +129,7 @@ def average(
     return (out, total) if returned else out
 
 
+@at_once
 def var(
     a: Any,
     axis: Any = None,
@@ -182,6 +186,7 @@ def variance_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
     return computing, wanted
 
 
+@at_once
 def std(
     a: Any,
     axis: Any = None,

@@ -12,6 +12,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.core.array import ConcreteArray
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, is_constant
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Places, Plan, parse
@@ -31,6 +32,7 @@ from kiln.ops.static_slicing import slice as static_slice
 _INT32 = np.iinfo(np.int32)
 
 
+@at_once
 def getitem(x: Any, index: Any) -> Any:
     """Return `x[index]` as NumPy does; places outside are moved inside.
 

@@ -17,6 +17,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import while_loop
+from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
 from kiln.numpy import arithmetic
@@ -175,6 +176,7 @@ class IndexUpdate:
         return while_loop(unfinished, step, (count, x))[1]
 
 
+@at_once
 def update(
     how: str,
     x: Any,

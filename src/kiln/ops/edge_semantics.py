@@ -63,7 +63,8 @@ def integer_power(x: np.ndarray, y: np.ndarray) -> Any:
         out = np.where(exponent & 1, out * base, out).astype(x.dtype)
         base, exponent = base * base, exponent >> 1
     inverse = np.where(x == 1, 1, np.where(x == -1, np.where(y & 1, -1, 1), 0))
-    return np.where(negative, inverse, out).astype(x.dtype)
+    # Beside int64, uint64 would go through float64.
+    return np.where(negative, inverse.astype(x.dtype), out)
 
 
 def constant_power(x: np.ndarray, y: int) -> Any:

@@ -17,6 +17,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
+from kiln.core.at_once import at_once
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -229,7 +230,7 @@ def unary(primitive: Elementwise) -> Unary:
     def fun(x: Any) -> Any:
         return primitive.bind(x)
 
-    return _named(fun, primitive, "x")  # type: ignore[no-any-return]
+    return at_once(_named(fun, primitive, "x"))  # type: ignore[no-any-return]
 
 
 def binary(primitive: Elementwise) -> Binary:
@@ -242,7 +243,7 @@ def binary(primitive: Elementwise) -> Binary:
             x, y = stretched(x, y)
         return primitive.bind(x, y)
 
-    return _named(fun, primitive, "x, y")  # type: ignore[no-any-return]
+    return at_once(_named(fun, primitive, "x, y"))  # type: ignore[no-any-return]
 
 
 def _named(fun: Any, primitive: Elementwise, args: str) -> Any:

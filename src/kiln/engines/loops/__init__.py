@@ -1,0 +1,1 @@
+"""Programs of eager operations as plans: compiled loops over memory, nothing compiled for them."""

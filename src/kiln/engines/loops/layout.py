@@ -1,0 +1,124 @@
+"""Where the elements of a value lie: a buffer, an offset, a stride per axis.
+
+Operations that only move axes about, or leave elements out, change the layout and touch no element.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.ir.operation import Operation
+from kiln.ops import elementwise, shape, static_slicing
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Elements of a dtype in a buffer, `strides` bytes apart along each axis."""
+
+    buffer: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements follow each other in row-major order."""
+        expected = self.dtype.itemsize
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and stride != expected:
+                return self.size == 0
+            expected *= size
+        return True
+
+    def with_axes(self, axes: Sequence[tuple[int, int]], offset: int = 0) -> Layout:
+        """Return a layout with other axes: their sizes and strides."""
+        sizes, strides = tuple(n for n, _ in axes), tuple(s for _, s in axes)
+        return dataclasses.replace(self, shape=sizes, strides=strides, offset=self.offset + offset)
+
+    def spread(self, to: tuple[int, ...]) -> Layout:
+        """Return the layout of a scalar that stands beside an array of a shape, or of itself."""
+        return self if self.shape == to else self.with_axes([(n, 0) for n in to])
+
+
+def dense(buffer: int, sizes: Sequence[int], dtype: np.dtype[Any]) -> Layout:
+    """Return the layout of elements that follow each other in row-major order."""
+    strides, step = [], dtype.itemsize
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= size
+    return Layout(buffer, 0, tuple(sizes), tuple(reversed(strides)), dtype)
+
+
+def _broadcast(x: Layout, *, shape: Any, broadcast_dimensions: Any) -> Layout:
+    axes = [(n, 0) for n in shape]
+    for n, stride, d in zip(x.shape, x.strides, broadcast_dimensions, strict=True):
+        axes[d] = (shape[d], stride if n == shape[d] else 0)
+    return x.with_axes(axes)
+
+
+def _reshape(x: Layout, *, new_sizes: Any, dimensions: Any = None) -> Layout | None:
+    if not x.is_dense:
+        return None
+    made = dense(x.buffer, new_sizes, x.dtype)
+    return dataclasses.replace(made, offset=x.offset)
+
+
+def _transpose(x: Layout, *, permutation: Any) -> Layout:
+    return x.with_axes([(x.shape[i], x.strides[i]) for i in permutation])
+
+
+def _reverse(x: Layout, *, dimensions: Any) -> Layout | None:
+    if x.size == 0:
+        return None
+    turned = [-s if d in dimensions else s for d, s in enumerate(x.strides)]
+    start = sum((x.shape[d] - 1) * x.strides[d] for d in dimensions)
+    return x.with_axes(list(zip(x.shape, turned, strict=True)), start)
+
+
+def _squeeze(x: Layout, *, dimensions: Any) -> Layout:
+    axes = list(zip(x.shape, x.strides, strict=True))
+    return x.with_axes([axis for d, axis in enumerate(axes) if d not in dimensions])
+
+
+def _slice(x: Layout, *, start_indices: Any, limit_indices: Any, strides: Any) -> Layout:
+    steps = strides or (1,) * len(x.shape)
+    axes = [
+        ((limit - start + step - 1) // step, stride * step)
+        for start, limit, step, stride in zip(
+            start_indices, limit_indices, steps, x.strides, strict=True
+        )
+    ]
+    offset = sum(s * stride for s, stride in zip(start_indices, x.strides, strict=True))
+    return x.with_axes(axes, offset)
+
+
+def _same(x: Layout) -> Layout:
+    return x
+
+
+VIEWS: dict[Operation, Callable[..., Layout | None]] = {
+    shape.broadcast_in_dim_p: _broadcast,
+    shape.reshape_p: _reshape,
+    shape.transpose_p: _transpose,
+    shape.rev_p: _reverse,
+    shape.squeeze_p: _squeeze,
+    static_slicing.slice_p: _slice,
+    elementwise.stop_gradient_p: _same,
+}
+"""Operations that only change the layout; None where elements have to move."""

@@ -1,0 +1,225 @@
+"""Which loops compute a primitive: NumPy's own where the meaning is one, kernels of ours beside.
+
+A loop gives what the meaning gives, to the bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln import _runtime
+from kiln.ir.operation import Operation
+from kiln.ops import conversion, cumulative, elementwise, product, reduction, shape
+
+Dtype = np.dtype[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A loop that makes a value of values made before it: operands, then results of steps.
+
+    Negative numbers are those of constants, from the end of `constants`.
+    """
+
+    loop: Any
+    operands: Sequence[int]
+    dtype: Dtype
+    constants: Sequence[np.ndarray] = ()
+
+
+def loop_for(ufunc: Any, operands: Sequence[Dtype], result: Dtype) -> Any:
+    """Return NumPy's loop for operands and a result of such dtypes, or None."""
+    if not isinstance(ufunc, np.ufunc) or not all(map(_is_plain, [*operands, result])):
+        return None
+    return _runtime.loop_of_ufunc(ufunc, "".join(d.char for d in [*operands, result]))
+
+
+_MOVES = ("copy", "select")
+_BY_SIZE = {1: "B", 2: "H", 4: "I", 8: "L", 16: "D"}
+
+
+def named_loop(name: str, operand: Dtype, result: Dtype) -> Any:
+    """Return our loop of a name for an operand and a result of such dtypes, or None."""
+    if name in _MOVES:
+        # Only the size of elements matters, of which operand and result have one.
+        char = _BY_SIZE.get(result.itemsize) if result.kind != "O" else None
+        return char and _runtime.loop_named(name, char, char)
+    if not _is_plain(operand) or not _is_plain(result):
+        return None
+    return _runtime.loop_named(name, operand.char, result.char)
+
+
+def _is_plain(dtype: Dtype) -> bool:
+    return dtype.kind in "biufc" and dtype.isnative and len(dtype.char) == 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A reduction by a ufunc, from an identity."""
+
+    ufunc: np.ufunc
+    identity: Callable[[Any], Any]
+
+
+def _zero(dtype: Any) -> Any:
+    return 0
+
+
+REDUCTIONS: dict[Operation, Reduction] = {
+    shape.reduce_sum_p: Reduction(np.add, _zero),
+    **{
+        p: Reduction(p.ufunc, p.identity)
+        for p in (
+            product.reduce_prod_p,
+            reduction.reduce_max_p,
+            reduction.reduce_min_p,
+            reduction.reduce_and_p,
+            reduction.reduce_or_p,
+            reduction.reduce_xor_p,
+        )
+    },
+}
+"""Reductions that loops compute."""
+
+RUNNING: dict[Operation, np.ufunc] = {
+    cumulative.cumsum_p: np.add,
+    cumulative.cumprod_p: np.multiply,
+    cumulative.cummax_p: np.maximum,
+    cumulative.cummin_p: np.minimum,
+}
+"""Running reductions that loops compute."""
+
+
+def matrix_loop(dtype: Dtype) -> Any:
+    """Return NumPy's loop that multiplies stacks of matrices of a dtype, or None."""
+    return _runtime.loop_of_ufunc(np.matmul, dtype.char * 3) if _is_plain(dtype) else None
+
+
+def _named(name: str) -> Callable[..., list[Step] | None]:
+    def steps(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
+        loop = named_loop(name, operands[-1], result)
+        return loop and [Step(loop, range(len(operands)), result)]
+
+    return steps
+
+
+def _integers(name: str, ufunc: np.ufunc) -> Callable[..., list[Step] | None]:
+    """Integers by a loop of ours, floats by NumPy's."""
+
+    def steps(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
+        loop = (
+            named_loop(name, result, result)
+            if result.kind in "iu"
+            else loop_for(ufunc, operands, result)
+        )
+        return loop and [Step(loop, range(len(operands)), result)]
+
+    return steps
+
+
+def _power(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
+    x, y = operands
+    if x == y:
+        return _integers("pow", np.power)(operands, result)
+    convert, power = named_loop("convert", y, x), loop_for(np.power, [x, x], result)
+    if convert is None or power is None or x.kind != "f":
+        return None
+    return [Step(convert, [1], x), Step(power, [0, 2], result)]
+
+
+def _integer_power(operands: Sequence[Dtype], result: Dtype, *, y: int) -> list[Step] | None:
+    (x,) = operands
+    if x.kind in "iu":
+        info = np.iinfo(x)
+        loop = named_loop("pow", x, x)
+        if loop is None or not info.min <= y <= info.max:
+            return None
+        return [Step(loop, [0, -1], x, [np.asarray(y, x)])]
+    if y == 2:
+        loop = loop_for(np.multiply, [x, x], x)
+        return loop and [Step(loop, [0, 0], x)]
+    loop = loop_for(np.power, [x, x], x)
+    return loop and [Step(loop, [0, -1], x, [np.asarray(x.type(y))])]
+
+
+def _convert(
+    operands: Sequence[Dtype], result: Dtype, *, new_dtype: Any, weak_type: bool
+) -> list[Step] | None:
+    name = "copy" if operands[0] == result else "convert"
+    loop = named_loop(name, operands[0], result)
+    return loop and [Step(loop, [0], result)]
+
+
+def _select(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
+    loop = named_loop("select", result, result)
+    if loop is None or operands[0] != np.bool_ or len(operands) != 3:
+        return None
+    return [Step(loop, range(3), result)]
+
+
+def _round(operands: Sequence[Dtype], result: Dtype, *, rounding_method: Any) -> Any:
+    if rounding_method == elementwise.RoundingMethod.TO_NEAREST_EVEN:
+        loop = loop_for(np.rint, operands, result)
+    else:
+        loop = named_loop("round_half_away", operands[0], result)
+    return loop and [Step(loop, [0], result)]
+
+
+def _copy(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
+    return _named("copy")(operands, result)
+
+
+def _reciprocal_root(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
+    root, divide = loop_for(np.sqrt, operands, result), loop_for(np.divide, [result] * 2, result)
+    if root is None or divide is None or result.kind != "f":
+        return None
+    return [Step(root, [0], result), Step(divide, [-1, 1], result, [np.asarray(result.type(1))])]
+
+
+def _logistic(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
+    unary = [loop_for(f, operands, result) for f in (np.negative, np.exp)]
+    binary = [loop_for(f, [result] * 2, result) for f in (np.add, np.divide)]
+    if None in (*unary, *binary) or result.kind != "f":
+        return None
+    one = [np.asarray(result.type(1))]
+    return [
+        Step(unary[0], [0], result),
+        Step(unary[1], [1], result),
+        Step(binary[0], [-1, 2], result, one),
+        Step(binary[1], [-1, 3], result, one),
+    ]
+
+
+STEPS: dict[Operation, Callable[..., list[Step] | None]] = {
+    elementwise.div_p: _integers("div", np.divide),
+    elementwise.rem_p: _integers("rem", np.fmod),
+    elementwise.pow_p: _power,
+    elementwise.integer_pow_p: _integer_power,
+    elementwise.max_p: _named("max"),
+    elementwise.min_p: _named("min"),
+    elementwise.clamp_p: _named("clamp"),
+    elementwise.sign_p: _named("sign"),
+    elementwise.round_p: _round,
+    elementwise.select_n_p: _select,
+    elementwise.copy_p: _copy,
+    elementwise.rsqrt_p: _reciprocal_root,
+    elementwise.logistic_p: _logistic,
+    conversion.convert_element_type_p: _convert,
+}
+"""How primitives are computed whose meaning is no ufunc."""
+
+
+def steps_of(
+    primitive: Any, params: dict[str, Any], operands: Sequence[Dtype], result: Dtype
+) -> list[Step] | None:
+    """Return the loops that compute an elementwise primitive, or None."""
+    if primitive in STEPS:
+        return STEPS[primitive](operands, result, **params)
+    if params or type(primitive) is not elementwise.Elementwise:
+        return None
+    loop = loop_for(primitive.meaning, operands, result)
+    return loop and [Step(loop, range(len(operands)), result)]
