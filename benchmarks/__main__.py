@@ -18,6 +18,7 @@ from benchmarks import (
     selu,
     startup,
     trace_compile,
+    xla,
 )
 
 BENCHMARKS = {
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "selu": selu,
     "trace_compile": trace_compile,
     "startup": startup,
+    "xla": xla,
 }
 
 
