@@ -90,7 +90,10 @@ class JitFunction(_runtime.Callable):
         placing: Placing = NO_PLACING,
         settings: Settings = (),
     ) -> None:
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=())
+        # Attributes of the function are the wrapper's too, unless it means something else by them.
+        own = {k: v for k, v in getattr(fun, "__dict__", {}).items() if not hasattr(self, k)}
+        self.__dict__.update(own)
         self.__wrapped__ = fun
         self._fun = fun
         self._static = static
@@ -153,7 +156,7 @@ class JitFunction(_runtime.Callable):
         if opts.debug_nans:
             check_finite(entry.name, outs)
         elif known is not None and entry.is_simple and not opts.python_call:
-            program = run.prepared(values) if isinstance(run, Placer) else run
+            program = run if isinstance(run, PROGRAMS) else self._placer(entry).prepared(values)
             self._remember(entry, program, positional, tuple(keywords), args, kwargs)
         return self._result(entry, outs)
 

@@ -67,3 +67,22 @@ def test_methods_bind() -> None:
         f = kiln.jit(lambda self, x: lax.mul(x, 2.0), static_argnums=0)
 
     assert Model().f(3.0) == 6
+
+
+def test_attributes_of_a_callable_do_not_replace_the_wrappers() -> None:
+    class Scaled:
+        """Multiplies."""
+
+        def __init__(self) -> None:
+            self._call = self._places = self._miss = self.lower = "mine"
+            self.factor = 3.0
+
+        def __call__(self, x):
+            return x * self.factor
+
+    scaled = Scaled()
+    jitted = kiln.jit(scaled)
+    for _ in range(3):
+        assert float(jitted(2.0)) == 6.0
+    assert jitted.factor == 3.0
+    assert "multiply" in jitted.lower(2.0).as_text()
