@@ -41,6 +41,7 @@ _REQUIRED: Mapping[Any, tuple[str, ...]] = {
         "batched_copy_array_to_devices_with_sharding",
         "collect_garbage",
         "hlo_module_cost_analysis",
+        "set_tracebacks_enabled",
     ),
     _jax.ArrayImpl: (
         "_arrays",
@@ -86,14 +87,24 @@ _veto = _Veto()
 
 
 class _NoJax:
-    """Refuses `import jax` on threads that are inside jaxlib calls which would load it."""
+    """Refuses `import jax` on threads that are inside jaxlib calls which would load it.
+
+    Where jax is loaded by others, it finds jaxlib as it expects it.
+    """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if _veto.active and name.partition(".")[0] == "jax":
             raise ModuleNotFoundError(name)
+        if name == "jax":
+            _jax.set_tracebacks_enabled(True)
 
 
 sys.meta_path.insert(0, _NoJax())
+
+# jaxlib notes the Python stack of every transfer and run, and leaves the notes to the garbage
+# collector, which a loop of calls may never wake. kiln says by itself where a call was made.
+if "jax" not in sys.modules:
+    _jax.set_tracebacks_enabled(False)
 
 
 def _let_go(phase: str, info: dict[str, int]) -> None:

@@ -148,6 +148,26 @@ def test_jax_is_never_loaded():
     assert out.stderr == ""
 
 
+def test_jax_finds_jaxlib_as_it_expects_it():
+    pytest.importorskip("jax")
+    code = """
+from kiln.engines.xla import binding
+from jaxlib import _jax
+print(_jax.tracebacks_enabled())
+import jax
+print(_jax.tracebacks_enabled())
+"""
+    for before, want in (("", "False\nTrue\n"), ("import jax", "True\nTrue\n")):
+        out = subprocess.run(
+            [sys.executable, "-c", before + code],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        assert out.stdout == want
+
+
 def test_jax_may_be_loaded_beside():
     pytest.importorskip("jax")
     code = "import jax.numpy as jnp\njnp.ones(3).sum()\n" + SCRIPT.split("print")[0]
