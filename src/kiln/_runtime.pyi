@@ -214,6 +214,7 @@ class Native:
 
 # operators.cc
 
+def set_as_array(as_array: Function[[Any], Any], /) -> None: ...
 def set_operator_table(functions: dict[str, Function[..., Any]], /) -> None: ...
 
 # placed.cc

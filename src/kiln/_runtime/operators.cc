@@ -14,6 +14,7 @@ namespace {
 
 const Kernels* kernels = nullptr;
 PyObject* table = nullptr;       // name of an operator -> function, filled by `set_operators`
+PyObject* as_array = nullptr;    // NumPy array -> array with a copy of its values
 
 // Loops longer than this let other threads run.
 constexpr size_t kLetOthersRun = 1 << 15;
@@ -184,6 +185,14 @@ Ref apply(Unary op, PyObject* operand) {
   return made;
 }
 
+// Return an array for a NumPy array; nothing, without an exception, where the functions must see it.
+Ref lifted(PyObject* x) {
+  if (as_array == nullptr || !PyArray_CheckExact(x) || !may_apply_at_once()) return Ref();
+  Ref made = Ref::own(PyObject_CallOneArg(as_array, x));
+  if (!made) PyErr_Clear();
+  return made;
+}
+
 PyObject* call(const char* name, PyObject* self, PyObject* other) {
   PyObject* function = table == nullptr ? nullptr : PyDict_GetItemString(table, name);
   if (function == nullptr) {
@@ -204,6 +213,9 @@ PyObject* by_function(const char* name, const char* reflected, PyObject* left, P
 
 template <Binary op>
 PyObject* binary(const char* name, const char* reflected, PyObject* left, PyObject* right) {
+  Ref array;
+  if (is_array(left) && (array = lifted(right))) right = array.get();
+  if (is_array(right) && !array && (array = lifted(left))) left = array.get();
   if (is_array(left) || is_array(right)) {
     Ref made = apply(op, left, right);
     if (made || PyErr_Occurred()) return made.release();
@@ -232,7 +244,9 @@ PyObject* compare_here(PyObject* left, PyObject* right, int op) {
   static const Binary kOps[] = {kLess, kLessEqual, kEqual, kNotEqual, kGreater, kGreaterEqual};
   static const char* kNames[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
   static_assert(Py_LT == 0 && Py_LE == 1 && Py_EQ == 2 && Py_NE == 3 && Py_GT == 4 && Py_GE == 5);
+  Ref array;
   if (is_array(left)) {
+    if ((array = lifted(right))) right = array.get();
     Ref made = apply(kOps[op], left, right);
     if (made || PyErr_Occurred()) return made.release();
   }
@@ -248,7 +262,13 @@ PyObject* set_operator_table(PyObject*, PyObject* functions) {
   Py_RETURN_NONE;
 }
 
+PyObject* set_as_array(PyObject*, PyObject* function) {
+  Py_XSETREF(as_array, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"set_as_array", set_as_array, METH_O, "Set what makes an array of a NumPy array."},
     {"set_operator_table", set_operator_table, METH_O, "Set the functions behind the operators."},
     {nullptr},
 };

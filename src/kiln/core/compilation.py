@@ -226,6 +226,7 @@ def as_array(x: Any) -> ConcreteArray:
 
 
 _runtime.set_buffer_functions(buffer_for, new_buffer)
+_runtime.set_as_array(as_array)
 
 Loaded = tuple[Compiled, Executable]
 

@@ -168,3 +168,30 @@ def test_numpy_arrays_give_way() -> None:
     assert isinstance(v < x, kiln.Array) and isinstance(x == v, kiln.Array)
     with pytest.raises(TypeError):
         hash(x)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "int32", "int64", "int8", "bool", "bfloat16"]
+)
+@pytest.mark.parametrize("shape", [(4,), (), (2, 1), (0,)])
+def test_numpy_operands_are_as_arrays(dtype: str, shape: tuple[int, ...]) -> None:
+    given = np.arange(np.prod(shape)).reshape(shape).astype(jnp.dtype(dtype))
+    x = jnp.arange(1.0, 5.0) if shape in ((4,), ()) else jnp.arange(1.0, 5.0)[: max(shape[:1])]
+    for op in (operator.add, operator.sub, operator.mul, operator.truediv, operator.lt):
+        for mine, theirs in (
+            (op(x, given), op(x, jnp.asarray(given))),
+            (op(given, x), op(jnp.asarray(given), x)),
+        ):
+            assert mine.aval == theirs.aval
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_numpy_operands_that_are_no_numbers() -> None:
+    x = jnp.ones(2)
+    with pytest.raises(TypeError):
+        x + np.array(["a", "b"])
+    assert kiln.make_jaxpr(lambda x: x + np.ones(2, np.float32))(x).eqns[-1].primitive.name == "add"
+    given = np.ones(2, np.float32)
+    total = x + given
+    given[:] = 7
+    assert total.tolist() == [2, 2]
