@@ -48,16 +48,22 @@ breaks: $(VENV)/.has-test
 	$(RUN) -m tests.mutation $(ITEMS)
 
 # Python is not built with the sanitizer, so its library comes first and leaks are not looked for.
+# Objects are allocated one by one, so that one used after its end is found. `-S` leaves out the
+# editable installation, which would put the usual extension before this one; what the sanitizer
+# says goes past pytest.
 SANITIZED := build/sanitize
+PACKAGES = $$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+RUN_SANITIZED = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
+  PYTHONPATH="$(CURDIR)/$(SANITIZED)/src:$(PACKAGES)" $(CURDIR)/$(RUN) -S
 sanitize: $(VENV)/.has-test
 	$(PIP) install cmake ninja
 	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -R src $(SANITIZED)/src
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B $(SANITIZED)/objects -G Ninja -DKILN_SANITIZE=ON \
-	  -DKILN_TREE=$(CURDIR)/$(SANITIZED)/src -DPython_EXECUTABLE=$(CURDIR)/$(RUN)
+	  -DCMAKE_CXX_COMPILER=$(CXX) -DKILN_TREE=$(CURDIR)/$(SANITIZED)/src -DPython_EXECUTABLE=$(CURDIR)/$(RUN)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build $(SANITIZED)/objects
-	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(SANITIZED)/src \
-	  $(RUN) -m pytest -q -p no:cacheprovider tests/unit/_runtime -m "not full" $(ARGS)
+	$(RUN_SANITIZED) -c 'import kiln._runtime as r; assert "$(SANITIZED)" in r.__file__, r.__file__'
+	$(RUN_SANITIZED) -m pytest -q --capture=sys -p no:cacheprovider tests/unit/_runtime -m "not full" $(ARGS)
 
 bench: $(VENV)/.has-bench
 	$(RUN) -m benchmarks $(ARGS)
