@@ -18,21 +18,45 @@ Py_ssize_t count_leaves(PyObject* key) {
   return count;
 }
 
-bool is_key(PyObject* key) {
-  if (key == Py_None) return true;
-  if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != 3) return false;
-  if (!PyType_Check(PyTuple_GET_ITEM(key, 0)) || !PyTuple_CheckExact(PyTuple_GET_ITEM(key, 2))) return false;
-  PyObject* children = PyTuple_GET_ITEM(key, 2);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children); ++i) {
-    if (!is_key(PyTuple_GET_ITEM(children, i))) return false;
+// Whether a node of a class can have such metadata and so many children.
+bool is_possible(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
+  switch (static_cast<Form>(kind->form)) {
+    case Form::kNone:
+      return count == 0;
+    case Form::kDict:
+      return PyTuple_CheckExact(metadata) && PyTuple_GET_SIZE(metadata) == count;
+    case Form::kFields:
+      return PyTuple_CheckExact(metadata) && PyTuple_GET_SIZE(metadata) == PyTuple_GET_SIZE(kind->metadata) &&
+             PyTuple_GET_SIZE(kind->children) == count;
+    default:
+      return true;
   }
-  return true;
+}
+
+// Returns 1 or 0, -1 on error.
+int is_key(PyObject* key) {
+  if (key == Py_None) return 1;
+  if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != 3) return 0;
+  if (!PyType_Check(PyTuple_GET_ITEM(key, 0)) || !PyTuple_CheckExact(PyTuple_GET_ITEM(key, 2))) return 0;
+  PyObject* children = PyTuple_GET_ITEM(key, 2);
+  NodeKind* kind = kind_of(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0)));
+  if (kind == nullptr && PyErr_Occurred()) return -1;
+  if (kind != nullptr && !is_possible(kind, PyTuple_GET_ITEM(key, 1), PyTuple_GET_SIZE(children))) return 0;
+  Recursion recursion(" while reading the structure of a pytree");
+  if (!recursion) return -1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children); ++i) {
+    int answer = is_key(PyTuple_GET_ITEM(children, i));
+    if (answer <= 0) return answer;
+  }
+  return 1;
 }
 
 PyObject* tree_def_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* key;
   if (!PyArg_ParseTuple(args, "O", &key)) return nullptr;
-  if (!is_key(key)) {
+  int answer = is_key(key);
+  if (answer < 0) return nullptr;
+  if (answer == 0) {
     PyErr_Format(PyExc_ValueError, "PyTreeDef(%R)\nthis is no structure\nuse tree_structure(tree)", key);
     return nullptr;
   }

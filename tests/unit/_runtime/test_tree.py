@@ -289,6 +289,35 @@ def test_arguments_of_flattening() -> None:
                 call(*args, **kwargs)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (dict, None, (None, None)),
+        (dict, ["a", "b"], (None, None)),
+        (dict, ("a",), (None, None)),
+        (dict, ("a", "b", "c"), (None, None)),
+        (Box, None, (None, None)),
+        (Box, ("m", "n"), (None, None)),
+        (Box, ("m",), (None,)),
+        (Box, (), (None, None)),
+        (type(None), None, (None, None)),
+    ],
+)
+def test_a_key_that_fits_no_value(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="no structure"):
+        PyTreeDef(wrong)
+    with pytest.raises(ValueError, match="no structure"):
+        PyTreeDef((list, None, (wrong,)))
+
+
+def test_a_key_without_end() -> None:
+    key: Any = None
+    for _ in range(100_000):
+        key = (list, None, (key,))
+    with pytest.raises(RecursionError):
+        PyTreeDef(key)
+
+
 def test_paths_lose_no_reference() -> None:
     value = {"a": [1.0, Point(2.0, Box(3.0, {2.5: None}))], "b": Rack(1, 2)}
 
