@@ -297,6 +297,7 @@ CALLS = (
 )
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize(
     "examples", [300, pytest.param(5000, marks=[pytest.mark.full, pytest.mark.timeout(3600)])]
 )
