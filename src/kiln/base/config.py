@@ -130,8 +130,30 @@ def _resolve(name: str, value: Any) -> tuple[str, Any]:
     )
 
 
+MERGED = 64
+"""How many combinations of changed options are one object each time they are met."""
+
+_merged: dict[Any, tuple[Options, Options]] = {}
+
+
 def _changed(base: Options, changes: dict[str, Any]) -> Options:
-    return dataclasses.replace(base, **changes)
+    """Return options with changes, the same object for the same changes.
+
+    Calls are remembered under the object in force: `with` in a loop must not make one every time.
+    """
+    key = (id(base), *((name, type(value), value) for name, value in changes.items()))
+    try:
+        found = _merged.get(key)
+    except TypeError:
+        return dataclasses.replace(base, **changes)
+    # An id may be that of options that are no more.
+    if found is not None and found[0] is base:
+        return found[1]
+    made = dataclasses.replace(base, **changes)
+    if len(_merged) >= MERGED:
+        _merged.clear()
+    _merged[key] = base, made
+    return made
 
 
 _settled: dict[str, str] = {}

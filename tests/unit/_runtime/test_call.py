@@ -330,6 +330,15 @@ def test_options_count(slow: list[Any]) -> None:
     assert len(slow) == 4
 
 
+def test_a_context_in_a_loop(slow: list[Any]) -> None:
+    jitted = kiln.jit(lambda x: x * 2)
+    for _ in range(6):
+        with kiln.enable_x64(True):
+            assert jitted(1.5).dtype == np.float64
+        assert jitted(1.5).dtype == np.float32
+    assert len(slow) == 4
+
+
 def test_the_definition_can_make_all_calls(slow: list[Any]) -> None:
     jitted = kiln.jit(lambda x: x + 1)
     with override(python_call=True):

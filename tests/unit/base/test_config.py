@@ -89,3 +89,15 @@ def test_environment() -> None:
 
 def test_every_alias_names_a_field() -> None:
     assert {field for field, _ in module.ALIASES.values()} <= set(module._TYPES)
+
+
+def test_the_same_changes_are_the_same_options() -> None:
+    found = []
+    for x64 in (True, False, True, 1):
+        with override(enable_x64=x64), override(check=False):
+            found.append(options())
+    assert found[0] is found[2]
+    assert found[0] is not found[1]
+    assert found[0] is not found[3]
+    with override(default_device=[]):
+        assert options().default_device == []
