@@ -51,4 +51,4 @@ def cases(libraries: Sequence[Library]) -> Iterator[Case]:
             lib.name: repeated(whole(lib, count), _wait) for lib in libraries
         }
         samplers["xla"] = repeated(alone(count), _wait)
-        yield Case(f"{count} arrays in and out", samplers, rounds=40)
+        yield Case(f"{count} in and out", samplers, rounds=40)

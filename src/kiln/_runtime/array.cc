@@ -212,6 +212,11 @@ PyObject* host_of(ArrayData* array) {
   return view;
 }
 
+Ref values_of(ArrayData* array) {
+  if (array->host != Py_None) return Ref::borrow(array->host);
+  return Ref::own(PyObject_CallOneArg(host_value_function, reinterpret_cast<PyObject*>(array)));
+}
+
 namespace {
 
 // Make an array of a class without its data.

@@ -38,6 +38,9 @@ inline bool is_placed(PyObject* object) { return Py_TYPE(object) == placed_class
 // Return a read-only ndarray of the array's values, or None, borrowed; null with an exception set.
 PyObject* host_of(ArrayData* array);
 
+// Return the ndarray or Memory of an array's values, waiting for an engine if it must.
+Ref values_of(ArrayData* array);
+
 // Make an array. All but the type may be None.
 Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine);
 Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding, bool committed);

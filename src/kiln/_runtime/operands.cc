@@ -53,14 +53,13 @@ Operands::~Operands() {
 bool Operands::add(PyObject* object, const Layout& layout) {
   if (is_array(object)) {
     ArrayData* array = reinterpret_cast<ArrayData*>(object);
-    if (is_memory(array->host)) {
-      pointers_[size_++] = reinterpret_cast<Memory*>(array->host)->data;
-      hold(array->host);
-      return true;
+    if (!is_memory(array->host)) {
+      Ref host = values_of(array);
+      return host && add_numpy(host.get(), layout);
     }
-    if (array->host != Py_None) return add_numpy(array->host, layout);
-    Ref host = Ref::own(PyObject_CallOneArg(host_value_function, object));
-    return host && add_numpy(host.get(), layout);
+    pointers_[size_++] = reinterpret_cast<Memory*>(array->host)->data;
+    hold(array->host);
+    return true;
   }
   if (PyFloat_CheckExact(object)) return add_float(PyFloat_AS_DOUBLE(object), layout);
   if (PyArray_CheckExact(object)) return add_numpy(object, layout);

@@ -9,6 +9,7 @@
 #include "kernels/strided.h"
 #include "memory.h"
 #include "numpy.h"
+#include "operands.h"
 #include "values.h"
 
 #include <numpy/ufuncobject.h>
@@ -147,12 +148,8 @@ struct Result {
 
 enum Container : int { kSingle, kTuple, kList };
 
-struct Program {
-  struct Input {
-    int type_number;
-    size_t bytes;
-  };
-  std::vector<Input> inputs;
+struct Schedule {
+  std::vector<Layout> inputs;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   std::vector<Result> results;
@@ -165,7 +162,7 @@ struct Program {
 
 struct Plan {
   PyObject_HEAD
-  Program* program;
+  Schedule* schedule;
 };
 
 // Everything a run holds on to.
@@ -270,10 +267,10 @@ bool run_function(const Step& step, Run& run) {
   return true;
 }
 
-Ref result_of(const Result& result, const Program& program, Run& run, ArrayData* const* arrays) {
+Ref result_of(const Result& result, const Schedule& schedule, Run& run, ArrayData* const* arrays) {
   size_t buffer = static_cast<size_t>(result.buffer);
   if (result.outcome == kSame) {
-    return Ref::borrow(reinterpret_cast<PyObject*>(arrays[program.buffers[buffer].number]));
+    return Ref::borrow(reinterpret_cast<PyObject*>(arrays[schedule.buffers[buffer].number]));
   }
   PyObject* owner = run.owners[buffer].get();
   if (result.outcome == kSharing && PyArray_CheckExact(owner)) {
@@ -284,22 +281,22 @@ Ref result_of(const Result& result, const Program& program, Run& run, ArrayData*
   return make_array(result.aval.get(), owner, Py_None, Py_None);
 }
 
-Ref run_program(const Program& program, ArrayData* const* arrays) {
-  Run run(program.buffers.size());
+Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
+  Run run(schedule.buffers.size());
   alignas(64) char on_stack[kOnStack];
   Ref scratch_memory;
   char* scratch = on_stack;
-  if (program.scratch > kOnStack || (program.scratch > 0 && program.calls)) {
-    scratch_memory = Ref::own(reinterpret_cast<PyObject*>(allocate(program.scratch)));
+  if (schedule.scratch > kOnStack || (schedule.scratch > 0 && schedule.calls)) {
+    scratch_memory = Ref::own(reinterpret_cast<PyObject*>(allocate(schedule.scratch)));
     if (!scratch_memory) return Ref();
     scratch = static_cast<char*>(reinterpret_cast<Memory*>(scratch_memory.get())->data);
   }
-  for (size_t i = 0; i < program.buffers.size(); ++i) {
-    const Buffer& buffer = program.buffers[i];
+  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
     switch (buffer.source) {
       case kInput: {
         Values values;
-        const Program::Input& input = program.inputs[static_cast<size_t>(buffer.number)];
+        const Layout& input = schedule.inputs[static_cast<size_t>(buffer.number)];
         if (!find_values(arrays[buffer.number], input.type_number, input.bytes, values)) return Ref();
         run.bases[i] = const_cast<char*>(static_cast<const char*>(values.pointer));
         run.owners[i] = std::move(values.owner);
@@ -323,9 +320,9 @@ Ref run_program(const Program& program, ArrayData* const* arrays) {
         break;
     }
   }
-  bool lets_others_run = program.work > kLetOthersRun && !program.calls;
+  bool lets_others_run = schedule.work > kLetOthersRun && !schedule.calls;
   PyThreadState* saved = lets_others_run ? PyEval_SaveThread() : nullptr;
-  for (const Step& step : program.steps) {
+  for (const Step& step : schedule.steps) {
     if (step.loop) {
       run_loop(step, run.bases);
     } else if (!run_function(step, run)) {
@@ -333,13 +330,13 @@ Ref run_program(const Program& program, ArrayData* const* arrays) {
     }
   }
   if (saved != nullptr) PyEval_RestoreThread(saved);
-  if (program.container == kSingle) return result_of(program.results[0], program, run, arrays);
-  Py_ssize_t count = static_cast<Py_ssize_t>(program.results.size());
-  Ref all = Ref::own(program.container == kTuple ? PyTuple_New(count) : PyList_New(count));
+  if (schedule.container == kSingle) return result_of(schedule.results[0], schedule, run, arrays);
+  Py_ssize_t count = static_cast<Py_ssize_t>(schedule.results.size());
+  Ref all = Ref::own(schedule.container == kTuple ? PyTuple_New(count) : PyList_New(count));
   for (Py_ssize_t i = 0; all && i < count; ++i) {
-    Ref one = result_of(program.results[static_cast<size_t>(i)], program, run, arrays);
+    Ref one = result_of(schedule.results[static_cast<size_t>(i)], schedule, run, arrays);
     if (!one) return Ref();
-    if (program.container == kTuple) PyTuple_SET_ITEM(all.get(), i, one.release());
+    if (schedule.container == kTuple) PyTuple_SET_ITEM(all.get(), i, one.release());
     else PyList_SET_ITEM(all.get(), i, one.release());
   }
   return all;
@@ -437,7 +434,7 @@ bool read_function(PyObject* given, Step& step) {
   return read_views(operands, step.given) && read_views(results, step.made) && !step.made.empty();
 }
 
-bool read_buffer(PyObject* given, Program& program) {
+bool read_buffer(PyObject* given, Schedule& schedule) {
   int source;
   PyObject* detail;
   if (!PyArg_ParseTuple(given, "iO", &source, &detail)) return false;
@@ -448,96 +445,96 @@ bool read_buffer(PyObject* given, Program& program) {
       return false;
     }
     buffer.constant = Ref::borrow(detail);
-    program.bytes += static_cast<size_t>(PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(detail)));
+    schedule.bytes += static_cast<size_t>(PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(detail)));
   } else {
     buffer.number = PyLong_AsSsize_t(detail);
     if (PyErr_Occurred()) return false;
   }
   if (source == kScratch) {
-    buffer.offset = program.scratch;
-    program.scratch += (static_cast<size_t>(buffer.number) + kAlignment - 1) / kAlignment * kAlignment;
+    buffer.offset = schedule.scratch;
+    schedule.scratch += (static_cast<size_t>(buffer.number) + kAlignment - 1) / kAlignment * kAlignment;
   }
-  program.buffers.push_back(std::move(buffer));
+  schedule.buffers.push_back(std::move(buffer));
   return true;
 }
 
-bool read_program(PyObject* args, Program& program) {
+bool read_program(PyObject* args, Schedule& schedule) {
   PyObject *inputs, *buffers, *steps, *results;
   int container;
   if (!PyArg_ParseTuple(args, "O!O!O!O!i", &PyList_Type, &inputs, &PyList_Type, &buffers, &PyList_Type, &steps,
                         &PyList_Type, &results, &container)) {
     return false;
   }
-  program.container = static_cast<Container>(container);
+  schedule.container = static_cast<Container>(container);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(inputs); ++i) {
     PyObject* descr;
     Py_ssize_t bytes;
     if (!PyArg_ParseTuple(PyList_GET_ITEM(inputs, i), "O!n", &PyArrayDescr_Type, &descr, &bytes)) return false;
-    program.inputs.push_back({reinterpret_cast<PyArray_Descr*>(descr)->type_num, static_cast<size_t>(bytes)});
+    schedule.inputs.push_back({reinterpret_cast<PyArray_Descr*>(descr)->type_num, static_cast<size_t>(bytes)});
   }
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(buffers); ++i) {
-    if (!read_buffer(PyList_GET_ITEM(buffers, i), program)) return false;
+    if (!read_buffer(PyList_GET_ITEM(buffers, i), schedule)) return false;
   }
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(steps); ++i) {
     PyObject* given = PyList_GET_ITEM(steps, i);
-    program.steps.emplace_back();
-    Step& step = program.steps.back();
+    schedule.steps.emplace_back();
+    Step& step = schedule.steps.back();
     bool is_loop = PyTuple_Check(given) && PyTuple_GET_SIZE(given) > 0 &&
                    Py_TYPE(PyTuple_GET_ITEM(given, 0)) == &loop_type;
     if (!(is_loop ? read_loop(given, step) : read_function(given, step))) return false;
-    program.calls = program.calls || !is_loop;
+    schedule.calls = schedule.calls || !is_loop;
     intptr_t work = step.count;
     for (intptr_t size : step.sizes) work *= size;
-    program.work += work;
-    program.bytes += sizeof(Step);
+    schedule.work += work;
+    schedule.bytes += sizeof(Step);
   }
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(results); ++i) {
     int outcome, buffer;
     PyObject* aval;
     if (!PyArg_ParseTuple(PyList_GET_ITEM(results, i), "iiO", &outcome, &buffer, &aval)) return false;
-    program.results.push_back({static_cast<Outcome>(outcome), buffer, Ref::borrow(aval)});
+    schedule.results.push_back({static_cast<Outcome>(outcome), buffer, Ref::borrow(aval)});
   }
-  program.bytes += sizeof(Program) + program.buffers.size() * sizeof(Buffer);
-  auto known = [&](int buffer) { return buffer >= 0 && static_cast<size_t>(buffer) < program.buffers.size(); };
-  bool sound = !program.results.empty();
-  for (const Result& result : program.results) sound = sound && known(result.buffer);
-  for (const Step& step : program.steps) {
+  schedule.bytes += sizeof(Schedule) + schedule.buffers.size() * sizeof(Buffer);
+  auto known = [&](int buffer) { return buffer >= 0 && static_cast<size_t>(buffer) < schedule.buffers.size(); };
+  bool sound = !schedule.results.empty();
+  for (const Result& result : schedule.results) sound = sound && known(result.buffer);
+  for (const Step& step : schedule.steps) {
     for (int i = 0; i < step.operands; ++i) sound = sound && known(step.places[i].buffer);
     for (const View& view : step.given) sound = sound && known(view.place.buffer);
     for (const View& view : step.made) sound = sound && known(view.place.buffer);
   }
-  for (const Buffer& buffer : program.buffers) {
-    if (buffer.source == kInput) sound = sound && static_cast<size_t>(buffer.number) < program.inputs.size();
+  for (const Buffer& buffer : schedule.buffers) {
+    if (buffer.source == kInput) sound = sound && static_cast<size_t>(buffer.number) < schedule.inputs.size();
   }
   if (!sound) PyErr_SetString(PyExc_ValueError, "a plan names a buffer that it does not have");
   return sound;
 }
 
 PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  auto program = std::make_unique<Program>();
-  if (!read_program(args, *program)) {
+  auto schedule = std::make_unique<Schedule>();
+  if (!read_program(args, *schedule)) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a step of a plan has results");
     return nullptr;
   }
   Plan* self = reinterpret_cast<Plan*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
-  self->program = program.release();
+  self->schedule = schedule.release();
   return reinterpret_cast<PyObject*>(self);
 }
 
 void plan_dealloc(PyObject* object) {
-  delete reinterpret_cast<Plan*>(object)->program;
+  delete reinterpret_cast<Plan*>(object)->schedule;
   Py_TYPE(object)->tp_free(object);
 }
 
 PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
-  const Program& program = *reinterpret_cast<Plan*>(self)->program;
+  const Schedule& schedule = *reinterpret_cast<Plan*>(self)->schedule;
   std::vector<ArrayData*> arrays;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
     if (!is_array(PyTuple_GET_ITEM(args, i))) break;
     arrays.push_back(reinterpret_cast<ArrayData*>(PyTuple_GET_ITEM(args, i)));
   }
-  if (arrays.size() != program.inputs.size() || arrays.size() != static_cast<size_t>(PyTuple_GET_SIZE(args))) {
+  if (arrays.size() != schedule.inputs.size() || arrays.size() != static_cast<size_t>(PyTuple_GET_SIZE(args))) {
     PyErr_SetString(PyExc_TypeError, "a plan takes arrays of the types it was made for");
     return nullptr;
   }
@@ -548,12 +545,12 @@ PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
 
 PyObject* count_loops(PyObject* self, void*) {
   Py_ssize_t count = 0;
-  for (const Step& step : reinterpret_cast<Plan*>(self)->program->steps) count += static_cast<bool>(step.loop);
+  for (const Step& step : reinterpret_cast<Plan*>(self)->schedule->steps) count += static_cast<bool>(step.loop);
   return PyLong_FromSsize_t(count);
 }
 
 PyObject* count_steps(PyObject* self, void*) {
-  return PyLong_FromSize_t(reinterpret_cast<Plan*>(self)->program->steps.size());
+  return PyLong_FromSize_t(reinterpret_cast<Plan*>(self)->schedule->steps.size());
 }
 
 PyGetSetDef plan_fields[] = {
@@ -584,10 +581,10 @@ PyTypeObject plan_type = {
 
 Ref run_plan(PyObject* plan, ArrayData* const* arrays) {
   Ref kept = Ref::borrow(plan);
-  return run_program(*reinterpret_cast<Plan*>(plan)->program, arrays);
+  return run_steps(*reinterpret_cast<Plan*>(plan)->schedule, arrays);
 }
 
-size_t plan_bytes(PyObject* plan) { return reinterpret_cast<Plan*>(plan)->program->bytes; }
+size_t plan_bytes(PyObject* plan) { return reinterpret_cast<Plan*>(plan)->schedule->bytes; }
 
 int add_plan(PyObject* module) {
   if (PyType_Ready(&loop_type) < 0 || add_type(module, &loop_type) < 0 || add_type(module, &plan_type) < 0) return -1;

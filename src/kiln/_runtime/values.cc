@@ -43,9 +43,7 @@ bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values
     values.owner = Ref::borrow(array->host);
     return true;
   }
-  values.owner = array->host != Py_None
-                     ? Ref::borrow(array->host)
-                     : Ref::own(PyObject_CallOneArg(host_value_function, reinterpret_cast<PyObject*>(array)));
+  values.owner = values_of(array);
   if (!values.owner) {
     PyErr_Clear();
     return false;

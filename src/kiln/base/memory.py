@@ -7,6 +7,8 @@ import gc
 import os
 from typing import Any
 
+from kiln import _runtime
+
 MB = 1 << 20
 
 
@@ -24,6 +26,7 @@ _trim = _find_trim()
 def give_back() -> None:
     """Free unreachable objects and return free memory to the system, where glibc can."""
     gc.collect()
+    _runtime.release_memory()
     if _trim is not None:
         _trim(0)
 

@@ -112,11 +112,6 @@ class Compiled(_runtime.Program):
         """Return the same executable with results of these types, weak or not."""
         return self if out_avals == self.out_avals else _Retyped(self, out_avals)
 
-    def run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Run on buffers of the inputs it takes."""
-        self.used = CLOCK.now
-        return self._call(buffers)
-
     @property
     def executable(self) -> Executable:
         """The executable, compiled again if it had to go."""
@@ -294,7 +289,6 @@ def clear() -> None:
     global _returned_bytes
     programs = [kept() for _, kept in _cache.items()]
     _cache.clear()
-    _runtime.release_memory()
     _returned_bytes = 0
     for program in programs:
         if program is not None:

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import kiln
 import kiln.numpy as jnp
 from kiln.base.config import override
+from tests.properties.exploring import explored
 
 
 class Pair(NamedTuple):
@@ -298,16 +298,9 @@ CALLS = (
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
-@pytest.mark.parametrize(
-    "examples", [300, pytest.param(5000, marks=[pytest.mark.full, pytest.mark.timeout(3600)])]
-)
-def test_the_runtime_agrees_with_the_definition(examples: int) -> None:
-    limited = settings(
-        max_examples=examples,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
-    limited(given(*CALLS)(check_agreement))()
+@explored(*CALLS, few=300, many=5000)
+def test_the_runtime_agrees_with_the_definition(
+    x: Any, place: int, near: tuple[Any, Any], data: tuple[Any, Any], spelling: int, x64: bool
+) -> None:
+    """The runtime and the definition answer alike."""
+    check_agreement(x, place, near, data, spelling, x64)

@@ -195,3 +195,14 @@ def test_numpy_operands_that_are_no_numbers() -> None:
     total = x + given
     given[:] = 7
     assert total.tolist() == [2, 2]
+
+
+def test_numpy_operands_ask_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*args: Any) -> Any:
+        raise AssertionError(args)
+
+    for name in ("__add__", "__radd__", "__lt__"):
+        monkeypatch.setitem(operators, name, asked)
+    x, given = jnp.ones(3), np.arange(3, dtype=np.float32)
+    assert (x + given).tolist() == (given + x).tolist() == [1, 2, 3]
+    assert (x < given).tolist() == [False, False, True]

@@ -169,10 +169,6 @@ def _round(operands: Sequence[Dtype], result: Dtype, *, rounding_method: Any) ->
     return loop and [Step(loop, [0], result)]
 
 
-def _copy(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
-    return _named("copy")(operands, result)
-
-
 def _reciprocal_root(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
     root, divide = loop_for(np.sqrt, operands, result), loop_for(np.divide, [result] * 2, result)
     if root is None or divide is None or result.kind != "f":
@@ -205,7 +201,7 @@ STEPS: dict[Operation, Callable[..., list[Step] | None]] = {
     elementwise.sign_p: _named("sign"),
     elementwise.round_p: _round,
     elementwise.select_n_p: _select,
-    elementwise.copy_p: _copy,
+    elementwise.copy_p: _named("copy"),
     elementwise.rsqrt_p: _reciprocal_root,
     elementwise.logistic_p: _logistic,
     conversion.convert_element_type_p: _convert,

@@ -228,7 +228,7 @@ class _Planner:
     def reduce(self, primitive: Operation, x: Layout, out: Var, axes: Sequence[int]) -> bool:
         """Reduce as NumPy does: in memory order, from the identity."""
         sizes, dtype = _plain(out.aval)
-        loop, identity = loop_for(REDUCTIONS[primitive].ufunc, [dtype, dtype], dtype), None
+        loop = loop_for(REDUCTIONS[primitive].ufunc, [dtype, dtype], dtype)
         if loop is None or not x.is_dense or x.size == 0 or dtype.kind not in "?biuf":
             return False
         if dtype.itemsize < 4 and dtype.kind == "f":
@@ -268,10 +268,8 @@ class _Planner:
         self, primitive: Operation, x: Layout, out: Var, axis: int, reverse: bool
     ) -> bool:
         sizes, dtype = _plain(out.aval)
-        loop, copy = (
-            loop_for(RUNNING[primitive], [dtype] * 2, dtype),
-            named_loop("copy", dtype, dtype),
-        )
+        loop = loop_for(RUNNING[primitive], [dtype] * 2, dtype)
+        copy = named_loop("copy", dtype, dtype)
         if loop is None or copy is None or (dtype.kind == "f" and dtype.itemsize < 4):
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
@@ -330,25 +328,19 @@ class _Planner:
     def matrix(self, x: Layout, rows: Sequence[int], columns: Sequence[int]) -> Layout | None:
         """Return a value as a matrix, copied if the axes do not go together as they lie."""
         sizes = [math.prod([x.shape[d] for d in axes]) for axes in (rows, columns)]
-        turned = x.with_axes([(x.shape[d], x.strides[d]) for d in (*rows, *columns)])
+        item = x.dtype.itemsize
         if len(rows) <= 1 and len(columns) <= 1:
-            strides = [
-                x.strides[axes[0]] if axes else sizes[1] * x.dtype.itemsize for axes in (rows,)
-            ]
-            strides += [x.strides[axes[0]] if axes else x.dtype.itemsize for axes in (columns,)]
+            across = x.strides[columns[0]] if columns else item
             # A single row or column lies as it would in a matrix of its own.
-            if sizes[0] == 1:
-                strides[0] = sizes[1] * strides[1]
-            if sizes[1] == 1:
-                strides[1] = x.dtype.itemsize
-            return x.with_axes(list(zip(sizes, strides, strict=True)))
+            down = x.strides[rows[0]] if sizes[0] != 1 else sizes[1] * across
+            across = across if sizes[1] != 1 else item
+            return x.with_axes([(sizes[0], down), (sizes[1], across)])
+        turned = x.with_axes([(x.shape[d], x.strides[d]) for d in (*rows, *columns)])
         if not turned.is_dense:
-            dense_ = self.room(turned.shape, x.dtype)
-            self.copy(turned, dense_)
-            turned = dense_
-        return turned.with_axes(
-            [(sizes[0], sizes[1] * x.dtype.itemsize), (sizes[1], x.dtype.itemsize)]
-        )
+            spread_out = self.room(turned.shape, x.dtype)
+            self.copy(turned, spread_out)
+            turned = spread_out
+        return turned.with_axes([(sizes[0], sizes[1] * item), (sizes[1], item)])
 
     def by_meaning(self, eqn: Eqn, operands: Sequence[Layout]) -> None:
         """Call the NumPy meaning."""
