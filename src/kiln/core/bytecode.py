@@ -9,10 +9,10 @@ taken for equal.
 from __future__ import annotations
 
 import dis
-import threading
 import types
 from typing import Any
 
+from kiln.base.forks import new_lock
 from kiln.base.source import is_internal
 
 Chain = tuple[str, ...]
@@ -151,7 +151,7 @@ def _scan(
 
 CAPACITY = 4096
 _known: dict[int, References] = {}
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def references(code: types.CodeType) -> References:

@@ -13,13 +13,13 @@ import contextlib
 import dataclasses
 import enum
 import itertools
-import threading
 import types
 import typing
 import weakref
 from collections.abc import Hashable
 from typing import Any, Protocol
 
+from kiln.base.forks import new_rlock
 from kiln.core.bytecode import references
 from kiln.core.fixed_values import is_fixed
 
@@ -40,7 +40,7 @@ class Reads(Protocol):
 
 _tokens: dict[int, tuple[weakref.ref[Any], int]] = {}
 _numbers = itertools.count()
-_lock = threading.RLock()
+_lock = new_rlock()
 
 
 def token_of(value: Any) -> int:

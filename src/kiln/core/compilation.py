@@ -22,6 +22,7 @@ from kiln import _runtime
 from kiln.base.bounded import CLOCK, Bounded
 from kiln.base.config import options, options_of_key, override
 from kiln.base.dtypes import canonicalize_dtype
+from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
 from kiln.core import dumping
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
@@ -268,6 +269,7 @@ def _unload(kept: Kept) -> None:
 _cache: Bounded[_Key, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
 _alive: weakref.WeakValueDictionary[_Key, Compiled] = weakref.WeakValueDictionary()
 _flights: dict[_Key, _Flight] = {}
+in_child(_flights.clear)
 _listeners: list[Callable[[str, float], None]] = []
 _return_listeners: list[Callable[[str, float], None]] = []
 
