@@ -1,8 +1,8 @@
 """Time two checkouts of kiln against each other: `python -m benchmarks.against TREE [NAME ...]`.
 
 TREE is another checkout with its own `.venv` (`git worktree add TREE COMMIT`, then
-`make .venv/.has-bench` there). Each checkout runs its own benchmarks in its own process; the two take
-turns within every round and change places from round to round, as the columns of a table do.
+`make .venv/.has-bench` there). Each checkout runs its own benchmarks in its own process; the two
+take turns within every round and change places from round to round, as the columns of a table do.
 """
 
 from __future__ import annotations
