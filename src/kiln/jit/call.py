@@ -24,8 +24,9 @@ from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
 from kiln.core.class_content import Unreadable
 from kiln.core.compilation import Compiled, Elsewhere
-from kiln.core.eager import EVAL, check_finite
+from kiln.core.eager import EVAL
 from kiln.core.fingerprint import Content, Reading, content_of, readable
+from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
 from kiln.core.staging import StagingTrace, eval_jaxpr
 from kiln.core.trace import Trace, Tracer, aval_of, state
@@ -158,8 +159,8 @@ class JitFunction(_runtime.Callable):
         except OverflowError:
             self._types(leaves, args, kwargs)
             raise
-        if opts.debug_nans:
-            check_finite(entry.name, outs)
+        if opts.checks_values:
+            check_program(entry.name, entry.jaxpr, values, outs)
         elif known is not None and entry.is_simple and not opts.python_call:
             program = run if isinstance(run, PROGRAMS) else self._placer(entry).prepared(values)
             self._remember(entry, program, positional, tuple(keywords), args, kwargs)
@@ -403,8 +404,8 @@ class JitFunction(_runtime.Callable):
         elif options().plain:
             entry.compiled = placer if is_placed(values) else run
         outs = run(values)
-        if options().debug_nans:
-            check_finite(entry.name, outs)
+        if options().checks_values:
+            check_program(entry.name, entry.jaxpr, values, outs)
         return self._result(entry, outs)
 
     @api_boundary
