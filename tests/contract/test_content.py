@@ -1,6 +1,7 @@
 """Section 10 of the contract: whatever changes, a function made again is what it is now.
 
-Each row of `content_changes.py` makes a function, changes something, and makes it again, from text with the file name `<string>`, as `exec` and `python -c` do, and from a file.
+Each row of `content_changes.py` makes a function, changes something, and makes it again, from text
+with the file name `<string>`, as `exec` and `python -c` do, and from a file.
 """
 
 from __future__ import annotations
