@@ -25,7 +25,7 @@ from kiln.core.by_content import is_plain
 from kiln.core.class_content import Unreadable
 from kiln.core.compilation import Compiled, Elsewhere
 from kiln.core.eager import EVAL
-from kiln.core.fingerprint import Content, Reading, content_of, readable
+from kiln.core.fingerprint import DESCRIPTION, Content, Reading, content_of, readable
 from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
 from kiln.core.staging import eval_jaxpr, is_recorded
@@ -482,10 +482,17 @@ class JitFunction(_runtime.Callable):
         return getattr(self._fun, "__qualname__", name_of(self._fun))
 
 
+# What a jitted function keeps of its own; `_options` says the rest of how it was made.
+_OWN = DESCRIPTION | {
+    *("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
+    *("_traces", "_placing", "_settings", "_entries", "_options"),
+}
+
+
 def _read(reading: Reading, f: JitFunction) -> Any:
     if f._placing.has_place:
         raise Unreadable("a jitted function with devices or shardings")
-    return ("jit", f._options, reading.read(f._fun))
+    return reading.again(f) or ("jit", f._options, reading.read_attributes(f, _OWN))
 
 
 readable(JitFunction, _read)

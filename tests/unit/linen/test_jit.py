@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import gc
+import types
 import weakref
 from typing import Any
 
@@ -94,6 +96,53 @@ def test_what_cannot_be_read_is_told_by_identity() -> None:
         key_of([b])
     with pytest.raises(Unreadable):
         kiln.jit(lambda x: key_of([x]))(1.0)
+
+
+class OtherDict(dict[str, Any]):
+    """A dict of another class, which may hold more than items."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ma.masked_array([1.0, 2.0], [False, True]),
+        np.zeros(2).view(np.recarray),
+        np.zeros(2, [("a", "i4")]),
+        np.array([[], None], object)[:1],
+        OtherDict(a=1),
+        collections.defaultdict(int),
+        collections.deque([1]),
+        bytearray(b"a"),
+        types.SimpleNamespace(a=1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_may_hold_more_than_is_read_is_not_compared(value: Any) -> None:
+    with pytest.raises(Unreadable):
+        key_of([value])
+
+
+def test_the_mask_of_a_field_is_seen() -> None:
+    class Masked(nn.Module):
+        values: Any
+
+        def __call__(self, x: Any) -> Any:
+            return x * float(self.values.sum())
+
+    values = np.ma.masked_array([1.0, 2.0], [False, False])
+    jitted = nn.jit(Masked)
+    assert jitted(values).apply({}, X)[0, 0] == 3
+    values.mask = [False, True]
+    assert jitted(values).apply({}, X)[0, 0] == 1
+
+
+def test_without_content_functions_are_told_by_identity() -> None:
+    make = lambda: lambda x: x * 2
+    f = make()
+    assert key_of(f) == key_of(make())
+    with override(content=False):
+        assert key_of(f) == key_of(f)
+        assert key_of(f) != key_of(make())
 
 
 def test_which_fields_are_the_same_object_counts() -> None:
