@@ -18,7 +18,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
-from kiln.base.tree import tree_flatten, tree_unflatten
+from kiln.base.tree import settled, tree_flatten, tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
@@ -39,9 +39,10 @@ from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
 from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
-from kiln.jit.signature import Chosen, Statics, compared_key, is_constant, static_keys
+from kiln.jit.signature import Chosen, Statics, static_keys
 from kiln.jit.spelling import Named, flatten_call, unflatten_call
 from kiln.jit.stages import Lowered, Traced
+from kiln.jit.static_values import comparison_of
 from kiln.jit.struct import type_of_struct
 from kiln.jit.target import committed_places
 from kiln.jit.tracing import argument_names, check_leaves, trace
@@ -68,6 +69,10 @@ def _is_recorded() -> bool:
             return True
         trace = trace.parent
     return False
+
+
+def _settled(key: Any) -> Any:
+    return (settled(key[0]), *key[1:])
 
 
 @_runtime.call_directly
@@ -184,7 +189,7 @@ class JitFunction(_runtime.Callable):
         nums, names = self._static.argnums, self._static.argnames
         given = [(places[i], args[i]) for i in nums if i < len(args)]
         given += [(place[name], kwargs[name]) for name in names if name in kwargs]
-        statics = [(at, x, compared_key(x), is_constant(x)) for at, x in given]
+        statics = [(at, comparison_of(x)) for at, x in given]
         dynamics = [(places[i], x) for i, x in enumerate(args) if i not in nums]
         named = sorted(name for name in kwargs if name not in names)
         dynamics += [(place[name], kwargs[name]) for name in named]
@@ -289,6 +294,7 @@ class JitFunction(_runtime.Callable):
     ) -> Entry:
         if self._is_temporary(entry):
             return entry
+        key = _settled(key)
         # Another table if the function's code or defaults were exchanged in the meantime.
         if self._shared() is shared:
             entry = shared.setdefault(key, entry)
@@ -302,7 +308,7 @@ class JitFunction(_runtime.Callable):
             dynamic = [args[i] for i in places]
             wishes = wishes_of(self._placing, self._fun, entry, dynamic, named, places)
             entry = entry.with_wishes(wishes)
-        self._entries[key] = entry
+        self._entries[_settled(key)] = entry
         return entry
 
     def _is_temporary(self, entry: Entry) -> bool:

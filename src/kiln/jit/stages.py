@@ -17,6 +17,7 @@ from kiln.base.tree import (
     PyTreeDef,
     equality_errors,
     keystr,
+    settled,
     tree_structure,
     tree_unflatten,
 )
@@ -251,7 +252,7 @@ class Compiled(Stage):
         self._consts = entry.consts
         self._wanted = self._in_avals()
         self._accepted = self._wanted
-        self._tree = entry.in_tree
+        self._tree = settled(entry.in_tree)
         self._is_flat = entry.in_tree == tree_structure((0,) * len(self._wanted))
         self._out_tree = None if entry.out_is_leaf else entry.out_tree
 
