@@ -28,8 +28,8 @@ from kiln.core.eager import EVAL
 from kiln.core.fingerprint import Content, Reading, content_of, readable
 from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
-from kiln.core.staging import StagingTrace, eval_jaxpr
-from kiln.core.trace import Trace, Tracer, aval_of, state
+from kiln.core.staging import eval_jaxpr, is_recorded
+from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched, watches_here
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
@@ -58,17 +58,6 @@ _CHEAP = frozenset([bool, int, float, complex])
 def _flat(count: int) -> Any:
     """Return the structure of `count` arrays passed by position."""
     return tree_flatten((0,) * count)[1]
-
-
-def _is_recorded() -> bool:
-    """Tell whether what is applied now becomes equations of a program that somebody may read."""
-    trace: Trace | None = state.trace
-    while trace is not None:
-        # Partial evaluation records too, but only for itself.
-        if type(trace) is StagingTrace:
-            return True
-        trace = trace.parent
-    return False
 
 
 def _settled(key: Any) -> Any:
@@ -417,7 +406,7 @@ class JitFunction(_runtime.Callable):
             leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
         if self._settings:
             raise nested(entry.name, self._settings, current_source())
-        if self._inline and _is_recorded():
+        if self._inline and is_recorded():
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
