@@ -37,6 +37,7 @@ def on_first_use(
     return __getattr__, __dir__
 
 
+difflib = LazyModule("difflib")
 fractions = LazyModule("fractions")
 html = LazyModule("html")
 logging = LazyModule("logging")

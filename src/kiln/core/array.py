@@ -117,7 +117,13 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def __index__(self) -> int:
         value = host_value(self)
         if value.ndim or value.dtype.kind not in "iu":
-            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+            raise TypeError(
+                three_lines(
+                    f"use of an array {self.aval} as an index at {current_source()}",
+                    "only integer scalar arrays can be converted to a scalar index",
+                    "index one element and convert it: int(x[0])",
+                )
+            )
         return int(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -136,7 +142,16 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     def item(self, *args: int) -> Any:
         """Return one element as a Python scalar."""
-        return host_value(self).item(*args)
+        try:
+            return host_value(self).item(*args)
+        except (ValueError, IndexError) as error:
+            raise type(error)(
+                three_lines(
+                    f"item({', '.join(map(str, args))}) of {self.aval} at {current_source()}",
+                    str(error),
+                    "name one element, as in x.item(0), or use x.tolist()",
+                )
+            ) from None
 
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
