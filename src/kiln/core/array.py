@@ -300,7 +300,19 @@ _runtime.set_array_classes(ConcreteArray, PlacedArray)
 
 
 def _unpickle(value: np.ndarray, aval: ShapedArray) -> ConcreteArray:
-    return from_host(value, aval)
+    """Return the array of a pickle, which may be spoilt: its type must be that of its values."""
+    if type(value) is np.ndarray and isinstance(aval, ShapedArray):
+        physical = aval.physical()
+        if value.shape == physical.shape and value.dtype == physical.dtype:
+            return from_host(np.ascontiguousarray(value).reshape(value.shape), aval)
+    found = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value)
+    raise ValueError(
+        three_lines(
+            f"unpickling of an array of type {aval} at {current_source()}",
+            f"the pickle is spoilt: it holds {found}",
+            "pickle the array again",
+        )
+    )
 
 
 def _printable(x: ConcreteArray) -> np.ndarray:
