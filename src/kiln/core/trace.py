@@ -233,4 +233,5 @@ def aval_of(x: Any) -> ShapedArray:
     if isinstance(x, (np.ndarray, np.generic)):
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     dtype, weak = dtypes.scalar_dtype(x)
-    return ShapedArray((), dtype, weak)
+    shape = getattr(x, "shape", ())
+    return ShapedArray(shape if isinstance(shape, tuple) else (), dtype, weak)

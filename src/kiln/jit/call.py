@@ -27,8 +27,8 @@ from kiln.core.compilation import Compiled, Elsewhere
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.fingerprint import Content, Reading, content_of, readable
 from kiln.core.placement import Placer, Run, is_placed
-from kiln.core.staging import StagingTrace, eval_jaxpr
-from kiln.core.trace import Trace, Tracer, aval_of, state
+from kiln.core.staging import eval_jaxpr, recording
+from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched, watches_here
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
@@ -56,17 +56,6 @@ _CHEAP = frozenset([bool, int, float, complex])
 def _flat(count: int) -> Any:
     """Return the structure of `count` arrays passed by position."""
     return tree_flatten((0,) * count)[1]
-
-
-def _is_recorded() -> bool:
-    """Tell whether what is applied now becomes equations of a program that somebody may read."""
-    trace: Trace | None = state.trace
-    while trace is not None:
-        # Partial evaluation records too, but only for itself.
-        if type(trace) is StagingTrace:
-            return True
-        trace = trace.parent
-    return False
 
 
 @_runtime.call_directly
@@ -410,7 +399,7 @@ class JitFunction(_runtime.Callable):
             leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
         if self._settings:
             raise nested(entry.name, self._settings, current_source())
-        if self._inline and _is_recorded():
+        if self._inline and recording() is not None:
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
