@@ -23,16 +23,17 @@ from kiln.core.fixed_values import is_fixed
 from kiln.core.identity import identity_of_function
 from kiln.core.trace import Tracer
 from kiln.linen.module import Module
+from kiln.linen.scope import Variable
 
 _SIMPLE = frozenset([int, str, bool, type(None)])
 
 
 class ModuleReading(Reading):
-    """A reading of modules and of what their fields hold; `place(module)` says where one stands."""
+    """A reading of modules and of what their fields hold; `place` says where one stands."""
 
     __slots__ = ("_place",)
 
-    def __init__(self, place: Callable[[Module], Hashable]) -> None:
+    def __init__(self, place: Callable[[Module | Variable[Any]], Hashable]) -> None:
         super().__init__()
         self._place = place
 
@@ -48,6 +49,9 @@ class ModuleReading(Reading):
             return ("fixed", id(value))
         if isinstance(value, Module):
             return self.module(value)
+        if isinstance(value, Variable):
+            place = self._place(value)
+            return (Variable, place, value.collection, value.name, value.unbox)
         if kind is list:
             return (list, self.read_all(value))
         if isinstance(value, Mapping):
@@ -57,13 +61,22 @@ class ModuleReading(Reading):
         if isinstance(value, ConcreteArray):
             return ("values", value.aval, value_digest(value))
         if isinstance(value, np.ndarray) and value.dtype != object:
-            return ("ndarray", value.shape, value.dtype.str, _hash(value))
+            return (kind, value.shape, value.dtype.str, *self._parts(value))
         if isinstance(value, Tracer):
             raise Unreadable("a traced value")
         try:
             return super().read(value)
         except Unreadable:
             return self._otherwise(value)
+
+    def _parts(self, value: np.ndarray) -> list[Hashable]:
+        """Return digests of all that an array holds."""
+        if isinstance(value, np.ma.MaskedArray):
+            fill = (repr(value.fill_value), value.hardmask)
+            return [_hash(value.data), _hash(np.ma.getmaskarray(value)), fill]
+        if type(value) not in (np.ndarray, np.memmap, np.matrix):
+            raise Unreadable(f"an array of type {type(value)}")
+        return [_hash(value)]
 
     def module(self, module: Module) -> Hashable:
         """Return the key of a module: class, place, fields."""
