@@ -288,4 +288,5 @@ def aval_of(x: Any) -> ShapedArray:
         require_unmasked(x)
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     dtype, weak = dtypes.scalar_dtype(x)
-    return ShapedArray((), dtype, weak)
+    shape = getattr(x, "shape", ())
+    return ShapedArray(shape if isinstance(shape, tuple) else (), dtype, weak)
