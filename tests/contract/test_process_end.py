@@ -17,6 +17,7 @@ import numpy as np
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
+from kiln.experimental import io_callback
 x = np.ones((300, 300), np.float32)
 turn = kiln.jit(lambda x, n: lax.fori_loop(0, n, lambda i, c: jnp.sin(c @ c), x))
 started = []
@@ -25,10 +26,9 @@ def slow(v):
     time.sleep(0.05)
     sys.stdout.write("called\\n")
     sys.stdout.flush()
-    return v
 def callbacks(n, **options):
     def step(i, c):
-        kiln.io_callback(slow, None, i, **options)
+        io_callback(slow, None, i, **options)
         return c
     return kiln.jit(lambda x: lax.fori_loop(0, n, step, x))
 def daemons(work):
@@ -39,8 +39,6 @@ def daemons(work):
         threading.Thread(target=run, daemon=True).start()
     time.sleep(0.3)
 """
-
-HEAD = HEAD.replace("kiln.io_callback", "kiln.experimental.io_callback")
 
 PROGRAMS = {
     "work": "turn(x, 1); y = turn(x, 10**9)",

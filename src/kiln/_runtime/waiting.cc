@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "numpy.h"
+
 namespace kiln {
 
 bool is_closed = false;
@@ -35,6 +37,7 @@ constexpr size_t kMostRuns = 12;
 
 PyObject* is_ready_name = nullptr;
 PyObject* is_deleted_name = nullptr;
+PyObject* block_name = nullptr;  // "block_until_ready"
 unsigned long main_thread = 0;
 unsigned long ending_thread = 0;
 PyObject* refusal = nullptr;  // raises what the child of a fork is told
@@ -133,10 +136,35 @@ PyObject* python_wait(PyObject*, PyObject* buffer) {
   Py_RETURN_NONE;
 }
 
-PyObject* view_when_ready(PyObject*, PyObject* buffer) {
+PyObject* block_until_ready(PyObject*, PyObject* buffer) {
   if (!wait_until_ready(buffer)) return nullptr;
   Inside inside;
-  return PyMemoryView_FromObject(buffer);
+  return PyObject_CallMethodNoArgs(buffer, block_name);
+}
+
+// NumPy would read the dtype again out of the buffer's format, which takes as long as all the rest.
+PyObject* array_when_ready(PyObject*, PyObject* args) {
+  PyObject* buffer;
+  PyArray_Descr* dtype;
+  if (!PyArg_ParseTuple(args, "OO!", &buffer, &PyArrayDescr_Type, &dtype)) return nullptr;
+  if (!wait_until_ready(buffer)) return nullptr;
+  Inside inside;
+  Ref view = Ref::own(PyMemoryView_FromObject(buffer));
+  if (!view) return nullptr;
+  const Py_buffer* bytes = PyMemoryView_GET_BUFFER(view.get());
+  if (bytes->itemsize != PyDataType_ELSIZE(dtype) || bytes->ndim > NPY_MAXDIMS || PyDataType_REFCHK(dtype)) {
+    return PyErr_Format(PyExc_BufferError, "a buffer with elements of %zd bytes is no array of %R", bytes->itemsize,
+                        dtype);
+  }
+  npy_intp shape[NPY_MAXDIMS];
+  std::copy_n(bytes->shape, bytes->ndim, shape);
+  Py_INCREF(dtype);
+  int flags = bytes->readonly ? 0 : NPY_ARRAY_WRITEABLE;
+  Ref array = Ref::own(PyArray_NewFromDescr(&PyArray_Type, dtype, bytes->ndim, shape,
+                                            const_cast<npy_intp*>(bytes->strides), bytes->buf, flags, nullptr));
+  if (!array || PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), view.release()) < 0) return nullptr;
+  PyArray_UpdateFlags(reinterpret_cast<PyArrayObject*>(array.get()), NPY_ARRAY_UPDATE_ALL);
+  return array.release();
 }
 
 PyObject* check_entry(PyObject*, PyObject*) {
@@ -208,9 +236,20 @@ PyObject* python_is_closed(PyObject*, PyObject*) { return PyBool_FromLong(is_clo
 
 PyObject* inside(PyObject*, PyObject*) { return PyLong_FromLong(threads_inside); }
 
+PyObject* call_without_arguments(PyObject* function, PyObject*) { return PyObject_CallNoArgs(function); }
+
+PyMethodDef without_arguments_method = {"without_arguments", call_without_arguments, METH_VARARGS, nullptr};
+
+PyObject* without_arguments(PyObject*, PyObject* function) {
+  return PyCFunction_New(&without_arguments_method, function);
+}
+
 PyMethodDef functions[] = {
+    {"without_arguments", without_arguments, METH_O,
+     "Return what calls a function and drops its own arguments, without Python code that a signal could strike."},
     {"wait_until_ready", python_wait, METH_O, "Wait until a buffer is ready, deleted or failed; signals arrive."},
-    {"view_when_ready", view_when_ready, METH_O, "Wait until a buffer is ready and return a memoryview of it."},
+    {"block_until_ready", block_until_ready, METH_O, "Wait likewise, and raise what went wrong."},
+    {"array_when_ready", array_when_ready, METH_VARARGS, "Wait likewise and return a NumPy array of the buffer: (buffer, dtype)."},
     {"check_entry", check_entry, METH_NOARGS, "Raise in the child of a fork; stay if the interpreter ends."},
     {"is_closed", python_is_closed, METH_NOARGS, "Tell whether not everybody may enter an engine any more."},
     {"enter", enter, METH_NOARGS, "Note that this thread enters an engine, if it may."},
@@ -305,7 +344,8 @@ bool wait_until_ready(PyObject* buffer) {
 int add_waiting(PyObject* module) {
   is_ready_name = PyUnicode_InternFromString("is_ready");
   is_deleted_name = PyUnicode_InternFromString("is_deleted");
-  if (is_ready_name == nullptr || is_deleted_name == nullptr) return -1;
+  block_name = PyUnicode_InternFromString("block_until_ready");
+  if (is_ready_name == nullptr || is_deleted_name == nullptr || block_name == nullptr) return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class HeldBack:
@@ -59,6 +63,18 @@ class Forgotten:
     def __init__(self) -> None:
         # The exception itself would hold the frames of the user.
         self._struck: tuple[type[BaseException], tuple[Any, ...], float] | None = None
+
+    def noting(self, function: Callable[[T], R]) -> Callable[[T], R]:
+        """Return the first call: a function whose exceptions are remembered."""
+
+        def call(x: T) -> R:
+            try:
+                return function(x)
+            except BaseException as error:
+                self.note(error)
+                raise
+
+        return call
 
     def note(self, error: BaseException) -> None:
         """Remember an exception, unless the second call raises it by itself."""

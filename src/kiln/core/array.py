@@ -372,16 +372,8 @@ def host_value(x: ConcreteArray) -> np.ndarray:
     return value
 
 
-def _lent_value(x: ConcreteArray) -> np.ndarray:
-    """Return the values to whoever asks for a buffer: NumPy, which forgets why there is none."""
-    try:
-        return host_value(x)
-    except BaseException as error:
-        forgotten.note(error)
-        raise
-
-
-_runtime.set_host_value(host_value, _lent_value)
+# NumPy asks for a buffer, and forgets why there is none.
+_runtime.set_host_value(host_value, forgotten.noting(host_value))
 _runtime.set_operator_table(operators)
 
 

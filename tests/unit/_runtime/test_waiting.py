@@ -42,16 +42,58 @@ def test_a_deleted_buffer_is_not_waited_for() -> None:
     _runtime.wait_until_ready(buffer)
 
 
-def test_a_view_is_one_of_the_buffer() -> None:
-    class Ready(np.ndarray):
-        def is_deleted(self) -> bool:
-            return False
+class Ready(np.ndarray):
+    """A NumPy array that is ready, as a buffer of an engine is."""
 
-        def is_ready(self) -> bool:
-            return True
+    def is_deleted(self) -> bool:
+        return False
 
+    def is_ready(self) -> bool:
+        return True
+
+    def block_until_ready(self) -> None:
+        raise KeyError("what went wrong")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.arange(3.0),
+        np.arange(6, dtype=np.int8).reshape(2, 3).T,
+        np.arange(12, dtype=np.complex64)[::5],
+        np.zeros((3, 0, 2), np.float16),
+        np.array(True),
+        np.ones(1, np.float32)[0:1],
+    ],
+    ids=lambda value: f"{value.dtype}{value.shape}",
+)
+def test_an_array_shares_the_memory_of_the_buffer(value: np.ndarray) -> None:
+    found = _runtime.array_when_ready(value.view(Ready), value.dtype)
+    assert type(found) is np.ndarray
+    assert (found.dtype, found.shape) == (value.dtype, value.shape)
+    if value.size:
+        assert found.strides == value.strides
+        assert np.shares_memory(found, value)
+    np.testing.assert_array_equal(found, value)
+    flags = ("C_CONTIGUOUS", "F_CONTIGUOUS", "ALIGNED", "WRITEABLE")
+    assert [found.flags[name] for name in flags] == [value.flags[name] for name in flags]
+
+
+def test_an_array_of_read_only_memory_is_read_only() -> None:
     value = np.arange(3.0).view(Ready)
-    assert list(_runtime.view_when_ready(value)) == [0.0, 1.0, 2.0]
+    value.flags.writeable = False
+    assert not _runtime.array_when_ready(value, value.dtype).flags.writeable
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(object), np.dtype("S3")])
+def test_an_array_of_another_dtype_is_refused(dtype: np.dtype) -> None:
+    with pytest.raises(BufferError):
+        _runtime.array_when_ready(np.arange(3.0).view(Ready), dtype)
+
+
+def test_blocking_raises_what_went_wrong() -> None:
+    with pytest.raises(KeyError, match="what went wrong"):
+        _runtime.block_until_ready(np.zeros(3).view(Ready))
 
 
 def test_signal_handlers_run_while_it_waits() -> None:
@@ -78,7 +120,7 @@ def test_what_is_no_buffer_is_refused(thing: object) -> None:
     with pytest.raises(AttributeError):
         _runtime.wait_until_ready(thing)
     with pytest.raises(AttributeError):
-        _runtime.view_when_ready(thing)
+        _runtime.array_when_ready(thing, np.dtype(np.float32))
 
 
 def test_what_a_buffer_raises_passes() -> None:
@@ -161,3 +203,11 @@ def test_threads_inside_are_counted() -> None:
     assert _runtime.threads_inside() == before
     assert not _runtime.is_closed()
     _runtime.check_entry()
+
+
+def test_arguments_are_dropped() -> None:
+    called: list[int] = []
+    function = _runtime.without_arguments(lambda: called.append(1))
+    function("start", {"generation": 0})
+    function()
+    assert called == [1, 1]

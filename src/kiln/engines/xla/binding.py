@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from jaxlib import _jax, xla_client
 
+from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import in_child
 from kiln.engines.xla.callbacks import Failure, failure_in
@@ -108,11 +109,9 @@ if "jax" not in sys.modules:
     _jax.set_tracebacks_enabled(False)
 
 
-def _let_go(phase: str, info: dict[str, int]) -> None:
-    """Drop the Python objects of dead executables (callbacks), which jaxlib puts on a list."""
-    _jax.collect_garbage()
-
-
+# jaxlib puts the Python objects of dead executables (callbacks) on a list that somebody must empty.
+# Whatever strikes in a function of Python there is lost, Ctrl-C too: so it is none.
+_let_go = _runtime.without_arguments(_jax.collect_garbage)
 gc.callbacks.append(_let_go)
 
 

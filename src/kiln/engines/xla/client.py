@@ -380,7 +380,7 @@ def get(buffer: Buffer) -> np.ndarray:
     try:
         dtype = buffer.aval.dtype
         if dtype.isbuiltin == 1:
-            return np.asarray(_runtime.view_when_ready(buffer))
+            return _runtime.array_when_ready(buffer, dtype)
         _runtime.wait_until_ready(buffer)
         with without_jax():
             value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
@@ -392,9 +392,8 @@ def get(buffer: Buffer) -> np.ndarray:
 
 def wait(buffer: Buffer) -> None:
     """Block until a buffer's data is there."""
-    _runtime.wait_until_ready(buffer)
     try:
-        buffer.block_until_ready()
+        _runtime.block_until_ready(buffer)
     except XlaError as error:
         failed(error, "waiting for an array")
 

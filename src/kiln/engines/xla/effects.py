@@ -119,10 +119,11 @@ class Effects:
             with contextlib.suppress(KeyboardInterrupt):
                 self._wait_for_all()
         deadline = time.monotonic() + PATIENCE_S
-        while _runtime.threads_inside() and time.monotonic() < deadline:
-            time.sleep(0.001)
-        # Those on their way out of short calls get the time to come to where they stay.
-        time.sleep(0.02 if _has_other_threads() else 0)
+        with contextlib.suppress(KeyboardInterrupt):
+            while _runtime.threads_inside() and time.monotonic() < deadline:
+                time.sleep(0.001)
+            # Those on their way out of short calls get the time to come to where they stay.
+            time.sleep(0.02 if _has_other_threads() else 0)
 
     def _wait_for_all(self) -> None:
         self._settle()

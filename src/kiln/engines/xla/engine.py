@@ -211,13 +211,8 @@ class XlaEngine:
         """Make a buffer of host memory nobody will write again; shared if 64-byte aligned."""
         return runtime.client().put(value, share=True)
 
-    def get(self, buffer: Buffer) -> np.ndarray:
-        """Wait for a buffer and return a read-only view of its data."""
-        return runtime.get(buffer)
-
-    def wait(self, buffer: Buffer) -> None:
-        """Block until a buffer's data is there; raise what went wrong while it was computed."""
-        runtime.wait(buffer)
+    get = staticmethod(runtime.get)
+    wait = staticmethod(runtime.wait)
 
     def is_ready(self, buffer: Buffer) -> bool:
         """Tell whether a buffer's data is there."""
