@@ -250,3 +250,14 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     finally:
         state.source = previous
     return [v.val if v.is_literal else env[v] for v in jaxpr.outvars]  # type: ignore[union-attr, index]
+
+
+def is_recorded() -> bool:
+    """Tell whether what is applied now becomes equations of a program that somebody may read."""
+    trace: Trace | None = state.trace
+    while trace is not None:
+        # Partial evaluation records too, but only for itself.
+        if type(trace) is StagingTrace:
+            return True
+        trace = trace.parent
+    return False

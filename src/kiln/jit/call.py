@@ -18,7 +18,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
-from kiln.base.tree import settled, tree_flatten, tree_unflatten
+from kiln.base.tree import tree_flatten, tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
@@ -27,19 +27,28 @@ from kiln.core.compilation import Compiled, Elsewhere
 from kiln.core.eager import EVAL, check_finite
 from kiln.core.fingerprint import Content, Reading, content_of, readable
 from kiln.core.placement import Placer, Run, is_placed
-from kiln.core.staging import StagingTrace, eval_jaxpr
-from kiln.core.trace import Trace, Tracer, aval_of, state
+from kiln.core.staging import eval_jaxpr, is_recorded
+from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched, watches_here
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
 from kiln.ir.types import ShapedArray
-from kiln.jit.cache import Entries, Entry, entries_of, find, forget, register, share
+from kiln.jit.cache import (
+    Entries,
+    Entry,
+    entries_of,
+    find,
+    forget,
+    register,
+    settled_key,
+    share,
+)
 from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
 from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
 from kiln.jit.signature import Chosen, Statics, static_keys
-from kiln.jit.spelling import Named, flatten_call, unflatten_call
+from kiln.jit.spelling import Named, flatten_call, form_of, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.static_values import comparison_of
 from kiln.jit.struct import type_of_struct
@@ -57,21 +66,6 @@ _CHEAP = frozenset([bool, int, float, complex])
 def _flat(count: int) -> Any:
     """Return the structure of `count` arrays passed by position."""
     return tree_flatten((0,) * count)[1]
-
-
-def _is_recorded() -> bool:
-    """Tell whether what is applied now becomes equations of a program that somebody may read."""
-    trace: Trace | None = state.trace
-    while trace is not None:
-        # Partial evaluation records too, but only for itself.
-        if type(trace) is StagingTrace:
-            return True
-        trace = trace.parent
-    return False
-
-
-def _settled(key: Any) -> Any:
-    return (settled(key[0]), *key[1:])
 
 
 @_runtime.call_directly
@@ -293,7 +287,7 @@ class JitFunction(_runtime.Callable):
     ) -> Entry:
         if self._is_temporary(entry):
             return entry
-        key = _settled(key)
+        key = settled_key(key)
         # Another table if the function's code or defaults were exchanged in the meantime.
         if self._shared() is shared:
             entry = shared.setdefault(key, entry)
@@ -307,7 +301,7 @@ class JitFunction(_runtime.Callable):
             dynamic = [args[i] for i in places]
             wishes = wishes_of(self._placing, self._fun, entry, dynamic, named, places)
             entry = entry.with_wishes(wishes)
-        self._entries[_settled(key)] = entry
+        self._entries[settled_key(key)] = entry
         return entry
 
     def _is_temporary(self, entry: Entry) -> bool:
@@ -416,7 +410,7 @@ class JitFunction(_runtime.Callable):
             leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
         if self._settings:
             raise nested(entry.name, self._settings, current_source())
-        if self._inline and _is_recorded():
+        if self._inline and is_recorded():
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
@@ -447,12 +441,16 @@ class JitFunction(_runtime.Callable):
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
         entry = self.entry_for(args, kwargs)
+        positional, moved = len(args), self._spelling.moved(len(args), tuple(kwargs))
         args, kwargs = self._spelling.by_position(args, kwargs)
-        dynamic = tuple([args[i] for i in self._places(args)])
+        dynamic_places = self._places(args)
+        dynamic = tuple([args[i] for i in dynamic_places])
         named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
         places = committed_places([*entry.consts, *flatten_call(dynamic, named)[0]])
         placer = entry.new_placer(self._keep_unused, self._settings)
-        return Traced(entry, placer, places, self._spelling.dynamic_names())
+        names = self._spelling.dynamic_names()
+        form = form_of(entry.in_tree, dynamic_places, positional, moved, names)
+        return Traced(entry, placer, places, form)
 
     @api_boundary
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
