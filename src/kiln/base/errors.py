@@ -12,6 +12,11 @@ def three_lines(asked: str, wrong: str, remedy: str) -> str:
     return f"{asked}\n{wrong}\n{remedy}"
 
 
+def one_line(error: object) -> str:
+    """Return the text of an error as a part of a line of another one."""
+    return "; ".join(filter(None, str(error).splitlines()))
+
+
 class JAXTypeError(TypeError):
     """A value of the wrong kind met a transformation."""
 

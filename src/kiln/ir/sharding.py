@@ -18,6 +18,7 @@ import numpy as np
 
 from kiln.base.config import override
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 
 Index = tuple[slice, ...]
 
@@ -106,7 +107,10 @@ class Mesh:
         self.devices.flags.writeable = False
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         self.axis_names: tuple[Any, ...] = names
-        asked = f"Mesh of devices of shape {self.devices.shape} with axis_names={names}"
+        asked = (
+            f"Mesh of devices of shape {self.devices.shape} with axis_names={names} "
+            f"at {current_source()}"
+        )
         if len(names) != self.devices.ndim:
             raise ValueError(
                 three_lines(
@@ -324,7 +328,7 @@ class NamedSharding(Sharding):
             if name not in mesh.axis_names:
                 raise ValueError(
                     three_lines(
-                        f"NamedSharding({mesh}, {self.spec})",
+                        f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
                         f"Resource axis: {name} of {self.spec} is not found in mesh: "
                         f"{mesh.axis_names}",
                         "use the names of the mesh's axes",
@@ -333,7 +337,7 @@ class NamedSharding(Sharding):
             if name in seen:
                 raise ValueError(
                     three_lines(
-                        f"NamedSharding({mesh}, {self.spec})",
+                        f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
                         f"{self.spec} has duplicate entries for `{name}`: a mesh axis can cut at "
                         "most one dimension",
                         "name each axis once",

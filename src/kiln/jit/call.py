@@ -18,16 +18,17 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
-from kiln.base.tree import tree_flatten, tree_unflatten
+from kiln.base.tree import tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
 from kiln.core.class_content import Unreadable
 from kiln.core.compilation import Compiled, Elsewhere
-from kiln.core.eager import EVAL, check_finite
-from kiln.core.fingerprint import Content, Reading, content_of, readable
+from kiln.core.eager import EVAL
+from kiln.core.fingerprint import DESCRIPTION, Content, Reading, content_of, readable
+from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
-from kiln.core.staging import eval_jaxpr, is_recorded
+from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched, watches_here
 from kiln.ir.assumptions import assume_positive, collecting
@@ -48,7 +49,7 @@ from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
 from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
 from kiln.jit.signature import Chosen, Statics, static_keys
-from kiln.jit.spelling import Named, flatten_call, form_of, unflatten_call
+from kiln.jit.spelling import Named, flatten_call, form_of, structure_of, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.static_values import comparison_of
 from kiln.jit.struct import type_of_struct
@@ -60,12 +61,6 @@ PROGRAMS = (Compiled, _runtime.PlacedProgram)
 
 _CHEAP = frozenset([bool, int, float, complex])
 """Leaves whose type needs no check on a hit; whether an int fits is seen when it is converted."""
-
-
-@functools.cache
-def _flat(count: int) -> Any:
-    """Return the structure of `count` arrays passed by position."""
-    return tree_flatten((0,) * count)[1]
 
 
 @_runtime.call_directly
@@ -126,7 +121,7 @@ class JitFunction(_runtime.Callable):
                     concrete = False
                     break
         if concrete:
-            tree, avals, statics = _flat(len(args)), tuple([x.aval for x in args]), ()
+            tree, avals, statics = structure_of(len(args)), tuple([x.aval for x in args]), ()
         else:
             leaves, tree, avals, statics = self._signature(args, kwargs)
         key = (tree, avals, statics, opts.key(), state.axes)
@@ -152,8 +147,8 @@ class JitFunction(_runtime.Callable):
         except OverflowError:
             self._types(leaves, args, kwargs)
             raise
-        if opts.debug_nans:
-            check_finite(entry.name, outs)
+        if opts.checks_values:
+            check_program(entry.name, entry.jaxpr, values, outs)
         elif known is not None and entry.is_simple and not opts.python_call:
             program = run if isinstance(run, PROGRAMS) else self._placer(entry).prepared(values)
             self._remember(entry, program, positional, tuple(keywords), args, kwargs)
@@ -287,10 +282,9 @@ class JitFunction(_runtime.Callable):
     ) -> Entry:
         if self._is_temporary(entry):
             return entry
-        key = settled_key(key)
         # Another table if the function's code or defaults were exchanged in the meantime.
         if self._shared() is shared:
-            entry = shared.setdefault(key, entry)
+            entry = shared.setdefault(settled_key(key), entry)
         return self._own(key, entry, args, kwargs)
 
     def _own(self, key: Any, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
@@ -397,8 +391,8 @@ class JitFunction(_runtime.Callable):
         elif options().plain:
             entry.compiled = placer if is_placed(values) else run
         outs = run(values)
-        if options().debug_nans:
-            check_finite(entry.name, outs)
+        if options().checks_values:
+            check_program(entry.name, entry.jaxpr, values, outs)
         return self._result(entry, outs)
 
     @api_boundary
@@ -410,7 +404,7 @@ class JitFunction(_runtime.Callable):
             leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
         if self._settings:
             raise nested(entry.name, self._settings, current_source())
-        if self._inline and is_recorded():
+        if self._inline and recording() is not None:
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
@@ -443,13 +437,13 @@ class JitFunction(_runtime.Callable):
         entry = self.entry_for(args, kwargs)
         positional, moved = len(args), self._spelling.moved(len(args), tuple(kwargs))
         args, kwargs = self._spelling.by_position(args, kwargs)
-        dynamic_places = self._places(args)
-        dynamic = tuple([args[i] for i in dynamic_places])
+        numbers = self._places(args)
+        dynamic = tuple([args[i] for i in numbers])
         named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
         places = committed_places([*entry.consts, *flatten_call(dynamic, named)[0]])
         placer = entry.new_placer(self._keep_unused, self._settings)
         names = self._spelling.dynamic_names()
-        form = form_of(entry.in_tree, dynamic_places, positional, moved, names)
+        form = form_of(entry.in_tree, numbers, positional, moved, names)
         return Traced(entry, placer, places, form)
 
     @api_boundary
@@ -490,10 +484,17 @@ class JitFunction(_runtime.Callable):
         return getattr(self._fun, "__qualname__", name_of(self._fun))
 
 
+# What a jitted function keeps of its own; `_options` says the rest of how it was made.
+_OWN = DESCRIPTION | {
+    *("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
+    *("_traces", "_placing", "_settings", "_entries", "_options"),
+}
+
+
 def _read(reading: Reading, f: JitFunction) -> Any:
     if f._placing.has_place:
         raise Unreadable("a jitted function with devices or shardings")
-    return ("jit", f._options, reading.read(f._fun))
+    return reading.again(f) or ("jit", f._options, reading.read_attributes(f, _OWN))
 
 
 readable(JitFunction, _read)

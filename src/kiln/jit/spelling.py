@@ -5,6 +5,7 @@ Every spelling of a call thus has one signature, and shares one program.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -95,6 +96,12 @@ def _code_of(fun: Any) -> types.CodeType | None:
     if type(fun) is types.MethodType:
         fun = fun.__func__
     return fun.__code__ if type(fun) is types.FunctionType else None
+
+
+@functools.cache
+def structure_of(count: int) -> PyTreeDef:
+    """Return the structure of a call with `count` arrays, passed by position."""
+    return tree_structure((0,) * count)
 
 
 def flatten_call(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], PyTreeDef]:

@@ -22,8 +22,8 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.array import ConcreteArray, PlacedArray
-from kiln.core.eager import check_finite
 from kiln.core.engine import Place, default_engine, default_sharding
+from kiln.core.nonfinite import check_program, kept_for_search
 from kiln.core.placement import Placer, Run
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
@@ -272,13 +272,22 @@ class Compiled(Stage):
                 self._check(args, avals)
         else:
             leaves = self._leaves(args, kwargs)
-        outs = self._run([*self._consts, *leaves] if self._consts else leaves)
-        if options().debug_nans:
-            check_finite(self.fun_name, outs)
+        values = [*self._consts, *leaves] if self._consts else leaves
+        if options().checks_values:
+            outs = self._run_and_look(values)
+        else:
+            outs = self._run(values)
         out_tree = self._out_tree
         return outs[0] if out_tree is None else tree_unflatten(out_tree, outs)
 
     call = __call__
+
+    def _run_and_look(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Run the program; raise FloatingPointError if the results are not finite."""
+        kept = kept_for_search(values) if self.donate_argnums else values
+        outs = self._run(values)
+        check_program(self.fun_name, self._entry.jaxpr, kept, outs)
+        return outs
 
     @api_boundary
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -296,7 +305,8 @@ class Compiled(Stage):
                     three_lines(
                         f"call of the compiled function {self.fun_name} with {self._names()[i]} = "
                         f"{x} at {current_source()}",
-                        f"{error}: the argument {self._names()[i]} does not fit its type, "
+                        f"{str(error).splitlines()[1]}: "
+                        f"the argument {self._names()[i]} does not fit its type, "
                         f"{self._wanted[i]}",
                         "pass a smaller number, or compile for a wider type",
                     )

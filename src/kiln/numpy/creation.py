@@ -385,7 +385,8 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
     if value.shape == shape:
         return value
     if broadcast_shapes("full", value.shape, shape) != shape:
-        raise ValueError(f"full: cannot broadcast {value.shape} to {shape}")
+        wrong = f"full: cannot broadcast {value.shape} to {shape}"
+        raise ValueError(three_lines(f"full at {current_source()}", wrong, "give fewer axes"))
     return broadcast_to(value, shape)
 
 

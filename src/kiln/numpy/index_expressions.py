@@ -379,6 +379,14 @@ def _is_inside(index: int, size: Size) -> bool:
 def _kept(entry: slice, size: Dim) -> Kept:
     if entry.start is None and entry.stop is None and entry.step is None:
         return Kept(0, size, 1)
+    if type(entry.step) is int and entry.step == 0:
+        raise ValueError(
+            three_lines(
+                f"x[{entry.start}:{entry.stop}:0] at {current_source()}",
+                "slice step cannot be zero",
+                "use a step of 1 or -1",
+            )
+        )
     if type(size) is int and not any(type(b) is Size for b in (entry.start, entry.stop)):
         bounds = entry.indices(size)
         return Kept(bounds[0], len(range(*bounds)), bounds[2])
@@ -391,8 +399,6 @@ def _kept(entry: slice, size: Dim) -> Kept:
                 "slice forwards, then reverse: x[a:b][::-1]",
             )
         )
-    if step == 0:
-        raise ValueError("slice step cannot be zero")
     if step < 0:
         return Kept(size - 1, -(-size // -step), step)
     start = 0 if entry.start is None else _clamped(entry.start, size)
