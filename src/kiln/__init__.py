@@ -31,6 +31,7 @@ from kiln.api.arrays import (
     process_index,
 )
 from kiln.api.contexts import (
+    checking_leaks,
     debug_infs,
     debug_nans,
     default_device,

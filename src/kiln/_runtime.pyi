@@ -313,7 +313,7 @@ class Callable:
         self,
         positional: int,
         kwnames: tuple[str, ...],
-        statics: list[tuple[int, Any, Any, bool]],
+        statics: list[tuple[int, tuple[Any, Any, bool, tuple[str, ...] | None, tuple[Any, ...]]]],
         dynamics: list[tuple[int, Any]],
         avals: tuple[Any, ...],
         consts: Iterable[Any],

@@ -60,8 +60,14 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
 
 
 def device_get(x: Any) -> Any:
-    """Return a pytree with its arrays as NumPy arrays."""
-    return tree_map(lambda leaf: np.asarray(leaf) if isinstance(leaf, ConcreteArray) else leaf, x)
+    """Return a pytree with its arrays as NumPy arrays; random keys stay what they are."""
+    return tree_map(_on_host, x)
+
+
+def _on_host(leaf: Any) -> Any:
+    if not isinstance(leaf, ConcreteArray) or dtypes.is_extended(leaf.dtype):
+        return leaf
+    return np.asarray(leaf)
 
 
 @api_boundary

@@ -56,6 +56,14 @@ def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
     return override(debug_nans=bool(new_val))
 
 
+def checking_leaks(new_val: bool = True) -> AbstractContextManager[None]:
+    """Raise where a transformation ends and tracers of it are kept, until the context ends.
+
+    Raises: UnexpectedTracerError naming the line where a tracer was made, and who holds it.
+    """
+    return override(check_tracer_leaks=bool(new_val))
+
+
 @contextlib.contextmanager
 def log_compiles(new_val: bool = True) -> Iterator[None]:
     """Log each compilation, with the function's name, until the context ends."""

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
@@ -13,6 +14,7 @@ from kiln.base.tree import (
     keystr,
     tree_flatten,
     tree_flatten_with_path,
+    tree_leaves,
     tree_unflatten,
 )
 from kiln.core.trace import aval_of
@@ -52,6 +54,18 @@ def vmap(
             )
         )
 
+    for option, value in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for axis in tree_leaves(value):
+            if type(axis) is not int:
+                raise TypeError(
+                    three_lines(
+                        f"vmap of {name_of(fun)} with {option}={value!r}",
+                        f"{option} must be an int, None, or a container of them, but it holds "
+                        f"{axis!r} of type {type(axis)}",
+                        f"write {option}=0, or a pytree of ints and None",
+                    )
+                )
+
     @functools.wraps(fun, updated=())
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -77,9 +91,9 @@ def vmap(
 
         def flat(*xs: Any) -> list[Any]:
             given, named = tree_unflatten(tree, xs)
-            outs, out_tree = tree_flatten(fun(*given, **named))
+            results, out_tree = tree_flatten_with_path(fun(*given, **named))
             box[:] = [out_tree]
-            return outs
+            return _outputs(fun, results)
 
         outs, at = batch(flat, MappedAxis(size, axis_name), leaves, axes)
         wanted = _out_axes(fun, out_axes, tree_unflatten(box[0], outs))
@@ -102,11 +116,6 @@ def _in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]
                 "give one entry per argument, or a pytree of the argument's structure",
             )
         ) from None
-    for axis in axes:
-        if axis is not None and not isinstance(axis, int):
-            raise TypeError(
-                f"vmap of {name_of(fun)}: in_axes must hold ints and None, got {axis!r}"
-            )
     return [*axes, *([0] * len(tree_flatten(kwargs)[0]))]
 
 
@@ -115,17 +124,18 @@ def _mapped_size(
 ) -> Any:
     sizes: dict[str, Any] = {}
     for (path, x), axis in zip(pairs, axes, strict=True):
+        if axis is None:
+            continue
         if leaf_type(x) is None:
             raise TypeError(
                 three_lines(
                     f"vmap of {name_of(fun)} at {current_source()}",
                     f"the value of type {type(x)} at path {_name(fun, path)} is not a valid JAX "
                     "type",
-                    "pass arrays and numbers; close over other values",
+                    "pass arrays and numbers, or give the argument None in in_axes: what is not "
+                    "mapped may be anything",
                 )
             )
-        if axis is None:
-            continue
         shape = aval_of(x).shape
         if not -len(shape) <= axis < len(shape):
             raise ValueError(
@@ -158,6 +168,20 @@ def _mapped_size(
             )
         )
     return found.pop()
+
+
+def _outputs(fun: Any, results: Sequence[Any]) -> list[Any]:
+    for path, x in results:
+        if leaf_type(x) is None and getattr(x, "dtype", None) != dtypes.float0:
+            raise TypeError(
+                three_lines(
+                    f"vmap of {name_of(fun)} at {current_source()}",
+                    f"the value of type {type(x)} at output path {keystr(path) or '*'} "
+                    "is not a valid JAX type",
+                    "return arrays and numbers",
+                )
+            )
+    return [x for _, x in results]
 
 
 def _name(fun: Any, path: Any) -> str:

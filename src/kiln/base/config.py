@@ -37,6 +37,7 @@ class Options:
     engine: str | None = _option(None, in_key=True)
     debug_nans: bool = _option(False, in_key=True)
     debug_infs: bool = _option(False, in_key=True)
+    check_tracer_leaks: bool = _option(False, in_key=True)
     jit: bool = _option(True)
     content: bool = _option(True)
     python_call: bool = _option(False)
@@ -58,6 +59,8 @@ class Options:
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether jitted functions are compiled, and for the first device unless told otherwise."""
+    checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
+    """Whether results are searched for nans or infinities."""
     plain_eager: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether operators are applied at once, in memory, and nobody looks at the results."""
 
@@ -69,8 +72,8 @@ class Options:
         key = tuple(getattr(self, name) for name in _IN_KEY) if _IN_KEY else ()
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "plain", self.jit and self.default_device is None)
-        seen = self.debug_nans or self.debug_infs
-        plain = not seen and self.engine is None and self.default_device is None
+        object.__setattr__(self, "checks_values", self.debug_nans or self.debug_infs)
+        plain = not self.checks_values and self.engine is None and self.default_device is None
         object.__setattr__(self, "plain_eager", plain)
         object.__setattr__(self, "_hash", None)
 
@@ -101,6 +104,7 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "jax_default_prng_impl": ("default_prng_impl", _same),
     "jax_debug_nans": ("debug_nans", bool),
     "jax_debug_infs": ("debug_infs", bool),
+    "jax_check_tracer_leaks": ("check_tracer_leaks", bool),
     "jax_disable_jit": ("jit", lambda value: not value),
     "jax_log_compiles": ("log_compiles", bool),
     "jax_explain_cache_misses": ("explain", bool),

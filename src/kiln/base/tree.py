@@ -30,7 +30,13 @@ from kiln.base.tree_nodes import (
     register_static,
     static_field,
 )
-from kiln.base.treedef import IsLeaf, PyTreeDef, tree_flatten, tree_flatten_with_path
+from kiln.base.treedef import (
+    IsLeaf,
+    PyTreeDef,
+    settled,
+    tree_flatten,
+    tree_flatten_with_path,
+)
 
 __all__ = [
     "DictKey",
@@ -52,6 +58,7 @@ __all__ = [
     "register_pytree_with_keys",
     "register_pytree_with_keys_class",
     "register_static",
+    "settled",
     "static_field",
     "tree_all",
     "tree_broadcast",

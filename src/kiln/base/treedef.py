@@ -79,6 +79,39 @@ def _compose(key: Key, inner: Key) -> Key:
     return key[0], key[1], tuple(_compose(child, inner) for child in key[2])
 
 
+def settled(treedef: PyTreeDef) -> PyTreeDef:
+    """Return an equal structure that changes of its metadata do not reach, to be kept as a key.
+
+    Metadata without a hash is what may change: its lists, dicts and sets are copied, and what they
+    hold that is none of these counts as it is.
+    """
+    return treedef if _has_hash(treedef.key) else PyTreeDef(_settled(treedef.key))
+
+
+def _settled(key: Key) -> Key:
+    if key is None:
+        return None
+    kind, data, children = key
+    return kind, data if _has_hash(data) else _copied(data), tuple(map(_settled, children))
+
+
+def _has_hash(data: Any) -> bool:
+    try:
+        hash(data)
+    except Exception:
+        return False
+    return True
+
+
+def _copied(data: Any) -> Any:
+    kind = type(data)
+    if kind is dict:
+        return {name: _copied(value) for name, value in data.items()}
+    if kind in (list, tuple):
+        return kind(map(_copied, data))
+    return set(data) if kind is set else data
+
+
 def _text(key: Key) -> str:
     if key is None:
         return "*"

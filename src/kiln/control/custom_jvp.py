@@ -39,7 +39,7 @@ from kiln.control.custom_function import (
 from kiln.core.absent import Zero, is_zero
 from kiln.core.fingerprint import DESCRIPTION, Reading, readable
 from kiln.core.primitive import Primitive
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, in_users_lines
 from kiln.ops.families import add
 from kiln.transforms.batching import MappedAxis
 
@@ -60,11 +60,12 @@ class Rule(ForwardRule):
         """
         if not self.symbolic_zeros:
             tangents = [instantiated(t) for t in tangents]
-        result = self.fun(
-            *[x for _, x in self.static],
-            tree_unflatten(self.in_tree, primals),
-            tree_unflatten(self.in_tree, tangents),
-        )
+        with in_users_lines():
+            result = self.fun(
+                *[x for _, x in self.static],
+                tree_unflatten(self.in_tree, primals),
+                tree_unflatten(self.in_tree, tangents),
+            )
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise self.error(
                 "must produce a pair (list or tuple of length two) representing primal and "

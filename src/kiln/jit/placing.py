@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import (
@@ -109,7 +110,10 @@ def wishes_of(
     hidden = len(entry.consts)
     paths = [path for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]]
     roots = [places[p[1].idx] if p[0].idx == 0 else p[1].key for p in paths]
-    chosen = {*placing.donated.argnums, *placing.donated.argnames}
+    # What made a result that is not finite is looked for with the arguments, which must still be
+    # there then.
+    donating = not options().checks_values
+    chosen = {*placing.donated.argnums, *placing.donated.argnames} if donating else ()
     donated = tuple([i + hidden for i, root in enumerate(roots) if root in chosen])
     ins: tuple[Sharding | None, ...] = ()
     if placing.in_shardings is not None:

@@ -86,6 +86,8 @@ class Program(LateJitFunction):
 
         run.__name__ = run.__qualname__ = target.name
         super().__init__(run, _ONLY_SPEC, placing=settings.placing)
+        # Messages say where the method is. Set late: calls are spelled by `run`'s own signature.
+        run.__wrapped__ = target.fun  # type: ignore[attr-defined]
         self._target = target
         self._user_static = settings.static
 
