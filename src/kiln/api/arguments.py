@@ -15,8 +15,10 @@ from kiln.base.tree import PyTreeDef, keystr, tree_flatten, tree_flatten_with_pa
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
 from kiln.core.compilation import as_array
+from kiln.core.staging import stand_in
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.types import ShapedArray
+from kiln.jit.struct import ShapeDtypeStruct
 from kiln.jit.tracing import leaf_type
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled
@@ -24,7 +26,10 @@ from kiln.ops.shape import filled
 
 def array_of(x: Any) -> Any:
     """Return a value as an array or tracer."""
-    return x if isinstance(x, (ConcreteArray, Tracer)) else as_array(x)
+    if isinstance(x, (ConcreteArray, Tracer)):
+        return x
+    found = stand_in(x) if isinstance(x, ShapeDtypeStruct) else None
+    return as_array(x) if found is None else found
 
 
 def value_of(t: Any) -> Any:
@@ -64,10 +69,22 @@ def argument_numbers(fun: Any, argnums: Any, count: int, what: str) -> tuple[int
     """
     nums = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     if not nums:
-        raise ValueError(f"{what} of {name_of(fun)}: argnums must name at least one argument")
+        raise ValueError(
+            three_lines(
+                f"{what} of {name_of(fun)} with argnums={argnums!r} at {current_source()}",
+                "argnums must name at least one argument",
+                "write argnums=0, or leave it out",
+            )
+        )
     for i in nums:
         if not isinstance(i, (int, np.integer)):
-            raise TypeError(f"{what} of {name_of(fun)}: argnums must be ints, got {argnums!r}")
+            raise TypeError(
+                three_lines(
+                    f"{what} of {name_of(fun)} with argnums={argnums!r} at {current_source()}",
+                    f"argnums must be ints, got {argnums!r}",
+                    "count the positional arguments from 0: argnums=(0, 1)",
+                )
+            )
         if not -count <= i < count:
             too_few = i >= count and what in ("grad", "value_and_grad")
             raise (TypeError if too_few else ValueError)(
@@ -214,7 +231,13 @@ def pair(fun: Any, what: str, result: Any) -> tuple[Any, Any]:
 def require_callable(fun: Any, what: str) -> None:
     """Raise TypeError unless `fun` is callable."""
     if not callable(fun):
-        raise TypeError(f"{what}: Expected a callable value, got {fun!r}")
+        raise TypeError(
+            three_lines(
+                f"{what}({fun!r:.60}) at {current_source()}",
+                f"Expected a callable value, got {fun!r}",
+                f"write {what}(function)(arguments)",
+            )
+        )
 
 
 _TRACED = object()

@@ -14,6 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kiln import _runtime
+from kiln.base.errors import three_lines
+from kiln.base.lazy import difflib
+from kiln.base.option_names import ALIASES, FOREIGN, check_foreign, checked
+from kiln.base.source import current_source
 
 
 def _metadata(default: Any, *, in_key: bool = False, kind: type | None = None) -> dict[str, Any]:
@@ -91,28 +95,6 @@ _IN_KEY = tuple(f.name for f in _FIELDS if f.metadata["in_key"])
 _TYPES: dict[str, type] = {f.name: f.metadata["kind"] for f in _FIELDS}
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "jax_enable_x64": ("enable_x64", bool),
-    "jax_default_matmul_precision": ("default_matmul_precision", _same),
-    "jax_numpy_dtype_promotion": ("numpy_dtype_promotion", _same),
-    "jax_numpy_rank_promotion": ("numpy_rank_promotion", _same),
-    "jax_threefry_partitionable": ("threefry_partitionable", bool),
-    "jax_default_prng_impl": ("default_prng_impl", _same),
-    "jax_debug_nans": ("debug_nans", bool),
-    "jax_debug_infs": ("debug_infs", bool),
-    "jax_check_tracer_leaks": ("check_tracer_leaks", bool),
-    "jax_disable_jit": ("jit", lambda value: not value),
-    "jax_log_compiles": ("log_compiles", bool),
-    "jax_explain_cache_misses": ("explain", bool),
-    "jax_num_cpu_devices": ("num_cpu_devices", int),
-    "jax_default_device": ("default_device", _same),
-}
-
-
 def _parse(name: str, text: str) -> Any:
     kind = _TYPES[name]
     if kind is bool:
@@ -131,16 +113,26 @@ def _from_environment() -> Options:
     return Options(**found)
 
 
+def _unknown(what: str, name: str) -> AttributeError:
+    known = sorted([*_TYPES, *ALIASES, *FOREIGN])
+    close = difflib.get_close_matches(name, known, 3)
+    use = f"did you mean {' or '.join(close)}? " if close else ""
+    return AttributeError(
+        three_lines(
+            f"{what} at {current_source()}",
+            f"there is no option of the name {name!r}",
+            f"{use}use one of: {', '.join(known)}",
+        )
+    )
+
+
 def _resolve(name: str, value: Any) -> tuple[str, Any]:
     if name in ALIASES:
-        field, convert = ALIASES[name]
-        return field, convert(value)
+        field, convert, _ = ALIASES[name]
+        return field, checked(field, convert(value))
     if name in _TYPES:
-        return name, value
-    raise AttributeError(
-        f"config.update({name!r}, ...)\nthere is no option of that name\n"
-        f"use one of: {', '.join(sorted([*_TYPES, *ALIASES]))}"
-    )
+        return name, checked(name, value)
+    raise _unknown(f"config.update({name!r}, {value!r})", name)
 
 
 MERGED = 64
@@ -214,12 +206,16 @@ class Config:
     def update(self, name: str, value: Any) -> None:
         """Set an option for every thread.
 
-        Raises: AttributeError for an unknown name.
+        Raises: AttributeError for an unknown name, ValueError for a value that an option does not
+            have, UnavailableOptionError for an option of JAX's that kiln has nothing to set for.
         """
+        if name in FOREIGN:
+            check_foreign(name, value)
+            return
         field, value = _resolve(name, value)
         if field in _settled and value != getattr(_base, field):
             raise RuntimeError(
-                f"config.update({name!r}, {value!r})\n{_settled[field]}\n"
+                f"config.update({name!r}, {value!r}) at {current_source()}\n{_settled[field]}\n"
                 f"update it at the start of the program, or set KILN_{field.upper()}"
             )
         _set_base(_changed(_base, {field: value}))
@@ -229,13 +225,14 @@ class Config:
         return getattr(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "jax_disable_jit":
-            return not options().jit
         if name in ALIASES:
-            return getattr(options(), ALIASES[name][0])
+            field, _, spelled = ALIASES[name]
+            return spelled(getattr(options(), field))
         if name in _TYPES:
             return getattr(options(), name)
-        raise AttributeError(f"config has no option {name!r}")
+        if name in FOREIGN:
+            return FOREIGN[name].values[0]
+        raise _unknown(f"config.{name}", name)
 
 
 config = Config()

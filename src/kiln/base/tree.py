@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kiln.base.source import current_source
 from kiln.base.tree_differences import differences, differences_from_prefix
 from kiln.base.tree_keys import (
     DictKey,
@@ -140,7 +141,7 @@ def tree_reduce_associative(
     if not values:
         if identity is _REQUIRED:
             raise TypeError(
-                "tree_reduce_associative: the tree has no leaves\n"
+                f"tree_reduce_associative: the tree has no leaves at {current_source()}\n"
                 "there is nothing to combine\ngive identity=..."
             )
         return identity

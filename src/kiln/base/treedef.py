@@ -15,6 +15,7 @@ from kiln import _runtime
 from kiln._runtime import tree_flatten as tree_flatten
 from kiln._runtime import tree_flatten_with_path as tree_flatten_with_path
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree_differences import Key, differences_from_prefix
 from kiln.base.tree_nodes import KINDS
 
@@ -136,7 +137,7 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
     few = count < treedef.num_leaves
     raise ValueError(
         three_lines(
-            f"unflatten: {treedef}",
+            f"unflatten: {treedef} at {current_source()}",
             f"Too {'few' if few else 'many'} leaves for PyTreeDef; "
             f"expected {treedef.num_leaves}, got {count}",
             "give one value per leaf (*) of the structure",
@@ -146,7 +147,9 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
 
 def _no_prefix(treedef: PyTreeDef, tree: Any) -> NoReturn:
     errors = differences_from_prefix(treedef.key, tree, (), "tree")
-    raise ValueError(next(errors, f"the tree {tree!r:.200} does not match {treedef}"))
+    found = next(errors, f"the tree {tree!r:.200} does not match {treedef}").splitlines()
+    found[0] += f" at {current_source()}"
+    raise ValueError("\n".join(found))
 
 
 _runtime.set_tree_class(PyTreeDef, _wrong_count, _no_prefix)

@@ -216,7 +216,7 @@ class custom_jvp:
         if self.nondiff_argnums:
             raise TypeError(
                 three_lines(
-                    f"defjvps of {name_of(self.fun)}",
+                    f"defjvps of {name_of(self.fun)} at {current_source()}",
                     "Can't use defjvps with nondiff_argnums",
                     "use defjvp, with one rule for all arguments",
                 )

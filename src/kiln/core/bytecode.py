@@ -10,11 +10,11 @@ taken for equal.
 from __future__ import annotations
 
 import dis
-import threading
 import types
 from collections.abc import Sequence
 from typing import Any
 
+from kiln.base.forks import new_lock
 from kiln.base.source import is_internal
 
 Chain = tuple[str, ...]
@@ -232,7 +232,7 @@ def _is_constant(x: Any) -> bool:
 
 CAPACITY = 4096
 _known: dict[int, References] = {}
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def references(code: types.CodeType) -> References:

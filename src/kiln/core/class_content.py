@@ -13,13 +13,13 @@ import builtins
 import collections
 import enum
 import itertools
-import threading
 import types
 import typing
 import weakref
 from collections.abc import Hashable
 from typing import Any, Protocol
 
+from kiln.base.forks import new_rlock
 from kiln.core.made_methods import ENUMERATIONS, is_library, is_made, is_recursive_repr
 
 
@@ -42,7 +42,7 @@ class Reads(Protocol):
 
 _tokens: dict[int, tuple[weakref.ref[Any], int]] = {}
 _numbers = itertools.count()
-_lock = threading.RLock()
+_lock = new_rlock()
 
 
 def token_of(value: Any) -> int:

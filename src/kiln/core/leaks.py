@@ -5,8 +5,10 @@ Only with `check_tracer_leaks`: the search walks over all objects of the process
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from kiln.base.config import options
@@ -30,7 +32,8 @@ def check_leaks(trace: Trace) -> None:
         return
     tracer = left[0]
     others = f", and {len(left) - 1} others" if len(left) > 1 else ""
-    held = _holder(tracer, {id(left)}, _DEPTH)
+    with _nothing_frozen():
+        held = _holder(tracer, {id(left)}, _DEPTH)
     raise UnexpectedTracerError(
         three_lines(
             f"Leaked trace: a tracer of type {tracer.aval}{trace.origin(tracer)} {trace.describe()}"
@@ -43,6 +46,18 @@ def check_leaks(trace: Trace) -> None:
 
 def _tracers_of(trace: Trace) -> list[Tracer]:
     return [x for x in gc.get_referrers(trace) if isinstance(x, Tracer) and x.owner is trace]
+
+
+@contextlib.contextmanager
+def _nothing_frozen() -> Iterator[None]:
+    """Let the collector see what the program has frozen: holders are found only there."""
+    frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()
+    try:
+        yield
+    finally:
+        if frozen:
+            gc.freeze()
 
 
 def _holder(x: Any, ours: set[int], depth: int) -> str:

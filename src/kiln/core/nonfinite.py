@@ -232,8 +232,8 @@ def _located(
     i, bad = found
     passed = next((n for n, v in enumerate(clean.invars) if v is clean.outvars[i]), None)
     if passed is not None:
-        name = jaxpr.arg_names[passed] if passed < len(jaxpr.arg_names) else passed
-        why = f"it is the argument {name}, which {bad} already"
+        given = jaxpr.arg_names[passed] if passed < len(jaxpr.arg_names) else passed
+        why = f"it is the argument {given}, which {bad} already"
     return FloatingPointError(
         three_lines(
             f"call of {name} at {current_source()}",

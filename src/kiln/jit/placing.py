@@ -59,7 +59,7 @@ def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> Non
         if not isinstance(leaf, (Sharding, PartitionSpec)):
             raise TypeError(
                 three_lines(
-                    f"jit of {name_of(fun)} with {option}={shardings!r}",
+                    f"jit of {name_of(fun)} with {option}={shardings!r} at {current_source()}",
                     f"{option} must hold shardings, PartitionSpecs and None, got {leaf!r} of type "
                     f"{type(leaf).__name__}" + (f" at {''.join(map(str, path))}" if path else ""),
                     "write NamedSharding(mesh, PartitionSpec(...))",

@@ -69,16 +69,26 @@ def choose(fun: Callable[..., Any], argnums: Any, argnames: Any, option: str) ->
     return Chosen(tuple(sorted(set(nums))), tuple(dict.fromkeys(names)))
 
 
+def _wrong_option(option: str, given: Any, wanted: str, example: str) -> TypeError:
+    return TypeError(
+        three_lines(
+            f"jit with {option}={given!r:.60} at {current_source()}",
+            f"{option} must be {wanted}, got {given!r:.200}",
+            f"write {option}={example}",
+        )
+    )
+
+
 def _numbers(argnums: Any, option: str) -> tuple[int, ...]:
     if argnums is None:
         return ()
     if isinstance(argnums, str) or not isinstance(argnums, (int, np.integer, Iterable)):
-        raise TypeError(f"{option} must be an int or a sequence of ints, got {argnums!r}")
+        raise _wrong_option(option, argnums, "an int or a sequence of ints", "(0, 2)")
     items = [argnums] if isinstance(argnums, (int, np.integer)) else list(argnums)
     try:
         return tuple(operator.index(i) for i in items)
     except TypeError:
-        raise TypeError(f"{option} must be an int or a sequence of ints, got {argnums!r}") from None
+        raise _wrong_option(option, argnums, "an int or a sequence of ints", "(0, 2)") from None
 
 
 def _names(argnames: Any, option: str) -> tuple[str, ...]:
@@ -86,11 +96,11 @@ def _names(argnames: Any, option: str) -> tuple[str, ...]:
         return ()
     items = [argnames] if isinstance(argnames, str) else argnames
     if not isinstance(items, Iterable):
-        raise TypeError(f"{option} must be a str or an iterable of str, got {argnames!r}")
+        raise _wrong_option(option, argnames, "a str or an iterable of str", "('axis', 'mode')")
     found = tuple(items)
     for name in found:
         if not isinstance(name, str):
-            raise TypeError(f"{option} must be a str or an iterable of str, got {name!r} in it")
+            raise _wrong_option(option, argnames, "a str or an iterable of str", "('axis', 'mode')")
     return found
 
 
@@ -104,7 +114,8 @@ def _check_numbers(
         if not -count <= i < count and not (variadic and i >= 0):
             raise ValueError(
                 three_lines(
-                    f"jit of {name_of(fun)}{signature} with {option}={tuple(nums)}",
+                    f"jit of {name_of(fun)}{signature} with {option}={tuple(nums)}"
+                    f" at {current_source()}",
                     f"the function has {option}={tuple(nums)}, but only accepts {count} "
                     "positional arguments",
                     f"use numbers from 0 to {count - 1}, or {option[:-4]}names",
@@ -123,7 +134,8 @@ def _check_names(
         if parameter is not None and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             raise ValueError(
                 three_lines(
-                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}",
+                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}"
+                    f" at {current_source()}",
                     f"{name!r} names a positional-only parameter, so {option} cannot reach it",
                     f"use {option[:-5]}nums instead",
                 )
@@ -132,7 +144,8 @@ def _check_names(
             valid = [p.name for p in parameters.values() if p.kind in NAMED]
             raise ValueError(
                 three_lines(
-                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}",
+                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}"
+                    f" at {current_source()}",
                     f"{option} names {name!r}, which is not a keyword parameter of the function",
                     f"use names among {valid}",
                 )

@@ -307,7 +307,8 @@ class Compiled(Stage):
                     three_lines(
                         f"call of the compiled function {self.fun_name} with {self._names()[i]} = "
                         f"{x} at {current_source()}",
-                        f"{error}: the argument {self._names()[i]} does not fit its type, "
+                        f"{str(error).splitlines()[1]}: "
+                        f"the argument {self._names()[i]} does not fit its type, "
                         f"{self._wanted[i]}",
                         "pass a smaller number, or compile for a wider type",
                     )

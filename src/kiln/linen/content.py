@@ -28,6 +28,7 @@ from kiln.core.identity import identity_of_function
 from kiln.core.trace import Tracer
 from kiln.linen.frozen_dict import FrozenDict
 from kiln.linen.module import Module
+from kiln.linen.scope import Variable
 
 _SIMPLE = frozenset([int, str, bool, type(None)])
 _MAPPINGS = frozenset([dict, OrderedDict, types.MappingProxyType, FrozenDict])
@@ -35,11 +36,11 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
 class ModuleReading(Reading):
-    """A reading of modules and of what their fields hold; `place(module)` says where one stands."""
+    """A reading of modules and of what their fields hold; `place` says where one stands."""
 
     __slots__ = ("_place",)
 
-    def __init__(self, place: Callable[[Module], Hashable]) -> None:
+    def __init__(self, place: Callable[[Module | Variable[Any]], Hashable]) -> None:
         super().__init__()
         self._place = place
 
@@ -55,6 +56,9 @@ class ModuleReading(Reading):
             return ("fixed", id(value))
         if isinstance(value, Module):
             return self.module(value)
+        if isinstance(value, Variable):
+            place = self._place(value)
+            return (Variable, place, value.collection, value.name, value.unbox)
         if kind is list:
             return (list, self.read_all(value))
         if kind in _MAPPINGS:

@@ -14,8 +14,8 @@ from kiln.ir.types import ShapedArray
 from kiln.jit import explain
 from kiln.jit.explain import Difference, Naming, differences, explain_recompiles, only, static_text
 from kiln.jit.signature import Statics
-from kiln.jit.static_values import static_key
 from kiln.jit.spelling import Named
+from kiln.jit.static_values import static_key
 
 F = np.dtype("float32")
 SCALAR = ShapedArray((), F)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.jit.static_values import comparison_of, compared_fields, is_constant, static_key
+from kiln.jit.static_values import compared_fields, comparison_of, is_constant, static_key
 
 
 def test_static_key_tells_types_and_signs() -> None:

@@ -277,3 +277,34 @@ def test_traced_fields() -> None:
     run = kiln.jit(lambda by, x: nn.jit(Scale)(by).apply({}, x))
     assert run(2.0, X)[0, 0] == 2
     assert run(3.0, X)[0, 0] == 3
+
+
+class Methods(nn.Module):
+    """Has methods of different length."""
+
+    @nn.compact
+    def __call__(self, x: Any, features: int) -> Any:
+        return nn.Dense(features)(x)
+
+    def doubled(self, x: Any) -> Any:
+        return 2 * x
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"static_argnums": 2}, {"static_argnums": (2,)}, {"static_argnames": ["features"]}],
+)
+def test_methods_mind_the_static_arguments_they_have(options: Any) -> None:
+    module = nn.jit(Methods, methods=["__call__", "doubled"], **options)()
+    variables = module.init(KEY, X, 3)
+    assert module.apply(variables, X, 3).shape == (2, 3)
+    assert module.apply(variables, X, method="doubled").tolist() == (2 * X).tolist()
+
+
+def test_static_arguments_that_no_method_has_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"static_argnums=\(3,\)"):
+        nn.jit(Methods, methods=["__call__", "doubled"], static_argnums=3)
+    with pytest.raises(ValueError, match="width"):
+        nn.jit(Methods, methods=["__call__", "doubled"], static_argnames="width")
+    with pytest.raises(ValueError, match=r"static_argnums=\(2,\)"):
+        nn.jit(Methods, methods=["doubled"], static_argnums=2)
