@@ -105,10 +105,10 @@ wheel: $(VENV)/.has-runtime
 check-wheel: wheel
 	@! $(RUN) -m zipfile --list dist/kiln-*.whl | grep '_runtime/'
 	@elsewhere=$$(mktemp -d) && trap 'rm -rf "$$elsewhere"' EXIT && cp -R examples dist/kiln-*.whl "$$elsewhere" && \
-	$(PYTHON) -m venv "$$elsewhere/venv" && cd "$$elsewhere" && export PATH="$$elsewhere/venv/bin" && \
-	python -m pip --quiet --disable-pip-version-check install "$$(echo kiln-*.whl)[examples]" && \
-	python -c 'import kiln, sys; assert kiln.__file__.startswith(sys.prefix), kiln.__file__' && \
-	python examples/tutorial.py && python examples/digits.py && python examples/digits_cnn.py
+	$(PYTHON) -m venv "$$elsewhere/venv" && ( cd "$$elsewhere" && export PATH="$$elsewhere/venv/bin" && \
+	  python -m pip --quiet --disable-pip-version-check install "$$(echo kiln-*.whl)[examples]" && \
+	  python -c 'import kiln, sys; assert kiln.__file__.startswith(sys.prefix), kiln.__file__' && \
+	  python examples/tutorial.py && python examples/digits.py && python examples/digits_cnn.py )
 
 clean:
 	rm -rf .venv .venv-* $(BUILT) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -438,6 +438,29 @@ MORE: dict[str, str] = {
         jax.vmap(lambda x: (x, jnp.sin))(f(3))
     """,
 }
+TYPES = """
+    jax.eval_shape(lambda x: jax.ShapeDtypeStruct((3,), 'float32'), 1.0)
+    jax.eval_shape(lambda x: (x, jax.ShapeDtypeStruct((3,), 'int32')), 1.0)
+    jax.eval_shape(lambda: jax.eval_shape(lambda x: x * 2, f(3)))
+    jax.eval_shape(lambda x: jax.jit(lambda y: y * 2)(jax.ShapeDtypeStruct((3,), 'float32')), 1.0)
+    jax.eval_shape(lambda x: jax.jit(lambda y, z: y * z)(jax.ShapeDtypeStruct((3,), 'int32'), x), 1.0)
+    jax.eval_shape(lambda s: jax.eval_shape(lambda x: x * 2, s), jax.ShapeDtypeStruct((3,), 'float32'))
+    jax.make_jaxpr(lambda x: jax.ShapeDtypeStruct((3,), 'float32'))(1.0).out_avals
+    jax.eval_shape(lambda x: lax.sin(jax.ShapeDtypeStruct((3,), 'float32')), 1.0)
+    jax.eval_shape(lambda x: jax.vjp(lambda a: a * 2, jax.ShapeDtypeStruct((3,), 'float32'))[0], 1.0)
+    jax.eval_shape(lambda x: jax.linearize(lambda a: a * 2, jax.ShapeDtypeStruct((3,), 'float32'))[0], 1.0)
+    jax.eval_shape(lambda x: jax.vmap(lambda a: a * 2)(jax.ShapeDtypeStruct((3,), 'float32')), 1.0)
+    jax.eval_shape(lambda x: jax.grad(lambda a: jnp.sum(a * 2))(jax.ShapeDtypeStruct((3,), 'float32')), 1.0)
+    jax.eval_shape(lambda d: d['a'] * d['b'], {'a': jax.ShapeDtypeStruct((3,), 'float32'), 'b': 2.0})
+    jax.jit(lambda x: jax.eval_shape(lambda y: y * 2, x))(f(3))
+    jax.jit(lambda x: jax.jit(lambda y: y * 2)(jax.ShapeDtypeStruct((3,), 'float32')))(1.0)
+    jax.jit(lambda x: x * 2)(jax.ShapeDtypeStruct((3,), 'float32'))
+    lax.sin(jax.ShapeDtypeStruct((3,), 'float32'))
+    jax.grad(lambda a: jnp.sum(a * 2))(jax.ShapeDtypeStruct((3,), 'float32'))
+"""
+GROUPS["types in place of arrays"] = "\n".join(
+    f"jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), {line})" for line in lines(TYPES)
+)
 GROUPS["arguments that must be arrays"] = _with_odd(ARRAYS_ONLY, ODD[:8])
 GROUPS |= MORE | {group: _with_odd(text) for group, text in WITH_ODD.items()}
 LOOSE = {"jacobians": 1e-4, "grad": 1e-4}

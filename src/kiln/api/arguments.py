@@ -15,8 +15,10 @@ from kiln.base.tree import PyTreeDef, keystr, tree_flatten, tree_flatten_with_pa
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
 from kiln.core.compilation import as_array
+from kiln.core.staging import stand_in
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.types import ShapedArray
+from kiln.jit.struct import ShapeDtypeStruct
 from kiln.jit.tracing import leaf_type
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled
@@ -24,7 +26,10 @@ from kiln.ops.shape import filled
 
 def array_of(x: Any) -> Any:
     """Return a value as an array or tracer."""
-    return x if isinstance(x, (ConcreteArray, Tracer)) else as_array(x)
+    if isinstance(x, (ConcreteArray, Tracer)):
+        return x
+    found = stand_in(x) if isinstance(x, ShapeDtypeStruct) else None
+    return as_array(x) if found is None else found
 
 
 def value_of(t: Any) -> Any:

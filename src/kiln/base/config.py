@@ -43,6 +43,7 @@ class Options:
     debug_infs: bool = _option(False, in_key=True)
     check_tracer_leaks: bool = _option(False, in_key=True)
     jit: bool = _option(True)
+    content: bool = _option(True)
     python_call: bool = _option(False)
     check: bool = _option(False)
     dump: str = _option("")
@@ -78,6 +79,14 @@ class Options:
         object.__setattr__(self, "checks_values", self.debug_nans or self.debug_infs)
         plain = not self.checks_values and self.engine is None and self.default_device is None
         object.__setattr__(self, "plain_eager", plain)
+        object.__setattr__(self, "_hash", None)
+
+    def __hash__(self) -> int:
+        # Every reading of a function's content asks for it.
+        if self._hash is None:  # type: ignore[attr-defined]
+            values = tuple(getattr(self, f.name) for f in _FIELDS)
+            object.__setattr__(self, "_hash", hash(values))
+        return self._hash  # type: ignore[attr-defined, no-any-return]
 
 
 _IN_KEY: tuple[str, ...] = ()

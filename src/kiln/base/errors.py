@@ -53,6 +53,10 @@ class NonConcreteBooleanIndexError(JAXIndexError):
     """A traced boolean mask would give a result of unknown shape."""
 
 
+class MaskedArrayError(TypeError, ValueError):
+    """A masked array was given where an array is wanted, which would forget the mask."""
+
+
 class MissingRule(NotImplementedError):
     """A primitive was asked for a rule that its class does not define."""
 

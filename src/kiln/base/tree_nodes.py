@@ -129,9 +129,19 @@ def _register(cls: type, kind: NodeKind) -> None:
                 "remove one of the two registrations",
             )
         )
+    global _registrations
     KINDS[cls] = kind
+    _registrations += 1
     LEAF_TYPES.discard(cls)
     _runtime.forget_leaf_types()
+
+
+_registrations = 0
+
+
+def registrations() -> int:
+    """Return how often a class was registered: what counts as a leaf may have changed since."""
+    return _registrations
 
 
 def register_pytree_node(

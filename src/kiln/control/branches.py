@@ -49,7 +49,7 @@ def cond(
 
     Raises: TypeError for a predicate that is no scalar, branches that return different types.
     """
-    if not (callable(true_fun) and callable(false_fun)) and _is_older_form(false_fun, operands):
+    if _is_older_form(true_fun, false_fun, operands):
         x, true_fun, (y, false_fun) = true_fun, false_fun, operands
         true_fun, false_fun, operands = _of_operand(0, true_fun), _of_operand(1, false_fun), (x, y)
     if operand is not _ABSENT:
@@ -107,8 +107,8 @@ def switch(
     return _branch("switch", chosen, names, branches, operands)
 
 
-def _is_older_form(true_fun: Any, rest: Sequence[Any]) -> bool:
-    return callable(true_fun) and len(rest) == 2 and callable(rest[1])
+def _is_older_form(first: Any, second: Any, rest: Sequence[Any]) -> bool:
+    return not callable(first) and callable(second) and len(rest) == 2 and callable(rest[1])
 
 
 def _of_operand(number: int, fun: Callable[..., Any]) -> Callable[..., Any]:

@@ -144,6 +144,31 @@ class StagingTrace(Trace):
         ]
 
 
+def recording() -> StagingTrace | None:
+    """Return the trace that makes what is applied now equations of a program, if there is one."""
+    trace: Trace | None = state.trace
+    while trace is not None:
+        # Partial evaluation records too, but only for itself.
+        if type(trace) is StagingTrace:
+            return trace
+        trace = trace.parent
+    return None
+
+
+def stand_in(x: Any) -> Tracer | None:
+    """Return a tracer of the program being recorded for what has a type but no value.
+
+    The program can be looked at; it cannot run.
+    """
+    trace = recording()
+    if trace is None:
+        return None
+    known = trace.consts.get(id(x))
+    if known is None:
+        known = trace.consts[id(x)] = (Var(aval_of(x)), x)
+    return StagingTracer(trace, known[0])
+
+
 def _varying(
     primitive: Operation, atoms: Sequence[Atom], inferred: Any, params: dict[str, Any]
 ) -> Any:
@@ -266,14 +291,3 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     finally:
         state.source = previous
     return [v.val if v.is_literal else env[v] for v in jaxpr.outvars]  # type: ignore[union-attr, index]
-
-
-def is_recorded() -> bool:
-    """Tell whether what is applied now becomes equations of a program that somebody may read."""
-    trace: Trace | None = state.trace
-    while trace is not None:
-        # Partial evaluation records too, but only for itself.
-        if type(trace) is StagingTrace:
-            return True
-        trace = trace.parent
-    return False

@@ -16,7 +16,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.config import options, override
-from kiln.base.errors import UnexpectedTracerError, three_lines
+from kiln.base.errors import MaskedArrayError, UnexpectedTracerError, three_lines
 from kiln.base.source import Source, current_source
 from kiln.core.concretization import refuse
 from kiln.core.operators import Array, ArrayOperators
@@ -259,8 +259,24 @@ def _scalar_types(enable_x64: bool) -> dict[type, ShapedArray]:
 _SCALARS = {enable_x64: _scalar_types(enable_x64) for enable_x64 in (False, True)}
 
 
+def require_unmasked(x: Any) -> None:
+    """Raise MaskedArrayError for a masked array."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise MaskedArrayError(
+            three_lines(
+                f"use of a masked array of shape {x.shape} and dtype {x.dtype} at "
+                f"{current_source()}",
+                "numpy masked arrays are not supported: the mask would be forgotten without a word",
+                "use x.filled(value) to convert the array, or pass x.data and x.mask as two arrays",
+            )
+        )
+
+
 def aval_of(x: Any) -> ShapedArray:
-    """Return the type of an array, a tracer, or a scalar. Python scalars are weakly typed."""
+    """Return the type of an array, a tracer, or a scalar. Python scalars are weakly typed.
+
+    Raises: MaskedArrayError for a masked array, TypeError for anything else.
+    """
     scalar = _SCALARS[options().enable_x64].get(type(x))
     if scalar is not None:
         return scalar
@@ -269,6 +285,8 @@ def aval_of(x: Any) -> ShapedArray:
     except AttributeError:
         pass
     if isinstance(x, (np.ndarray, np.generic)):
+        require_unmasked(x)
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     dtype, weak = dtypes.scalar_dtype(x)
-    return ShapedArray((), dtype, weak)
+    shape = getattr(x, "shape", ())
+    return ShapedArray(shape if isinstance(shape, tuple) else (), dtype, weak)

@@ -183,7 +183,14 @@ class Mesh:
         return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mesh, (np.array(self.devices), self.axis_names)
+        # Not as an array of objects: NumPy crashes on a spoilt pickle of one.
+        return _mesh, (self._flat, self.axis_sizes, self.axis_names)
+
+
+def _mesh(flat: Sequence[Any], sizes: Sequence[int], axis_names: Sequence[Any]) -> Mesh:
+    devices = np.empty(len(flat), dtype=object)
+    devices[:] = flat
+    return Mesh(devices.reshape(sizes), axis_names)
 
 
 class Blocks(NamedTuple):

@@ -25,10 +25,10 @@ from kiln.core.by_content import is_plain
 from kiln.core.class_content import Unreadable
 from kiln.core.compilation import Compiled, Elsewhere
 from kiln.core.eager import EVAL
-from kiln.core.fingerprint import Content, Reading, content_of, readable
+from kiln.core.fingerprint import DESCRIPTION, Content, Reading, content_of, readable
 from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
-from kiln.core.staging import eval_jaxpr, is_recorded
+from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched, watches_here
 from kiln.ir.assumptions import assume_positive, collecting
@@ -406,7 +406,7 @@ class JitFunction(_runtime.Callable):
             leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
         if self._settings:
             raise nested(entry.name, self._settings, current_source())
-        if self._inline and is_recorded():
+        if self._inline and recording() is not None:
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
@@ -482,10 +482,17 @@ class JitFunction(_runtime.Callable):
         return getattr(self._fun, "__qualname__", name_of(self._fun))
 
 
+# What a jitted function keeps of its own; `_options` says the rest of how it was made.
+_OWN = DESCRIPTION | {
+    *("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
+    *("_traces", "_placing", "_settings", "_entries", "_options"),
+}
+
+
 def _read(reading: Reading, f: JitFunction) -> Any:
     if f._placing.has_place:
         raise Unreadable("a jitted function with devices or shardings")
-    return ("jit", f._options, reading.read(f._fun))
+    return reading.again(f) or ("jit", f._options, reading.read_attributes(f, _OWN))
 
 
 readable(JitFunction, _read)

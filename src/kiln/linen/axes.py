@@ -196,7 +196,7 @@ def _vmapped(
     in_filters, group_axes, out_filters, out_group_axes = _axes(variable_axes)
 
     def apply(target: Target, module: Module, args: tuple[Any, ...], kwargs: Any) -> Any:
-        lift = Lift(module, (args, kwargs))
+        lift = Lift(module, (args, kwargs), set_up=not target.of_class)
         values, named = lift.values
         groups = lift.groups(in_filters)
         axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
@@ -323,7 +323,7 @@ class _Scan:
     def __call__(
         self, target: Target, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        lift = Lift(module, (args, kwargs))
+        lift = Lift(module, (args, kwargs), set_up=not target.of_class)
         (init, *xs), named = lift.values
         shared, carried, *groups = lift.groups(self.in_filters)
         sizes = _sizes((self.in_axes, tuple(self.group_axes)), (tuple(xs), tuple(groups)))

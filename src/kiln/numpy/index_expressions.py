@@ -18,7 +18,7 @@ from kiln.base import dtypes
 from kiln.base.errors import InconclusiveSizeError, NonConcreteBooleanIndexError, three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, host_value
-from kiln.core.trace import Tracer
+from kiln.core.trace import Tracer, require_unmasked
 from kiln.ir.sizes import Dim, Size, maximum, minimum
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray
@@ -190,6 +190,7 @@ def _entry(item: Any, position: int, given: Sequence[Any]) -> Any:
     if hasattr(item, "aval"):
         return _array(item)
     if isinstance(item, (np.ndarray, np.generic, float, complex)):
+        require_unmasked(item)
         value = np.asarray(item)
         _check_dtype(value.dtype)
         return int(value) if value.ndim == 0 and value.dtype != np.bool_ else value
