@@ -10,6 +10,7 @@ import numpy as np
 
 from kiln.api.arrays import devices as all_devices
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 P = PartitionSpec
@@ -41,7 +42,7 @@ def make_mesh(
     if len(found) < need:
         raise ValueError(
             three_lines(
-                f"make_mesh({shape}, {tuple(axis_names)})",
+                f"make_mesh({shape}, {tuple(axis_names)}) at {current_source()}",
                 f"the mesh needs {need} devices, and there are {len(found)}",
                 "make the mesh smaller, or set KILN_NUM_CPU_DEVICES",
             )

@@ -192,6 +192,22 @@ def test_a_usable_donation_does_not_warn() -> None:
 
 
 @contract("4.4")
+def test_each_program_warns_once() -> None:
+    unusable = kiln.jit(lambda x: x.sum(), donate_argnums=0)
+    usable = kiln.jit(lambda x: x + 1, donate_argnums=0)
+
+    def warned(fun, size: int) -> int:
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            fun(jnp.ones(size))
+        return len(found)
+
+    # The first calls compile, the later ones are those the runtime knows.
+    assert [warned(unusable, n) for n in (3, 3, 3, 3, 4, 4, 3)] == [1, 0, 0, 0, 1, 0, 0]
+    assert [warned(usable, n) for n in (3, 3, 3, 3, 4, 4, 3)] == [0] * 7
+
+
+@contract("4.4")
 def test_one_output_takes_the_memory_of_one_input_only() -> None:
     x, y = fresh(), fresh()
     with pytest.warns(UserWarning, match=r"not usable: float32\[1000\]"):

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import copy
 import gc
-import threading
 import weakref
 from collections.abc import Hashable
 from typing import Any
 
 from kiln.base.bounded import Bounded
 from kiln.base.config import options as current_options
+from kiln.base.forks import new_rlock
 from kiln.base.memory import MB, give_back
 from kiln.control.bodies import clear as clear_bodies
 from kiln.core.array import ConcreteArray
@@ -186,7 +186,7 @@ class Entries(dict[Hashable, Entry]):
 
 _by_identity: dict[int, tuple[weakref.ref[Any], Hashable, dict[Hashable, Entries]]] = {}
 _wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
-_lock = threading.RLock()
+_lock = new_rlock()
 
 _by_content: Bounded[Hashable, Entry] = Bounded(lambda: current_options().trace_cache_mb * MB)
 

@@ -18,17 +18,18 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
-from kiln.base.tree import tree_flatten, tree_unflatten
+from kiln.base.tree import settled, tree_flatten, tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
 from kiln.core.class_content import Unreadable
 from kiln.core.compilation import Compiled, Elsewhere
-from kiln.core.eager import EVAL, check_finite
-from kiln.core.fingerprint import Content, Reading, content_of, readable
+from kiln.core.eager import EVAL
+from kiln.core.fingerprint import DESCRIPTION, Content, Reading, content_of, readable
+from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
-from kiln.core.staging import StagingTrace, eval_jaxpr
-from kiln.core.trace import Trace, Tracer, aval_of, state
+from kiln.core.staging import eval_jaxpr, recording
+from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched, watches_here
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
@@ -38,9 +39,10 @@ from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
 from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
-from kiln.jit.signature import Chosen, Statics, compared_key, is_constant, static_keys
+from kiln.jit.signature import Chosen, Statics, static_keys
 from kiln.jit.spelling import Named, flatten_call, unflatten_call
 from kiln.jit.stages import Lowered, Traced
+from kiln.jit.static_values import comparison_of
 from kiln.jit.struct import type_of_struct
 from kiln.jit.target import committed_places
 from kiln.jit.tracing import argument_names, check_leaves, trace
@@ -58,15 +60,8 @@ def _flat(count: int) -> Any:
     return tree_flatten((0,) * count)[1]
 
 
-def _is_recorded() -> bool:
-    """Tell whether what is applied now becomes equations of a program that somebody may read."""
-    trace: Trace | None = state.trace
-    while trace is not None:
-        # Partial evaluation records too, but only for itself.
-        if type(trace) is StagingTrace:
-            return True
-        trace = trace.parent
-    return False
+def _settled(key: Any) -> Any:
+    return (settled(key[0]), *key[1:])
 
 
 @_runtime.call_directly
@@ -153,8 +148,8 @@ class JitFunction(_runtime.Callable):
         except OverflowError:
             self._types(leaves, args, kwargs)
             raise
-        if opts.debug_nans:
-            check_finite(entry.name, outs)
+        if opts.checks_values:
+            check_program(entry.name, entry.jaxpr, values, outs)
         elif known is not None and entry.is_simple and not opts.python_call:
             program = run if isinstance(run, PROGRAMS) else self._placer(entry).prepared(values)
             self._remember(entry, program, positional, tuple(keywords), args, kwargs)
@@ -183,7 +178,7 @@ class JitFunction(_runtime.Callable):
         nums, names = self._static.argnums, self._static.argnames
         given = [(places[i], args[i]) for i in nums if i < len(args)]
         given += [(place[name], kwargs[name]) for name in names if name in kwargs]
-        statics = [(at, x, compared_key(x), is_constant(x)) for at, x in given]
+        statics = [(at, comparison_of(x)) for at, x in given]
         dynamics = [(places[i], x) for i, x in enumerate(args) if i not in nums]
         named = sorted(name for name in kwargs if name not in names)
         dynamics += [(place[name], kwargs[name]) for name in named]
@@ -288,6 +283,7 @@ class JitFunction(_runtime.Callable):
     ) -> Entry:
         if self._is_temporary(entry):
             return entry
+        key = _settled(key)
         # Another table if the function's code or defaults were exchanged in the meantime.
         if self._shared() is shared:
             entry = shared.setdefault(key, entry)
@@ -301,7 +297,7 @@ class JitFunction(_runtime.Callable):
             dynamic = [args[i] for i in places]
             wishes = wishes_of(self._placing, self._fun, entry, dynamic, named, places)
             entry = entry.with_wishes(wishes)
-        self._entries[key] = entry
+        self._entries[_settled(key)] = entry
         return entry
 
     def _is_temporary(self, entry: Entry) -> bool:
@@ -397,8 +393,8 @@ class JitFunction(_runtime.Callable):
         elif options().plain:
             entry.compiled = placer if is_placed(values) else run
         outs = run(values)
-        if options().debug_nans:
-            check_finite(entry.name, outs)
+        if options().checks_values:
+            check_program(entry.name, entry.jaxpr, values, outs)
         return self._result(entry, outs)
 
     @api_boundary
@@ -410,7 +406,7 @@ class JitFunction(_runtime.Callable):
             leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
         if self._settings:
             raise nested(entry.name, self._settings, current_source())
-        if self._inline and _is_recorded():
+        if self._inline and recording() is not None:
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
@@ -486,10 +482,17 @@ class JitFunction(_runtime.Callable):
         return getattr(self._fun, "__qualname__", name_of(self._fun))
 
 
+# What a jitted function keeps of its own; `_options` says the rest of how it was made.
+_OWN = DESCRIPTION | {
+    *("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
+    *("_traces", "_placing", "_settings", "_entries", "_options"),
+}
+
+
 def _read(reading: Reading, f: JitFunction) -> Any:
     if f._placing.has_place:
         raise Unreadable("a jitted function with devices or shardings")
-    return ("jit", f._options, reading.read(f._fun))
+    return reading.again(f) or ("jit", f._options, reading.read_attributes(f, _OWN))
 
 
 readable(JitFunction, _read)

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import (
@@ -58,7 +59,7 @@ def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> Non
         if not isinstance(leaf, (Sharding, PartitionSpec)):
             raise TypeError(
                 three_lines(
-                    f"jit of {name_of(fun)} with {option}={shardings!r}",
+                    f"jit of {name_of(fun)} with {option}={shardings!r} at {current_source()}",
                     f"{option} must hold shardings, PartitionSpecs and None, got {leaf!r} of type "
                     f"{type(leaf).__name__}" + (f" at {''.join(map(str, path))}" if path else ""),
                     "write NamedSharding(mesh, PartitionSpec(...))",
@@ -109,7 +110,10 @@ def wishes_of(
     hidden = len(entry.consts)
     paths = [path for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]]
     roots = [places[p[1].idx] if p[0].idx == 0 else p[1].key for p in paths]
-    chosen = {*placing.donated.argnums, *placing.donated.argnames}
+    # What made a result that is not finite is looked for with the arguments, which must still be
+    # there then.
+    donating = not options().checks_values
+    chosen = {*placing.donated.argnums, *placing.donated.argnames} if donating else ()
     donated = tuple([i + hidden for i, root in enumerate(roots) if root in chosen])
     ins: tuple[Sharding | None, ...] = ()
     if placing.in_shardings is not None:

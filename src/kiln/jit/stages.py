@@ -17,12 +17,13 @@ from kiln.base.tree import (
     PyTreeDef,
     equality_errors,
     keystr,
+    settled,
     tree_structure,
     tree_unflatten,
 )
 from kiln.core.array import ConcreteArray
-from kiln.core.eager import check_finite
 from kiln.core.engine import Place, default_engine, default_sharding
+from kiln.core.nonfinite import check_program, kept_for_search
 from kiln.core.placement import Placer, Run
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
@@ -251,7 +252,7 @@ class Compiled(Stage):
         self._consts = entry.consts
         self._wanted = self._in_avals()
         self._accepted = self._wanted
-        self._tree = entry.in_tree
+        self._tree = settled(entry.in_tree)
         self._is_flat = entry.in_tree == tree_structure((0,) * len(self._wanted))
         self._out_tree = None if entry.out_is_leaf else entry.out_tree
 
@@ -273,13 +274,22 @@ class Compiled(Stage):
                 self._check(args, avals)
         else:
             leaves = self._leaves(args, kwargs)
-        outs = self._run([*self._consts, *leaves] if self._consts else leaves)
-        if options().debug_nans:
-            check_finite(self.fun_name, outs)
+        values = [*self._consts, *leaves] if self._consts else leaves
+        if options().checks_values:
+            outs = self._run_and_look(values)
+        else:
+            outs = self._run(values)
         out_tree = self._out_tree
         return outs[0] if out_tree is None else tree_unflatten(out_tree, outs)
 
     call = __call__
+
+    def _run_and_look(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Run the program; raise FloatingPointError if the results are not finite."""
+        kept = kept_for_search(values) if self.donate_argnums else values
+        outs = self._run(values)
+        check_program(self.fun_name, self._entry.jaxpr, kept, outs)
+        return outs
 
     @api_boundary
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -297,7 +307,8 @@ class Compiled(Stage):
                     three_lines(
                         f"call of the compiled function {self.fun_name} with {self._names()[i]} = "
                         f"{x} at {current_source()}",
-                        f"{error}: the argument {self._names()[i]} does not fit its type, "
+                        f"{str(error).splitlines()[1]}: "
+                        f"the argument {self._names()[i]} does not fit its type, "
                         f"{self._wanted[i]}",
                         "pass a smaller number, or compile for a wider type",
                     )

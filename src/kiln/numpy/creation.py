@@ -19,7 +19,7 @@ from kiln.core.array import ConcreteArray, copied, from_host, host_value
 from kiln.core.at_once import at_once
 from kiln.core.concretization import refuse
 from kiln.core.dlpack import host_view
-from kiln.core.trace import Tracer, aval_of
+from kiln.core.trace import Tracer, aval_of, require_unmasked
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operands, shape_of
@@ -135,6 +135,7 @@ def _scalar_array(x: Any, dtype: Any) -> Any:
 
 
 def _from_numpy(x: Any, dtype: Any) -> Any:
+    require_unmasked(x)
     value = np.asarray(x)
     if not dtypes.is_supported(value.dtype):
         raise not_numeric(x, value.dtype)
@@ -173,6 +174,7 @@ def _from_sequence(x: Any, dtype: Any) -> Any:
     for leaf in leaves:
         if leaf is None:
             raise _none()
+        require_unmasked(leaf)
         if isinstance(leaf, (str, bytes)):
             raise not_numeric(leaf, np.asarray(leaf).dtype)
     if dtype is None:
@@ -385,7 +387,8 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
     if value.shape == shape:
         return value
     if broadcast_shapes("full", value.shape, shape) != shape:
-        raise ValueError(f"full: cannot broadcast {value.shape} to {shape}")
+        wrong = f"full: cannot broadcast {value.shape} to {shape}"
+        raise ValueError(three_lines(f"full at {current_source()}", wrong, "give fewer axes"))
     return broadcast_to(value, shape)
 
 
