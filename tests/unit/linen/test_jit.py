@@ -308,29 +308,3 @@ def test_static_arguments_that_no_method_has_are_refused() -> None:
         nn.jit(Methods, methods=["__call__", "doubled"], static_argnames="width")
     with pytest.raises(ValueError, match=r"static_argnums=\(2,\)"):
         nn.jit(Methods, methods=["doubled"], static_argnums=2)
-
-
-class Scaled(nn.Module):
-    """Reads an array in a field."""
-
-    scale: Any
-
-    def __call__(self, x: Any) -> Any:
-        return x * np.ma.filled(self.scale, 0.0)
-
-
-def test_masks_count() -> None:
-    def run(mask: Any) -> Any:
-        scale = np.ma.masked_array(np.ones(4, np.float32), mask)  # type: ignore[no-untyped-call]
-        return nn.jit(Scaled)(scale).apply({}, X)[0].tolist()
-
-    assert [run([0, 0, 0, 0]), run([0, 1, 0, 0]), run(False)] == [[1] * 4, [1, 0, 1, 1], [1] * 4]
-
-
-def test_arrays_of_unknown_classes_are_not_read() -> None:
-    class Unit(np.ndarray):
-        unit = "m"
-
-    with pytest.raises(Unreadable):
-        key_of(np.ones(2).view(Unit))
-    assert key_of(np.ones(2)) != key_of(np.ones(2).view(np.matrix))
