@@ -69,10 +69,22 @@ def argument_numbers(fun: Any, argnums: Any, count: int, what: str) -> tuple[int
     """
     nums = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     if not nums:
-        raise ValueError(f"{what} of {name_of(fun)}: argnums must name at least one argument")
+        raise ValueError(
+            three_lines(
+                f"{what} of {name_of(fun)} with argnums={argnums!r} at {current_source()}",
+                "argnums must name at least one argument",
+                "write argnums=0, or leave it out",
+            )
+        )
     for i in nums:
         if not isinstance(i, (int, np.integer)):
-            raise TypeError(f"{what} of {name_of(fun)}: argnums must be ints, got {argnums!r}")
+            raise TypeError(
+                three_lines(
+                    f"{what} of {name_of(fun)} with argnums={argnums!r} at {current_source()}",
+                    f"argnums must be ints, got {argnums!r}",
+                    "count the positional arguments from 0: argnums=(0, 1)",
+                )
+            )
         if not -count <= i < count:
             too_few = i >= count and what in ("grad", "value_and_grad")
             raise (TypeError if too_few else ValueError)(
@@ -219,7 +231,13 @@ def pair(fun: Any, what: str, result: Any) -> tuple[Any, Any]:
 def require_callable(fun: Any, what: str) -> None:
     """Raise TypeError unless `fun` is callable."""
     if not callable(fun):
-        raise TypeError(f"{what}: Expected a callable value, got {fun!r}")
+        raise TypeError(
+            three_lines(
+                f"{what}({fun!r:.60}) at {current_source()}",
+                f"Expected a callable value, got {fun!r}",
+                f"write {what}(function)(arguments)",
+            )
+        )
 
 
 _TRACED = object()

@@ -15,7 +15,7 @@ from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflat
 from kiln.core.array import ConcreteArray, from_host, joined
 from kiln.core.compilation import as_array
 from kiln.core.engine import default_engine
-from kiln.core.trace import Tracer, aval_of
+from kiln.core.trace import Tracer, aval_of, require_unmasked
 from kiln.ir.sharding import (
     Index,
     Sharding,
@@ -88,7 +88,9 @@ def make_array_from_callback(
     for index in sharding.indices(shape):
         key = tuple((s.start, s.stop) for s in index)
         if key not in known:
-            data = np.asarray(data_callback(index))
+            part = data_callback(index)
+            require_unmasked(part)
+            data = np.asarray(part)
             known[key] = np.asarray(data, dtypes.canonicalize_dtype(dtype or data.dtype))
         parts.append(known[key])
     return _join(shape, sharding, parts, "make_array_from_callback")

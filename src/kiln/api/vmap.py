@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from kiln.base import dtypes
-from kiln.base.errors import three_lines
+from kiln.base.errors import one_line, three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
     broadcast_prefix,
@@ -41,13 +41,19 @@ def vmap(
         output with out_axes None is mapped.
     """
     if not callable(fun):
-        raise TypeError(f"vmap: Expected a callable value, got {fun!r}")
+        raise TypeError(
+            three_lines(
+                f"vmap({fun!r:.60}) at {current_source()}",
+                f"Expected a callable value, got {fun!r}",
+                "write vmap(function, ...)(arguments)",
+            )
+        )
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or isinstance(in_axes, (int, tuple))):
         raise TypeError(
             three_lines(
-                f"vmap of {name_of(fun)} with in_axes={in_axes!r}",
+                f"vmap of {name_of(fun)} with in_axes={in_axes!r} at {current_source()}",
                 "in_axes must be an int, None, or a tuple of entries corresponding to the "
                 f"positional arguments, but got {type(in_axes)}",
                 "write in_axes=(0, None, ...)",
@@ -59,7 +65,7 @@ def vmap(
             if type(axis) is not int:
                 raise TypeError(
                     three_lines(
-                        f"vmap of {name_of(fun)} with {option}={value!r}",
+                        f"vmap of {name_of(fun)} with {option}={value!r} at {current_source()}",
                         f"{option} must be an int, None, or a container of them, but it holds "
                         f"{axis!r} of type {type(axis)}",
                         f"write {option}=0, or a pytree of ints and None",
@@ -112,7 +118,8 @@ def _in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]
         raise ValueError(
             three_lines(
                 f"vmap of {name_of(fun)} with in_axes={in_axes!r} at {current_source()}",
-                f"vmap in_axes specification must be a tree prefix of the arguments: {error}",
+                "vmap in_axes specification must be a tree prefix of the arguments: "
+                f"{one_line(error)}",
                 "give one entry per argument, or a pytree of the argument's structure",
             )
         ) from None
@@ -196,7 +203,8 @@ def _out_axes(fun: Any, out_axes: Any, result: Any) -> list[int | None]:
         raise ValueError(
             three_lines(
                 f"vmap of {name_of(fun)} with out_axes={out_axes!r} at {current_source()}",
-                f"vmap out_axes specification must be a tree prefix of the result: {error}",
+                "vmap out_axes specification must be a tree prefix of the result: "
+                f"{one_line(error)}",
                 "give one entry per output",
             )
         ) from None

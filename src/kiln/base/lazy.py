@@ -56,6 +56,7 @@ def names_on_first_use(
     return __getattr__, __dir__
 
 
+difflib = LazyModule("difflib")
 fractions = LazyModule("fractions")
 html = LazyModule("html")
 logging = LazyModule("logging")

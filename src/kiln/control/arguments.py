@@ -103,7 +103,13 @@ def argnums_of(option: str, argnums: Any) -> tuple[int, ...]:
     """Return an option that is an int or a sequence of ints as a tuple."""
     items = [argnums] if isinstance(argnums, (int, np.integer)) else list(argnums)
     if not all(isinstance(i, (int, np.integer)) for i in items):
-        raise TypeError(f"{option} must be an int or a sequence of ints, got {argnums!r}")
+        raise TypeError(
+            three_lines(
+                f"{option}={argnums!r} at {current_source()}",
+                f"{option} must be an int or a sequence of ints, got {argnums!r}",
+                "count the positional arguments from 0: (0, 1)",
+            )
+        )
     return tuple(map(int, items))
 
 

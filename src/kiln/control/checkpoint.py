@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kiln.base.errors import three_lines
-from kiln.base.source import api_boundary, definition_of, name_of
+from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_unflatten
 from kiln.control.arguments import argnums_of, as_seen, flatten_arrays, merge_static, split_static
 from kiln.control.call import Subprogram, jit_p
@@ -166,7 +166,7 @@ def checkpoint(
     if not callable(fun):
         raise TypeError(
             three_lines(
-                "checkpoint of a function",
+                f"checkpoint of a function at {current_source()}",
                 f"Expected a callable value, got {fun!r}",
                 "give options by keyword: functools.partial(checkpoint, policy=...)",
             )

@@ -23,6 +23,7 @@ from kiln.base.bounded import CLOCK, Bounded
 from kiln.base.config import options, options_of_key, override
 from kiln.base.dtypes import canonicalize_dtype
 from kiln.base.errors import three_lines
+from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
 from kiln.base.source import current_source
 from kiln.core import dumping
@@ -286,6 +287,7 @@ def _unload(kept: Kept) -> None:
 _cache: Bounded[_Key, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
 _alive: weakref.WeakValueDictionary[_Key, Compiled] = weakref.WeakValueDictionary()
 _flights: dict[_Key, _Flight] = {}
+in_child(_flights.clear)
 _listeners: list[Callable[[str, float], None]] = []
 _return_listeners: list[Callable[[str, float], None]] = []
 

@@ -69,7 +69,8 @@ def check_leaves(
             raise OverflowError(
                 three_lines(
                     f"{what} of {name_of(fun)} with {names()[i]} = {x} at {current_source()}",
-                    f"{error}: the argument {names()[i]} overflows when converted to int32",
+                    f"{str(error).splitlines()[1]}: "
+                    f"the argument {names()[i]} overflows when converted to int32",
                     "use a float, or kiln.config.update('jax_enable_x64', True)",
                 )
             ) from None

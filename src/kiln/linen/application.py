@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kiln.base.source import current_source
 from kiln.linen.context import context
 from kiln.linen.errors import (
     ApplyModuleInvalidMethodError,
@@ -163,7 +164,7 @@ def method_of(module: Any, method: Any) -> Callable[..., Any]:
         found = getattr(module, name)
         if not callable(found):
             raise TypeError(
-                f"method={method!r} of {type(module).__name__}\n"
+                f"method={method!r} of {type(module).__name__} at {current_source()}\n"
                 f"'{type(module).__name__}.{method}' must be a callable, got {type(found)}\n"
                 "name a method of the module"
             )

@@ -8,7 +8,6 @@ one trace. What differs between them comes with the call: numbers folded into ke
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from kiln.api.jit import check_overlap, chosen_device
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.forks import new_lock
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import register_pytree_node
 from kiln.core.class_content import Unreadable
@@ -86,6 +86,8 @@ class Program(LateJitFunction):
 
         run.__name__ = run.__qualname__ = target.name
         super().__init__(run, _ONLY_SPEC, placing=settings.placing)
+        # Messages say where the method is. Set late: calls are spelled by `run`'s own signature.
+        run.__wrapped__ = target.fun  # type: ignore[attr-defined]
         self._target = target
         self._user_static = settings.static
 
@@ -342,7 +344,7 @@ def _content(fun: Callable[..., Any]) -> Hashable:
 
 _KEPT = 512
 _programs: OrderedDict[Hashable, Program] = OrderedDict()
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def _program(content: Hashable, target: Target, settings: Settings) -> Program:

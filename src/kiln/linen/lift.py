@@ -15,6 +15,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kiln.base.source import current_source
 from kiln.base.tree import register_pytree_node
 from kiln.core.array import ConcreteArray
 from kiln.linen.errors import (
@@ -442,7 +443,7 @@ def chosen_methods(methods: Any) -> dict[str, dict[str, Any]]:
     if isinstance(methods, Mapping):
         return {name: dict(options) for name, options in methods.items()}
     raise ValueError(
-        f"methods={methods!r}\n"
+        f"methods={methods!r} at {current_source()}\n"
         "transform methods argument must be None, tuple, list, or dict\n"
         f"write methods=[{methods!r}]"
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln.base import dtypes
 from kiln.core.absent import Linear, Zero, not_linear
+from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Jaxpr, Var
@@ -103,9 +104,11 @@ def linearize(
         jaxpr, residuals = trace.finish(
             [t for t, m in zip(out_tangents, moving_out, strict=True) if m]
         )
+        del tangents, out_tangents
     finally:
         state.trace = parent
         trace.live = False
+    check_leaks(trace)
     out_avals = [aval_of(x) for x in outs]
     return outs, LinearProgram(jaxpr, residuals, avals, out_avals, moving_in, moving_out)
 

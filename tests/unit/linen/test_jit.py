@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import gc
+import types
 import weakref
 from typing import Any
 
@@ -94,6 +96,53 @@ def test_what_cannot_be_read_is_told_by_identity() -> None:
         key_of([b])
     with pytest.raises(Unreadable):
         kiln.jit(lambda x: key_of([x]))(1.0)
+
+
+class OtherDict(dict[str, Any]):
+    """A dict of another class, which may hold more than items."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ma.masked_array([1.0, 2.0], [False, True]),
+        np.zeros(2).view(np.recarray),
+        np.zeros(2, [("a", "i4")]),
+        np.array([[], None], object)[:1],
+        OtherDict(a=1),
+        collections.defaultdict(int),
+        collections.deque([1]),
+        bytearray(b"a"),
+        types.SimpleNamespace(a=1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_may_hold_more_than_is_read_is_not_compared(value: Any) -> None:
+    with pytest.raises(Unreadable):
+        key_of([value])
+
+
+def test_the_mask_of_a_field_is_seen() -> None:
+    class Masked(nn.Module):
+        values: Any
+
+        def __call__(self, x: Any) -> Any:
+            return x * float(self.values.sum())
+
+    values = np.ma.masked_array([1.0, 2.0], [False, False])
+    jitted = nn.jit(Masked)
+    assert jitted(values).apply({}, X)[0, 0] == 3
+    values.mask = [False, True]
+    assert jitted(values).apply({}, X)[0, 0] == 1
+
+
+def test_without_content_functions_are_told_by_identity() -> None:
+    make = lambda: lambda x: x * 2
+    f = make()
+    assert key_of(f) == key_of(make())
+    with override(content=False):
+        assert key_of(f) == key_of(f)
+        assert key_of(f) != key_of(make())
 
 
 def test_which_fields_are_the_same_object_counts() -> None:
@@ -259,29 +308,3 @@ def test_static_arguments_that_no_method_has_are_refused() -> None:
         nn.jit(Methods, methods=["__call__", "doubled"], static_argnames="width")
     with pytest.raises(ValueError, match=r"static_argnums=\(2,\)"):
         nn.jit(Methods, methods=["doubled"], static_argnums=2)
-
-
-class Scaled(nn.Module):
-    """Reads an array in a field."""
-
-    scale: Any
-
-    def __call__(self, x: Any) -> Any:
-        return x * np.ma.filled(self.scale, 0.0)
-
-
-def test_masks_count() -> None:
-    def run(mask: Any) -> Any:
-        scale = np.ma.masked_array(np.ones(4, np.float32), mask)  # type: ignore[no-untyped-call]
-        return nn.jit(Scaled)(scale).apply({}, X)[0].tolist()
-
-    assert [run([0, 0, 0, 0]), run([0, 1, 0, 0]), run(False)] == [[1] * 4, [1, 0, 1, 1], [1] * 4]
-
-
-def test_arrays_of_unknown_classes_are_not_read() -> None:
-    class Unit(np.ndarray):
-        unit = "m"
-
-    with pytest.raises(Unreadable):
-        key_of(np.ones(2).view(Unit))
-    assert key_of(np.ones(2)) != key_of(np.ones(2).view(np.matrix))
