@@ -51,8 +51,9 @@ class Entry:
     `is_simple` unless the runtime cannot tell calls for this entry from others. `late` says what
     the last inputs of `jaxpr` are, if they are handed in anew at every call (`late.py`).
     `content` says from what content of the function, and by what use of its arrays, the program
-    follows; it is None if the program depends on more. `original` is the entry kept for all
-    functions with that content.
+    follows; it is None if the program depends on more. `function` is the part of it that is the
+    function's, without static arguments. `original` is the entry kept for all functions with that
+    content.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class Entry:
         "compiled",
         "consts",
         "content",
+        "function",
         "general",
         "in_tree",
         "is_simple",
@@ -92,6 +94,7 @@ class Entry:
         self.assumed: frozenset[str] = frozenset()
         self.general: Jaxpr | None = None
         self.content: tuple[Hashable, Slots] | None = None
+        self.function: Hashable = None
         self.original: Entry | None = None
         self.is_simple = True
         self.late: tuple[Hashable, ...] = ()
@@ -101,7 +104,7 @@ class Entry:
         made = Entry(self.jaxpr, consts, self.in_tree, self.out_tree, self.name, self.static)
         made.compiled, made.content, made.original = self.compiled, self.content, self
         made.assumed, made.general, made.placers = self.assumed, self.general, self.placers
-        made.late = self.late
+        made.late, made.function = self.late, self.function
         return made
 
     def for_operands(self, operands: list[ConcreteArray]) -> Entry:
@@ -111,11 +114,14 @@ class Entry:
             return self
         return self.with_consts(constants_from(self.content[1], operands))
 
-    def follows_from(self, content: Content | None) -> bool:
+    def follows_from(self, content: Content) -> bool:
         """Tell whether a function with this content, traced now, would give this very program."""
-        if content is None or self.content is None or self.content[0] != content.key:
+        if self.content is None or self.function != content.without_options():
             return False
-        again = constants_from(self.content[1], content.operands)
+        slots, count = self.content[1], len(content.operands)
+        if any(number is not None and number >= count for number, _ in slots):
+            return False
+        again = constants_from(slots, content.operands)
         return all(a is b for a, b in zip(again, self.consts, strict=True))
 
     def with_wishes(self, wishes: Wishes) -> Entry:
@@ -261,7 +267,7 @@ def share(key: Hashable, content: Content | None, watch: Watch, entry: Entry) ->
     slots = slots_of(entry.consts, content.operands)
     if slots is None or not is_plain(entry.out_tree) or holds_user_code(entry.jaxpr):
         return entry
-    entry.content = (content.key, slots)
+    entry.content, entry.function = (content.key, slots), content.without_options()
     kept = entry.with_consts([x for _, x in slots]) if entry.consts else entry
     kept.original = None
     size = footprint(kept.jaxpr) + sum(getattr(x, "nbytes", 0) for x in kept.consts)

@@ -30,7 +30,7 @@ from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
 from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import Tracer, aval_of, state
-from kiln.core.watching import watched, watches_here
+from kiln.core.watching import watched
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
 from kiln.ir.types import ShapedArray
@@ -128,7 +128,6 @@ class JitFunction(_runtime.Callable):
         known = self._entries.get(key)
         entry = known or self._miss(key, leaves, args, kwargs)
         if state.trace is not EVAL:
-            self._note_staleness(entry, args, kwargs)
             return self._bind(entry, leaves)
         if not concrete:
             for x in leaves:
@@ -317,19 +316,16 @@ class JitFunction(_runtime.Callable):
         given += [(name, kwargs[name]) for name in names if name in kwargs]
         return content_of((self._fun, len(args), *given))
 
-    def _note_staleness(self, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Keep a program that is being recorded private if the one it calls is out of date.
+    def is_stale(self) -> bool:
+        """Tell whether a call may run another program than a fresh function of this content would.
 
-        A function keeps its trace when a global or a closure of it changes; a fresh function of the
-        same content must not get to see that.
+        A function keeps its trace when a global or a closure of it changes.
         """
-        watches = watches_here()
-        if not watches or all(watch.seen for watch in watches):
-            return
-        tree = self._signature(args, kwargs)[1]
-        if not entry.follows_from(self._content((tree,), args, kwargs)):
-            for watch in watches:
-                watch.seen = True
+        entries = [*self._entries.values(), *self._shared().values()]
+        if not entries:
+            return False
+        now = content_of(self._fun, with_jitted=False)
+        return now is None or not all(entry.follows_from(now) for entry in entries)
 
     def _trace(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         tree, avals = key[0], key[1]
@@ -484,16 +480,21 @@ class JitFunction(_runtime.Callable):
 
 
 # What a jitted function keeps of its own; `_options` says the rest of how it was made.
-_OWN = DESCRIPTION | {
-    *("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
-    *("_traces", "_placing", "_settings", "_entries", "_options"),
-}
+_OWN = DESCRIPTION.union(
+    ("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
+    ("_traces", "_placing", "_settings", "_entries", "_options"),
+)
 
 
 def _read(reading: Reading, f: JitFunction) -> Any:
     if f._placing.has_place:
         raise Unreadable("a jitted function with devices or shardings")
-    return reading.again(f) or ("jit", f._options, reading.read_attributes(f, _OWN))
+    met = reading.again(f)
+    if met is not None:
+        return met
+    if reading.with_jitted and f.is_stale():
+        raise Unreadable("a jitted function that keeps a trace of what was before")
+    return ("jit", f._options, reading.read_attributes(f, _OWN))
 
 
 readable(JitFunction, _read)
