@@ -19,6 +19,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln.base.config import override
 from tests.contract.marks import contract
 
 G: Any = 1.0
@@ -156,6 +157,21 @@ def test_fresh_functions_of_equal_content_hit(name: str, count: Count) -> None:
     for _ in range(3):
         assert kiln.jit(make())(2.0) == first
     assert (count.traces, count.compilations) == (traces, compilations)
+
+
+@contract("10.6")
+def test_an_option_switches_contents_off(count: Count) -> None:
+    def run() -> None:
+        kiln.jit(lambda v: body(v) * 2)(1.0)
+
+    with override(content=False):
+        for _ in range(3):
+            run()
+        assert count.traces == 3
+        run()
+    for _ in range(3):
+        run()
+    assert count.traces == 5
 
 
 @contract("10.6")
