@@ -11,15 +11,16 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from kiln.base.bounded import Bounded
 from kiln.base.config import options as current_options
 from kiln.base.forks import new_rlock
 from kiln.base.memory import MB, give_back
+from kiln.base.tree import settled
 from kiln.control.bodies import clear as clear_bodies
-from kiln.core.array import ConcreteArray
+from kiln.core.array import ConcreteArray, copied
 from kiln.core.at_once import clear as clear_plans
 from kiln.core.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.core.bytecode import clear as clear_bytecode
@@ -127,7 +128,21 @@ class Entry:
         """Return the same program, to be run as wished."""
         made = copy.copy(self)
         made.wishes, made.compiled = wishes, None
+        if wishes.donated:
+            made.consts = self._consts_apart(wishes.donated)
         return made
+
+    def _consts_apart(self, donated: Sequence[int]) -> list[Any]:
+        """Return the constants, copied if they may be given as donated arguments, too.
+
+        An array with memory of another size cannot be one that is donated.
+        """
+        types = [self.jaxpr.in_avals[i].physical() for i in donated if i >= len(self.consts)]
+        sizes = {a.size * a.dtype.itemsize for a in types}
+        return [
+            copied(x) if isinstance(x, ConcreteArray) and x.nbytes in sizes else x
+            for x in self.consts
+        ]
 
     def placer_for(self, keep_unused: bool, settings: Settings = ()) -> Placer:
         """Return what runs the program wherever it belongs."""
@@ -141,6 +156,7 @@ class Entry:
         return Placer(
             self.jaxpr,
             self.name,
+            hidden=len(self.consts),
             wishes=self.wishes,
             keep_unused=keep_unused,
             compiler_options=settings,
@@ -188,6 +204,11 @@ class Entries(dict[Hashable, Entry]):
         self.clear()
         self.history = History()
         return programs
+
+
+def settled_key(key: Any) -> Any:
+    """Return the key of a signature, to be kept: nothing that can change is part of it."""
+    return (settled(key[0]), *key[1:])
 
 
 _by_identity: dict[int, tuple[weakref.ref[Any], Hashable, dict[Hashable, Entries]]] = {}
