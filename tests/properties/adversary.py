@@ -135,7 +135,7 @@ PLACES = [
     # Instances that look as if they did not change.
     _place(_FROZEN + "  a: object\ng@ = S@($)", "num(g@.a)", "object.__setattr__(g@, 'a', $)",
            "g@ = S@($)", "vars(g@)['a'] = $", "S@.a = property(lambda self: $)"),
-    _place(_FROZEN + "  a: object = $\ng@ = S@()", "num(S@().a)",
+    _place(_FROZEN + "  a: object = 1\nS@.__init__.__defaults__ = ($,)\ng@ = S@()", "num(S@().a)",
            "S@.__init__.__defaults__ = ($,)", "S@.__init__ = lambda self: None\nS@.a = $"),
     _place("g@ = $\n" + _FROZEN + "  a: object = dataclasses.field(default_factory=lambda: g@)",
            "num(S@().a)", _REBIND),
@@ -301,7 +301,7 @@ SHELLS = [
     "  return lambda x: f(x)",
 ]
 STEPS = 6
-_REFUSALS = (AttributeError, TypeError, ValueError, KeyError, NameError)
+_REFUSALS = (AttributeError, TypeError, ValueError, LookupError, NameError)
 
 
 @dataclasses.dataclass

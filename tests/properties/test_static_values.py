@@ -28,7 +28,7 @@ import kiln
 class Colour(enum.Enum):
     RED = 1
     BLUE = 2
-    SCARLET = 1
+    SCARLET = 1  # noqa: PIE796 - another name of RED
 
 
 class Number(enum.IntEnum):
@@ -311,7 +311,7 @@ def decisions(jit: Callable[..., Any], values: Sequence[Any]) -> list[Any]:
         try:
             call(0, value)
             found.append(len(seen))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - classes raise what they like
             unhashable = "Non-hashable static arguments" in str(error)
             found.append("unhashable" if unhashable else "incomparable")
     return found

@@ -132,6 +132,8 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   if (launcher->is_slow && !launcher->calls_host && launch_apart != nullptr && is_main_thread()) {
     return Ref::own(PyObject_CallFunctionObjArgs(launch_apart, launcher, buffers, nullptr));
   }
+  bool in_callback = is_in_callback();
+  if (in_callback && !wait_for_turn_in_callback()) return Ref();
   Inside inside;
   long long start = coarse_time();
   Ref results = Ref::own(PyObject_CallOneArg(launcher->execute, buffers));
@@ -139,6 +141,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
     PyObject* args[] = {results.get(), launcher->handlers};
     Ref outs = Ref::own(PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     launcher->is_slow = coarse_time() - start > kSlow;
+    if (outs && in_callback) remember_run_in_callback(outs.get());
     if (outs) return outs;
   }
   if (explain_failure == nullptr) return Ref();

@@ -12,6 +12,7 @@ namespace kiln {
 
 bool is_closed = false;
 int threads_inside = 0;
+int threads_in_callbacks = 0;
 
 namespace {
 
@@ -27,8 +28,10 @@ constexpr int kQuietSamples = 24;
 constexpr long kBusy = 10'000'000;  // nanoseconds of processor time between two samples
 
 // XLA takes 32 programs on a device before it makes the next one wait: for ever, if that one runs
-// within the others.
-constexpr int kDeepest = 28;
+// within the others. So many callbacks lie within each other, and so many programs of callbacks are
+// under way, that these are fewer.
+constexpr int kDeepest = 16;
+constexpr size_t kMostRuns = 12;
 
 PyObject* is_ready_name = nullptr;
 PyObject* is_deleted_name = nullptr;
@@ -37,9 +40,15 @@ unsigned long ending_thread = 0;
 PyObject* refusal = nullptr;  // raises what the child of a fork is told
 
 thread_local int callback_depth = 0;
-int threads_in_callbacks = 0;
-// The waits of threads in callbacks, in the order in which they began.
-std::vector<const void*> waits_in_callbacks;
+// Whether the innermost callback of the thread has entered an engine, and those around it, a bit each.
+thread_local bool is_in_engine = false;
+thread_local unsigned long long was_in_engine = 0;
+int callbacks_in_engine = 0;
+int callbacks_at_work = 0;
+// Weak references to results of programs that callbacks run.
+std::vector<Ref> runs_in_callbacks;
+class CallbackWait;
+std::vector<CallbackWait*> waits_in_callbacks;
 
 long long now(clockid_t clock) {
   timespec time;
@@ -88,18 +97,23 @@ class CallbackWait {
     all.erase(std::remove(all.begin(), all.end(), this), all.end());
   }
 
-  // Called after each look. True if no callback can go on, and this is the wait to give up.
+  // Called after each look. True if no callback can go on: all give up.
   bool is_hopeless() {
-    if (!counts_ || ++looks_ % kLooksPerSample != 0) return false;
+    if (!counts_ || is_given_up_ || ++looks_ % kLooksPerSample != 0) return is_given_up_;
     long long used = now(CLOCK_PROCESS_CPUTIME_ID);
-    bool is_quiet = used - used_ < kBusy && static_cast<int>(waits_in_callbacks.size()) == threads_in_callbacks;
+    int stuck = static_cast<int>(waits_in_callbacks.size()) + callbacks_in_engine;
+    bool is_quiet = used - used_ < kBusy && stuck == threads_in_callbacks;
     used_ = used;
     quiet_ = is_quiet ? quiet_ + 1 : 0;
-    return quiet_ >= kQuietSamples && waits_in_callbacks.back() == this;
+    if (quiet_ >= kQuietSamples) {
+      for (CallbackWait* wait : waits_in_callbacks) wait->is_given_up_ = true;
+    }
+    return is_given_up_;
   }
 
  private:
   bool counts_;
+  bool is_given_up_ = false;
   int looks_ = 0, quiet_ = 0;
   long long used_ = 0;
 };
@@ -142,8 +156,10 @@ PyObject* leave(PyObject*, PyObject*) {
 }
 
 PyObject* enter_callback(PyObject*, PyObject*) {
+  was_in_engine = was_in_engine << 1 | static_cast<unsigned long long>(is_in_engine);
+  if (is_in_engine) note_return_to_callback();
   if (callback_depth++ == 0) ++threads_in_callbacks;
-  if (callback_depth <= kDeepest) Py_RETURN_NONE;
+  if (++callbacks_at_work <= kDeepest || callback_depth == 1) Py_RETURN_NONE;
   PyErr_Format(PyExc_RecursionError,
                "a program calls Python, which runs a program that calls Python, and so on\n"
                "callbacks lie %d deep within each other: XLA can take no more\n"
@@ -153,7 +169,14 @@ PyObject* enter_callback(PyObject*, PyObject*) {
 }
 
 PyObject* leave_callback(PyObject*, PyObject*) {
-  if (callback_depth > 0 && --callback_depth == 0) --threads_in_callbacks;
+  if (callback_depth == 0) Py_RETURN_NONE;
+  if (--callback_depth == 0) --threads_in_callbacks;
+  --callbacks_at_work;
+  if (was_in_engine & 1) {
+    is_in_engine = true;
+    ++callbacks_in_engine;
+  }
+  was_in_engine >>= 1;
   Py_RETURN_NONE;
 }
 
@@ -171,7 +194,10 @@ PyObject* close_for_exit(PyObject*, PyObject*) {
 }
 
 PyObject* close_for_child(PyObject*, PyObject* raise) {
-  threads_inside = threads_in_callbacks = callback_depth = 0;
+  threads_inside = threads_in_callbacks = callbacks_in_engine = callbacks_at_work = callback_depth = 0;
+  runs_in_callbacks.clear();
+  is_in_engine = false;
+  was_in_engine = 0;
   waits_in_callbacks.clear();
   is_closed = raise != Py_None;
   Py_XSETREF(refusal, Py_NewRef(raise));
@@ -199,6 +225,46 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
+
+bool note_entry_from_callback() {
+  if (callback_depth == 0 || is_in_engine) return false;
+  is_in_engine = true;
+  ++callbacks_in_engine;
+  return true;
+}
+
+void note_return_to_callback() {
+  is_in_engine = false;
+  --callbacks_in_engine;
+}
+
+bool is_in_callback() { return threads_in_callbacks > 0 && callback_depth > 0; }
+
+bool wait_for_turn_in_callback() {
+  for (;;) {
+    auto is_over = [](const Ref& run) {
+      PyObject* buffer = PyWeakref_GetObject(run.get());
+      if (buffer == Py_None) return true;
+      Ref kept = Ref::borrow(buffer);
+      int come = has_come(buffer);
+      if (come < 0) PyErr_Clear();
+      return come != 0;
+    };
+    // Python code may run in between, and change the list.
+    std::vector<Ref> found = std::exchange(runs_in_callbacks, {}), over;
+    for (Ref& run : found) (is_over(run) ? over : runs_in_callbacks).push_back(std::move(run));
+    if (runs_in_callbacks.size() < kMostRuns) return true;
+    Ref oldest = Ref::borrow(PyWeakref_GetObject(runs_in_callbacks.front().get()));
+    if (oldest.get() != Py_None && !wait_until_ready(oldest.get())) return false;
+  }
+}
+
+void remember_run_in_callback(PyObject* results) {
+  if (!PyList_Check(results) || PyList_GET_SIZE(results) == 0) return;
+  Ref run = Ref::own(PyWeakref_NewRef(PyList_GET_ITEM(results, 0), nullptr));
+  if (!run) PyErr_Clear();
+  if (run) runs_in_callbacks.push_back(std::move(run));
+}
 
 bool may_enter() {
   if (refusal != nullptr && refusal != Py_None) {

@@ -52,7 +52,7 @@ class Options:
     explain: bool = _option(False)
     log_compiles: bool = _option(False)
     full_traceback: bool = _option(False)
-    num_cpu_devices: int = _option(1)
+    num_cpu_devices: int | None = _option(None, kind=int)
     trace_warning: int = _option(10)
     executable_cache_mb: int | None = _option(None, kind=int)
     eager_cache_mb: int = _option(32)

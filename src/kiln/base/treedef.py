@@ -99,7 +99,7 @@ def _settled(key: Key) -> Key:
 def _has_hash(data: Any) -> bool:
     try:
         hash(data)
-    except Exception:
+    except Exception:  # noqa: BLE001 - the user's class decides what it raises
         return False
     return True
 

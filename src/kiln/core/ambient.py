@@ -16,9 +16,12 @@ from kiln.base.tree_nodes import registrations
 from kiln.ir.assumptions import names_in_scope
 
 
-def ambient(*, numpy: bool) -> Hashable:
-    """Return a key of what is in force in this thread; with `numpy`, also for NumPy's numbers."""
-    here = (options(), registrations(), abc.get_cache_token(), names_in_scope())
+def ambient(*, numpy: bool) -> tuple[Hashable, Hashable]:
+    """Return keys of what is in force in this thread: the options, and all else.
+
+    With `numpy`, all else holds what is in force for NumPy's numbers.
+    """
+    here = (registrations(), abc.get_cache_token(), names_in_scope())
     if not numpy:
-        return here
-    return (here, tuple(np.geterr().values()), str(np.get_printoptions()))
+        return options(), here
+    return options(), (here, tuple(np.geterr().values()), str(np.get_printoptions()))

@@ -301,7 +301,7 @@ Array.register(ConcreteArray)
 _runtime.set_array_classes(ConcreteArray, PlacedArray)
 
 
-def _unpickle(value: np.ndarray, aval: ShapedArray) -> ConcreteArray:
+def _unpickle(value: Any, aval: Any) -> ConcreteArray:
     """Return the array of a pickle, which may be spoilt: its type must be that of its values."""
     if type(value) is np.ndarray and isinstance(aval, ShapedArray):
         physical = aval.physical()
@@ -449,7 +449,8 @@ def from_placed(
 def copied(x: ConcreteArray) -> ConcreteArray:
     """Return an array with the same values, at the same place, in memory of its own."""
     if type(x) is PlacedArray and x._engine is not None:
-        buffer = x._engine.put(host_value(x), x._sharding)
+        # A view could become the memory of the new array.
+        buffer = x._engine.put(np.array(host_value(x)), x._sharding)
         return PlacedArray(x.aval, None, buffer, x._engine, x._sharding, x._committed)
     return from_host(np.array(host_value(x)), x.aval)
 

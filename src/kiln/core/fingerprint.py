@@ -33,23 +33,36 @@ from kiln.ir.types import ShapedArray
 
 
 class Content(NamedTuple):
-    """The key of a value, and the arrays it reaches."""
+    """The key of a value, what is in force, and the arrays the value reaches."""
 
-    key: Hashable
+    value: Hashable
+    ambient: tuple[Hashable, Hashable]
     operands: list[ConcreteArray]
 
+    @property
+    def key(self) -> Hashable:
+        """All that a program depends on beside the operands and the arguments."""
+        return (self.value, self.ambient)
 
-def content_of(value: Any) -> Content | None:
+    def without_options(self) -> Hashable:
+        """Return the key without options, and of a function with arguments without these."""
+        kind = self.value[0] if isinstance(self.value, tuple) else None
+        parts: Any = self.value
+        return (parts[1][0] if kind is tuple else parts, self.ambient[1])
+
+
+def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
     """Return the content of a function, or of a tuple of functions and values.
 
-    None if it has none, or if the option `content` is off.
+    None if it has none, or if the option `content` is off. Jitted functions that keep traces of
+    what was before are unreadable, but for `with_jitted=False`.
     """
     if not options().content:
         return None
-    reading = Reading()
+    reading = Reading(with_jitted=with_jitted)
     try:
         key = reading.read(value)
-        return Content((key, ambient(numpy=reading.meets_numpy)), reading.operands)
+        return Content(key, ambient(numpy=reading.meets_numpy), reading.operands)
     except (Unreadable, RecursionError):
         return None
 
@@ -85,14 +98,16 @@ def readable(kind: type, reader: Reader) -> None:
 class Reading:
     """One reading of a value: what has been met so far, and the arrays among it.
 
-    `meets_numpy` tells whether NumPy's numbers or their types are among it.
+    `meets_numpy` tells whether NumPy's numbers or their types are among it; `with_jitted`, whether
+    jitted functions are asked what they keep.
     """
 
-    __slots__ = ("_arrays", "_met", "_steps", "meets_numpy", "operands")
+    __slots__ = ("_arrays", "_met", "_steps", "meets_numpy", "operands", "with_jitted")
 
     LIMIT = 20000
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_jitted: bool = True) -> None:
+        self.with_jitted = with_jitted
         self.operands: list[ConcreteArray] = []
         self.meets_numpy = False
         self._arrays: dict[int, int] = {}

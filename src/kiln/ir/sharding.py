@@ -455,6 +455,20 @@ def misfit(sharding: Sharding, shape: Sequence[Any]) -> str:
     return ""
 
 
+def fitted(sharding: Sharding, shape: Sequence[Any]) -> Sharding:
+    """Return the sharding without the cuts of dimensions that it cannot cut into equal parts."""
+    if not isinstance(sharding, NamedSharding) or not misfit(sharding, shape):
+        return sharding
+    sizes = sharding.mesh.shape
+    entries = [
+        None
+        if isinstance(size, int) and size % math.prod(sizes[name] for name in axes_of(entry))
+        else entry
+        for size, entry in zip(shape, sharding.spec, strict=False)
+    ]
+    return NamedSharding(sharding.mesh, PartitionSpec(*entries, *sharding.spec[len(shape) :]))
+
+
 def require_fit(sharding: Sharding, shape: Sequence[Any], asked: str) -> None:
     """Raise ValueError unless an array of the given shape can be cut this way."""
     wrong = misfit(sharding, shape)

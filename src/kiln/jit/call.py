@@ -18,7 +18,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
-from kiln.base.tree import settled, tree_flatten, tree_unflatten
+from kiln.base.tree import tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
@@ -30,17 +30,26 @@ from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
 from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import Tracer, aval_of, state
-from kiln.core.watching import watched, watches_here
+from kiln.core.watching import watched
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
 from kiln.ir.types import ShapedArray
-from kiln.jit.cache import Entries, Entry, entries_of, find, forget, register, share
+from kiln.jit.cache import (
+    Entries,
+    Entry,
+    entries_of,
+    find,
+    forget,
+    register,
+    settled_key,
+    share,
+)
 from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
 from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
 from kiln.jit.signature import Chosen, Statics, static_keys
-from kiln.jit.spelling import Named, flatten_call, unflatten_call
+from kiln.jit.spelling import Named, flatten_call, form_of, structure_of, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.static_values import comparison_of
 from kiln.jit.struct import type_of_struct
@@ -52,16 +61,6 @@ PROGRAMS = (Compiled, _runtime.PlacedProgram)
 
 _CHEAP = frozenset([bool, int, float, complex])
 """Leaves whose type needs no check on a hit; whether an int fits is seen when it is converted."""
-
-
-@functools.cache
-def _flat(count: int) -> Any:
-    """Return the structure of `count` arrays passed by position."""
-    return tree_flatten((0,) * count)[1]
-
-
-def _settled(key: Any) -> Any:
-    return (settled(key[0]), *key[1:])
 
 
 @_runtime.call_directly
@@ -122,14 +121,13 @@ class JitFunction(_runtime.Callable):
                     concrete = False
                     break
         if concrete:
-            tree, avals, statics = _flat(len(args)), tuple([x.aval for x in args]), ()
+            tree, avals, statics = structure_of(len(args)), tuple([x.aval for x in args]), ()
         else:
             leaves, tree, avals, statics = self._signature(args, kwargs)
         key = (tree, avals, statics, opts.key(), state.axes)
         known = self._entries.get(key)
         entry = known or self._miss(key, leaves, args, kwargs)
         if state.trace is not EVAL:
-            self._note_staleness(entry, args, kwargs)
             return self._bind(entry, leaves)
         if not concrete:
             for x in leaves:
@@ -283,10 +281,9 @@ class JitFunction(_runtime.Callable):
     ) -> Entry:
         if self._is_temporary(entry):
             return entry
-        key = _settled(key)
         # Another table if the function's code or defaults were exchanged in the meantime.
         if self._shared() is shared:
-            entry = shared.setdefault(key, entry)
+            entry = shared.setdefault(settled_key(key), entry)
         return self._own(key, entry, args, kwargs)
 
     def _own(self, key: Any, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
@@ -297,7 +294,7 @@ class JitFunction(_runtime.Callable):
             dynamic = [args[i] for i in places]
             wishes = wishes_of(self._placing, self._fun, entry, dynamic, named, places)
             entry = entry.with_wishes(wishes)
-        self._entries[_settled(key)] = entry
+        self._entries[settled_key(key)] = entry
         return entry
 
     def _is_temporary(self, entry: Entry) -> bool:
@@ -319,19 +316,16 @@ class JitFunction(_runtime.Callable):
         given += [(name, kwargs[name]) for name in names if name in kwargs]
         return content_of((self._fun, len(args), *given))
 
-    def _note_staleness(self, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Keep a program that is being recorded private if the one it calls is out of date.
+    def is_stale(self) -> bool:
+        """Tell whether a call may run another program than a fresh function of this content would.
 
-        A function keeps its trace when a global or a closure of it changes; a fresh function of the
-        same content must not get to see that.
+        A function keeps its trace when a global or a closure of it changes.
         """
-        watches = watches_here()
-        if not watches or all(watch.seen for watch in watches):
-            return
-        tree = self._signature(args, kwargs)[1]
-        if not entry.follows_from(self._content((tree,), args, kwargs)):
-            for watch in watches:
-                watch.seen = True
+        entries = [*self._entries.values(), *self._shared().values()]
+        if not entries:
+            return False
+        now = content_of(self._fun, with_jitted=False)
+        return now is None or not all(entry.follows_from(now) for entry in entries)
 
     def _trace(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         tree, avals = key[0], key[1]
@@ -437,12 +431,16 @@ class JitFunction(_runtime.Callable):
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
         entry = self.entry_for(args, kwargs)
+        positional, moved = len(args), self._spelling.moved(len(args), tuple(kwargs))
         args, kwargs = self._spelling.by_position(args, kwargs)
-        dynamic = tuple([args[i] for i in self._places(args)])
+        numbers = self._places(args)
+        dynamic = tuple([args[i] for i in numbers])
         named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
         places = committed_places([*entry.consts, *flatten_call(dynamic, named)[0]])
         placer = entry.new_placer(self._keep_unused, self._settings)
-        return Traced(entry, placer, places, self._spelling.dynamic_names())
+        names = self._spelling.dynamic_names()
+        form = form_of(entry.in_tree, numbers, positional, moved, names)
+        return Traced(entry, placer, places, form)
 
     @api_boundary
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
@@ -483,16 +481,21 @@ class JitFunction(_runtime.Callable):
 
 
 # What a jitted function keeps of its own; `_options` says the rest of how it was made.
-_OWN = DESCRIPTION | {
-    *("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
-    *("_traces", "_placing", "_settings", "_entries", "_options"),
-}
+_OWN = DESCRIPTION.union(
+    ("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
+    ("_traces", "_placing", "_settings", "_entries", "_options"),
+)
 
 
 def _read(reading: Reading, f: JitFunction) -> Any:
     if f._placing.has_place:
         raise Unreadable("a jitted function with devices or shardings")
-    return reading.again(f) or ("jit", f._options, reading.read_attributes(f, _OWN))
+    met = reading.again(f)
+    if met is not None:
+        return met
+    if reading.with_jitted and f.is_stale():
+        raise Unreadable("a jitted function that keeps a trace of what was before")
+    return ("jit", f._options, reading.read_attributes(f, _OWN))
 
 
 readable(JitFunction, _read)

@@ -113,7 +113,6 @@ class LateJitFunction(JitFunction):
         if entry.late:
             leaves = [*leaves, *supply.values(entry.late)]
         if state.trace is not EVAL:
-            self._note_staleness(entry, args, {})
             return self._bind(entry, leaves)  # type: ignore[no-any-return]
         for x in leaves:
             if isinstance(x, Tracer):

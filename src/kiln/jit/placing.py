@@ -20,7 +20,8 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.placement import Wishes
-from kiln.ir.sharding import PartitionSpec, Sharding
+from kiln.core.trace import aval_of
+from kiln.ir.sharding import PartitionSpec, Sharding, require_fit
 from kiln.jit.cache import Entry
 from kiln.jit.signature import Chosen
 from kiln.jit.spelling import Call, Spelling
@@ -130,7 +131,7 @@ def wishes_of(
 def _spread(
     fun: Callable[..., Any], shardings: Any, full: Any, option: str, what: str
 ) -> list[Sharding | None]:
-    if isinstance(shardings, list):
+    if option == "in_shardings" and isinstance(shardings, list):
         shardings = tuple(shardings)
 
     def is_leaf(s: Any) -> bool:
@@ -162,8 +163,15 @@ def _spread(
 
 
 def constrained(values: Sequence[Any], shardings: Sequence[Sharding | None]) -> list[Any]:
-    """Return values of a program being recorded, cut as wished."""
-    return [
-        x if s is None else with_sharding_constraint(x, s)
-        for x, s in zip(values, shardings or [None] * len(values), strict=True)
-    ]
+    """Return values of a program being recorded, cut as wished.
+
+    Raises: ValueError for one that cannot be cut this way.
+    """
+    found = []
+    for x, sharding in zip(values, shardings or [None] * len(values), strict=True):
+        if sharding is not None:
+            aval = aval_of(x)
+            asked = f"{aval}, cut as a jitted function inside another one wishes"
+            require_fit(sharding, aval.shape, f"{asked}, at {current_source()}")
+        found.append(x if sharding is None else with_sharding_constraint(x, sharding))
+    return found

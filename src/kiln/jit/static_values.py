@@ -96,9 +96,9 @@ def static_key(value: Any) -> Hashable:
 _runtime.set_static_key(static_key)
 
 
-def _compares_items(kind: type) -> bool:
+def _compares_items(kind: Any) -> bool:
     """Tell whether tuples of a class are equal when their items are."""
-    return kind.__eq__ is tuple.__eq__ and kind.__hash__ is tuple.__hash__
+    return bool(kind.__eq__ is tuple.__eq__ and kind.__hash__ is tuple.__hash__)
 
 
 def _key_of_partial(value: functools.partial[Any]) -> Hashable:
@@ -107,7 +107,7 @@ def _key_of_partial(value: functools.partial[Any]) -> Hashable:
             keywords = tuple(sorted((k, static_key(v)) for k, v in value.keywords.items()))
             parts = tuple(map(static_key, value.args))
             return (functools.partial, static_key(value.func), parts, keywords)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the user's class decides what it raises
             # Partials are equal to themselves only, as far as Python is concerned, and hashable.
             return ByEquality(value)
     return ByEquality(value)
@@ -128,7 +128,7 @@ def _part(value: Any) -> Hashable:
     try:
         return static_key(value)
     except TypeError:
-        return type(value)
+        return id(type(value))
 
 
 def compared_fields(kind: type) -> tuple[str, ...] | None:
@@ -145,7 +145,7 @@ def compared_fields(kind: type) -> tuple[str, ...] | None:
 
 def _hashes_fields(kind: type) -> bool:
     """Tell whether the hash of dataclasses of a class is the one that `dataclasses` makes."""
-    fields: tuple[Any, ...] = dataclasses.fields(kind)  # type: ignore[arg-type]
+    fields: tuple[Any, ...] = dataclasses.fields(kind)
     names = tuple([f.name for f in fields if (f.compare if f.hash is None else f.hash)])
     return _is_like(kind.__hash__, _twin(names).__hash__)
 

@@ -94,9 +94,7 @@ def copy(a: Any, order: str | None = None) -> Any:
 
 def _array(x: Any, dtype: Any) -> Any:
     if hasattr(x, "aval"):
-        if dtype is None:
-            return x
-        return cast(x, dtype)
+        return x if dtype is None else cast(x, dtype)
     if dtypes.is_python_scalar(x):
         return _scalar_array(x, dtype)
     if isinstance(x, (np.ndarray, np.generic)):

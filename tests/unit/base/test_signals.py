@@ -41,11 +41,10 @@ def test_it_strikes_at_the_end(handled: list[Any]) -> None:
 
 def test_contexts_within_each_other_hold_it_back_to_the_outer_end(handled: list[Any]) -> None:
     steps = []
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), HeldBack():
         with HeldBack():
-            with HeldBack():
-                signal.raise_signal(signal.SIGINT)
-            steps.append(len(handled))
+            signal.raise_signal(signal.SIGINT)
+        steps.append(len(handled))
     assert steps == [0]
 
 

@@ -20,6 +20,7 @@ from kiln.ir.sharding import (
     NamedSharding,
     PartitionSpec,
     SingleDeviceSharding,
+    fitted,
     misfit,
     named_like,
 )
@@ -140,8 +141,16 @@ def test_spoilt_pickles(value) -> None:
             del spoilt[at : at + random_.randrange(1, 4)]
         try:
             again = Guarded(io.BytesIO(spoilt)).load()
-        except Exception:
+        except Exception:  # noqa: BLE001 - any will do
             continue
         read += 1
         assert isinstance(repr(again), str)
     assert read
+
+
+def test_fitted() -> None:
+    assert fitted(named("x", "y"), (4, 8)) == named("x", "y")
+    assert fitted(named("x", "y"), (3, 8)) == named(None, "y")
+    assert fitted(named("x", "y"), (3,)) == named(None, "y")
+    assert fitted(named(("x", "y"), UNCONSTRAINED), (12, 3)) == named(None, UNCONSTRAINED)
+    assert fitted(SingleDeviceSharding("d0"), (3,)) == SingleDeviceSharding("d0")

@@ -72,7 +72,7 @@ def _described(error: BaseException) -> Failure:
     except Exception as other:  # noqa: BLE001, a class of the user's
         message = text = f"{type(error).__name__}, whose text cannot be had: {type(other).__name__}"
     # An OSError keeps the names of files beside its arguments.
-    args = error.__reduce__()[1] if isinstance(error, OSError) else error.args  # type: ignore[misc]
+    args: Any = error.__reduce__()[1] if isinstance(error, OSError) else error.args
     if not all(map(_is_small, args)):
         args = (_shortened(message),)
     attributes = {k: v for k, v in vars(error).items() if _is_small(v)}

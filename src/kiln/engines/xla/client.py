@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -341,6 +342,34 @@ _lock = new_rlock()
 _lapack_registered = False
 
 
+_COUNT_FLAG = "--xla_force_host_platform_device_count"
+
+
+def cpu_devices() -> int:
+    """Return how many devices the processor is to be: what was asked for last and closest wins.
+
+    Raises: ValueError for an environment variable that does not say a number.
+    """
+    chosen = options().num_cpu_devices
+    if chosen is not None and chosen >= 0:
+        return max(1, chosen)
+    asked, text = "JAX_NUM_CPU_DEVICES", os.environ.get("JAX_NUM_CPU_DEVICES", "")
+    if not text:
+        flags = [f.partition("=") for f in os.environ.get("XLA_FLAGS", "").split()]
+        found = [value for name, _, value in flags if name == _COUNT_FLAG]
+        asked, text = f"XLA_FLAGS={_COUNT_FLAG}", found[-1] if found else ""
+    try:
+        return max(1, int(text or "1"))
+    except ValueError:
+        raise ValueError(
+            three_lines(
+                f"the first use of a device, with {asked}={text} in the environment",
+                "the number of devices is no int",
+                f"write {asked}=8, or KILN_NUM_CPU_DEVICES=8",
+            )
+        ) from None
+
+
 def has_started() -> bool:
     """Tell whether the client has been made, and its threads with it."""
     return _client is not None
@@ -352,7 +381,7 @@ def client() -> Client:
     if _client is None:
         with _lock, HeldBack():
             if _client is None:
-                _client = Client(max(1, options().num_cpu_devices))
+                _client = Client(cpu_devices())
                 settle("num_cpu_devices", "the devices have been made already")
     return _client
 
