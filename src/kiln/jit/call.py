@@ -335,8 +335,7 @@ class JitFunction(_runtime.Callable):
         if found is not None:
             return found
         names = self._names(args, kwargs)
-        nums = self._static.argnums
-        constant_args = {i: args[i] for i in nums if i < len(args)}
+        constant_args = {i: args[i] for i in self._static.argnums if i < len(args)}
         constant_kwargs = {k: kwargs[k] for k in self._static.argnames if k in kwargs}
         fun, count = self._fun, len(args)
 
