@@ -231,8 +231,8 @@ BREAKS = [
     Break(
         "11.10",
         "base/config.py",
-        'raise AttributeError(\n        f"config.update(',
-        'raise KeyError(\n        f"config.update(',
+        "return AttributeError(\n        three_lines(",
+        "return KeyError(\n        three_lines(",
     ),
     Break(
         "11.7",
