@@ -2,7 +2,7 @@
 
     python -m tests.mutation            all rows of `breaks.py`; writes `log.txt` beside it
     python -m tests.mutation 3.6 8.1    some of them; writes nothing
-    python -m tests.mutation content    those of `content_breaks.py`; writes `content.txt`
+    python -m tests.mutation content    those of `content_breaks.py`; writes nothing
 
 Every break is made in a copy of `src/`. Ends with an error if the tests of an item pass although it
 is broken, or fail although nothing is.
@@ -27,7 +27,6 @@ from tests.mutation.content_breaks import CONTENT_BREAKS
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = REPOSITORY / "tests" / "contract"
 LOG = Path(__file__).with_name("log.txt")
-CONTENT_LOG = Path(__file__).with_name("content.txt")
 SECONDS = 300
 
 
@@ -110,9 +109,8 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
 def main(items: Sequence[str]) -> int:
     """Run the rows of the items named, or all rows, and return the exit status."""
     rows = sorted(BREAKS, key=lambda row: order().index(row.item))
-    file = None if items else LOG
     if items == ["content"]:
-        rows, file = CONTENT_BREAKS, CONTENT_LOG
+        rows = CONTENT_BREAKS
     elif items:
         rows = [row for row in rows if row.item in items]
     count = sum(row.item in drawn() for row in rows)
@@ -128,8 +126,8 @@ def main(items: Sequence[str]) -> int:
             good &= fine
             log.append(line)
             print(line, flush=True)
-    if file is not None:
-        file.write_text("\n".join(log) + "\n", encoding="utf-8")
+    if not items:
+        LOG.write_text("\n".join(log) + "\n", encoding="utf-8")
     return 0 if good else 1
 
 

@@ -1,6 +1,6 @@
 """Ways to break the reading of contents, each with the tests that are to see it.
 
-`python -m tests.mutation content` makes them one by one; `content.txt` says what failed.
+`python -m tests.mutation content` makes them one by one.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ CAPACITY = 256
 _numbers: dict[Hashable, int] = {}
 _made = itertools.count()
 # What was in force the last time, and its keys; replaced as a whole.
-_last: tuple[Any, int, int, tuple[str, ...], Ambient] = (None, 0, 0, (), (0, 0))
+_last: tuple[Any, int, object, tuple[str, ...], Ambient] = (None, 0, 0, (), (0, 0))
 
 
 def ambient(*, numpy: bool) -> Ambient:

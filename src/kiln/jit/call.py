@@ -488,12 +488,9 @@ _OWN = DESCRIPTION.union(
 def _read(reading: Reading, f: JitFunction) -> Any:
     if f._placing.has_place:
         raise Unreadable("a jitted function with devices or shardings")
-    met = reading.again(f)
-    if met is not None:
-        return met
     if reading.with_jitted and f.is_stale():
         raise Unreadable("a jitted function that keeps a trace of what was before")
-    return ("jit", f._options, reading.read_attributes(f, _OWN))
+    return reading.again(f) or ("jit", f._options, reading.read_attributes(f, _OWN))
 
 
 readable(JitFunction, _read)
