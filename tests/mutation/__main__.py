@@ -2,10 +2,11 @@
 
     python -m tests.mutation            all rows of `breaks.py`; writes `log.txt` beside it
     python -m tests.mutation 3.6 8.1    some of them; writes nothing
-    python -m tests.mutation content    those of `content_breaks.py`; writes nothing
+    python -m tests.mutation content    those of `content_breaks.py`; writes `content.txt`
+    python -m tests.mutation unseen     those that no test saw once; writes `unseen.txt`
 
-Every break is made in a copy of `src/`. Ends with an error if the tests of an item pass although it
-is broken, or fail although nothing is.
+Every break is made in a copy of `src/`; one of the extension is compiled there. Ends with an error
+if the tests of an item pass although it is broken, or fail although nothing is.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.mutation.breaks import BREAKS, DRAWN, SEED, Break, drawn, order
+from tests.mutation.breaks import BREAKS, DRAWN, SEED, UNSEEN, Break, drawn, order
 from tests.mutation.content_breaks import CONTENT_BREAKS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = REPOSITORY / "tests" / "contract"
 LOG = Path(__file__).with_name("log.txt")
+CONTENT_LOG = Path(__file__).with_name("content.txt")
+UNSEEN_LOG = Path(__file__).with_name("unseen.txt")
 SECONDS = 300
 
 
@@ -79,6 +82,22 @@ def run(tests: Sequence[str], source: Path) -> tuple[int, list[str], str]:
     return int(passed.group(1)) if passed else 0, failed, done.stdout + done.stderr
 
 
+def build(path: Path, work: Path) -> None:
+    """Compile the extension of the copy if the file is one of its."""
+    if path.suffix != ".cc":
+        return
+    shutil.copy(REPOSITORY / "CMakeLists.txt", work)
+    objects = str(work / "objects")
+    programs = str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"]
+    for command in (
+        ["cmake", "-S", str(work), "-B", objects, "-G", "Ninja"]
+        + [f"-DPython_EXECUTABLE={sys.executable}"],
+        ["cmake", "--build", objects],
+    ):
+        environment = {**os.environ, "PATH": programs}
+        subprocess.run(command, env=environment, capture_output=True, check=True)
+
+
 def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
     """Yield for each step whether it went as it should, and what to write about it."""
     source = work / "src"
@@ -96,8 +115,10 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
         path = source / "kiln" / row.file
         text = path.read_text(encoding="utf-8")
         path.write_text(broken(text, row), encoding="utf-8")
+        build(path, work)
         passed, failed, output = run(tests_of(row), source)
         path.write_text(text, encoding="utf-8")
+        build(path, work)
         first = failed[0].rpartition("/")[2] if failed else "NO TEST FAILED"
         yield (
             bool(failed),
@@ -109,10 +130,16 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
 def main(items: Sequence[str]) -> int:
     """Run the rows of the items named, or all rows, and return the exit status."""
     rows = sorted(BREAKS, key=lambda row: order().index(row.item))
+    file = None if items else LOG
     if items == ["content"]:
-        rows = CONTENT_BREAKS
+        rows, file = CONTENT_BREAKS, CONTENT_LOG
+    elif items == ["unseen"]:
+        rows, file = UNSEEN, UNSEEN_LOG
     elif items:
         rows = [row for row in rows if row.item in items]
+    if not rows:
+        print(f"there is no break of {' '.join(items)}")
+        return 2
     count = sum(row.item in drawn() for row in rows)
     log = [
         f"{count} of the {DRAWN} items drawn with seed {SEED}, in the order of the draw; then "
@@ -120,14 +147,16 @@ def main(items: Sequence[str]) -> int:
     ]
     if rows is CONTENT_BREAKS:
         log = [f"{len(rows)} breaks of the reading of contents"]
+    elif rows is UNSEEN:
+        log = [f"{len(rows)} breaks that no test saw once"]
     good = True
     with tempfile.TemporaryDirectory() as work:
         for fine, line in lines(rows, Path(work)):
             good &= fine
             log.append(line)
             print(line, flush=True)
-    if not items:
-        LOG.write_text("\n".join(log) + "\n", encoding="utf-8")
+    if file is not None:
+        file.write_text("\n".join(log) + "\n", encoding="utf-8")
     return 0 if good else 1
 
 

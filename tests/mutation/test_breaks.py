@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutation.__main__ import LOG, REPOSITORY, broken, marks
-from tests.mutation.breaks import BREAKS, Break, drawn, order
+from tests.mutation.__main__ import CONTENT_LOG, LOG, REPOSITORY, UNSEEN_LOG, broken, marks
+from tests.mutation.breaks import BREAKS, UNSEEN, Break, drawn, order
 from tests.mutation.content_breaks import CONTENT_BREAKS
 from tests.structure.source_tree import KILN
 
@@ -44,6 +44,26 @@ def test_each_break_of_contents_can_be_made(row: Break) -> None:
         file, _, name = test.partition("::")
         function = name.partition("[")[0]
         assert f"def {function}(" in (REPOSITORY / file).read_text(encoding="utf-8")
+
+
+def test_each_break_of_contents_was_seen() -> None:
+    _, unbroken, *rows = CONTENT_LOG.read_text(encoding="utf-8").splitlines()
+    assert unbroken.endswith("0 fail")
+    assert len(rows) == len(CONTENT_BREAKS) > 20
+    assert all(" fail: test_" in line for line in rows)
+
+
+@pytest.mark.parametrize("row", UNSEEN, ids=lambda row: row.item)
+def test_each_break_once_unseen_can_be_made(row: Break) -> None:
+    assert broken((KILN / row.file).read_text(encoding="utf-8"), row)
+    assert all((REPOSITORY / file).is_file() for file in row.tests)
+
+
+def test_each_break_once_unseen_was_seen() -> None:
+    _, unbroken, *rows = UNSEEN_LOG.read_text(encoding="utf-8").splitlines()
+    assert unbroken.endswith("0 fail")
+    assert [line.split()[0] for line in rows] == [row.item for row in UNSEEN]
+    assert all(" fail: test_" in line for line in rows)
 
 
 def test_a_text_that_is_not_there_is_found() -> None:
