@@ -79,7 +79,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
             )
 
     def _scalar(self, conversion: str) -> Any:
-        value = host_value(self)
+        value = numbers_of(self, conversion)
         if value.ndim:
             raise TypeError(
                 three_lines(
@@ -92,7 +92,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return value
 
     def __bool__(self) -> bool:
-        value = host_value(self)
+        value = numbers_of(self, "bool")
         if value.size != 1:
             raise ValueError(
                 three_lines(
@@ -115,36 +115,28 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
-        value = host_value(self)
+        value = numbers_of(self, "operator.index")
         if value.ndim or value.dtype.kind not in "iu":
             raise TypeError("only integer scalar arrays can be converted to a scalar index")
         return int(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if dtypes.is_extended(self.aval.dtype):
-            raise TypeError(
-                three_lines(
-                    f"np.asarray of an array {self.aval} at {current_source()}",
-                    "an array of random keys cannot be converted to a NumPy array",
-                    "use kiln.random.key_data(keys) for the integers behind them",
-                )
-            )
-        value = host_value(self)
+        value = numbers_of(self, "np.asarray")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             return value.astype(dtype)
         return value.copy() if copy else value
 
     def item(self, *args: int) -> Any:
         """Return one element as a Python scalar."""
-        return host_value(self).item(*args)
+        return numbers_of(self, "item").item(*args)
 
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
-        return host_value(self).tolist()
+        return numbers_of(self, "tolist").tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
         """Return the raw bytes."""
-        return host_value(self).tobytes(order)  # type: ignore[arg-type]
+        return numbers_of(self, "tobytes").tobytes(order)  # type: ignore[arg-type]
 
     def unsafe_buffer_pointer(self) -> int:
         """Return the address of the first element.
@@ -341,6 +333,22 @@ def host_value(x: ConcreteArray) -> np.ndarray:
         x._check()
         value = x._host = x._read()
     return value
+
+
+def numbers_of(x: ConcreteArray, asked: str) -> np.ndarray:
+    """Return what `host_value` does, for the function `asked`.
+
+    Raises: TypeError for keys, which are no numbers.
+    """
+    if type(x.aval.dtype) is dtypes.KeyDtype:
+        raise TypeError(
+            three_lines(
+                f"{asked}() of an array {x.aval} at {current_source()}",
+                "an array of random keys cannot be converted to a NumPy array or a number",
+                "use kiln.random.key_data(keys) for the integers behind them",
+            )
+        )
+    return host_value(x)
 
 
 _runtime.set_host_value(host_value)

@@ -363,6 +363,8 @@ def get(buffer: Buffer) -> np.ndarray:
     try:
         dtype = buffer.aval.dtype
         if dtype.isbuiltin == 1:
+            # A view of a result that could not be allocated would end the process; this raises.
+            buffer.block_until_ready()
             return np.asarray(memoryview(buffer))
         with without_jax():
             value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
