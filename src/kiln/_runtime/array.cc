@@ -8,6 +8,7 @@ namespace kiln {
 PyTypeObject* array_class = nullptr;
 PyTypeObject* placed_class = nullptr;
 PyObject* host_value_function = nullptr;
+PyObject* lent_value_function = nullptr;
 
 namespace {
 
@@ -134,7 +135,7 @@ int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     view->obj = nullptr;
     return -1;
   }
-  Ref host = Ref::own(PyObject_CallOneArg(host_value_function, self));
+  Ref host = Ref::own(PyObject_CallOneArg(lent_value_function, self));
   if (!host) {
     view->obj = nullptr;
     return -1;
@@ -144,8 +145,11 @@ int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
 
 PyBufferProcs array_buffer = {array_getbuffer, nullptr};
 
-PyObject* set_host_value(PyObject*, PyObject* function) {
-  Py_XSETREF(host_value_function, Py_NewRef(function));
+PyObject* set_host_value(PyObject*, PyObject* args) {
+  PyObject *host_value, *lent_value;
+  if (!PyArg_ParseTuple(args, "OO", &host_value, &lent_value)) return nullptr;
+  Py_XSETREF(host_value_function, Py_NewRef(host_value));
+  Py_XSETREF(lent_value_function, Py_NewRef(lent_value));
   Py_RETURN_NONE;
 }
 
@@ -160,7 +164,8 @@ PyObject* live_arrays(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"live_arrays", live_arrays, METH_NOARGS, "Return all arrays there are, the newest first."},
-    {"set_host_value", set_host_value, METH_O, "Set what returns the values of an array on the host, waiting for them."},
+    {"set_host_value", set_host_value, METH_VARARGS,
+     "Set what returns the values of an array on the host, waiting for them; for buffers another function."},
     {"set_array_classes", set_array_classes, METH_VARARGS, "Set the classes of arrays without and with a place."},
     {nullptr},
 };

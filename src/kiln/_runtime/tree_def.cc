@@ -85,10 +85,28 @@ void tree_def_dealloc(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
+// The hash of a key by its classes alone: some of its metadata has none.
+Py_uhash_t hash_of_classes(PyObject* key, Py_uhash_t hash) {
+  hash = hash * 1000003 ^ (reinterpret_cast<Py_uhash_t>(key == Py_None ? key : PyTuple_GET_ITEM(key, 0)) >> 4);
+  if (key == Py_None) return hash;
+  PyObject* children = PyTuple_GET_ITEM(key, 2);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children); ++i) {
+    hash = hash_of_classes(PyTuple_GET_ITEM(children, i), hash);
+  }
+  return hash * 1000003 + 1;
+}
+
 Py_hash_t tree_def_hash(PyObject* self) {
   TreeDef* tree = reinterpret_cast<TreeDef*>(self);
-  if (tree->hash == -1) tree->hash = PyObject_Hash(tree->key);
-  return tree->hash;
+  if (tree->hash != -1) return tree->hash;
+  Py_hash_t hash = PyObject_Hash(tree->key);
+  if (hash == -1) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError)) return -1;
+    PyErr_Clear();
+    hash = static_cast<Py_hash_t>(hash_of_classes(tree->key, 20221));
+    if (hash == -1) hash = -2;
+  }
+  return tree->hash = hash;
 }
 
 PyObject* tree_def_compare(PyObject* self, PyObject* other, int op) {

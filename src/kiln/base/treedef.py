@@ -15,6 +15,7 @@ from kiln import _runtime
 from kiln._runtime import tree_flatten as tree_flatten
 from kiln._runtime import tree_flatten_with_path as tree_flatten_with_path
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree_differences import Key, differences_from_prefix
 from kiln.base.tree_nodes import KINDS
 
@@ -79,6 +80,39 @@ def _compose(key: Key, inner: Key) -> Key:
     return key[0], key[1], tuple(_compose(child, inner) for child in key[2])
 
 
+def settled(treedef: PyTreeDef) -> PyTreeDef:
+    """Return an equal structure that changes of its metadata do not reach, to be kept as a key.
+
+    Metadata without a hash is what may change: its lists, dicts and sets are copied, and what they
+    hold that is none of these counts as it is.
+    """
+    return treedef if _has_hash(treedef.key) else PyTreeDef(_settled(treedef.key))
+
+
+def _settled(key: Key) -> Key:
+    if key is None:
+        return None
+    kind, data, children = key
+    return kind, data if _has_hash(data) else _copied(data), tuple(map(_settled, children))
+
+
+def _has_hash(data: Any) -> bool:
+    try:
+        hash(data)
+    except Exception:  # noqa: BLE001 - the user's class decides what it raises
+        return False
+    return True
+
+
+def _copied(data: Any) -> Any:
+    kind = type(data)
+    if kind is dict:
+        return {name: _copied(value) for name, value in data.items()}
+    if kind in (list, tuple):
+        return kind(map(_copied, data))
+    return set(data) if kind is set else data
+
+
 def _text(key: Key) -> str:
     if key is None:
         return "*"
@@ -103,7 +137,7 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
     few = count < treedef.num_leaves
     raise ValueError(
         three_lines(
-            f"unflatten: {treedef}",
+            f"unflatten: {treedef} at {current_source()}",
             f"Too {'few' if few else 'many'} leaves for PyTreeDef; "
             f"expected {treedef.num_leaves}, got {count}",
             "give one value per leaf (*) of the structure",
@@ -113,7 +147,9 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
 
 def _no_prefix(treedef: PyTreeDef, tree: Any) -> NoReturn:
     errors = differences_from_prefix(treedef.key, tree, (), "tree")
-    raise ValueError(next(errors, f"the tree {tree!r:.200} does not match {treedef}"))
+    found = next(errors, f"the tree {tree!r:.200} does not match {treedef}").splitlines()
+    found[0] += f" at {current_source()}"
+    raise ValueError("\n".join(found))
 
 
 _runtime.set_tree_class(PyTreeDef, _wrong_count, _no_prefix)

@@ -16,7 +16,9 @@ from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.signals import forgotten
 from kiln.base.source import current_source
+from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
 from kiln.core.operators import Array, ArrayOperators, method, operators
@@ -117,10 +119,17 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def __index__(self) -> int:
         value = numbers_of(self, "operator.index")
         if value.ndim or value.dtype.kind not in "iu":
-            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+            raise TypeError(
+                three_lines(
+                    f"use of an array {self.aval} as an index at {current_source()}",
+                    "only integer scalar arrays can be converted to a scalar index",
+                    "index one element and convert it: int(x[0])",
+                )
+            )
         return int(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        forgotten.check()
         value = numbers_of(self, "np.asarray")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             return value.astype(dtype)
@@ -128,7 +137,16 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     def item(self, *args: int) -> Any:
         """Return one element as a Python scalar."""
-        return numbers_of(self, "item").item(*args)
+        try:
+            return numbers_of(self, "item").item(*args)
+        except (ValueError, IndexError) as error:
+            raise type(error)(
+                three_lines(
+                    f"item({', '.join(map(str, args))}) of {self.aval} at {current_source()}",
+                    str(error),
+                    "name one element, as in x.item(0), or use x.tolist()",
+                )
+            ) from None
 
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
@@ -276,8 +294,20 @@ Array.register(ConcreteArray)
 _runtime.set_array_classes(ConcreteArray, PlacedArray)
 
 
-def _unpickle(value: np.ndarray, aval: ShapedArray) -> ConcreteArray:
-    return from_host(value, aval)
+def _unpickle(value: Any, aval: Any) -> ConcreteArray:
+    """Return the array of a pickle, which may be spoilt: its type must be that of its values."""
+    if type(value) is np.ndarray and isinstance(aval, ShapedArray):
+        physical = aval.physical()
+        if value.shape == physical.shape and value.dtype == physical.dtype:
+            return from_host(np.ascontiguousarray(value).reshape(value.shape), aval)
+    found = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value)
+    raise ValueError(
+        three_lines(
+            f"unpickling of an array of type {aval} at {current_source()}",
+            f"the pickle is spoilt: it holds {found}",
+            "pickle the array again",
+        )
+    )
 
 
 def _printable(x: ConcreteArray) -> np.ndarray:
@@ -336,22 +366,22 @@ def host_value(x: ConcreteArray) -> np.ndarray:
 
 
 def numbers_of(x: ConcreteArray, asked: str) -> np.ndarray:
-    """Return what `host_value` does, for the function `asked`.
-
-    Raises: TypeError for keys, which are no numbers.
-    """
+    """Return what `host_value` does; raise TypeError for keys, which are no numbers."""
     if type(x.aval.dtype) is dtypes.KeyDtype:
-        raise TypeError(
-            three_lines(
-                f"{asked}() of an array {x.aval} at {current_source()}",
-                "an array of random keys cannot be converted to a NumPy array or a number",
-                "use kiln.random.key_data(keys) for the integers behind them",
-            )
-        )
+        refuse_keys(x.aval, asked)
     return host_value(x)
 
 
-_runtime.set_host_value(host_value)
+def _lent_value(x: ConcreteArray) -> np.ndarray:
+    """Return the values to whoever asks for a buffer: NumPy, which forgets why there is none."""
+    try:
+        return host_value(x)
+    except BaseException as error:
+        forgotten.note(error)
+        raise
+
+
+_runtime.set_host_value(host_value, _lent_value)
 _runtime.set_operator_table(operators)
 
 
@@ -419,7 +449,8 @@ def from_placed(
 def copied(x: ConcreteArray) -> ConcreteArray:
     """Return an array with the same values, at the same place, in memory of its own."""
     if type(x) is PlacedArray and x._engine is not None:
-        buffer = x._engine.put(host_value(x), x._sharding)
+        # A view could become the memory of the new array.
+        buffer = x._engine.put(np.array(host_value(x)), x._sharding)
         return PlacedArray(x.aval, None, buffer, x._engine, x._sharding, x._committed)
     return from_host(np.array(host_value(x)), x.aval)
 

@@ -13,6 +13,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.dtype_questions import can_cast, finfo, iinfo, issubdtype, kind_of
 from kiln.base.dtypes import SCALAR_TYPES, promote_types
+from kiln.base.source import current_source
 from kiln.core.array import Array
 from kiln.numpy.creation import array, asarray
 from kiln.numpy.promotion import operands
@@ -99,7 +100,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:  # type: ignore[valid-type]
                 dtypes.as_dtype(one)
             except TypeError:
                 raise ValueError(
-                    f"isdtype({dtype}, {kind!r})\nUnrecognized kind {one!r}\n"
+                    f"isdtype({dtype}, {kind!r}) at {current_source()}\n"
+                    f"Unrecognized kind {one!r}\n"
                     f"use a dtype or one of {', '.join(_KINDS)}"
                 ) from None
     found = kind_of(dtype)
