@@ -96,12 +96,11 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def __bool__(self) -> bool:
         value = numbers_of(self, "bool")
         if value.size != 1:
+            count = "no" if value.size == 0 else "more than one"
             raise ValueError(
                 three_lines(
                     f"bool() of an array {self.aval} at {current_source()}",
-                    "The truth value of an array with "
-                    + ("no" if value.size == 0 else "more than one")
-                    + " element is ambiguous",
+                    f"The truth value of an array with {count} element is ambiguous",
                     "use .any() or .all()",
                 )
             )
@@ -321,22 +320,20 @@ def _printable(x: ConcreteArray) -> np.ndarray:
 def _representation(x: ConcreteArray) -> str:
     value = _printable(x)
     dtype = dtypes.long_name(x.aval.dtype)
-    name = "Array"
     if dtypes.is_extended(x.aval.dtype):
         shape = ", ".join(map(str, x.aval.shape)) + ("," if len(x.aval.shape) == 1 else "")
-        return f"{name}(({shape}), dtype={dtype}) overlaying:\n{value}"
+        return f"Array(({shape}), dtype={dtype}) overlaying:\n{value}"
     weak = ", weak_type=True" if x.aval.weak_type else ""
     if value.size == 0:
-        shape = f", shape={value.shape}"
-        return f"{name}([]{shape}, dtype={dtype}{weak})"
+        return f"Array([], shape={value.shape}, dtype={dtype}{weak})"
     body = np.array2string(
         value,
         separator=", ",
-        prefix=f"{name}(",
+        prefix="Array(",
         suffix=f", dtype={dtype}{weak})",
         threshold=np.get_printoptions()["threshold"],
     )
-    return f"{name}({body}, dtype={dtype}{weak})"
+    return f"Array({body}, dtype={dtype}{weak})"
 
 
 def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArray:

@@ -412,7 +412,7 @@ def get(buffer: Buffer) -> np.ndarray:
             # A view of a result that could not be allocated ends the process: this raises first.
             _runtime.wait_until_ready(buffer)
             buffer.block_until_ready()
-            return np.asarray(memoryview(buffer))
+            return np.asarray(_runtime.view_when_ready(buffer))
         _runtime.wait_until_ready(buffer)
         with without_jax():
             value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
