@@ -118,13 +118,9 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def __index__(self) -> int:
         value = numbers_of(self, "operator.index")
         if value.ndim or value.dtype.kind not in "iu":
-            raise TypeError(
-                three_lines(
-                    f"use of an array {self.aval} as an index at {current_source()}",
-                    "only integer scalar arrays can be converted to a scalar index",
-                    "index one element and convert it: int(x[0])",
-                )
-            )
+            asked = f"use of an array {self.aval} as an index at {current_source()}"
+            wrong = "only integer scalar arrays can be converted to a scalar index"
+            raise TypeError(three_lines(asked, wrong, "convert one element: int(x[0])"))
         return int(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -139,13 +135,9 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         try:
             return numbers_of(self, "item").item(*args)
         except (ValueError, IndexError) as error:
-            raise type(error)(
-                three_lines(
-                    f"item({', '.join(map(str, args))}) of {self.aval} at {current_source()}",
-                    str(error),
-                    "name one element, as in x.item(0), or use x.tolist()",
-                )
-            ) from None
+            asked = f"item of {self.aval} at {current_source()}"
+            remedy = "name one element, as in x.item(0), or use x.tolist()"
+            raise type(error)(three_lines(asked, str(error), remedy)) from None
 
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
@@ -299,14 +291,9 @@ def _unpickle(value: Any, aval: Any) -> ConcreteArray:
         physical = aval.physical()
         if value.shape == physical.shape and value.dtype == physical.dtype:
             return from_host(np.ascontiguousarray(value).reshape(value.shape), aval)
-    found = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value)
-    raise ValueError(
-        three_lines(
-            f"unpickling of an array of type {aval} at {current_source()}",
-            f"the pickle is spoilt: it holds {found}",
-            "pickle the array again",
-        )
-    )
+    asked = f"unpickling of an array of type {aval} at {current_source()}"
+    wrong = f"the pickle is spoilt: it holds a {type(value).__name__:.60} of another type"
+    raise ValueError(three_lines(asked, wrong, "pickle the array again"))
 
 
 def _printable(x: ConcreteArray) -> np.ndarray:
