@@ -18,6 +18,10 @@ W = np.array([1.5, 0.5, -2.0, 0.25, 3.0], np.float32)
 P = np.abs(V) / 3
 M = smooth("float32", (3, 4))
 SQUARE = smooth("float32", (3, 3))
+HOLED = np.where(np.eye(3, 4, dtype=bool), np.float32(np.nan), M)
+ODD = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0], np.float32)
+ZEROS = np.zeros(3, np.float32)
+ONE_ZERO = np.array([2.0, 0.0, 3.0], np.float32)
 Fun = Callable[..., Any]
 
 UNARY_ANY = [
@@ -95,6 +99,38 @@ SPECIAL: dict[str, tuple[Fun, Any]] = {
     "median": (lambda n, x: n.median(x, 1), M),
     "quantile": (lambda n, x: n.quantile(x, 0.3, axis=0), M),
     "nanmean": (lambda n, x: n.nanmean(x, 1), M),
+    "nanvar": (lambda n, x: n.nanvar(x, 1), HOLED),
+    "nanvar ddof": (lambda n, x: n.nanvar(x, 0, ddof=1), HOLED),
+    "nanstd": (lambda n, x: n.nanstd(x, 1), HOLED),
+    "nanvar mean": (lambda n, x: n.nanvar(x, 1, mean=n.nanmean(x, 1, keepdims=True)), HOLED),
+    "nansum": (lambda n, x: n.nansum(x, 1), HOLED),
+    "nanprod": (lambda n, x: n.nanprod(x, 1), HOLED),
+    "nanmean of holes": (lambda n, x: n.nanmean(x, 1), HOLED),
+    "nanmax": (lambda n, x: n.nanmax(x, 1), HOLED),
+    "nanmin": (lambda n, x: n.nanmin(x, 0), HOLED),
+    "nanmedian": (lambda n, x: n.nanmedian(x, 1), HOLED),
+    "nanquantile": (lambda n, x: n.nanquantile(x, 0.3, axis=1), HOLED),
+    "nancumsum": (lambda n, x: n.nancumsum(x, 1), HOLED),
+    "nan_to_num of holes": (lambda n, x: n.nan_to_num(x), ODD),
+    "var of infinities": (lambda n, x: n.var(x), ODD),
+    "std of equals": (lambda n, x: n.std(x), ZEROS),
+    "norm of zeros": (lambda n, x: n.linalg.norm(x), ZEROS),
+    "norm of one axis of zeros": (lambda n, x: n.linalg.norm(x[None], axis=1), ZEROS),
+    "1-norm of zeros": (lambda n, x: n.linalg.norm(x, 1), ZEROS),
+    "inf-norm of zeros": (lambda n, x: n.linalg.norm(x, n.inf), ZEROS),
+    "3-norm of zeros": (lambda n, x: n.linalg.norm(x, 3), ZEROS),
+    "hypot of zeros": (lambda n, x: n.hypot(x, x), ZEROS),
+    "abs of zeros": (lambda n, x: n.abs(x), ZEROS),
+    "sqrt of zeros": (lambda n, x: n.sqrt(x), ZEROS),
+    "prod of zeros": (lambda n, x: n.prod(x), ZEROS),
+    "prod of one zero": (lambda n, x: n.prod(x), ONE_ZERO),
+    "cumprod of one zero": (lambda n, x: n.cumprod(x), ONE_ZERO),
+    "max of infinities": (lambda n, x: n.max(x[1:]), ODD),
+    "sum of odd": (lambda n, x: n.sum(x), ODD),
+    "mean of odd": (lambda n, x: n.mean(x), ODD),
+    "logaddexp of infinities": (lambda n, x: n.logaddexp(x, 0.0), ODD[1:]),
+    "maximum of odd": (lambda n, x: n.maximum(x, 0.0), ODD),
+    "sinc of odd": (lambda n, x: n.sinc(x), ODD[:1]),
     "average": (lambda n, x: n.average(x, 1, weights=n.array([1.0, 2.0, 3.0, 4.0])), M),
     "matmul": (lambda n, x: x @ x.T, M),
     "einsum": (lambda n, x: n.einsum("ij,kj->ik", x, x), M),

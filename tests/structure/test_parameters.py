@@ -21,7 +21,6 @@ WITHOUT_EFFECT = {
     "nn/initializers.py ones key": "initializers have one signature",
     "numpy/creation.py copy order": "arrays have one memory order",
     "numpy/histograms.py histogram_bin_edges weights": "edges do not depend on weights",
-    "numpy/joining.py delete assume_unique_indices": "promises a property that helps nobody here",
     "numpy/manipulation.py reshape copy": "arrays are immutable: nobody sees a copy",
     "numpy/manipulation.py astype copy": "arrays are immutable: nobody sees a copy",
     "numpy/polynomials.py polyval unroll": "a hint to the compiler",

@@ -149,6 +149,9 @@ PyObject* array_when_ready(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO!", &buffer, &PyArrayDescr_Type, &dtype)) return nullptr;
   if (!wait_until_ready(buffer)) return nullptr;
   Inside inside;
+  // A view of a result that could not be allocated ends the process: this raises first.
+  Ref ready = Ref::own(PyObject_CallMethodNoArgs(buffer, block_name));
+  if (!ready) return nullptr;
   Ref view = Ref::own(PyMemoryView_FromObject(buffer));
   if (!view) return nullptr;
   const Py_buffer* bytes = PyMemoryView_GET_BUFFER(view.get());

@@ -48,6 +48,7 @@ from kiln.base.kinds import (
     uint4,
 )
 from kiln.base.promotion import (
+    common_dtype,
     default_complex_dtype,
     default_float_dtype,
     default_int_dtype,
@@ -82,6 +83,7 @@ __all__ = [
     "canonicalize_dtype",
     "check_user_dtype",
     "coerce_python_scalar",
+    "common_dtype",
     "default_complex_dtype",
     "default_float_dtype",
     "default_int_dtype",

@@ -178,6 +178,7 @@ _NARROWED = {
 def as_dtype(dtype: DTypeLike) -> DType:
     """Return the dtype that a dtype, a name or a scalar type denotes; 64-bit ones stay.
 
+    What has a dtype stands for it, as in NumPy, but for arrays.
     Raises: TypeError for anything else.
     """
     if isinstance(dtype, (np.dtype, ExtendedDtype)):
@@ -202,6 +203,10 @@ def as_dtype(dtype: DTypeLike) -> DType:
                 "name one, such as kiln.numpy.float32",
             )
         )
+    own = getattr(dtype, "dtype", None)
+    is_array = isinstance(dtype, np.ndarray) or hasattr(dtype, "aval")
+    if isinstance(own, (np.dtype, ExtendedDtype)) and not is_array:
+        return own
     raise TypeError(
         three_lines(
             f"a dtype was asked for as a value of type {type(dtype).__name__}"

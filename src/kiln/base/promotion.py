@@ -307,9 +307,10 @@ def _no_path(operands: Sequence[Described], wrong: str) -> TypePromotionError:
 def result_type(*args: Any, return_weak_type: bool = False) -> Any:
     """Return the dtype that operands promote to; with `return_weak_type`, its weakness as well.
 
+    As in NumPy, None stands for float64.
     Raises: TypePromotionError when they have no common dtype.
     """
-    found, weak = lattice_result_type(*args)
+    found, weak = lattice_result_type(*[SUPPORTED["float64"] if x is None else x for x in args])
     if weak:
         found = _default_of_kind(found)
     return (found, weak) if return_weak_type else found
@@ -321,6 +322,15 @@ def _default_of_kind(found: DType) -> DType:
     if issubdtype(found, np.integer):
         return default_int_dtype()
     return default_complex_dtype() if found.kind == "c" else default_float_dtype()
+
+
+def common_dtype(*found: DTypeLike) -> DType:
+    """Return what dtypes promote to by the standard rules, also in strict mode.
+
+    For dtypes that a function combines by itself; what the user combines is `lattice_result_type`.
+    """
+    operands = [(canonicalize_dtype(_described(x)[0]), False) for x in found]
+    return _joined(operands, strict=False)[0]
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:

@@ -18,6 +18,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.signals import forgotten
 from kiln.base.source import current_source
+from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
 from kiln.core.operators import Array, ArrayOperators, method, operators
@@ -80,7 +81,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
             )
 
     def _scalar(self, conversion: str) -> Any:
-        value = host_value(self)
+        value = numbers_of(self, conversion)
         if value.ndim:
             raise TypeError(
                 three_lines(
@@ -93,14 +94,13 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return value
 
     def __bool__(self) -> bool:
-        value = host_value(self)
+        value = numbers_of(self, "bool")
         if value.size != 1:
+            count = "no" if value.size == 0 else "more than one"
             raise ValueError(
                 three_lines(
                     f"bool() of an array {self.aval} at {current_source()}",
-                    "The truth value of an array with "
-                    + ("no" if value.size == 0 else "more than one")
-                    + " element is ambiguous",
+                    f"The truth value of an array with {count} element is ambiguous",
                     "use .any() or .all()",
                 )
             )
@@ -116,7 +116,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
-        value = host_value(self)
+        value = numbers_of(self, "operator.index")
         if value.ndim or value.dtype.kind not in "iu":
             asked = f"use of an array {self.aval} as an index at {current_source()}"
             wrong = "only integer scalar arrays can be converted to a scalar index"
@@ -124,16 +124,8 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return int(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if dtypes.is_extended(self.aval.dtype):
-            raise TypeError(
-                three_lines(
-                    f"np.asarray of an array {self.aval} at {current_source()}",
-                    "an array of random keys cannot be converted to a NumPy array",
-                    "use kiln.random.key_data(keys) for the integers behind them",
-                )
-            )
         forgotten.check()
-        value = host_value(self)
+        value = numbers_of(self, "np.asarray")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             return value.astype(dtype)
         return value.copy() if copy else value
@@ -141,7 +133,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def item(self, *args: int) -> Any:
         """Return one element as a Python scalar."""
         try:
-            return host_value(self).item(*args)
+            return numbers_of(self, "item").item(*args)
         except (ValueError, IndexError) as error:
             asked = f"item of {self.aval} at {current_source()}"
             remedy = "name one element, as in x.item(0), or use x.tolist()"
@@ -149,11 +141,11 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
-        return host_value(self).tolist()
+        return numbers_of(self, "tolist").tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
         """Return the raw bytes."""
-        return host_value(self).tobytes(order)  # type: ignore[arg-type]
+        return numbers_of(self, "tobytes").tobytes(order)  # type: ignore[arg-type]
 
     def unsafe_buffer_pointer(self) -> int:
         """Return the address of the first element.
@@ -315,22 +307,20 @@ def _printable(x: ConcreteArray) -> np.ndarray:
 def _representation(x: ConcreteArray) -> str:
     value = _printable(x)
     dtype = dtypes.long_name(x.aval.dtype)
-    name = "Array"
     if dtypes.is_extended(x.aval.dtype):
         shape = ", ".join(map(str, x.aval.shape)) + ("," if len(x.aval.shape) == 1 else "")
-        return f"{name}(({shape}), dtype={dtype}) overlaying:\n{value}"
+        return f"Array(({shape}), dtype={dtype}) overlaying:\n{value}"
     weak = ", weak_type=True" if x.aval.weak_type else ""
     if value.size == 0:
-        shape = f", shape={value.shape}"
-        return f"{name}([]{shape}, dtype={dtype}{weak})"
+        return f"Array([], shape={value.shape}, dtype={dtype}{weak})"
     body = np.array2string(
         value,
         separator=", ",
-        prefix=f"{name}(",
+        prefix="Array(",
         suffix=f", dtype={dtype}{weak})",
         threshold=np.get_printoptions()["threshold"],
     )
-    return f"{name}({body}, dtype={dtype}{weak})"
+    return f"Array({body}, dtype={dtype}{weak})"
 
 
 def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArray:
@@ -357,6 +347,13 @@ def host_value(x: ConcreteArray) -> np.ndarray:
         x._check()
         value = x._host = x._read()
     return value
+
+
+def numbers_of(x: ConcreteArray, asked: str) -> np.ndarray:
+    """Return what `host_value` does; raise TypeError for keys, which are no numbers."""
+    if type(x.aval.dtype) is dtypes.KeyDtype:
+        refuse_keys(x.aval, asked)
+    return host_value(x)
 
 
 # NumPy asks for a buffer, and forgets why there is none.

@@ -15,6 +15,7 @@ from kiln.base.errors import (
     three_lines,
 )
 from kiln.base.source import Source, current_source
+from kiln.ir.types import ShapedArray
 
 _CLASSES: dict[str, type[Exception]] = {
     "bool": TracerBoolConversionError,
@@ -37,6 +38,17 @@ def refuse(tracer: Any, conversion: str, remedy: str | None = None) -> NoReturn:
             "a traced value has a shape and a dtype but no value: the program is being recorded "
             "for all values at once",
             remedy or _remedy(conversion, arguments, source),
+        )
+    )
+
+
+def refuse_keys(aval: ShapedArray, asked: str) -> NoReturn:
+    """Raise the error of asking random keys for numbers by the function `asked`."""
+    raise TypeError(
+        three_lines(
+            f"{asked}() of an array {aval} at {current_source()}",
+            "an array of random keys cannot be converted to a NumPy array or a number",
+            "use kiln.random.key_data(keys) for the integers behind them",
         )
     )
 

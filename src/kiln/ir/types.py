@@ -9,11 +9,14 @@ different values.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.ir.sizes import Dim, product
 
 Shape = tuple[Dim, ...]
@@ -21,11 +24,18 @@ Varying = frozenset[Any]
 """Names of mesh axes."""
 NOWHERE: Varying = frozenset()
 
+_ADDRESSABLE = 2**63 - 1
+"""Bytes that an array may have: XLA ends the process for one of more."""
+_SURELY = 2**58
+"""Elements that are few enough in every dtype."""
+
 
 class ShapedArray:
     """The type of an array: shape, dtype, weak type, and along which mesh axes it may vary.
 
     Immutable; equal types are interchangeable.
+
+    Raises: ValueError for an array of more bytes than there are addresses.
     """
 
     __slots__ = ("__weakref__", "_hash", "dtype", "shape", "varying", "weak_type")
@@ -46,6 +56,10 @@ class ShapedArray:
         self.dtype = dtype
         self.weak_type = weak_type
         self.varying = varying
+        if shape:
+            size = prod(self.shape)
+            if size.__class__ is int and size > _SURELY:
+                _check_addressable(self, size)
         self._hash = hash((self.shape, dtype, weak_type, varying))
 
     def __hash__(self) -> int:
@@ -119,3 +133,15 @@ class ShapedArray:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ShapedArray, (self.shape, self.dtype, self.weak_type, self.varying)
+
+
+def _check_addressable(aval: ShapedArray, size: int) -> None:
+    count = size * int(aval.dtype.itemsize)
+    if count > _ADDRESSABLE:
+        raise ValueError(
+            three_lines(
+                f"an array {aval} of {count} bytes ({count / 2**60:.3g} EiB) at {current_source()}",
+                f"array is too big: at most {_ADDRESSABLE} bytes have addresses",
+                "use smaller sizes, or reduce part by part (lax.scan, lax.map) without the array",
+            )
+        )

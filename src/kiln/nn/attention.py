@@ -88,7 +88,7 @@ def dot_product_attention(
     if not return_residual:
         return out
     residual = transpose(stop_gradient(logsumexp(logits, axis=-1)), (0, 3, 1, 2))
-    return out, reshape(residual, given_shape[:-1])
+    return out, convert_element_type(reshape(residual, given_shape[:-1]), aval_of(key).dtype)
 
 
 def _logits(query: Any, key: Any, bias: Any, factor: Any) -> Any:
@@ -100,7 +100,7 @@ def _logits(query: Any, key: Any, bias: Any, factor: Any) -> Any:
         query,
         key,
         (((4,), (3,)), ((0, 2), (0, 2))),
-        preferred_element_type=dtypes.promote_types(aval_of(query).dtype, np.dtype(np.float32)),
+        preferred_element_type=dtypes.common_dtype(aval_of(query).dtype, np.dtype(np.float32)),
     )
     logits = transpose(products, (0, 1, 3, 2, 4)) * factor
     groups, size = map(int, aval_of(query).shape[2:4])

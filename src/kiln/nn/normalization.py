@@ -10,6 +10,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.numpy.arithmetic import clip, sign, square
+from kiln.numpy.creation import canonical_shape
 from kiln.numpy.elementary import exp, log
 from kiln.numpy.logic import isfinite
 from kiln.numpy.promotion import lifted, operands, promote_dtypes_inexact
@@ -140,7 +141,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
         dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "one_hot")
     )
     axis = canonical_axis("one_hot", axis, x.ndim + 1)
-    shape = [1] * (x.ndim + 1)
-    shape[axis] = num_classes
+    shape: list[Any] = [1] * (x.ndim + 1)
+    (shape[axis],) = canonical_shape("one_hot", (num_classes,))
     classes = broadcasted_iota(x.dtype, shape, axis)
     return convert_element_type(expand_dims(x, (axis,)) == classes, found)

@@ -277,7 +277,7 @@ def minimum(x: Any, y: Any, /) -> Any:
 def fmax(x: Any, y: Any, /) -> Any:
     """Return the larger operand, ignoring nan."""
     x, y = promote("fmax", x, y)
-    larger = elementwise.bitwise_or(elementwise.gt(x, y), elementwise.ne(y, y))
+    larger = elementwise.bitwise_or(_ordered(elementwise.gt, x, y), elementwise.ne(y, y))
     return select(larger, *_arrays(x, y))
 
 
@@ -285,8 +285,17 @@ def fmax(x: Any, y: Any, /) -> Any:
 def fmin(x: Any, y: Any, /) -> Any:
     """Return the smaller operand, ignoring nan."""
     x, y = promote("fmin", x, y)
-    smaller = elementwise.bitwise_or(elementwise.lt(x, y), elementwise.ne(y, y))
+    smaller = elementwise.bitwise_or(_ordered(elementwise.lt, x, y), elementwise.ne(y, y))
     return select(smaller, *_arrays(x, y))
+
+
+def _ordered(compare: Any, x: Any, y: Any) -> Any:
+    """Compare numbers; complex ones by their real, then by their imaginary parts."""
+    if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        return compare(x, y)
+    real_x, real_y = conversion.real(x), conversion.real(y)
+    last = compare(conversion.imag(x), conversion.imag(y))
+    return select(elementwise.eq(real_x, real_y), last, compare(real_x, real_y))
 
 
 def _arrays(*xs: Any) -> list[Any]:

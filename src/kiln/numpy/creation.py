@@ -15,7 +15,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, copied, from_host, host_value
+from kiln.core.array import ConcreteArray, copied, from_host, host_value, numbers_of
 from kiln.core.at_once import at_once
 from kiln.core.concretization import refuse
 from kiln.core.dlpack import host_view
@@ -286,7 +286,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     Raises: TypeError for what has no `__dlpack__`; BufferError for memory the host cannot read;
     ValueError with `copy=False` where a copy is needed.
     """
-    if hasattr(x, "aval"):
+    if hasattr(x, "aval") and not dtypes.is_extended(x.aval.dtype):
         return put(array(x) if copy else x, device)
     value, is_copy = host_view(x, copy)
     shared = value.flags.c_contiguous and dtypes.canonicalize_dtype(value.dtype) == value.dtype
@@ -497,4 +497,4 @@ def concrete_number(name: str, what: str, x: Any) -> Any:
                 "number: mark the argument it comes from as static: jit(..., static_argnames=...)",
             )
         x = value
-    return host_value(x)[()] if isinstance(x, ConcreteArray) else x
+    return numbers_of(x, name)[()] if isinstance(x, ConcreteArray) else x

@@ -51,14 +51,21 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         a = concatenate(parts, axis)
     op = not_equal if a.dtype == np.bool_ else subtract
     for _ in range(n):
-        a = op(slice_in_dim(a, 1, None, 1, axis), slice_in_dim(a, 0, -1, 1, axis))
+        a = op(*_neighbours(a, axis))
     return a
+
+
+def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
+    """Return the elements that have one before them along an axis, and those before them."""
+    if type(a.shape[axis]) is int and a.shape[axis] == 0:
+        return a, a
+    return slice_in_dim(a, 1, None, 1, axis), slice_in_dim(a, 0, -1, 1, axis)
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """Return the differences of neighbours in the flat array, between given ends."""
     flat = ravel(one("ediff1d", ary))
-    parts = [subtract(slice_in_dim(flat, 1, None), slice_in_dim(flat, 0, -1))]
+    parts = [subtract(*_neighbours(flat, 0))]
     if to_begin is not None:
         parts.insert(0, cast(ravel(one("ediff1d", to_begin)), flat.dtype))
     if to_end is not None:

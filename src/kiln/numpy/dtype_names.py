@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.dtypes import SCALAR_TYPES, finfo, iinfo, issubdtype, promote_types
+from kiln.base.dtype_questions import can_cast, finfo, iinfo, issubdtype, kind_of
+from kiln.base.dtypes import SCALAR_TYPES, promote_types
 from kiln.base.source import current_source
 from kiln.core.array import Array
-from kiln.core.trace import aval_of
 from kiln.numpy.creation import array, asarray
 from kiln.numpy.promotion import operands
 
@@ -77,11 +77,6 @@ def result_type(*args: Any) -> Any:
     return dtypes.result_type(*args)
 
 
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:  # type: ignore[valid-type]
-    """Tell whether one dtype converts to another under a rule, as in NumPy."""
-    return np.can_cast(dtypes.as_dtype(from_), dtypes.as_dtype(to), casting)
-
-
 _KINDS: dict[str, Any] = {
     "bool": np.bool_,
     "signed integer": np.signedinteger,
@@ -109,15 +104,17 @@ def isdtype(dtype: Any, kind: Any) -> bool:  # type: ignore[valid-type]
                     f"Unrecognized kind {one!r}\n"
                     f"use a dtype or one of {', '.join(_KINDS)}"
                 ) from None
-    return any(dtypes.issubdtype(dtype, _KINDS.get(one, one)) for one in kinds)
+    found = kind_of(dtype)
+    return any(dtypes.issubdtype(found, _KINDS.get(one, one)) for one in kinds)
 
 
 def iscomplexobj(x: Any) -> Any:
     """Tell whether the dtype is complex, whatever the values."""
-    if x is None:
+    if x is None or isinstance(x, str):
         return False
-    (x,) = operands("iscomplexobj", asarray(x) if isinstance(x, (list, tuple)) else x)
-    return dtypes.issubdtype(aval_of(x).dtype, np.complexfloating)
+    if not hasattr(x, "dtype") or (isinstance(x, type) and issubclass(x, np.generic)):
+        (x,) = operands("iscomplexobj", asarray(x))
+    return dtypes.issubdtype(x.dtype, np.complexfloating)
 
 
 def isrealobj(x: Any) -> Any:

@@ -65,14 +65,22 @@ arctanh = atanh = _function("arctanh", elementwise.atanh_p, "inverse hyperbolic 
 def log2(x: Any, /) -> Any:
     """Return the logarithm to base 2, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log2", x)))
-    return elementwise.div(found, constant(math.log(2), found))
+    return _by_number(elementwise.div, found, math.log(2))
 
 
 @at_once
 def log10(x: Any, /) -> Any:
     """Return the logarithm to base 10, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log10", x)))
-    return elementwise.mul(found, constant(1 / math.log(10), found))
+    return _by_number(elementwise.mul, found, 1 / math.log(10))
+
+
+def _by_number(op: Any, x: Any, factor: float) -> Any:
+    """Multiply or divide by a real number, parts by themselves: infinities stay what they are."""
+    if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        return op(x, constant(factor, x))
+    parts = (conversion.real(x), conversion.imag(x))
+    return conversion.complex(*[op(part, constant(factor, part)) for part in parts])
 
 
 def _strong(x: Any) -> Any:

@@ -142,7 +142,7 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
         if 0 in s.shape:
             return adjoint(a)
         first = slice_in_dim(s, 0, 1, axis=-1)
-        bound = multiply(expand_dims(rtol, (rtol.ndim,)), first)
+        bound = multiply(expand_dims(rtol, (rtol.ndim,)) if rtol.ndim else rtol, first)
         kept = choose_by(gt(s, broadcast_to(bound, s.shape)), s, constant(0, s))
         scale = cast(safe_reciprocal(kept), a.dtype)
         return matmul(adjoint(vt), scale_rows(adjoint(u), scale), precision=_EXACT)

@@ -333,7 +333,10 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> Plan:
                 axes.append(Places(np.zeros((int(entry),), np.int32)))
                 continue
             wanted = shape[axis : axis + entry.ndim]
-            if tuple(wanted) != entry.shape:
+            # An axis of size 0 has no place to say anything about, whatever the array's axis.
+            if len(wanted) != entry.ndim or any(
+                m not in (0, n) for m, n in zip(entry.shape, wanted, strict=True)
+            ):
                 raise IndexError(
                     three_lines(
                         f"a mask bool{list(entry.shape)} as index of {x} at {current_source()}",

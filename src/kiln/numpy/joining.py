@@ -17,6 +17,7 @@ from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast, full
+from kiln.numpy.indexing import take
 from kiln.numpy.iteration import unpacked
 from kiln.numpy.manipulation import (
     atleast_1d,
@@ -27,8 +28,11 @@ from kiln.numpy.manipulation import (
     ravel,
 )
 from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes
+from kiln.numpy.sorting import sort
 from kiln.ops import static_slicing
-from kiln.ops.shape import canonical_axis, expand_dims, reshape
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.shape import canonical_axis, expand_dims, iota, reduce_sum, reshape
+from kiln.ops.slicing import from_end
 from kiln.ops.static_slicing import slice_in_dim
 
 
@@ -372,6 +376,8 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
         arr, axis = ravel(arr), 0
     axis = canonical_axis("delete", axis, len(arr.shape))
     size = arr.shape[axis]
+    if assume_unique_indices and hasattr(obj, "aval"):
+        return _without_distinct(arr, obj, axis)
     if not isinstance(obj, slice):
         obj = np.asarray(obj)
         if obj.size and obj.dtype.kind != "b" and (obj.min() < -size or obj.max() >= size):
@@ -382,6 +388,28 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
     remaining = np.ones(size, bool)
     remaining[obj] = False
     return kept_where(arr, remaining, axis)
+
+
+def _without_distinct(arr: Any, places: Any, axis: int) -> Any:
+    """Drop the elements of an axis at distinct places, which may be traced."""
+    if not dtypes.issubdtype(places.aval.dtype, np.integer):
+        raise ValueError(
+            three_lines(
+                f"delete of {arr.aval} at {places.aval}, assume_unique_indices=True, "
+                f"at {current_source()}",
+                "obj must be integers where it is assumed to be unique",
+                "convert it first: obj.astype('int32')",
+            )
+        )
+    size = arr.shape[axis]
+    places = sort(from_end(ravel(places), size))
+    left = iota(np.dtype(np.int32), size - places.shape[0])
+    # Before the i-th element that stays there are as many dropped ones as places[j] - j <= i.
+    shift = convert_element_type(places, left.dtype) - iota(left.dtype, places.shape[0])
+    skipped = reduce_sum(
+        convert_element_type(expand_dims(shift, (0,)) <= expand_dims(left, (1,)), left.dtype), (1,)
+    )
+    return take(arr, left + skipped, axis=axis)
 
 
 def kept_where(arr: Any, remaining: np.ndarray, axis: int) -> Any:

@@ -26,6 +26,7 @@ from kiln.numpy.promotion import (
 )
 from kiln.ops import conversion, elementwise, reduction
 from kiln.ops.elementwise import constant
+from kiln.ops.families import ANY
 from kiln.ops.shape import full
 
 _BOOL = np.dtype(np.bool_)
@@ -172,6 +173,7 @@ def iscomplex(x: Any) -> Any:
     """Tell which elements have an imaginary part."""
     (x,) = operands("iscomplex", x)
     if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        reduction.check_dtype("iscomplex", aval_of(x), ANY)
         return full(shape_of(x), False, _BOOL)
     imag = conversion.imag(x)
     return elementwise.ne(imag, constant(0, imag))
@@ -235,8 +237,9 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 def array_equiv(a1: Any, a2: Any) -> Any:
     """Tell whether two arrays broadcast to each other and have equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))
+    a1, a2 = promote_dtypes(a1, a2)
     try:
-        a1, a2 = promote("array_equiv", a1, a2)
+        a1, a2 = shapes("array_equiv", a1, a2)
     except (TypeError, ValueError):
         return full((), False, _BOOL)
     return all_true(equal(a1, a2))

@@ -474,8 +474,8 @@ def size(a: Any, axis: Any = None) -> Any:
 
 
 def shape(a: Any) -> tuple[Dim, ...]:
-    """Return the shape."""
-    return tuple(a.shape) if hasattr(a, "shape") else shape_of(*operands("shape", a))
+    """Return the shape of an array, or of what NumPy makes an array of."""
+    return tuple(np.shape(a.__jax_array__() if hasattr(a, "__jax_array__") else a))
 
 
 def ndim(a: Any) -> int:

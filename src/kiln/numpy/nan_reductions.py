@@ -13,10 +13,10 @@ from kiln.numpy import reductions, statistics
 from kiln.numpy.arithmetic import divide, refuse_out
 from kiln.numpy.creation import cast
 from kiln.numpy.elementary import sqrt
-from kiln.numpy.logic import choose_by, isnan, logical_and, truth
+from kiln.numpy.logic import choose_by, isnan, logical_and
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import broadcast_to
-from kiln.numpy.reductions import kept, masked, real_part_of, reduced_axes
+from kiln.numpy.reductions import kept, mask, masked, real_part_of, reduced_axes
 from kiln.ops import elementwise
 from kiln.ops.elementwise import constant
 
@@ -129,10 +129,10 @@ def _position(
     return choose_by(nothing, constant(-1, found), found)
 
 
-def _given(a: Any, where: Any) -> Any:
+def _given(name: str, a: Any, where: Any) -> Any:
     """Return where an element takes part: it is no nan, and `where` holds."""
     there = elementwise.bitwise_not(isnan(a))
-    return there if where is None else logical_and(there, truth(one("nanmean", where)))
+    return there if where is None else logical_and(there, mask(name, where))
 
 
 def nanmean(
@@ -148,7 +148,7 @@ def nanmean(
     a = one("nanmean", a)
     if not dtypes.issubdtype(a.dtype, np.inexact):
         return statistics.mean(a, axis, dtype, None, keepdims, where=where)
-    there = _given(a, where)
+    there = _given("nanmean", a, where)
     wanted = a.dtype if dtype is None else dtypes.check_user_dtype(dtype, "nanmean")
     count = reductions.sum(there, axis, dtypes.to_floating_dtype(wanted), keepdims=keepdims)
     total = reductions.sum(masked("nanmean", a, there, 0), axis, wanted, keepdims=keepdims)
@@ -171,11 +171,12 @@ def nanvar(
     computing, wanted = statistics.variance_dtypes("nanvar", a.dtype, dtype)
     a = cast(a, computing)
     axes = reduced_axes("nanvar", axis, len(a.shape))
-    there = _given(a, where)
+    there = _given("nanvar", a, where)
     if mean is None:
         mean = nanmean(a, axes, computing, keepdims=True, where=where)
     center = cast(one("nanvar", mean), computing)
-    distance = elementwise.sub(a, broadcast_to(center, a.shape))
+    # A nan that is squared before it is left out would still reach the gradient.
+    distance = elementwise.sub(masked("nanvar", a, there, 0), broadcast_to(center, a.shape))
     spread = masked("nanvar", real_part_of(distance), there, 0)
     real = spread.dtype
     count = reductions.sum(there, axes, real)

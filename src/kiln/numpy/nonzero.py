@@ -15,7 +15,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import from_host, host_value
+from kiln.core.array import from_host, numbers_of
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of
 from kiln.numpy.creation import asarray, full
@@ -65,7 +65,7 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
                 f"the size of the result of {name} must be known while tracing: pass it as "
                 f"size=..., as in kiln.numpy.{name}(x, size=n)",
             )
-        return tuple(from_host(i.astype(wanted)) for i in np.nonzero(host_value(value)))
+        return tuple(from_host(i.astype(wanted)) for i in np.nonzero(numbers_of(value, name)))
     count = operator.index(size)
     if count < 0:
         raise ValueError(

@@ -104,7 +104,7 @@ def _of_vectors(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
         if ord == 2:
             return _euclidean(x, axes, keepdims)
         if ord == np.inf:
-            return max_(abs(x), axes, keepdims=keepdims)
+            return max_(abs(x), axes, keepdims=keepdims, initial=0)
         if ord == -np.inf:
             return min_(abs(x), axes, keepdims=keepdims)
         if ord == 0:

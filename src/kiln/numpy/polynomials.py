@@ -209,7 +209,7 @@ def polyfit(
         weights = expand_dims(cast(one("polyfit", w), x.dtype), (1,))
         left, right = multiply(left, weights), multiply(right, weights)
     scale = sqrt(sum(multiply(left, left), 0))
-    u, s, vt = spectral.svd(divide(left, scale), full_matrices=False)
+    u, s, vt = spectral.svd(divide(left, expand_dims(scale, (0,))), full_matrices=False)
     kept = elementwise.gt(s, multiply(limit, index_in_dim(s, 0, 0, keepdims=False)))
     inverse = choose_by(kept, divide(1.0, choose_by(kept, s, 1.0)), 0.0)
     solved = matmul(vt.T, multiply(expand_dims(inverse, (1,)), matmul(u.T, right)))

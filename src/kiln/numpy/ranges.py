@@ -150,7 +150,7 @@ def linspace(
     start, stop = operands("linspace", start, stop)
     computing = dtypes.to_inexact_dtype(dtypes.lattice_result_type(start, stop)[0])
     wanted = computing if dtype is None else dtypes.check_user_dtype(dtype, "linspace")
-    computing = dtypes.to_inexact_dtype(dtypes.lattice_result_type(computing, wanted)[0])
+    computing = dtypes.to_inexact_dtype(dtypes.common_dtype(computing, wanted))
     start, stop = (cast(x, computing) for x in (start, stop))
     shape = broadcast_shapes("linspace", start.shape, stop.shape)
     start, stop = (broadcast_to(x, shape) for x in (start, stop))

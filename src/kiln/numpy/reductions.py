@@ -24,6 +24,7 @@ from kiln.numpy.manipulation import canonical_axes, one
 from kiln.numpy.promotion import operands, shape_of
 from kiln.ops import elementwise, product, reduction
 from kiln.ops.elementwise import constant
+from kiln.ops.families import ANY
 from kiln.ops.shape import expand_dims, reduce_sum, reshape
 
 _BOOL = np.dtype(np.bool_)
@@ -47,10 +48,31 @@ def kept(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 def masked(name: str, a: Any, where: Any, neutral: Any) -> Any:
     """Replace the elements that `where` leaves out by a neutral number."""
-    if where is None:
-        return a
+    return a if where is None else choose_by(mask(name, where), a, constant(neutral, a))
+
+
+def mask(name: str, where: Any) -> Any:
+    """Return the argument `where` of a function, which is bools.
+
+    Raises: ValueError for numbers.
+    """
     (where,) = operands(name, where)
-    return choose_by(where, a, constant(neutral, a))
+    dtype = aval_of(where).dtype
+    if dtype != _BOOL:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., where={aval_of(where)}) at {current_source()}",
+                f"{name}: where must be None or a boolean array; got where.dtype={dtype}",
+                "compare to get bools: where=weights != 0",
+            )
+        )
+    return where
+
+
+def _unreduced(name: str, a: Any) -> Any:
+    """Return numbers as they are: no axis is reduced. Keys are none."""
+    reduction.check_dtype(name, a.aval, ANY)
+    return a
 
 
 def summing_dtype(name: str, found: Any, dtype: Any, promote_integers: bool = True) -> Any:
@@ -128,7 +150,7 @@ def _accumulated(
     if wanted == _BOOL:
         return cast(_accumulated_bools(name, a, axes, keepdims, initial, where), _BOOL)
     a = masked(name, cast(a, computing_dtype(wanted)), where, identity)
-    found = reduce(a, axes) if axes else a
+    found = reduce(a, axes) if axes else _unreduced(name, a)
     if initial is not None:
         found = (add if identity == 0 else multiply)(found, _initial(name, initial, found))
     return kept(cast(found, wanted), axes, keepdims)
@@ -216,6 +238,8 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     if axes:
         reduce = reduction.reduce_max if name == "max" else reduction.reduce_min
         a = reduce(a, axes)
+    else:
+        _unreduced(name, a)
     if initial is not None:
         a = (maximum if name == "max" else minimum)(a, _initial(name, initial, a))
     return kept(a, axes, keepdims)
@@ -262,7 +286,7 @@ def _logic(
     a = truth(one(name, a))
     axes = reduced_axes(name, axis, len(a.shape))
     if where is not None:
-        a = choose_by(where, a, neutral)
+        a = choose_by(mask(name, where), a, neutral)
     return kept(reduce(a, axes) if axes else a, axes, keepdims)
 
 

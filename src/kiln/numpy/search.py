@@ -14,7 +14,7 @@ from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.creation import cast, concrete_number, full
 from kiln.numpy.indexing import take
-from kiln.numpy.logic import choose_by, isnan
+from kiln.numpy.logic import choose_by, isnan, less, less_equal
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import operands, promote_dtypes
 from kiln.ops import elementwise, indexing
@@ -72,7 +72,7 @@ def searchsorted(
 
 
 def _stands_before(element: Any, value: Any, side: str) -> Any:
-    compare = elementwise.lt if side == "left" else elementwise.le
+    compare = less if side == "left" else less_equal
     found = compare(element, value)
     if not dtypes.issubdtype(aval_of(element).dtype, np.inexact):
         return found

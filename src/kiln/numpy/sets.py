@@ -335,7 +335,8 @@ def isin(
         found = full(element.shape, False, _BOOL)
     elif method == "compare_all" or tests.shape[0] <= 128:
         column = expand_dims(element, (len(element.shape),))
-        found = any_of(equal(column, tests), -1)
+        row = expand_dims(tests, range(len(element.shape)))
+        found = any_of(equal(column, row), -1)
     else:
         ordered = sorting.sort(tests)
         place = searchsorted(ordered, element)

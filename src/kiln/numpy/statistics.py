@@ -15,15 +15,16 @@ from kiln.core.at_once import at_once
 from kiln.numpy.arithmetic import clip, divide, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast, full
 from kiln.numpy.elementary import conj, real, sqrt
-from kiln.numpy.logic import choose_by, truth
-from kiln.numpy.manipulation import one, squeeze
+from kiln.numpy.logic import choose_by
+from kiln.numpy.manipulation import canonical_axes, one, squeeze
 from kiln.numpy.matrices import diagonal, matrix_transpose
 from kiln.numpy.products import matmul
-from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes_inexact, shape_of
+from kiln.numpy.promotion import broadcast_to, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions import (
     computing_dtype,
     element_count,
     kept,
+    mask,
     masked,
     real_part_of,
     reduced_axes,
@@ -41,9 +42,7 @@ def _mean_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
         wanted = dtypes.to_inexact_dtype(found)
         return computing_dtype(wanted), wanted
     wanted = dtypes.check_user_dtype(dtype, name)
-    computing = computing_dtype(
-        dtypes.lattice_result_type(wanted, dtypes.to_inexact_dtype(found))[0]
-    )
+    computing = computing_dtype(dtypes.common_dtype(wanted, dtypes.to_inexact_dtype(found)))
     return (wanted if not dtypes.issubdtype(wanted, np.inexact) else computing), wanted
 
 
@@ -80,7 +79,7 @@ def _over_count(total: Any, a: Any, axes: tuple[int, ...], where: Any, ddof: Any
             )
         return divide(total, subtract(count, ddof) if hasattr(ddof, "aval") else count - ddof)
     shape = tuple(a.shape)
-    where = truth(*operands("mean", where))
+    where = mask("mean", where)
     where = where if shape_of(where) == shape else broadcast_to(where, shape)
     count = sum(where, axes, dtypes.to_floating_dtype(total.dtype))
     left = subtract(count, ddof) if not (type(ddof) is int and ddof == 0) else count
@@ -114,15 +113,19 @@ def average(
                     "pass axis",
                 )
             )
-        if len(weights.shape) != 1 or len(axes) != 1 or weights.shape[0] != a.shape[axes[0]]:
+        named = canonical_axes("average", axis, len(a.shape))
+        if weights.shape != tuple(a.shape[d] for d in named):
             raise ValueError(
                 three_lines(
                     f"average of {a.aval} with weights {weights.aval} at {current_source()}",
-                    "1D weights expected when shapes of a and weights differ, of the axis' length.",
-                    "broadcast the weights to the shape of the array",
+                    "Shape of weights must be consistent with shape of a along specified axis: "
+                    f"got {weights.shape} for axis={axis}.",
+                    "give the weights the sizes of the axes, or the shape of the array",
                 )
             )
-        others = [d for d in range(len(a.shape)) if d != axes[0]]
+        if len(named) > 1:
+            weights = transpose(weights, tuple(int(i) for i in np.argsort(named)))
+        others = [d for d in range(len(a.shape)) if d not in axes]
         weights = broadcast_to(expand_dims(weights, others), a.shape)
     total = sum(weights, axes, keepdims=keepdims)
     out = divide(sum(multiply(a, weights), axes, keepdims=keepdims), total)
@@ -180,9 +183,7 @@ def variance_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
                 "leave dtype out",
             )
         )
-    computing = computing_dtype(
-        dtypes.lattice_result_type(wanted, dtypes.to_inexact_dtype(found))[0]
-    )
+    computing = computing_dtype(dtypes.common_dtype(wanted, dtypes.to_inexact_dtype(found)))
     return computing, wanted
 
 
@@ -258,7 +259,7 @@ def cov(
         norm: Any = total - ddof
     else:
         total = sum(weights)
-        center = divide(sum(multiply(x, weights), 1, keepdims=True), total)
+        center = divide(sum(multiply(x, expand_dims(weights, (0,))), 1, keepdims=True), total)
         if aweights is None or ddof == 0:
             norm = subtract(total, ddof)
         else:
@@ -266,7 +267,7 @@ def cov(
             share = divide(sum(multiply(weights, a_weights)), total)
             norm = subtract(total, multiply(ddof, share))
     x = subtract(x, center)
-    scaled = x if weights is None else multiply(x, weights)
+    scaled = x if weights is None else multiply(x, expand_dims(weights, (0,)))
     return squeeze(divide(matmul(x, conj(matrix_transpose(scaled))), norm))
 
 

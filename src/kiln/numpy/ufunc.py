@@ -146,7 +146,7 @@ class ufunc:
         self._check_binary("outer")
         x, y = (one(self.__name__, v) for v in operands(self.__name__, A, B))
         spread = expand_dims(x, range(len(x.shape), len(x.shape) + len(y.shape)))
-        return self.func(spread, y)
+        return self.func(spread, expand_dims(y, range(len(x.shape))))
 
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
         """Return a copy with the function applied at indices; `inplace` must be False."""

@@ -93,6 +93,14 @@ def product_dtype(name: str, x: ShapedArray, y: ShapedArray, preferred: Any) -> 
     Raises: TypeError if an integer result would be narrower than the operands.
     """
     common = dtypes.promote_types(x.dtype, y.dtype)
+    if dtypes.is_extended(common):
+        raise TypeError(
+            three_lines(
+                f"{name}: operands {x}, {y} at {current_source()}",
+                f"{name} does not accept dtype {dtypes.long_name(common)}",
+                "use random.key_data for the numbers behind keys",
+            )
+        )
     if preferred is None:
         return common
     integers = dtypes.issubdtype(common, np.integer) and dtypes.issubdtype(preferred, np.integer)
@@ -110,7 +118,7 @@ def product_dtype(name: str, x: ShapedArray, y: ShapedArray, preferred: Any) -> 
 
 def accumulator_dtype(x: Any, y: Any, out: Any) -> Any:
     """Return the dtype in which a sum of products of dtypes `x` and `y` is computed."""
-    common = dtypes.promote_types(x, y)
+    common = dtypes.common_dtype(x, y)
     if dtypes.issubdtype(common, np.inexact):
         if common.kind != "c" and dtypes.bit_width(common) < 32:
             common = np.dtype(np.float32)
@@ -145,7 +153,7 @@ class DotGeneral(Primitive):
     def numpy(
         self, x: Any, y: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any
     ) -> Any:
-        common = dtypes.promote_types(x.dtype, y.dtype)
+        common = dtypes.common_dtype(x.dtype, y.dtype)
         out = common if preferred_element_type is None else preferred_element_type
         dtype = accumulator_dtype(x.dtype, y.dtype, out)
         return convert(contract(convert(x, dtype), convert(y, dtype), dimension_numbers), out)

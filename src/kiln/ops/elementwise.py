@@ -29,6 +29,7 @@ from kiln.ops.families import (
     INEXACT,
     INTEGER,
     NUMBER,
+    REAL,
     Binary,
     Elementwise,
     Unary,
@@ -336,10 +337,10 @@ is_finite_p = Elementwise("is_finite", np.isfinite, FLOAT, None, result=to_bool)
 nextafter_p = Elementwise("nextafter", edge.next_after, FLOAT)
 eq_p = Elementwise("eq", np.equal, EVERYTHING, None, None, result=to_bool)
 ne_p = Elementwise("ne", np.not_equal, EVERYTHING, None, None, result=to_bool)
-lt_p = Elementwise("lt", np.less, ANY, None, None, result=to_bool)
-le_p = Elementwise("le", np.less_equal, ANY, None, None, result=to_bool)
-gt_p = Elementwise("gt", np.greater, ANY, None, None, result=to_bool)
-ge_p = Elementwise("ge", np.greater_equal, ANY, None, None, result=to_bool)
+lt_p = Elementwise("lt", np.less, REAL, None, None, result=to_bool)
+le_p = Elementwise("le", np.less_equal, REAL, None, None, result=to_bool)
+gt_p = Elementwise("gt", np.greater, REAL, None, None, result=to_bool)
+ge_p = Elementwise("ge", np.greater_equal, REAL, None, None, result=to_bool)
 and_p = Elementwise("and", np.bitwise_and, BITS)
 or_p = Elementwise("or", np.bitwise_or, BITS)
 xor_p = Elementwise("xor", np.bitwise_xor, BITS)

@@ -39,8 +39,15 @@ FLOAT: tuple[type, ...] = (np.floating,)
 INEXACT: tuple[type, ...] = (np.inexact,)
 NUMBER: tuple[type, ...] = (np.number,)
 BITS: tuple[type, ...] = (np.integer, np.bool_)
+REAL: tuple[type, ...] = (np.integer, np.floating, np.bool_)
 ANY: tuple[type, ...] = (np.number, np.bool_)
 EVERYTHING: tuple[type, ...] = (np.generic, dtypes.extended)
+
+
+_ALIKE_ON_HOST = frozenset(
+    ("add", "sub", "mul", "neg", "real", "imag", "conj", "complex", "eq", "ne", "select_n", "copy")
+)
+"""Of complex numbers too."""
 
 
 class Elementwise(Primitive):
@@ -99,6 +106,16 @@ class Elementwise(Primitive):
                 )
             )
         return dtype if self.result is None else self.result(dtype)
+
+    def runs_on_host(self, avals: Sequence[Any]) -> bool:
+        """Tell whether the NumPy meaning has the compiled one's results, down to the last zero.
+
+        Complex functions differ at zeros, infinities and nans.
+        """
+        return self.on_host and (
+            self.name in _ALIKE_ON_HOST
+            or not any(dtypes.issubdtype(aval.dtype, np.complexfloating) for aval in avals)
+        )
 
     def numpy(self, *xs: Any, **params: Any) -> Any:
         return self.meaning(*xs, **params)
@@ -216,8 +233,12 @@ def matched(*xs: Any) -> Sequence[Any]:
 
 def stretched(x: Any, y: Any) -> tuple[Any, Any]:
     """Broadcast axes of size 1 of two operands of one rank, where that makes their shapes equal."""
-    a, b = x.aval.shape, y.aval.shape
-    if len(a) != len(b) or not all(m == n or m == 1 or n == 1 for m, n in zip(a, b, strict=True)):
+    a, b = aval_of(x).shape, aval_of(y).shape
+    if (
+        a == b
+        or len(a) != len(b)
+        or not all(m == n or m == 1 or n == 1 for m, n in zip(a, b, strict=True))
+    ):
         return x, y
     shape = [n if m == 1 else m for m, n in zip(a, b, strict=True)]
     axes = range(len(shape))
@@ -239,6 +260,8 @@ def binary(primitive: Elementwise) -> Binary:
     def fun(x: Any, y: Any) -> Any:
         if not (hasattr(x, "aval") and hasattr(y, "aval")):
             x, y = matched(x, y)
+            if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+                x, y = stretched(x, y)
         elif x.aval.shape != y.aval.shape:
             x, y = stretched(x, y)
         return primitive.bind(x, y)

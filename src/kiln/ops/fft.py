@@ -174,7 +174,7 @@ def fft(x: Any, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> An
         x = convert_element_type(x, dtypes.to_inexact_dtype(found))
     elif not is_complex:
         x = convert_element_type(
-            x, dtypes.promote_types(dtypes.to_inexact_dtype(found), np.dtype(np.complex64))
+            x, dtypes.common_dtype(dtypes.to_inexact_dtype(found), np.dtype(np.complex64))
         )
     return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
@@ -227,7 +228,7 @@ def _zero(starts: Sequence[Any]) -> Any:
 
 def _stacked_starts(size: Any, starts: Sequence[Any], axes: Sequence[Any]) -> tuple[Any, int]:
     """Return the starts as the coordinates of one window, with the mapped axis in front."""
-    dtype, _ = dtypes.lattice_result_type(*[aval_of(start).dtype for start in starts])
+    dtype = dtypes.common_dtype(*[aval_of(start).dtype for start in starts])
     columns = []
     for start, axis in zip(starts, axes, strict=True):
         column = mapped_at(convert_element_type(start, dtype), size, axis, 0)
@@ -287,11 +288,30 @@ def _starts(
                 f"pass {aval.ndim} start indices",
             )
         )
+    _check_alike(name, aval, starts)
     allowed = [allow_negative] * aval.ndim if isinstance(allow_negative, bool) else allow_negative
     return [
         from_end(start, size) if ok else start
         for start, size, ok in zip(starts, aval.shape, allowed, strict=True)
     ]
+
+
+def _check_alike(name: str, aval: ShapedArray, starts: Sequence[Any]) -> None:
+    """Raise TypeError for integers of several dtypes; with x64, Python ints go with all of them."""
+    found = {
+        dtypes.canonicalize_dtype(aval_of(start).dtype)
+        for start in starts
+        if type(start) is not int or not options().enable_x64
+    }
+    if len(found) > 1 and all(dtypes.issubdtype(dtype, np.integer) for dtype in found):
+        got = ", ".join(dtypes.long_name(aval_of(start).dtype) for start in starts)
+        raise TypeError(
+            three_lines(
+                f"{name}: operand {aval}, {len(starts)} start_indices at {current_source()}",
+                f"index arguments to {name} must be integers of the same type, got: {got}",
+                "convert them to one dtype: i.astype('int32')",
+            )
+        )
 
 
 def from_end(index: Any, size: Dim) -> Any:

@@ -21,8 +21,9 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
+from kiln.ops.families import ANY
 from kiln.ops.indexing import gather
-from kiln.ops.reduction import widened
+from kiln.ops.reduction import check_dtype, widened
 from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, mapped_at
 
 
@@ -43,6 +44,8 @@ class Sort(Primitive):
                     "broadcast the operands to one shape",
                 )
             )
+        for x in xs[:num_keys]:
+            check_dtype(self.name, x, ANY)
         return [ShapedArray(x.shape, x.dtype, x.weak_type) for x in xs]
 
     def numpy(self, *xs: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
@@ -91,6 +94,7 @@ class TopK(Primitive):
     on_host = True
 
     def infer(self, x: Any, *, k: int, axis: int) -> list[ShapedArray]:
+        check_dtype(self.name, x, ANY)
         if dtypes.issubdtype(x.dtype, np.complexfloating):
             raise ValueError(
                 three_lines(

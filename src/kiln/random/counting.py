@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from kiln.api.jit import jit
 from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.control.loops import scan, while_loop
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip
+from kiln.numpy.creation import canonical_shape
 from kiln.numpy.logic import isinf, isnan
 from kiln.numpy.manipulation import moveaxis
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
@@ -30,7 +35,6 @@ from kiln.random.arguments import (
     filled_to,
     float_dtype,
     int_dtype,
-    sample_shape,
     sampled,
     sampler,
 )
@@ -236,24 +240,36 @@ def _stirling_rest(k: Any) -> Any:
     return where(k <= 9, table, series)
 
 
-def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None) -> Any:
+def multinomial(
+    key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
+) -> Any:
     """Draw how many of `n` trials fall in each of k categories of probabilities `p`.
 
-    Shapes: (...), (..., k) -> (*shape, k)
+    Shapes: `shape` is that of the result, (..., k), without it that of `p`; `n` broadcasts to (...)
+    Raises: ValueError unless n and p broadcast so.
     """
     key = single("multinomial", key)
     found = float_dtype("multinomial", dtype)
     n, p = operands("multinomial", n, p)
-    wanted = sample_shape("multinomial", None if shape is None else shape, n, p[..., 0])
-    if shape is not None:
-        check_broadcast("multinomial", wanted, shape_of(n), shape_of(p)[:-1])
-    return _multinomial(key, n, p, shape=wanted, dtype=found)
+    wanted = shape_of(p) if shape is None else canonical_shape("multinomial", shape)
+    if not wanted or not shape_of(p):
+        raise ValueError(
+            three_lines(
+                f"multinomial(..., shape={wanted}) with p of shape {shape_of(p)} "
+                f"at {current_source()}",
+                "the last axis of p and of the result holds the categories, and there is none",
+                "give p one probability for each category",
+            )
+        )
+    check_broadcast("multinomial", wanted, shape_of(p))
+    check_broadcast("multinomial", wanted[:-1], shape_of(n))
+    return _multinomial(key, n, p, shape=wanted, dtype=found, unroll=unroll)
 
 
-@sampler
-def _multinomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
-    n = filled_to(n, shape, dtype)
-    p = moveaxis(filled_to(p, (*shape, shape_of(p)[-1]), dtype), -1, 0)
+@partial(jit, static_argnames=("shape", "dtype", "unroll"), inline=True)
+def _multinomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Any, unroll: int | bool) -> Any:
+    n = filled_to(n, shape[:-1], dtype)
+    p = moveaxis(filled_to(p, shape, dtype), -1, 0)
     left = cumsum(p, 0, reverse=True)
     chances = p / where(left == 0, full_like(left, 1), left)
 
@@ -263,5 +279,5 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Any) -> Any:
         return remaining - found, found
 
     keys = random_split(typed(key), shape_of(p)[:1])
-    _, counts = scan(draw, n, (chances, keys))
+    _, counts = scan(draw, n, (chances, keys), unroll=unroll)
     return moveaxis(counts, 0, -1)

@@ -38,7 +38,9 @@ IMPLEMENTATION = "threefry2x32"
 def key(seed: Any, *, impl: Any = None) -> Any:
     """Make a key of an integer: its words are the high and the low 32 bits.
 
-    Raises: TypeError for a seed that is no integer scalar; OverflowError beyond 64 bits.
+    Without 64-bit types the high word is 0: `key(-1)` is `key(2**32 - 1)`.
+
+    Raises: TypeError for a seed that is no integer scalar; OverflowError for one that is no int64.
     """
     _check_implementation("key", impl)
     return _seeded("key", seed)
@@ -47,7 +49,7 @@ def key(seed: Any, *, impl: Any = None) -> Any:
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     """Make a raw key, uint32[2], of an integer.
 
-    Raises: TypeError for a seed that is no integer scalar; OverflowError beyond 64 bits.
+    Raises: TypeError for a seed that is no integer scalar; OverflowError for one that is no int64.
     """
     _check_implementation("PRNGKey", impl)
     return random_unwrap(_seeded("PRNGKey", seed))
@@ -188,18 +190,19 @@ def _seeded(name: str, seed: Any) -> Any:
 
 
 def _of_python_int(name: str, seed: int) -> Any:
-    if not -(2**63) <= seed < 2**64:
+    if not -(2**63) <= seed < 2**63:
         raise OverflowError(
             three_lines(
                 f"{name}({seed}) at {current_source()}",
-                "Python int too large to convert to a seed: a key has 64 bits",
-                "use a seed below 2**64",
+                "Python int too large to convert to a seed: a seed is an int64",
+                "use a seed from -2**63 to 2**63 - 1, or wrap_key_data for all 64 bits of a key",
             )
         )
     if 0 <= seed < 2**31:
         return random_seed(np.int32(seed))
-    words = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], UINT32)
-    return random_wrap(from_host(words))
+    # Without 64-bit types a seed is its low 32 bits, as that of an array is.
+    high = seed >> 32 & 0xFFFFFFFF if options().enable_x64 else 0
+    return random_wrap(from_host(np.array([high, seed & 0xFFFFFFFF], UINT32)))
 
 
 def _no_seed(name: str, shown: str) -> TypeError:

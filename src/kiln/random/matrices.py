@@ -13,7 +13,13 @@ from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import sign
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.einsum import einsum
-from kiln.numpy.promotion import broadcast_shapes, operands, promote_dtypes_inexact
+from kiln.numpy.promotion import (
+    broadcast_shapes,
+    broadcast_to,
+    operands,
+    promote_dtypes_inexact,
+    shape_of,
+)
 from kiln.ops.elementwise import sqrt
 from kiln.ops.linalg import cholesky
 from kiln.ops.matrices import diagonal, scale_columns, transposed
@@ -90,7 +96,8 @@ def _multivariate_normal(
         vectors, values, _ = svd(cov)
         factor = scale_columns(vectors, sqrt(values))
     drawn = normal_values(typed(key), (*shape, n), dtype)
-    return mean + einsum("...ij,...j->...i", factor, drawn)
+    spread = einsum("...ij,...j->...i", factor, drawn)
+    return broadcast_to(mean, shape_of(spread)) + spread
 
 
 def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Any:

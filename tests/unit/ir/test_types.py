@@ -31,6 +31,20 @@ def test_weakness_is_not_a_difference_of_programs() -> None:
     assert not a.same_type(a.with_(shape=(3,)))
 
 
+@pytest.mark.parametrize("shape", [(2**62,), (2**31, 2**31, 2**31), (2**61, 1)])
+def test_an_array_that_no_address_reaches_is_refused(shape: tuple[int, ...]) -> None:
+    count = 4 * int(np.prod(np.array(shape, object)))
+    with pytest.raises(ValueError, match=f"{count} bytes .*\narray is too big.*\nuse smaller"):
+        ShapedArray(shape, F32)
+    assert ShapedArray((*shape, 0), F32).size == 0
+
+
+def test_large_arrays_that_have_addresses_are_types() -> None:
+    assert ShapedArray((2**60,), F32).size == 2**60
+    assert ShapedArray((2**62,), np.dtype(np.int8)).size == 2**62
+    assert ShapedArray((symbol("n"), 2**62), F32).shape[1] == 2**62
+
+
 def test_attributes() -> None:
     x = ShapedArray((2, 3), F32)
     assert (x.ndim, x.size, x.shape) == (2, 6, (2, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import kiln
 from kiln import lax
 from kiln.base import dtypes
 from kiln.base.config import override
@@ -113,6 +114,29 @@ def test_complex_functions_are_those_of_jax() -> None:
         for name in names:
             found = np.asarray(getattr(lax, name)(*map(from_host, args)))
             np.testing.assert_allclose(found, wanted[name], 2e-4, 2e-5, err_msg=name)
+
+
+def test_complex_functions_at_special_values_are_those_of_jax() -> None:
+    """Zeros of both signs, infinities and nans too, eagerly as compiled."""
+    odd = np.array([0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 1e30, -100.0], np.float32)
+    x = (odd[:, None] + np.zeros(len(odd), np.complex64)).ravel()
+    x.imag = np.tile(odd, len(odd))
+    y = from_host(x)
+    unary = accepted(UNARY, (x,))
+    assert {"expm1", "square", "sin", "cos", "sqrt", "atan"} <= set(unary)
+    wanted = jax.jit(lambda x: {name: getattr(jax.lax, name)(x) for name in unary})(x)
+    compiled = kiln.jit(lambda x: {name: getattr(lax, name)(x) for name in unary})(y)
+    for name in unary:
+        found = np.asarray(getattr(lax, name)(y))
+        for one in (found, np.asarray(compiled[name])):
+            for a, b in zip(_parts(one), _parts(np.asarray(wanted[name])), strict=True):
+                np.testing.assert_allclose(a, b, 2e-4, 1e-6, err_msg=name)
+                zeros = (a == 0) & (b == 0)
+                np.testing.assert_array_equal(np.signbit(a[zeros]), np.signbit(b[zeros]), name)
+
+
+def _parts(x: np.ndarray) -> list[np.ndarray]:
+    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
 
 
 def test_int_division_before_flooring_is_minus_one() -> None:

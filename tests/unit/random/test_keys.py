@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,39 @@ def words(key: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 5, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40 + 7, 2**63, 2**64 - 1, -1, -(2**63)]
+    "seed", [0, 5, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40 + 7, 2**63 - 1, -1, -(2**63)]
 )
-def test_the_words_of_a_seed(seed: int) -> None:
-    expected = [seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF]
-    assert words(random.key(seed)) == words(random.PRNGKey(seed)) == expected
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_words_of_a_seed(seed: int, wide: bool) -> None:
+    """The high word is that of an int64; without 64-bit types it is 0."""
+    expected = [seed >> 32 & 0xFFFFFFFF if wide else 0, seed & 0xFFFFFFFF]
+    with kiln.enable_x64(wide):
+        assert words(random.key(seed)) == words(random.PRNGKey(seed)) == expected
+        assert words(kiln.jit(lambda: random.key(seed))()) == expected
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        int,
+        float,
+        complex,
+        bool,
+        operator.index,
+        np.asarray,
+        lambda key: key.item(),
+        lambda key: key.tolist(),
+        lambda key: key.tobytes(),
+        jnp.zeros,
+        jnp.arange,
+        jnp.sum,
+        lambda key: lax.dot(random.split(key), random.split(key)),
+        lambda key: lax.top_k(random.split(key), 1),
+    ],
+)
+def test_keys_are_no_numbers(use: Any) -> None:
+    with pytest.raises(TypeError):
+        use(random.key(0))
 
 
 def test_both_kinds_give_one_stream() -> None:
@@ -90,7 +119,7 @@ def test_keys_have_no_arithmetic_and_no_gradient() -> None:
         (lambda: random.uniform(random.split(random.key(0))), ValueError, "^uniform: key.*\nunif"),
         (lambda: random.split(jnp.zeros(2)), TypeError, "^split: key data float32"),
         (lambda: random.fold_in(random.key(0), -1), OverflowError, "out of bounds for uint32"),
-        (lambda: random.key(2**64), OverflowError, "too large"),
+        (lambda: random.key(2**63), OverflowError, "too large"),
         (lambda: random.key("a"), TypeError, "PRNG key seed must be an integer"),
         (lambda: random.key(0, impl="rbg"), ValueError, 'unrecognized PRNG implementation "rbg"'),
         (lambda: random.wrap_key_data(random.key(0)), TypeError, "invalid PRNG key data"),

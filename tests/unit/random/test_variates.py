@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,54 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
     "gamma": lambda k: random.gamma(k, 0.5, (3,)),
     "poisson": lambda k: random.poisson(k, 20.0, (3,)),
 }
+
+
+DRAWN_BY_INVERSION: dict[str, Callable[[Any, str], Any]] = {
+    "uniform": lambda k, d: random.uniform(k, (), d),
+    "normal": lambda k, d: random.normal(k, (), d),
+    "truncated_normal": lambda k, d: random.truncated_normal(k, -2.0, 2.0, (), d),
+    "lognormal": lambda k, d: random.lognormal(k, 1.0, (), d),
+    "laplace": lambda k, d: random.laplace(k, (), d),
+    "logistic": lambda k, d: random.logistic(k, (), d),
+    "gumbel": lambda k, d: random.gumbel(k, (), d),
+    "precise gumbel": lambda k, d: random.gumbel(k, (), d, mode="high"),
+    "cauchy": lambda k, d: random.cauchy(k, (), d),
+    "exponential": lambda k, d: random.exponential(k, (), d),
+    "weibull_min": lambda k, d: random.weibull_min(k, 1.0, 2.0, (), d),
+    "pareto": lambda k, d: random.pareto(k, 2.0, (), d),
+    "maxwell": lambda k, d: random.maxwell(k, (), d),
+    "double_sided_maxwell": lambda k, d: random.double_sided_maxwell(k, 0.0, 1.0, (), d),
+    "triangular": lambda k, d: random.triangular(k, 0.0, 0.5, 1.0, (), d),
+    "wald": lambda k, d: random.wald(k, 1.0, (), d),
+}
+
+
+@pytest.fixture
+def drawn_bits(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Return a function after which all random bits are equal."""
+
+    def set_to(ones: bool) -> None:
+        def bits(key: Any, width: int, shape: Any) -> Any:
+            return jnp.full(shape, 2**width - 1 if ones else 0, f"uint{width}")
+
+        monkeypatch.setattr(sys.modules["kiln.random.uniform"], "random_bits", bits)
+
+    return set_to
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("ones", [False, True])
+def test_the_outermost_bits_give_finite_variates(
+    drawn_bits: Callable[[bool], None], ones: bool, dtype: str
+) -> None:
+    drawn_bits(ones)
+    with kiln.disable_jit():
+        found = {n: float(draw(random.key(0), dtype)) for n, draw in DRAWN_BY_INVERSION.items()}
+    assert [name for name, x in found.items() if not np.isfinite(x)] == []
+    size = float(jnp.finfo(dtype).epsneg)
+    # The least uniform number is -1 + epsneg; the greatest is three such steps below 1.
+    expected = float(np.log(3 * size)) if ones else -float(np.log(size))
+    assert found["laplace"] == pytest.approx(expected, rel=0.01)
 
 
 def test_the_printed_selu() -> None:

@@ -203,3 +203,18 @@ def test_jax_may_be_loaded_beside():
     pytest.importorskip("jax")
     code = "import jax.numpy as jnp\njnp.ones(3).sum()\n" + SCRIPT.split("print")[0]
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_a_result_that_finds_no_memory_raises_when_it_is_read():
+    program = """
+import kiln, kiln.numpy as jnp
+for fun in (lambda: jnp.linspace(0, 1, 2**45), lambda: jnp.zeros(2**45)):
+    try:
+        print(kiln.jit(fun)())
+    except kiln.errors.JaxRuntimeError as error:
+        print("Out of memory" in str(error))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr

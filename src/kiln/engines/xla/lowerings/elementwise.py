@@ -97,6 +97,46 @@ def _extremum(name: str) -> Lowering:
     return lower
 
 
+def _complex(b: Builder, out: Out, re: Value, im: Value) -> Value:
+    return b.op("stablehlo.complex", [re, im], out[0])
+
+
+def _square(b: Builder, out: Out, x: Value) -> Value:
+    if not is_complex(x):
+        return b.apply("multiply", x, x)
+    # (|a| - |b|)(|a| + |b|) is infinite where one of the squares is; their difference may be nan.
+    re, im = real_part(b, x), imaginary_part(b, x)
+    twice = b.apply("multiply", re, im)
+    re, im = b.apply("abs", re), b.apply("abs", im)
+    square = b.apply("multiply", b.apply("subtract", re, im), b.apply("add", re, im))
+    return _complex(b, out, square, b.apply("add", twice, twice))
+
+
+def _parts(b: Builder, x: Value) -> tuple[Value, Value, Value, Value, Value]:
+    """Return sine and cosine of the real part, their hyperbolic kin of the other, and a zero."""
+    re, im = real_part(b, x), imaginary_part(b, x)
+    sinh, cosh = (b.op(f"chlo.{name}", [im], im.aval) for name in ("sinh", "cosh"))
+    at_zero = b.compare("EQ", re, b.like(0, re))
+    return b.apply("sine", re), b.apply("cosine", re), sinh, cosh, at_zero
+
+
+def _sine(b: Builder, out: Out, x: Value) -> Value:
+    if not is_complex(x):
+        return nary("stablehlo.sine")(b, out, x)
+    sin, cos, sinh, cosh, at_zero = _parts(b, x)
+    # 0 times infinity is 0 here: the sine of an imaginary number is imaginary.
+    re = b.select(at_zero, b.like(0, sin), b.apply("multiply", sin, cosh))
+    return _complex(b, out, re, b.apply("multiply", cos, sinh))
+
+
+def _cosine(b: Builder, out: Out, x: Value) -> Value:
+    if not is_complex(x):
+        return nary("stablehlo.cosine")(b, out, x)
+    sin, cos, sinh, cosh, at_zero = _parts(b, x)
+    im = b.apply("negate", b.apply("multiply", sin, sinh))
+    return _complex(b, out, b.apply("multiply", cos, cosh), b.select(at_zero, b.like(0, sin), im))
+
+
 def _rem(b: Builder, out: Out, x: Value, y: Value) -> Value:
     if is_complex(x):
         # XLA crashes the process on it.
@@ -234,7 +274,7 @@ LOWERINGS: dict[Primitive, Lowering] = {
     ops.abs_p: _abs,
     ops.floor_p: nary("stablehlo.floor"),
     ops.ceil_p: nary("stablehlo.ceil"),
-    ops.square_p: lambda b, out, x: b.apply("multiply", x, x),
+    ops.square_p: _square,
     ops.sqrt_p: nary("stablehlo.sqrt"),
     ops.rsqrt_p: nary("stablehlo.rsqrt"),
     ops.cbrt_p: nary("stablehlo.cbrt"),
@@ -243,8 +283,8 @@ LOWERINGS: dict[Primitive, Lowering] = {
     ops.expm1_p: nary("stablehlo.exponential_minus_one"),
     ops.log_p: nary("stablehlo.log"),
     ops.log1p_p: nary("stablehlo.log_plus_one"),
-    ops.sin_p: nary("stablehlo.sine"),
-    ops.cos_p: nary("stablehlo.cosine"),
+    ops.sin_p: _sine,
+    ops.cos_p: _cosine,
     ops.tan_p: nary("stablehlo.tan"),
     ops.asin_p: nary("chlo.asin"),
     ops.acos_p: nary("chlo.acos"),

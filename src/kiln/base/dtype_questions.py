@@ -1,0 +1,62 @@
+"""What users ask about dtypes: of a dtype, a name, a scalar type, or anything that has a dtype.
+
+As in NumPy, None stands for float64. The functions of `kinds.py` by the same names are for dtypes
+alone, and cached.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base import kinds
+from kiln.base.kinds import DType, DTypeLike, ExtendedDtype, as_dtype
+
+_SAID = (type, str, np.dtype, ExtendedDtype)
+
+
+def _asked(x: Any) -> Any:
+    """Return the dtype of what has one, arrays too; dtypes and scalar types as they are."""
+    if isinstance(x, _SAID):
+        return x
+    if x is None:
+        return float
+    return x.dtype if isinstance(x, np.ndarray) or hasattr(x, "aval") else as_dtype(x)
+
+
+def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
+    """Tell whether `arg1` is the dtype `arg2`, or of the kind `arg2` (`floating`, `prng_key`)."""
+    return kinds.issubdtype(_asked(arg1), _asked(arg2))
+
+
+def finfo(dtype: DTypeLike) -> Any:
+    """Return the limits of a floating-point or complex dtype, as `numpy.finfo`."""
+    return kinds.finfo(_asked(dtype))
+
+
+def iinfo(int_type: DTypeLike) -> Any:
+    """Return the limits of an integer dtype, as `numpy.iinfo`."""
+    return kinds.iinfo(_asked(int if type(int_type) is int else int_type))
+
+
+def can_cast(from_: DTypeLike, to: DTypeLike, casting: Any = "safe") -> bool:
+    """Tell whether one dtype converts to another under a rule, as in NumPy."""
+    if from_ is None or to is None:
+        raise TypeError(
+            f"can_cast({from_!r:.60}, {to!r:.60})\nNone is no dtype to convert\nname a dtype"
+        )
+    return np.can_cast(as_dtype(_asked(from_)), as_dtype(_asked(to)), casting)
+
+
+def canonicalize_dtype(dtype: DTypeLike, allow_extended_dtype: bool = False) -> DType:
+    """Return the dtype arrays get when this one is asked for: 32 bits wide unless x64 is on.
+
+    Raises: TypeError for what is no dtype, ValueError for an extended one unless allowed.
+    """
+    return kinds.canonicalize_dtype(float if dtype is None else dtype, allow_extended_dtype)
+
+
+def kind_of(x: DTypeLike) -> DType:
+    """Return the dtype that something is or has."""
+    return as_dtype(_asked(x))
