@@ -16,6 +16,7 @@ PyObject* is_ready_name = nullptr;    // "is_ready"
 
 int launcher_init(PyObject* self, PyObject* args, PyObject*) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
+  if (!may_be_made(launcher->operands != nullptr, self)) return -1;
   PyObject *execute, *handlers, *name, *operands = nullptr, *share = Py_None;
   if (!PyArg_ParseTuple(args, "OO!O|OO", &execute, &PyList_Type, &handlers, &name, &operands, &share)) return -1;
   auto layouts = std::make_unique<std::vector<Layout>>();
@@ -24,7 +25,7 @@ int launcher_init(PyObject* self, PyObject* args, PyObject*) {
   Py_XSETREF(launcher->handlers, Py_NewRef(handlers));
   Py_XSETREF(launcher->name, Py_NewRef(name));
   Py_XSETREF(launcher->share, Py_NewRef(share));
-  delete std::exchange(launcher->operands, layouts.release());
+  launcher->operands = layouts.release();
   return 0;
 }
 
@@ -49,9 +50,11 @@ int launcher_clear(PyObject* self) {
 
 void launcher_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
+  Py_TRASHCAN_BEGIN(self, launcher_dealloc)
   launcher_clear(self);
   delete reinterpret_cast<Launcher*>(self)->operands;
   Py_TYPE(self)->tp_free(self);
+  Py_TRASHCAN_END
 }
 
 PyObject* launcher_call(PyObject* self, PyObject* args, PyObject*) {
@@ -78,7 +81,8 @@ PyMethodDef functions[] = {
 
 bool has_ended(PyObject* results) {
   if (!PyList_Check(results) || PyList_GET_SIZE(results) == 0) return false;
-  Ref ready = Ref::own(PyObject_CallMethodNoArgs(PyList_GET_ITEM(results, 0), is_ready_name));
+  Ref first = Ref::borrow(PyList_GET_ITEM(results, 0));
+  Ref ready = Ref::own(PyObject_CallMethodNoArgs(first.get(), is_ready_name));
   if (!ready) PyErr_Clear();
   return ready.get() == Py_True;
 }
@@ -101,9 +105,11 @@ PyTypeObject launcher_type = {
 };
 
 Ref launch(Launcher* launcher, PyObject* buffers) {
-  Ref results = Ref::own(PyObject_CallOneArg(launcher->execute, buffers));
+  Ref execute = Ref::borrow(launcher->execute), handlers = Ref::borrow(launcher->handlers);
+  if (!was_made(execute && handlers, reinterpret_cast<PyObject*>(launcher))) return Ref();
+  Ref results = Ref::own(PyObject_CallOneArg(execute.get(), buffers));
   if (results) {
-    PyObject* args[] = {results.get(), launcher->handlers};
+    PyObject* args[] = {results.get(), handlers.get()};
     Ref outs = Ref::own(PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     if (outs) return outs;
   }
@@ -112,7 +118,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   if (traceback != nullptr) PyException_SetTraceback(value, traceback);
-  Ref answer = Ref::own(PyObject_CallFunctionObjArgs(explain_failure, value, launcher->name, nullptr));
+  Ref answer = call_held(explain_failure, value, launcher->name);
   if (answer) {
     // It had nothing to say about this kind of error.
     PyErr_Restore(type, value, traceback);
@@ -158,7 +164,7 @@ Ref Staging::buffer(size_t number, PyObject* value) {
   if (is_new) {
     Ref index = Ref::own(PyLong_FromSize_t(number));
     if (!index) return Ref();
-    stage.buffer = Ref::own(PyObject_CallFunctionObjArgs(launcher_->share, index.get(), stage.memory.get(), nullptr));
+    stage.buffer = call_held(launcher_->share, index.get(), stage.memory.get());
     if (stage.buffer.get() == Py_None) {
       is_open_ = false;
       for (Layout& each : *launcher_->operands) each.bytes = 0;

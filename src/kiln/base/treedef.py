@@ -69,21 +69,46 @@ class PyTreeDef(_runtime.TreeDef):
         return PyTreeDef(_compose(self.key, inner.key))
 
 
+# Structures may be deeper than Python's stack: these are loops, like those of the runtime.
+
+
+def _folded(key: Key, leaf: Any, node: Callable[[Key, list[Any]], Any]) -> Any:
+    """Return what `node(key, results of the children)` makes of the root; `leaf` of a leaf."""
+    if key is None:
+        return leaf
+    levels: list[tuple[Key, list[Any]]] = [(key, [])]
+    while True:
+        at, done = levels[-1]
+        if len(done) < len(at[2]):
+            child = at[2][len(done)]
+            if child is None:
+                done.append(leaf)
+            else:
+                levels.append((child, []))
+            continue
+        levels.pop()
+        result = node(at, done)
+        if not levels:
+            return result
+        levels[-1][1].append(result)
+
+
 def _count_nodes(key: Key) -> int:
-    return 1 if key is None else 1 + sum(map(_count_nodes, key[2]))
+    count: int = _folded(key, 1, lambda _, counts: 1 + sum(counts))
+    return count
 
 
 def _compose(key: Key, inner: Key) -> Key:
-    if key is None:
-        return inner
-    return key[0], key[1], tuple(_compose(child, inner) for child in key[2])
+    return _folded(key, inner, lambda at, children: (at[0], at[1], tuple(children)))
 
 
 def _text(key: Key) -> str:
-    if key is None:
-        return "*"
-    kind, data, children = key
-    texts = [_text(child) for child in children]
+    text: str = _folded(key, "*", _node_text)
+    return text
+
+
+def _node_text(key: Key, texts: list[str]) -> str:
+    kind, data, _ = key
     joined = ", ".join(texts)
     if kind is tuple:
         return f"({joined},)" if len(texts) == 1 else f"({joined})"
@@ -112,8 +137,9 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
 
 
 def _no_prefix(treedef: PyTreeDef, tree: Any) -> NoReturn:
-    errors = differences_from_prefix(treedef.key, tree, (), "tree")
-    raise ValueError(next(errors, f"the tree {tree!r:.200} does not match {treedef}"))
+    for error in differences_from_prefix(treedef.key, tree, (), "tree"):
+        raise ValueError(error)
+    raise ValueError(f"the tree {tree!r:.200} does not match {treedef}")
 
 
 _runtime.set_tree_class(PyTreeDef, _wrong_count, _no_prefix)

@@ -93,8 +93,8 @@ def test_text(value: ConcreteArray, text: str) -> None:
 
 def test_copies_and_pickles() -> None:
     x = array([1, 2], weak=True)
-    assert copy.copy(x) is x
-    assert copy.deepcopy([x])[0] is x
+    for same in (copy.copy(x), copy.deepcopy([x])[0]):
+        assert (same.aval, same.tolist()) == (x.aval, [1, 2])
     again = pickle.loads(pickle.dumps(x))
     assert (again.aval, again.tolist()) == (x.aval, [1, 2])
 

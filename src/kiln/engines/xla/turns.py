@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kiln.base.errors import JaxRuntimeError
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.client import Buffer
 
@@ -39,6 +40,9 @@ class _Turn(NamedTuple):
 
     def consume_with_handlers(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
         with contextlib.nullcontext() if self.calls_host else _turn:
+            if any(buffer.is_deleted() for buffer in self.buffers):
+                # jaxlib would run the program on the devices whose parts are left, or crash.
+                raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
             outs: Sequence[Buffer] = self.execute(self.buffers).consume_with_handlers(handlers)
             for out in outs:
                 # Whoever reads the result hears of a failure.
