@@ -1,8 +1,17 @@
-# Every target sets up .venv by itself on first use.   make PYTHON=python3.12 demo
+# Every target sets up its environment by itself on first use; each version of Python has its own,
+# as .venv-3.12.   make PYTHON=python3.12 demo
 PYTHON ?= python3
 WORKERS ?= 2
 
-VENV := .venv
+VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+# The extension is built again when one of these changes.
+RUNTIME := pyproject.toml CMakeLists.txt $(shell find src/kiln/_runtime -name '*.cc' -o -name '*.h')
+# The versions that pyproject.toml names, each where it is found first: on the path, or kept by pyenv or uv.
+VERSIONS = $(shell sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
+PYTHONS = $(shell for v in $(VERSIONS); do \
+  for python in python$$v $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$v.*/bin/python \
+    $${XDG_DATA_HOME:-$$HOME/.local/share}/uv/python/cpython-$$v.*/bin/python; do \
+    "$$python" -c 'import venv' 2> /dev/null && { echo "$$python"; break; }; done; done)
 # What pip leaves in the source tree when it builds the extension there.
 BUILT := .cmake .ninja_deps .ninja_log .skbuild-info.json CMakeCache.txt CMakeFiles CMakeInit.txt \
   build.ninja cmake_install.cmake src/kiln/*.so
@@ -11,20 +20,24 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full oracle breaks sanitize bench lint docs clean
+.PHONY: help demo story test test-full test-pythons oracle breaks sanitize bench lint docs wheel \
+  check-wheel clean
 
 help:
 	@echo "make demo       the tutorial line by line, then two networks that learn to read digits"
 	@echo "make story      a transformer reads a book letter by letter, and continues it"
 	@echo "make test       the tests, without the slow suites"
 	@echo "make test-full  all tests"
+	@echo "make test-pythons  make test with every supported Python that is installed"
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
 	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
 	@echo "make lint       ruff and mypy"
 	@echo "make docs       write the generated parts of docs/ again"
-	@echo "make clean      remove .venv, builds and caches"
+	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
+	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
+	@echo "make clean      remove environments, builds and caches"
 
 demo: $(VENV)/.has-examples
 	$(RUN) examples/tutorial.py
@@ -39,6 +52,12 @@ test: $(VENV)/.has-test
 
 test-full: $(VENV)/.has-test
 	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
+
+test-pythons:
+	@test -n "$(PYTHONS)" || { echo "none of Python $(VERSIONS) is installed"; exit 1; }
+	@failed=; for python in $(PYTHONS); do \
+	  echo "=== $$python"; $(MAKE) --no-print-directory PYTHON="$$python" test || failed="$$failed $$python"; \
+	done; test -z "$$failed" || { echo "failed with:$$failed"; exit 1; }
 
 oracle: $(VENV)/.has-test
 	$(RUN) -m tests.differential.oracle $(TOPICS)
@@ -57,7 +76,6 @@ RUN_SANITIZED = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -pr
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
   PYTHONPATH="$(CURDIR)/$(SANITIZED)/src:$(PACKAGES)" $(CURDIR)/$(RUN) -S
 sanitize: $(VENV)/.has-test
-	$(PIP) install cmake ninja
 	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -R src $(SANITIZED)/src
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B $(SANITIZED)/objects -G Ninja -DKILN_SANITIZE=ON \
 	  -DCMAKE_CXX_COMPILER=$(CXX) -DKILN_TREE=$(CURDIR)/$(SANITIZED)/src -DPython_EXECUTABLE=$(CURDIR)/$(RUN)
@@ -78,21 +96,46 @@ docs: $(VENV)/.has-bench
 	mv $(VENV)/primitives.md docs/primitives.md
 	$(RUN) -m benchmarks.report docs/performance.md
 
+wheel: $(VENV)/.has-runtime
+	rm -rf dist/kiln-*.whl build/cp*
+	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist .
+	@echo dist/kiln-*.whl
+
+# In a folder elsewhere, with nothing on the path but the environment's own programs.
+check-wheel: wheel
+	@! $(RUN) -m zipfile --list dist/kiln-*.whl | grep '_runtime/'
+	@elsewhere=$$(mktemp -d) && trap 'rm -rf "$$elsewhere"' EXIT && cp -R examples dist/kiln-*.whl "$$elsewhere" && \
+	$(PYTHON) -m venv "$$elsewhere/venv" && ( cd "$$elsewhere" && export PATH="$$elsewhere/venv/bin" && \
+	  python -m pip --quiet --disable-pip-version-check install "$$(echo kiln-*.whl)[examples]" && \
+	  python -c 'import kiln, sys; assert kiln.__file__.startswith(sys.prefix), kiln.__file__' && \
+	  python examples/tutorial.py && python examples/digits.py && python examples/digits_cnn.py )
+
 clean:
-	rm -rf $(VENV) $(BUILT) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv .venv-* $(BUILT) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp per set of extras; a change of pyproject.toml or of the extension installs again. Tests run the examples too.
+# One stamp per set of extras, renewed when pyproject.toml changes. Tests run the examples too.
 $(VENV)/.has-test: EXTRAS := test,examples
 $(VENV)/.has-examples: EXTRAS := examples
 $(VENV)/.has-bench: EXTRAS := bench
 $(VENV)/.has-lint: EXTRAS := lint
-$(VENV)/.has-%: pyproject.toml CMakeLists.txt $(wildcard src/kiln/_runtime/*) | $(RUN)
+$(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime
 	@echo "installing kiln[$(EXTRAS)] into $(VENV)"
-	@$(PIP) install --editable ".[$(EXTRAS)]"
+	@$(PIP) install --no-build-isolation --editable ".[$(EXTRAS)]"
+	@touch $@
+
+# What builds the extension stays in the environment, so that a change compiles only what it touches.
+# What CMake says is missing is shown alone.
+BUILD_REQUIRES = $$($(RUN) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
+$(VENV)/.has-runtime: $(RUNTIME) | $(RUN)
+	@echo "building kiln._runtime"
+	@$(PIP) install cmake ninja $(BUILD_REQUIRES)
+	@$(PIP) install --no-build-isolation --no-deps --editable . > $(VENV)/build.log 2>&1 || \
+	  { grep -m 1 -o 'kiln needs .*' $(VENV)/build.log || cat $(VENV)/build.log; exit 1; }
 	@touch $@
 
 $(RUN):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kiln needs Python 3.11 or newer: make PYTHON=/path/to/it")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "kiln needs Python 3.11 or newer: make PYTHON=/path/to/it"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 	@$(PIP) install --upgrade pip

@@ -31,15 +31,21 @@ from kiln.api.arrays import (
     process_index,
 )
 from kiln.api.contexts import (
+    checking_leaks,
     debug_infs,
+    debug_key_reuse,
     debug_nans,
     default_device,
     default_matmul_precision,
+    default_prng_impl,
+    enable_checks,
     enable_x64,
+    explain_cache_misses,
     log_compiles,
     numpy_dtype_promotion,
     numpy_rank_promotion,
     threefry_partitionable,
+    transfer_guard,
 )
 from kiln.api.grad import grad, value_and_grad
 from kiln.api.jacobian import hessian, jacfwd, jacobian, jacrev

@@ -10,6 +10,7 @@ import numpy as np
 
 from kiln.api.arrays import devices as all_devices
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 P = PartitionSpec
@@ -33,15 +34,33 @@ def make_mesh(
 ) -> Mesh:
     """Arrange the first devices in a grid with named axes.
 
-    Raises: ValueError for too few devices, or shapes and names of different lengths.
+    Raises: ValueError for too few devices, sizes below 1, or shapes and names of different lengths;
+        TypeError for sizes that are no ints.
     """
     shape = tuple(axis_shapes)
+    asked = f"make_mesh({shape}, {axis_names}) at {current_source()}"
+    if not all(isinstance(n, (int, np.integer)) for n in shape):
+        raise TypeError(
+            three_lines(
+                asked,
+                "the sizes of a mesh's axes are ints",
+                "write make_mesh((2, 4), ('x', 'y'))",
+            )
+        )
+    if any(n < 1 for n in shape):
+        raise ValueError(
+            three_lines(
+                asked,
+                "each axis of a mesh has at least one device; no size is inferred",
+                f"write the sizes, such as len(kiln.devices()) = {len(all_devices())}",
+            )
+        )
     found = list(all_devices() if devices is None else devices)
     need = math.prod(shape)
     if len(found) < need:
         raise ValueError(
             three_lines(
-                f"make_mesh({shape}, {tuple(axis_names)})",
+                asked,
                 f"the mesh needs {need} devices, and there are {len(found)}",
                 "make the mesh smaller, or set KILN_NUM_CPU_DEVICES",
             )

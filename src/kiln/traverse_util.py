@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln import struct
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 
 Path = tuple[Any, ...]
 IsLeaf = Callable[[Path, Any], bool]
@@ -116,7 +117,7 @@ def _require_mapping(name: str, xs: Any) -> None:
     if not isinstance(xs, Mapping):
         raise TypeError(
             three_lines(
-                f"{name}({xs!r:.60})",
+                f"{name}({xs!r:.60}) at {current_source()}",
                 f"expected a dict or FrozenDict, got {type(xs)}",
                 "give the variables of a module, or another dict",
             )
@@ -126,7 +127,7 @@ def _require_mapping(name: str, xs: Any) -> None:
 def _refuse_crossing(path: Path) -> None:
     raise ValueError(
         three_lines(
-            f"unflatten_dict with the path {path}",
+            f"unflatten_dict with the path {path} at {current_source()}",
             "one path ends in a leaf, and another goes on behind it",
             "rename one of the two",
         )

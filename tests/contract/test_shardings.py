@@ -12,6 +12,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
+from kiln.experimental import io_callback
 from kiln.sharding import Mesh, NamedSharding, P, PartitionSpec, SingleDeviceSharding, make_mesh
 from tests.contract.marks import contract
 
@@ -311,7 +312,22 @@ ERRORS = {
     "constraint does not fit": (
         ValueError,
         r"divi",
-        lambda: kiln.jit(lambda x: lax.with_sharding_constraint(x, ROWS))(np.ones(6)),
+        lambda: lax.with_sharding_constraint(np.ones(6), ROWS),
+    ),
+    "constraint of too few dimensions": (
+        ValueError,
+        r"rank",
+        lambda: kiln.jit(lambda x: lax.with_sharding_constraint(x, BOTH))(np.ones(8)),
+    ),
+    "divisible output inside": (
+        ValueError,
+        r"divi",
+        lambda: kiln.jit(kiln.jit(lambda x: x * 2, out_shardings=ROWS))(np.ones((6, 4))),
+    ),
+    "a list for a tuple": (
+        ValueError,
+        r"out_shardings(.|\n)*list(.|\n)*tuple",
+        lambda: kiln.jit(lambda x: (x, x), out_shardings=[ROWS, ROWS])(VALUES),
     ),
     "meshes apart": (
         ValueError,
@@ -414,10 +430,15 @@ PROGRAMS = {
 
 @contract("6.6", "6.4")
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_values_do_not_depend_on_shardings(program) -> None:
+@pytest.mark.parametrize(
+    "shardings",
+    [[BOTH], pytest.param([ALL, COLUMNS], marks=pytest.mark.full)],
+    ids=["both axes", "one axis"],
+)
+def test_values_do_not_depend_on_shardings(program, shardings) -> None:
     fun = PROGRAMS[program]
     want = kiln.jit(fun)(jnp.array(VALUES))
-    for sharding in (BOTH, ALL, COLUMNS):
+    for sharding in shardings:
         got = kiln.jit(fun)(put(sharding))
         kiln.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=3e-4, atol=3e-5), got, want
@@ -520,3 +541,98 @@ def test_devices_in_another_order() -> None:
     z = kiln.jit(lambda x: x + 1)(kiln.device_put(VALUES, NamedSharding(some, P("p"))))
     assert z.devices() == {DEVICES[5], DEVICES[2]}
     np.testing.assert_array_equal(z, VALUES + 1)
+
+
+@contract("6.6")
+def test_constraints_of_sizes_that_the_parts_do_not_divide() -> None:
+    @kiln.jit
+    def f(x):
+        return lax.with_sharding_constraint(x * 2, BOTH) + 1, lax.with_sharding_constraint(x, ROWS)
+
+    for shape in ((6, 4), (8, 3), (7, 5), (1, 1)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        twice, same = f(x)
+        np.testing.assert_array_equal(twice, x * 2 + 1)
+        np.testing.assert_array_equal(same, x)
+    assert kiln.grad(lambda x: f(x)[0].sum())(np.ones((6, 4), np.float32)).shape == (6, 4)
+
+
+@contract("5.3")
+@pytest.mark.parametrize("place", ["sharded", "first", "last"])
+def test_closed_over_arrays_follow_the_arguments(place) -> None:
+    const = put(ROWS)
+    place = {"sharded": COLUMNS, "first": DEVICES[0], "last": DEVICES[-1]}[place]
+    f = kiln.jit(lambda x: x + const)
+    for on in (kiln.device_put(VALUES, place), kiln.device_put(VALUES, DEVICES[1])):
+        for _ in range(3):
+            out = f(on)
+            np.testing.assert_array_equal(out, 2 * VALUES)
+            assert out.sharding.device_set == on.sharding.device_set
+            assert out.committed
+        np.testing.assert_array_equal(f.lower(on).compile()(on), 2 * VALUES)
+    # They decide only where nothing else does.
+    assert f(VALUES).sharding.device_set == const.sharding.device_set
+    alone = kiln.device_put(VALUES, DEVICES[2])
+    out = kiln.jit(lambda x: x + alone)(VALUES)
+    assert (out.sharding.device_set, out.committed) == ({DEVICES[2]}, False)
+    np.testing.assert_array_equal(out + kiln.device_put(VALUES, DEVICES[3]), 3 * VALUES)
+
+
+@contract("7.3")
+@pytest.mark.parametrize("spec", [P("a"), P(), P(("a", "b"))])
+def test_callbacks_on_cut_arguments(spec) -> None:
+    x = kiln.device_put(np.arange(8, dtype=np.float32), NamedSharding(BOTH.mesh, spec))
+    like = kiln.ShapeDtypeStruct((8,), np.float32)
+    calls = []
+
+    def double(x):
+        calls.append(x)
+        return np.asarray(x) * 2
+
+    out = kiln.jit(lambda x: kiln.pure_callback(double, like, x))(x)
+    np.testing.assert_array_equal(out, np.arange(8) * 2)
+    for shard in out.addressable_shards:
+        np.testing.assert_array_equal(shard.data, (np.arange(8) * 2)[shard.index])
+    pair = kiln.jit(
+        lambda x: kiln.pure_callback(lambda x: (double(x), double(x) + 1), (like, like), x)
+    )(x)
+    np.testing.assert_array_equal(pair[1], np.arange(8) * 2 + 1)
+    ordered = kiln.jit(lambda x: io_callback(double, like, x, ordered=True) + x)(x)
+    for shard in ordered.addressable_shards:
+        np.testing.assert_array_equal(shard.data, (np.arange(8) * 3)[shard.index])
+    assert len(calls) == 4
+
+
+@contract("6.1")
+@pytest.mark.parametrize("shape", [(-1,), (0,), (2, -1), (8.0,), ("8",), (9,)])
+def test_sizes_of_meshes(shape) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"make_mesh.*test_shardings.py"):
+        make_mesh(shape, ("x", "y")[: len(shape)])
+
+
+@contract("6.1")
+def test_none_as_a_spec() -> None:
+    mesh = make_mesh((8,), ("x",))
+    for specs in (None, (None,), P()):
+        f = kiln.shard_map(lambda t: t["u"] * 2, mesh=mesh, in_specs=specs, out_specs=P())
+        np.testing.assert_array_equal(f({"u": VALUES}), 2 * VALUES)
+
+
+@contract("12.5")
+@pytest.mark.parametrize("sharding", ["ROWS", "last"])
+def test_compiled_functions_move_nothing_put_on_purpose(sharding) -> None:
+    place = ROWS if sharding == "ROWS" else SingleDeviceSharding(DEVICES[-1])
+    other = SingleDeviceSharding(DEVICES[0])
+
+    def f(x, unused):
+        return x * 2
+
+    compiled = kiln.jit(f).lower(kiln.device_put(VALUES, place), 1.0).compile()
+    for x in (VALUES, jnp.asarray(VALUES), kiln.device_put(VALUES, place)):
+        np.testing.assert_array_equal(compiled(x, kiln.device_put(1.0, DEVICES[3])), 2 * VALUES)
+    with pytest.raises(ValueError, match=r"(?s)argument x.*disagree|disagree.*argument x"):
+        compiled(kiln.device_put(VALUES, other), 1.0)
+    compiled = kiln.jit(f).lower(VALUES, 1.0).compile()
+    with pytest.raises(ValueError, match="input shardings that disagree"):
+        compiled(kiln.device_put(VALUES, place), 1.0)
+    np.testing.assert_array_equal(compiled(kiln.device_put(VALUES, other), 1.0), 2 * VALUES)

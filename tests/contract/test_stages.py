@@ -60,13 +60,52 @@ def test_what_a_stage_knows() -> None:
     assert kiln.jit(scaled).lower(x, 2.0).in_tree == tree.structure(((x, 2.0), {}))
 
 
+@contract("12.1", "12.2", "12.3")
+def test_stages_show_the_call_as_it_was_made() -> None:
+    def f(a, n, b, c=1.0, *, d):
+        return a - b + c - d["x"] + n
+
+    calls = [
+        ((x,), {"b": x, "n": 3, "d": {"x": 2}, "c": 1}),
+        ((x, 3, x), {"d": {"x": 2}, "c": x}),
+        ((), {"d": {"x": 2}, "c": x, "b": x + 1, "a": x, "n": 4}),
+        ((x, 3, x, 4.0), {"d": {"x": 2}}),
+        ((x,), {"d": {"x": 2}, "c": x, "b": x + 1, "n": 4}),
+    ]
+    jitted = kiln.jit(f, static_argnames="n", donate_argnames="c")
+    for args, kwargs in calls:
+        shown = (args[:1] + args[2:], {k: v for k, v in kwargs.items() if k != "n"})
+        traced = jitted.trace(*args, **kwargs)
+        lowered = traced.lower()
+        compiled = lowered.compile()
+        kept = {k: v for k, v in kwargs.items() if k != "n"}
+        for stage in (traced, lowered, compiled):
+            assert stage.in_tree == tree.structure(shown)
+            found = tree.map(lambda info: (info.shape, info.donated), stage.args_info)
+            donated = [i for i, info in enumerate(tree.leaves(stage.args_info)) if info.donated]
+            assert list(stage.donate_argnums) == donated
+            shapes = tree.map(np.shape, shown, is_leaf=lambda v: not isinstance(v, (dict, tuple)))
+            assert tree.map(lambda pair: pair[0], found, is_leaf=_is_pair) == shapes
+            (where,) = [
+                path for path, info in tree.leaves_with_path(stage.args_info) if info.donated
+            ]
+            assert "'c'" in str(where) or len(args) == 4
+        assert tree.structure(compiled.input_shardings) == compiled.in_tree
+        want = f(*args, **kwargs)
+        np.testing.assert_array_equal(compiled(*shown[0], **kept), want)
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], bool)
+
+
 @contract("12.1")
 def test_shardings_of_what_was_compiled() -> None:
     here = SingleDeviceSharding(kiln.devices()[0])
     there = SingleDeviceSharding(kiln.devices()[-1])
     f = kiln.jit(scaled)
     compiled = f.lower(x, y=2.0).compile()
-    assert compiled.input_shardings == ((here, here), {})
+    assert compiled.input_shardings == ((here,), {"y": here})
     assert compiled.output_shardings == {"out": here}
     struct = ShapeDtypeStruct((3,), "float32", sharding=there)
     compiled = f.lower(struct, 2.0).compile()

@@ -11,6 +11,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln import tree_util
 from tests.contract.marks import contract
 
 
@@ -224,3 +225,88 @@ def test_omitted_static_parameters() -> None:
         kiln.jit(g, static_argnames="n")(2)
     k = kiln.jit(lambda x, *, mode="double": x * len(mode), static_argnames="mode")
     assert (k(2), k(2, mode="one")) == (12, 6)
+
+
+@contract("3.6")
+def test_own_equality_and_hash_decide() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        rate: float
+        note: object = dataclasses.field(default=None, compare=False)
+
+        def __eq__(self, other):
+            return isinstance(other, Settings) and self.note == other.note
+
+        def __hash__(self):
+            return 3
+
+    class Length(tuple):
+        __slots__ = ()
+
+        def __eq__(self, other):
+            return len(self) == len(other)
+
+        def __hash__(self):
+            return len(self)
+
+    f, seen = counted(static_argnums=1)
+    for note in ("a", "b", "a", [1], [1], [2]):
+        f(0, Settings(1.0, note))
+    assert [s.note for s in seen] == ["a", "b", [1], [2]]
+    f, seen = counted(static_argnums=1)
+    for value in (Length([1]), Length([2]), Length([[1]]), Length([1, 2])):
+        f(0, value)
+    assert [len(s) for s in seen] == [1, 2]
+    f, seen = counted(static_argnums=1)
+    for value in (np.timedelta64(1, "s"), np.timedelta64(1, "m"), np.timedelta64(1, "s")):
+        f(0, value)
+    assert len(seen) == 2
+    one, two = functools.partial(sum, [1]), functools.partial(sum, [2])
+    assert kiln.jit(lambda x, n: x + n(), static_argnums=1)(0, two) == 2
+    f, seen = counted(static_argnums=1)
+    for value in (one, two, one):
+        f(0, value)
+    assert seen == [one, two]
+
+
+@contract("10.1")
+def test_metadata_needs_no_hash() -> None:
+    @tree_util.register_pytree_node_class
+    class Scaled:
+        def __init__(self, x, settings):
+            self.x, self.settings = x, settings
+
+        def tree_flatten(self):
+            return (self.x,), self.settings
+
+        @classmethod
+        def tree_unflatten(cls, settings, children):
+            return cls(children[0], settings)
+
+    seen = []
+
+    def scale(s):
+        seen.append(s.settings)
+        return s.x * s.settings["by"][0]
+
+    f = kiln.jit(scale)
+    value = Scaled(1.0, {"by": [2]})
+    assert [float(f(value)) for _ in range(3)] == [2, 2, 2]
+    assert float(f(Scaled(3.0, {"by": [2]}))) == 6
+    assert seen == [{"by": [2]}]
+    assert seen[0] is value.settings
+    assert float(f(Scaled(1.0, {"by": [3]}))) == 3
+    assert len(seen) == 2
+    # No program is found for what the metadata were before.
+    value.settings["by"][0] = 5
+    assert [float(f(value)) for _ in range(3)] == [5, 5, 5]
+    compiled = f.lower(value).compile()
+    assert float(compiled(value)) == 5
+    value.settings["by"][0] = 6
+    with pytest.raises(TypeError, match="structure"):
+        compiled(value)
+    assert kiln.eval_shape(scale, value).shape == ()
+    assert len(kiln.make_jaxpr(scale)(value).eqns) == 1
+    assert float(kiln.grad(scale)(value).x) == 6
+    mapped = kiln.vmap(f)(Scaled(jnp.ones(2), {"by": [4]}))
+    assert mapped.tolist() == [4, 4]

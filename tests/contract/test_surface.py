@@ -15,6 +15,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln import lax
 from kiln.base.errors import UnavailableOptionError
 from tests.contract.marks import contract
 
@@ -434,6 +435,35 @@ def test_objects_that_only_turn_into_arrays() -> None:
     with pytest.raises(TypeError, match=r"(?s)Wrapped.*path x"):
         kiln.jit(lambda x: x)(Wrapped())
     assert kiln.jit(lambda x: x + Wrapped())(1.0).tolist() == [2, 2]
+
+
+@contract("2.5")
+@pytest.mark.parametrize(
+    "use",
+    [
+        jnp.asarray,
+        lambda m: jnp.array([m, m]),
+        lambda m: jnp.ones(2) + m,
+        lambda m: m + jnp.ones(2),
+        lambda m: jnp.ones(2) < m,
+        jnp.sin,
+        lambda m: lax.add(m, m),
+        lambda m: jnp.where(m, 1, 2),
+        lambda m: jnp.ones(2)[m > 1],
+        lambda m: jnp.ones(2).at[0].set(m[1:]),
+        kiln.jit(lambda x: x),
+        lambda m: kiln.jit(lambda x: {"a": x[0] + 1})([m]),
+        lambda m: kiln.jit(lambda: m)(),
+        lambda m: kiln.jit(lambda x: x).lower(np.ones(2)).compile()(m),
+        lambda m: kiln.eval_shape(lambda x: x, m),
+        lambda m: kiln.grad(jnp.sum)(m),
+        kiln.vmap(jnp.sin),
+        kiln.device_put,
+    ],
+)
+def test_masked_arrays_do_not_lose_their_masks(use) -> None:
+    with pytest.raises(TypeError, match=r"(?s)masked array.*\.filled"):
+        use(np.ma.masked_array([1.0, 2.0], [True, False]))
 
 
 @contract("2.6")

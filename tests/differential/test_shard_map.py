@@ -324,6 +324,13 @@ def _cases() -> Iterable[Case]:
 TOPIC = Topic("shard_map", _cases())
 
 
-@pytest.mark.parametrize("group", TOPIC.groups)
+# Each of these compiles a program of its own; the unit tests differentiate inside, too.
+LONG = {"derivatives inside"}
+
+
+@pytest.mark.parametrize(
+    "group",
+    [pytest.param(g, marks=pytest.mark.full if g in LONG else ()) for g in TOPIC.groups],
+)
 def test_as_jax(group: str) -> None:
     TOPIC.check(group, kiln)

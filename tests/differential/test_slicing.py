@@ -131,7 +131,14 @@ def test_as_jax(group: str) -> None:
     TOPIC.check(group, kiln)
 
 
-@pytest.mark.parametrize("group", ["slices", "gather", *SCATTERS])
+@pytest.mark.parametrize(
+    "group",
+    [
+        "slices",
+        SCATTERS[0],
+        *(pytest.param(g, marks=pytest.mark.full) for g in ("gather", *SCATTERS[1:])),
+    ],
+)
 def test_compiled_as_jax(group: str) -> None:
     with override(engine="xla"):
         TOPIC.check(group, kiln)

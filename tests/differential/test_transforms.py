@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kiln
-from tests.differential.expressions import cases
+from tests.differential.expressions import cases, lines
 from tests.differential.oracle import Topic
 
 GROUPS: dict[str, str] = {
@@ -270,6 +270,199 @@ GROUPS: dict[str, str] = {
         jax.jit(lambda x: x)(2 ** 40)
     """,
 }
+ODD = (
+    "'text'",
+    "b'bytes'",
+    "jnp.sin",
+    "object()",
+    "slice(2)",
+    "np.array(['a'])",
+    "np.datetime64('2020-01-01')",
+    "{1, 2}",
+    "np.float32",
+    "2 ** 40",
+    "None",
+    "3",
+    "jax.ShapeDtypeStruct((3,), 'float32')",
+)
+"""Values that are no arrays, and some that may be; all know the first eight for what they are."""
+
+WITH_ODD = {
+    "auxiliary outputs that are no arrays": """
+        (lambda o: jax.grad(lambda x: (x * x, o), has_aux=True)(f())[1] is o)(ODD)
+        (lambda o: jax.grad(lambda x, y: (x * x, y), has_aux=True)(f(), o)[1] is o)(ODD)
+        (lambda o: jax.value_and_grad(lambda x: (x * x, {'a': o}), has_aux=True)(f())[0][1]['a'] is o)(ODD)
+        (lambda o: jax.vjp(lambda x: (x * x, (x, o)), f(), has_aux=True)[2][1] is o)(ODD)
+        (lambda o: jax.jvp(lambda x: (x * x, (x, o)), (f(),), (f(),), has_aux=True)[2][1] is o)(ODD)
+        (lambda o: jax.linearize(lambda x: (x * x, (x, o)), f(), has_aux=True)[2][1] is o)(ODD)
+        (lambda o: jax.jacrev(lambda x: (x * x, (x, o)), has_aux=True)(f(3))[1][1] is o)(ODD)
+        (lambda o: jax.vmap(lambda x: jax.grad(lambda x: (x * x, o), has_aux=True)(x)[0])(f(3)))(ODD)
+        (lambda o: jax.jit(lambda x: jax.grad(lambda x: (x * x, o), has_aux=True)(x)[0])(f()))(ODD)
+        (lambda o: jax.grad(lambda x: jax.grad(lambda x: (x ** 3, o), has_aux=True)(x)[0])(f()))(ODD)
+    """,
+    "arguments that are not mapped": """
+        jax.vmap(lambda x, o: x * 2, in_axes=(0, None))(f(3), ODD)
+        (lambda o: jax.vmap(lambda x, y: x * (y is o), in_axes=(0, None))(f(3), o))(ODD)
+        jax.vmap(lambda x, d: x * 2, in_axes=(0, {'o': None, 'y': 0}))(f(3), {'o': ODD, 'y': f(3)})
+        jax.vmap(lambda o: f(), in_axes=None, axis_size=3)(ODD)
+        jax.grad(lambda x, o: x * x)(f(), ODD)
+        jax.hessian(lambda x, o: x * x)(f(), o=ODD)
+        jax.checkpoint(lambda x, o: x * x, static_argnums=1)(f(), ODD)
+    """,
+}
+ARRAYS_ONLY = """
+    jax.jvp(lambda x: x * x, (f(3),), (ODD,))
+    jax.jvp(lambda x: x * x, (2.0,), (ODD,))
+    jax.linearize(lambda x: x * x, f(3))[1](ODD)
+    jax.linear_transpose(lambda x: 2 * x, f(3))(ODD)
+    jax.vjp(lambda x: 2 * x, f(3))[1](ODD)
+    jax.vjp(lambda x: (x * x, jnp.argmax(x)), f(3))[1]((f(3), ODD))
+    jax.vmap(lambda x, o: x)(f(3), ODD)
+    jax.vmap(lambda x: (x, ODD), out_axes=(0, None))(f(3))
+    jax.grad(lambda x, o: x, argnums=(0, 1))(f(), ODD)
+    jax.vjp(lambda x: (x, ODD), f())
+"""
+
+
+def _with_odd(text: str, odd: tuple[str, ...] = ODD) -> str:
+    return "\n".join(line.replace("ODD", value) for line in lines(text) for value in odd)
+
+
+MORE: dict[str, str] = {
+    "the older form of cond": """
+        lax.cond(True, 2.0, lambda x: x * 2, 3.0, lambda y: y * 5)
+        lax.cond(False, (2.0, 3), lambda x: x[0] * 2, 3.0, lambda y: y * 5)
+        jax.jit(lambda p: lax.cond(p, (2.0, 3), lambda x: x[0] * 2, 3.0, lambda y: y * 5))(False)
+        jax.vmap(lambda p: lax.cond(p, 2.0, lambda x: x * 2, 3.0, lambda y: y * 5))(b(3))
+        jax.grad(lambda a: lax.cond(a > 0, a, jnp.sin, 2 * a, jnp.cos))(f())
+        lax.cond(True, jnp.sin, 2.0, 3.0, jnp.cos)
+        lax.cond(True, 2.0, jnp.sin, 3.0, 4.0)
+        lax.cond(True, None, lambda x: 1., None, lambda x: 2.)
+        lax.cond(pred=True, true_fun=lambda x: x, false_fun=lambda x: -x, operand=2.)
+        lax.cond(True, lambda x: 1.0, lambda x: 2.0, operand=None)
+        lax.cond(True, jnp.sin, jnp.cos, 1.0, operand=2.)
+        lax.switch(index=1, branches=(jnp.sin, jnp.cos), operand=1.0)
+        lax.cond(None, jnp.sin, jnp.cos, 1.0)
+        lax.cond([True], jnp.sin, jnp.cos, 1.0)
+        lax.cond('a', jnp.sin, jnp.cos, 1.0)
+    """,
+    "tangents and cotangents": """
+        jax.jvp(lambda x: x * 2, (f16(),), (1.0,))
+        jax.jvp(lambda x: x * 2, (f16(),), (1,))
+        jax.jvp(lambda x: x * 2, (2.0,), (1,))
+        jax.jvp(lambda x: x * 2, (2.0,), (1j,))
+        jax.jvp(lambda x: x * 2, (2.0,), (True,))
+        jax.jvp(lambda x: x * 2, (2.0,), (np.float64(1),))
+        jax.jvp(lambda x: x * 2, (2.0,), (np.int32(1),))
+        jax.jvp(lambda x: x * 2, (z(),), (1.0,))
+        jax.jvp(lambda x: x * 2., (i(),), (np.zeros((1,), jax.dtypes.float0),))
+        jax.jvp(lambda x: x * 2., (2,), (0,))
+        jax.linearize(jnp.sin, 1.0)[1](1)
+        jax.linearize(jnp.sin, 1.0)[1](1.0, 2.0)
+        jax.linearize(jnp.sin, 1.0)[1](np.float32(1.0))
+        jax.linearize(lambda x: x * 2.0, i(3))[1](i(3))
+        jax.vjp(lambda x: x * 2, 2.0)[1](1)
+        jax.vjp(lambda x: x * 2, f16())[1](1.0)
+        jax.vjp(lambda x: x * 2, 2.0)[1](1.0, 2.0)
+        jax.vjp(lambda x: x * 2, 2.0)[1]()
+        jax.vjp(lambda x: (x * x, jnp.argmax(x)), f(3))[1]((f(3), 'text'))
+        jax.vjp(lambda x: (x * x, jnp.argmax(x)), f(3))[1]((f(3), i(3)))
+        jax.vjp(lambda x: (x * x, jnp.argmax(x)), f(3))[1]((f(3), 7))
+        jax.vjp(lambda x: (x * x, jnp.argmax(x)), f(3))[1]((f(3), np.zeros((), jax.dtypes.float0)))
+    """,
+    "linear functions": """
+        jax.linear_transpose(jnp.sin, f(3))(f(3))
+        jax.linear_transpose(lambda x: x + 1, f(3))(f(3))
+        jax.linear_transpose(lambda x: jnp.cumsum(x), f(3))(f(3))
+        jax.linear_transpose(lambda x: lax.fori_loop(0, 3, lambda i, c: 2 * c, x), f(3))(f(3))
+        jax.linear_transpose(lambda x: lax.scan(lambda c, a: (c + a, c), x[0], x)[1], f(3))(f(3))
+        jax.linear_transpose(lambda x: lax.cond(True, lambda a: a * 2, lambda a: a * 3, x), f(3))(f(3))
+        jax.linear_transpose(jax.jit(lambda x: x * 3), f(3))(f(3))
+        jax.linear_transpose(lambda x: jnp.ones(3), f(3))(f(3))
+        jax.linear_transpose(lambda x: x.astype('int32'), f(3))(i(3))
+        jax.linear_transpose(lambda x: x * 2, i(3))(i(3))
+        jax.linear_transpose(lambda x: x[jnp.array([0, 2])], i(3))(i(2))
+        jax.linear_transpose(lambda x: x * (1+2j), z(3))(z(3))
+        jax.linear_transpose(lambda x: x.real, z(3))(f(3))
+        jax.linear_transpose(lambda x: x * 2, jax.ShapeDtypeStruct((3,), 'float32'))(f(3))
+        jax.linear_transpose(lambda x: x * 2, jax.ShapeDtypeStruct((3,), 'float32'))(f(2))
+        jax.linear_transpose(lambda x: x * 2, jax.ShapeDtypeStruct((3,), 'float32'))((f(3),))
+        jax.linear_transpose(lambda x: x * 2, jax.ShapeDtypeStruct((3,), 'float32'))(i(3))
+        jax.linear_transpose(lambda d: {'o': d['a'] + d['b']}, {'a': f(3), 'b': f(3)})({'o': f(3)})
+        jax.linear_transpose(3, f(3))
+        jax.jit(lambda x: jax.linear_transpose(lambda y: y * x, x))(f(3))(f(3))
+        jax.jit(lambda x: jax.linearize(lambda y: (y * x, jnp.sin(y)), x))(f(3))[1](f(3))
+        jax.jit(lambda x: jax.vjp(lambda y: (y * x, jnp.sin(y)), x))(f(3))[1]((f(3), f(3)))
+        jax.jit(lambda g, t: g(t))(jax.linearize(jnp.sin, f(3))[1], f(3))
+        jax.jit(lambda g, t: g(t))(jax.vjp(jnp.sin, f(3))[1], f(3))
+        jax.vmap(lambda x: jax.linearize(jnp.sin, x)[1](x))(f(3))
+        jax.vmap(lambda g, t: g(t))(jax.vmap(lambda x: jax.linearize(jnp.sin, x)[1])(f(3)), f(3))
+        jax.vmap(lambda g, t: g(t))(jax.vmap(lambda x: jax.vjp(jnp.sin, x)[1])(f(3)), f(3))
+        jax.vmap(jax.linearize(jnp.sin, f(3))[1])(jnp.eye(3))
+    """,
+    "checks of Jacobians": """
+        jax.jacfwd(lambda x: x * 2)(z(2))
+        jax.jacfwd(lambda x: x.astype('int32'))(f(2))
+        jax.jacfwd(lambda x: x, holomorphic=True)(f(2))
+        jax.jacfwd(lambda x: x.real, holomorphic=True)(z(2))
+        jax.jacfwd(lambda x: x * x, holomorphic=True)(z(2))
+        jax.jacrev(lambda x: x.real)(z(2))
+        jax.jacrev(lambda x: x.astype('int32'))(f(2))
+        jax.jacrev(lambda x: x * 1j)(f(2))
+        jax.jacrev(lambda x: x * 2)(i())
+        jax.jacrev(lambda x: x * 2.0, allow_int=True)(i())
+        jax.jacfwd(lambda x: x)(i())
+        jax.jacfwd(lambda x, y: x * y, argnums=2)(f(), f())
+        jax.jacrev(lambda x, y: x * y, argnums=2)(f(), f())
+        jax.grad(lambda x, y: x * y, argnums=-3)(f(), f())
+        jax.grad(lambda x, y: x * y, argnums=2)(f(), f())
+        jax.hessian(lambda x: (x * 2).astype('int32'))(f())
+        jax.hessian(lambda x: x * x)(z())
+        jax.grad(lambda x: None)(f())
+        jax.grad(lambda x: [x])(f())
+        jax.grad(lambda x: [x * x, x], has_aux=True)(f())
+        jax.grad(lambda x: x, allow_int=True)(np.zeros((), jax.dtypes.float0))
+        jax.jacrev(lambda x: x, allow_int=True)(np.zeros(3, jax.dtypes.float0))
+        jax.jacrev(lambda x: None)(f())
+        jax.jacfwd(lambda x: None)(f())
+    """,
+    "in_axes and out_axes": """
+        jax.vmap(lambda x: x, in_axes=True)(f(3))
+        jax.vmap(lambda x: x, in_axes=np.int64(0))(f(3))
+        jax.vmap(lambda x: x, out_axes='a')
+        jax.vmap(lambda x: x, out_axes=True)
+        jax.vmap(lambda x, y: x, in_axes=(0, 'a'))
+        jax.vmap(lambda x, n: x[:n], in_axes=(0, None))(f(3, 4), 2)
+        jax.vmap(lambda x: 'text', out_axes=None)(f(3))
+        jax.vmap(lambda x: (x, 'text'), out_axes=(0, None))(f(3))
+        jax.vmap(lambda x: (x, jnp.sin))(f(3))
+    """,
+}
+TYPES = """
+    jax.eval_shape(lambda x: jax.ShapeDtypeStruct((3,), 'float32'), 1.0)
+    jax.eval_shape(lambda x: (x, jax.ShapeDtypeStruct((3,), 'int32')), 1.0)
+    jax.eval_shape(lambda: jax.eval_shape(lambda x: x * 2, f(3)))
+    jax.eval_shape(lambda x: jax.jit(lambda y: y * 2)(jax.ShapeDtypeStruct((3,), 'float32')), 1.0)
+    jax.eval_shape(lambda x: jax.jit(lambda y, z: y * z)(jax.ShapeDtypeStruct((3,), 'int32'), x), 1.0)
+    jax.eval_shape(lambda s: jax.eval_shape(lambda x: x * 2, s), jax.ShapeDtypeStruct((3,), 'float32'))
+    jax.make_jaxpr(lambda x: jax.ShapeDtypeStruct((3,), 'float32'))(1.0).out_avals
+    jax.eval_shape(lambda x: lax.sin(jax.ShapeDtypeStruct((3,), 'float32')), 1.0)
+    jax.eval_shape(lambda x: jax.vjp(lambda a: a * 2, jax.ShapeDtypeStruct((3,), 'float32'))[0], 1.0)
+    jax.eval_shape(lambda x: jax.linearize(lambda a: a * 2, jax.ShapeDtypeStruct((3,), 'float32'))[0], 1.0)
+    jax.eval_shape(lambda x: jax.vmap(lambda a: a * 2)(jax.ShapeDtypeStruct((3,), 'float32')), 1.0)
+    jax.eval_shape(lambda x: jax.grad(lambda a: jnp.sum(a * 2))(jax.ShapeDtypeStruct((3,), 'float32')), 1.0)
+    jax.eval_shape(lambda d: d['a'] * d['b'], {'a': jax.ShapeDtypeStruct((3,), 'float32'), 'b': 2.0})
+    jax.jit(lambda x: jax.eval_shape(lambda y: y * 2, x))(f(3))
+    jax.jit(lambda x: jax.jit(lambda y: y * 2)(jax.ShapeDtypeStruct((3,), 'float32')))(1.0)
+    jax.jit(lambda x: x * 2)(jax.ShapeDtypeStruct((3,), 'float32'))
+    lax.sin(jax.ShapeDtypeStruct((3,), 'float32'))
+    jax.grad(lambda a: jnp.sum(a * 2))(jax.ShapeDtypeStruct((3,), 'float32'))
+"""
+GROUPS["types in place of arrays"] = "\n".join(
+    f"jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), {line})" for line in lines(TYPES)
+)
+GROUPS["arguments that must be arrays"] = _with_odd(ARRAYS_ONLY, ODD[:8])
+GROUPS |= MORE | {group: _with_odd(text) for group, text in WITH_ODD.items()}
 LOOSE = {"jacobians": 1e-4, "grad": 1e-4}
 
 TOPIC = Topic("transforms", cases(GROUPS, LOOSE))

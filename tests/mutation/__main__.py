@@ -10,6 +10,7 @@ is broken, or fail although nothing is.
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import shutil
@@ -27,17 +28,19 @@ LOG = Path(__file__).with_name("log.txt")
 SECONDS = 300
 
 
-def marked_with(item: str) -> list[str]:
-    """Return the tests marked with an item, as pytest names them."""
-    found = []
+@functools.cache
+def marks() -> dict[str, list[str]]:
+    """Return for each item the tests marked with it, as pytest names them."""
+    found: dict[str, list[str]] = {}
     for path in sorted(TESTS.glob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if not isinstance(node, ast.FunctionDef):
                 continue
             for mark in node.decorator_list:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "contract":
-                    if item in map(ast.literal_eval, mark.args):
-                        found.append(f"{path.relative_to(REPOSITORY).as_posix()}::{node.name}")
+                    for item in map(ast.literal_eval, mark.args):
+                        name = f"{path.relative_to(REPOSITORY).as_posix()}::{node.name}"
+                        found.setdefault(item, []).append(name)
     return found
 
 
@@ -75,7 +78,7 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
     shutil.copytree(
         REPOSITORY / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
-    every = sorted({test for row in rows for test in marked_with(row.item)})
+    every = sorted({test for row in rows for test in marks()[row.item]})
     passed, failed, output = run(every, source)
     yield (
         passed > 0 and not failed,
@@ -86,7 +89,7 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
         path = source / "kiln" / row.file
         text = path.read_text(encoding="utf-8")
         path.write_text(broken(text, row), encoding="utf-8")
-        passed, failed, output = run(marked_with(row.item), source)
+        passed, failed, output = run(marks()[row.item], source)
         path.write_text(text, encoding="utf-8")
         first = failed[0].rpartition("/")[2] if failed else "NO TEST FAILED"
         yield (

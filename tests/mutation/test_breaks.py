@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutation.__main__ import LOG, broken, marked_with
+from tests.mutation.__main__ import LOG, broken, marks
 from tests.mutation.breaks import BREAKS, Break, drawn, order
 from tests.structure.source_tree import KILN
 
@@ -17,7 +17,7 @@ def test_each_break_can_be_made(row: Break) -> None:
     changed = broken(text, row)
     assert changed != text
     compile(changed, row.file, "exec")
-    assert marked_with(row.item)
+    assert marks()[row.item]
 
 
 def test_the_items_are_those_drawn_and_all_of_section_15() -> None:

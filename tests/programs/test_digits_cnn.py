@@ -31,6 +31,7 @@ def test_images_move_by_a_pixel(example: ModuleType) -> None:
     assert (set(rows), set(columns)) == ({2, 3, 4}, {3, 4, 5})
 
 
+@pytest.mark.full
 def test_blocks_in_jit_and_in_the_open(example: ModuleType, monkeypatch: Any) -> None:
     images = np.random.RandomState(0).rand(8, 64).astype(np.float32)
     key, dropout = kiln.random.split(kiln.random.key(0))

@@ -19,7 +19,7 @@ def table(n: int) -> np.ndarray:
     return np.random.RandomState(n).randn(n, 3).astype(np.float32)
 
 
-def check(name: str, program: Sized, engine: str) -> None:
+def check(name: str, program: Sized, engine: str, sizes: tuple[int, ...] = SIZES) -> None:
     traces: list[Any] = []
 
     def counted(x: Any) -> Any:
@@ -29,7 +29,7 @@ def check(name: str, program: Sized, engine: str) -> None:
     f = kiln.jit(counted, abstracted_axes=({0: "n"},))
     with override(engine=engine), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for n in SIZES:
+        for n in sizes:
             if n < program.least:
                 continue
             x = table(n)
@@ -48,6 +48,8 @@ def test_one_trace_and_the_numbers_of_numpy(name: str) -> None:
     check(name, PROGRAMS[name], "reference")
 
 
+# A program is compiled for each size.
+@pytest.mark.parametrize("sizes", [SIZES[:2], pytest.param(SIZES, marks=pytest.mark.full)], ids=len)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_trace_on_xla(name: str) -> None:
-    check(name, PROGRAMS[name], "xla")
+def test_one_trace_on_xla(name: str, sizes: tuple[int, ...]) -> None:
+    check(name, PROGRAMS[name], "xla", sizes)

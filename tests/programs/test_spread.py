@@ -34,8 +34,10 @@ REORDERED = {
     *("softmax", "dot", "gram", "einsum", "outer", "cov", "tri", "diagonal", "cumsum", "vmap"),
     *("segment_sum", "standardised", "network", "fori_loop", "while_loop", "cond"),
 }
-# Twenty seconds of compilation more.
+# The others meet the same rules of spreading: `make test-full`.
 SLOW = {
+    *("newton", "mixed_precision", "conjugate_gradients", "convolutional_network", "markov_chain"),
+    *("recurrent_network",),
     *("scan_over_layers", "attention_block", "ode_sensitivity", "adam_training", "kalman_filter"),
     *("implicit_differentiation", "per_example_gradients"),
 }

@@ -31,7 +31,7 @@ def _stacks(program: Program) -> list[Any]:
     return stacked([program.inputs(turn=i) for i in range(TURNS)])
 
 
-@explored(programs(ANY), few=20, many=800)
+@explored(programs(ANY), few=10, many=800)
 def test_vmap_is_a_stack_of_calls(program: Program) -> None:
     function = program.function
     expected = _calls(program, function)
@@ -39,7 +39,7 @@ def test_vmap_is_a_stack_of_calls(program: Program) -> None:
     agree(kiln.jit(kiln.vmap(kiln.jit(function)))(*_stacks(program)), expected)
 
 
-@explored(programs(ANY), few=12, many=500)
+@explored(programs(ANY), few=6, many=500)
 def test_axes_in_other_places(program: Program) -> None:
     function = program.function
     expected = kiln.tree.map(lambda x: jnp.moveaxis(x, 0, -1), _calls(program, function))
@@ -47,7 +47,7 @@ def test_axes_in_other_places(program: Program) -> None:
     agree(kiln.vmap(function, in_axes=-1, out_axes=-1)(*last), expected)
 
 
-@explored(programs(ANY), few=12, many=500)
+@explored(programs(ANY), few=6, many=500)
 def test_only_the_first_argument_mapped(program: Program) -> None:
     function = program.function
     first, *rest = program.inputs()
@@ -57,7 +57,7 @@ def test_only_the_first_argument_mapped(program: Program) -> None:
     agree(kiln.vmap(function, in_axes)(stack, *rest), expected)
 
 
-@explored(programs(ANY), few=7, many=300)
+@explored(programs(ANY), few=4, many=300)
 def test_vmap_of_vmap(program: Program) -> None:
     function = program.function
     rows = stacked([_stacks(program), [x[::-1] + 0.25 for x in _stacks(program)]])
@@ -65,7 +65,7 @@ def test_vmap_of_vmap(program: Program) -> None:
     agree(kiln.vmap(kiln.vmap(function))(*rows), expected)
 
 
-@explored(programs(SMOOTH | {"custom_vjp", "grad"}), few=12, many=400)
+@explored(programs(SMOOTH | {"custom_vjp", "grad"}), few=6, many=400)
 def test_per_example_gradients(program: Program) -> None:
     every = tuple(range(len(program.shapes)))
     function = program.scalar()
@@ -79,7 +79,7 @@ def test_per_example_gradients(program: Program) -> None:
     agree(kiln.grad(total, every)(*_stacks(program)), expected, 1e-3)
 
 
-@explored(programs(ANY), few=5, many=200)
+@explored(programs(ANY), few=4, many=200)
 def test_vmap_on_xla(program: Program) -> None:
     expected = _calls(program, program.function)
     with override(engine="xla"):

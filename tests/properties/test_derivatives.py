@@ -39,7 +39,7 @@ def _every(program: Program) -> tuple[int, ...]:
     return tuple(range(len(program.shapes)))
 
 
-@explored(programs(SMOOTH), few=30, many=1200)
+@explored(programs(SMOOTH), few=15, many=1200)
 def test_jvp_is_a_finite_difference(program: Program) -> None:
     x = program.inputs(np.float64)
     v = _direction(x)
@@ -51,7 +51,7 @@ def test_jvp_is_a_finite_difference(program: Program) -> None:
     agree(of_jit, tangent, 1e-9)
 
 
-@explored(programs(SMOOTH), few=30, many=1200)
+@explored(programs(SMOOTH), few=15, many=1200)
 def test_vjp_is_the_adjoint_of_jvp(program: Program) -> None:
     x = program.inputs(np.float64)
     v = _direction(x)
@@ -63,7 +63,7 @@ def test_vjp_is_the_adjoint_of_jvp(program: Program) -> None:
     assert abs(inner(list(pull(w)), v) - expected) <= 1e-9 * (1 + abs(expected))
 
 
-@explored(programs(SMOOTH), few=15, many=600)
+@explored(programs(SMOOTH), few=8, many=600)
 def test_linearize_and_its_transpose(program: Program) -> None:
     x = program.inputs(np.float64)
     v = _direction(x)
@@ -76,7 +76,7 @@ def test_linearize_and_its_transpose(program: Program) -> None:
     agree(list(back), list(kiln.vjp(program.function, *x)[1](w)), 1e-9)
 
 
-@explored(programs(REVERSE), few=20, many=800)
+@explored(programs(REVERSE), few=10, many=800)
 def test_grad_of_jit_is_jit_of_grad(program: Program) -> None:
     x = program.inputs(np.float64)
     every = _every(program)
@@ -86,7 +86,7 @@ def test_grad_of_jit_is_jit_of_grad(program: Program) -> None:
     agree(kiln.jit(kiln.grad(kiln.jit(program.scalar()), every))(*x), expected, 1e-9)
 
 
-@explored(programs(REVERSE), few=15, many=600)
+@explored(programs(REVERSE), few=8, many=600)
 def test_checkpoint_changes_no_gradient(program: Program) -> None:
     x = program.inputs(np.float64)
     every = _every(program)
@@ -95,7 +95,7 @@ def test_checkpoint_changes_no_gradient(program: Program) -> None:
     agree(kiln.jit(kiln.grad(kiln.checkpoint(program.scalar()), every))(*x), expected, 1e-9)
 
 
-@explored(programs(SMOOTH, steps=5), few=12, many=500)
+@explored(programs(SMOOTH, steps=5), few=6, many=500)
 def test_second_derivatives(program: Program) -> None:
     x = program.inputs(np.float64)
     v = _direction(x)
@@ -111,7 +111,7 @@ def test_second_derivatives(program: Program) -> None:
     agree(kiln.jit(kiln.grad(slope, every))(*x), forward_over_reverse, 1e-8)
 
 
-@explored(programs(SMOOTH, steps=4), few=5, many=200)
+@explored(programs(SMOOTH, steps=4), few=4, many=200)
 def test_jacobians_forwards_and_backwards(program: Program) -> None:
     x = program.inputs(np.float64)
     forwards = kiln.jacfwd(program.function, _every(program))(*x)

@@ -9,7 +9,7 @@ from tests.properties.exploring import explored
 from tests.properties.programs import ANY, SMOOTH, Program, programs
 
 
-@explored(programs(ANY), few=40, many=1500)
+@explored(programs(ANY), few=20, many=1500)
 def test_jit_is_eager(program: Program) -> None:
     with by_meaning():
         x = program.inputs()
@@ -18,7 +18,7 @@ def test_jit_is_eager(program: Program) -> None:
         agree(kiln.jit(program.function)(*x), expected, 1e-6)
 
 
-@explored(programs(ANY, steps=10), few=12, many=500)
+@explored(programs(ANY, steps=10), few=6, many=500)
 def test_xla_is_the_reference_engine(program: Program) -> None:
     with by_meaning():
         expected = program.function(*program.inputs())
@@ -35,7 +35,7 @@ def test_eager_on_each_engine(program: Program) -> None:
         agree(program.function(*program.inputs()), expected)
 
 
-@explored(programs(SMOOTH | {"grad", "custom_vjp"}), few=7, many=300)
+@explored(programs(SMOOTH | {"grad", "custom_vjp"}), few=4, many=300)
 def test_gradients_on_xla(program: Program) -> None:
     every = tuple(range(len(program.shapes)))
     with by_meaning():

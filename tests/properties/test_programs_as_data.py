@@ -27,7 +27,7 @@ def _every(program: Program) -> tuple[int, ...]:
     return tuple(range(len(program.shapes)))
 
 
-@explored(programs(ANY), few=15, many=600)
+@explored(programs(ANY), few=8, many=600)
 def test_transformed_forward_programs_are_well_typed(program: Program) -> None:
     f, x = program.function, program.inputs()
     rows = stacked([x, x])
@@ -37,7 +37,7 @@ def test_transformed_forward_programs_are_well_typed(program: Program) -> None:
     check(kiln.make_jaxpr(kiln.checkpoint(f))(*x).jaxpr)
 
 
-@explored(programs(SMOOTH | {"grad"}), few=12, many=500)
+@explored(programs(SMOOTH | {"grad"}), few=6, many=500)
 def test_differentiated_programs_are_well_typed(program: Program) -> None:
     f, x, every = program.function, program.inputs(), _every(program)
     gradient = kiln.grad(program.scalar(), every)
@@ -53,7 +53,7 @@ def test_differentiated_programs_are_well_typed(program: Program) -> None:
     check(kiln.make_jaxpr(lambda *xs: kiln.jvp(gradient, xs, xs))(*x).jaxpr)
 
 
-@explored(programs(ANY), few=20, many=800)
+@explored(programs(ANY), few=10, many=800)
 def test_a_jaxpr_means_what_its_function_means(program: Program) -> None:
     x = program.inputs()
     closed, shape = kiln.make_jaxpr(program.function, return_shape=True)(*x)
@@ -64,7 +64,7 @@ def test_a_jaxpr_means_what_its_function_means(program: Program) -> None:
     assert types == [(a.shape, a.dtype) for a in expected]
 
 
-@explored(programs(ANY), few=20, many=800)
+@explored(programs(ANY), few=10, many=800)
 def test_dead_code_elimination_preserves_values(program: Program) -> None:
     x = program.inputs()
     closed = kiln.make_jaxpr(program.function)(*x)
@@ -79,7 +79,7 @@ def test_dead_code_elimination_preserves_values(program: Program) -> None:
         agree(eval_jaxpr(clean, closed.consts, *given), [expected[i]], 1e-6)
 
 
-@explored(programs(ANY), few=20, many=800)
+@explored(programs(ANY), few=10, many=800)
 def test_equal_programs_are_recognised(program: Program) -> None:
     x = program.inputs()
     first = kiln.make_jaxpr(program.function)(*x)
@@ -90,7 +90,7 @@ def test_equal_programs_are_recognised(program: Program) -> None:
         assert hash(canonical(first.jaxpr)) == hash(canonical(second.jaxpr))
 
 
-@explored(programs(ANY), few=20, many=800)
+@explored(programs(ANY), few=10, many=800)
 def test_programs_with_one_key_are_one_program(program: Program) -> None:
     """A small change of a program changes its key or nothing."""
     x = program.inputs()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import io
 import tokenize
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -57,19 +58,20 @@ class Module:
         return ast.parse(self.path.read_text(encoding="utf-8"), filename=str(self.path))
 
 
+@functools.lru_cache
 def modules(root: Path = KILN) -> dict[str, Module]:
     """Return every module below `root` by its dotted name; the extension as its stub says."""
     found = (Module(root, path) for path in sorted([*root.rglob("*.py"), *root.rglob("*.pyi")]))
     return {module.name: module for module in found}
 
 
-def imports(module: Module, known: Iterable[str]) -> list[Import]:
+@functools.cache
+def imports(module: Module, known: frozenset[str]) -> list[Import]:
     """Return what a module imports, as names of modules.
 
     `from kiln.base import dtypes` is an import of `kiln.base.dtypes` where that is a module of
     `known`, and of `kiln.base` where it is not.
     """
-    known = set(known)
     found: list[Import] = []
 
     def visit(node: ast.AST, in_function: bool, for_types: bool) -> None:

@@ -68,7 +68,7 @@ def test_the_example_of_the_readme_prints_what_it_says() -> None:
     assert printed.getvalue() == blocks["text"]
 
 
-@pytest.mark.parametrize("page", ["tour.md", "linen.md"])
+@pytest.mark.parametrize("page", ["tour.md", "linen.md", "debugging.md"])
 def test_a_page_prints_what_it_says(page: str) -> None:
     text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
     steps = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)

@@ -60,7 +60,7 @@ def upward_imports(root: Path, rules: dict[str, Any]) -> list[str]:
     files = modules(root)
     found = []
     for module in files.values():
-        for entry in imports(module, files):
+        for entry in imports(module, frozenset(files)):
             inside = entry.target == "kiln" or entry.target.startswith("kiln.")
             if not inside or entry.for_types:
                 continue
@@ -75,7 +75,7 @@ def foreign_imports(root: Path, rules: dict[str, Any]) -> list[str]:
     files = modules(root)
     found = []
     for module in files.values():
-        for entry in imports(module, files):
+        for entry in imports(module, frozenset(files)):
             package = entry.target.split(".")[0]
             at = f"{module.relative}:{entry.line} imports {entry.target}"
             if package in rules["banned"]:
@@ -92,7 +92,7 @@ def cycles(root: Path) -> list[list[str]]:
     graph = {
         name: {
             entry.target
-            for entry in imports(module, files)
+            for entry in imports(module, frozenset(files))
             if entry.target in files and not entry.in_function and not entry.for_types
         }
         for name, module in files.items()
@@ -121,7 +121,7 @@ def late_imports(root: Path, rules: dict[str, Any]) -> list[str]:
         if module.relative not in rules["imports_in_functions"]:
             found += [
                 f"{module.relative}:{entry.line} imports {entry.target} inside a function"
-                for entry in imports(module, files)
+                for entry in imports(module, frozenset(files))
                 if entry.in_function
             ]
         if module.relative not in rules["late_binding"]:

@@ -41,7 +41,8 @@ CONTRACT = {
         checkpoint_policies.everything_saveable checkpoint_policies.nothing_saveable
         sharding.Mesh sharding.PartitionSpec sharding.P sharding.NamedSharding
         sharding.SingleDeviceSharding sharding.Sharding sharding.make_mesh
-        lax.with_sharding_constraint
+        lax.with_sharding_constraint ops.segment_sum ops.segment_prod ops.segment_max
+        ops.segment_min
     """,
     "random": """
         random.key random.PRNGKey random.split random.fold_in random.key_data random.wrap_key_data

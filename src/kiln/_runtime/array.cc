@@ -8,6 +8,7 @@ namespace kiln {
 PyTypeObject* array_class = nullptr;
 PyTypeObject* placed_class = nullptr;
 PyObject* host_value_function = nullptr;
+PyObject* lent_value_function = nullptr;
 
 namespace {
 
@@ -105,8 +106,9 @@ PyObject* set_array_classes(PyObject*, PyObject* args) {
   PyTypeObject *plain, *placed;
   if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &plain, &PyType_Type, &placed)) return nullptr;
   for (PyTypeObject* type : {plain, placed}) {
+    // A dict of attributes would lie before the object, where no size tells of it.
     if (!PyType_IsSubtype(type, &array_data_type) || type->tp_basicsize != array_data_type.tp_basicsize ||
-        !PyType_IS_GC(type)) {
+        type->tp_dictoffset != 0 || !PyType_IS_GC(type)) {
       PyErr_SetString(PyExc_TypeError, "arrays need subclasses of ArrayData without fields");
       return nullptr;
     }
@@ -200,7 +202,7 @@ int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     view->obj = nullptr;
     return -1;
   }
-  Ref host = call_held(host_value_function, self);
+  Ref host = call_held(lent_value_function, self);
   if (!host) {
     view->obj = nullptr;
     return -1;
@@ -210,8 +212,11 @@ int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
 
 PyBufferProcs array_buffer = {array_getbuffer, nullptr};
 
-PyObject* set_host_value(PyObject*, PyObject* function) {
-  Py_XSETREF(host_value_function, Py_NewRef(function));
+PyObject* set_host_value(PyObject*, PyObject* args) {
+  PyObject *host_value, *lent_value;
+  if (!PyArg_ParseTuple(args, "OO", &host_value, &lent_value)) return nullptr;
+  Py_XSETREF(host_value_function, Py_NewRef(host_value));
+  Py_XSETREF(lent_value_function, Py_NewRef(lent_value));
   Py_RETURN_NONE;
 }
 
@@ -228,7 +233,8 @@ PyObject* live_arrays(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"live_arrays", live_arrays, METH_NOARGS, "Return all arrays there are, the newest first."},
-    {"set_host_value", set_host_value, METH_O, "Set what returns the values of an array on the host, waiting for them."},
+    {"set_host_value", set_host_value, METH_VARARGS,
+     "Set what returns the values of an array on the host, waiting for them; for buffers another function."},
     {"set_array_classes", set_array_classes, METH_VARARGS, "Set the classes of arrays without and with a place."},
     {nullptr},
 };

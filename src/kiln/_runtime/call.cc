@@ -74,13 +74,20 @@ struct Dynamic {
   Py_ssize_t place;
   Ref key;
 };
+// How a value that is no array is compared to the one of another call.
 struct Static {
-  Py_ssize_t place;
   Ref value;
-  Ref key;           // what `static_key` made of it; null if values are told apart by type, hash and equality
-  Py_hash_t hash;    // of these
-  bool is_plain;     // neither: the comparison is known here
-  bool is_constant;  // nothing can change it: the same object is the same value
+  Ref key;                    // what `static_key` made of it; null if values are told apart by type, hash and equality
+  Py_hash_t hash = 0;         // of these
+  bool is_plain = false;      // neither: the comparison is known here
+  bool is_constant = false;   // nothing can change it: the same object is the same value
+  bool has_parts = false;     // these are compared instead: the items of a tuple,
+  Ref names;                  // or the fields of a dataclass with such names
+  std::vector<Static> parts;
+};
+struct StaticArgument {
+  Py_ssize_t place;
+  Static known;
 };
 
 // A program, and the calls it is for.
@@ -88,7 +95,7 @@ struct Known {
   Ref options;
   Py_ssize_t positional = 0;
   Ref kwnames;  // null if there are none
-  std::vector<Static> statics;
+  std::vector<StaticArgument> statics;
   std::vector<Dynamic> dynamics;
   std::vector<Static> metadata;  // of nodes that are none of the usual containers, in the order of a walk
   std::vector<Leaf> leaves;
@@ -170,10 +177,28 @@ bool is_same_static(PyObject* given, PyObject* value) {
   return is_equal(given, value);
 }
 
+bool is_same(PyObject* given, const Static& s);
+
+// Even of the same object: whoever insists can change a frozen dataclass.
+bool has_same_parts(PyObject* given, const Static& s) {
+  if (!s.names && (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != static_cast<Py_ssize_t>(s.parts.size()))) {
+    return false;
+  }
+  for (size_t i = 0; i < s.parts.size(); ++i) {
+    Py_ssize_t at = static_cast<Py_ssize_t>(i);
+    Ref part = s.names ? Ref::own(PyObject_GetAttr(given, PyTuple_GET_ITEM(s.names.get(), at)))
+                       : Ref::borrow(PyTuple_GET_ITEM(given, at));
+    if (!part) PyErr_Clear();
+    if (!part || !is_same(part.get(), s.parts[i])) return false;
+  }
+  return true;
+}
+
 bool is_same(PyObject* given, const Static& s) {
   if (s.is_plain) return is_same_static(given, s.value.get());
   if (s.is_constant && given == s.value.get()) return true;
   if (Py_TYPE(given) != Py_TYPE(s.value.get())) return false;
+  if (s.has_parts) return has_same_parts(given, s);
   if (s.key) {
     Ref key = call_held(static_key, given);
     if (!key) PyErr_Clear();
@@ -295,7 +320,8 @@ struct Match {
   }
 };
 
-// Note the metadata that a walk over such a structure compares; -1 with an exception set.
+// Note the metadata that a walk over such a structure compares; -1 with an exception set, 0 if there is
+// some without a hash: it may change, which `_call` takes care of.
 int note_metadata(PyObject* root, std::vector<Static>& metadata) {
   return visit_keys(root, [&](PyObject* key) {
     if (key == Py_None) return 1;
@@ -303,9 +329,15 @@ int note_metadata(PyObject* root, std::vector<Static>& metadata) {
     if (!kind && PyErr_Occurred()) return -1;
     if (kind && is_plain_container(kind.form())) return 1;
     PyObject* value = PyTuple_GET_ITEM(key, 1);
-    Static s{0, Ref::borrow(value), Ref(), 0, is_plain_static(value), false};
+    Static s;
+    s.value = Ref::borrow(value);
+    s.is_plain = is_plain_static(value);
     if (!s.is_plain) s.hash = PyObject_Hash(value);
-    if (s.hash == -1) return -1;
+    if (s.hash == -1) {
+      if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+      PyErr_Clear();
+      return 0;
+    }
     metadata.push_back(std::move(s));
     return 1;
   });
@@ -316,8 +348,8 @@ bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t pos
   if (known.options.get() != options || known.positional != positional || !has_names(kwnames, known.kwnames.get())) {
     return false;
   }
-  for (const Static& s : known.statics) {
-    if (!is_same(args[s.place], s)) return false;
+  for (const StaticArgument& s : known.statics) {
+    if (!is_same(args[s.place], s.known)) return false;
   }
   size_t consts = static_cast<size_t>(PyTuple_GET_SIZE(known.consts.get()));
   values.reserve(consts + known.leaves.size());
@@ -413,22 +445,52 @@ bool is_tuple(PyObject* given) {
   return false;
 }
 
-// Read what of a call is static: the number of an argument, its value, its key or None, and whether it
-// is constant.
-bool read_static(PyObject* given, Py_ssize_t most, Static& s) {
-  PyObject *value, *key;
+// Read how a value is compared: what `comparison_of` in jit/static_values.py returns.
+bool read_static(PyObject* given, Static& s) {
+  PyObject *value, *key, *names, *parts;
   int is_constant;
-  if (!is_tuple(given) || !PyArg_ParseTuple(given, "nOOp", &s.place, &value, &key, &is_constant)) return false;
+  if (!is_tuple(given) || !PyArg_ParseTuple(given, "OOpOO!", &value, &key, &is_constant, &names, &PyTuple_Type,
+                                             &parts)) {
+    return false;
+  }
   s.is_constant = is_constant != 0;
   s.value = Ref::borrow(value);
   s.is_plain = is_plain_static(value);
   if (key != Py_None) s.key = Ref::borrow(key);
-  s.hash = s.is_plain || s.key ? 0 : PyObject_Hash(value);
-  return s.hash != -1 && is_argument(s.place, most);
+  Py_ssize_t count = PyTuple_GET_SIZE(parts);
+  bool is_named = names != Py_None;
+  if (is_named && (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != count)) {
+    PyErr_SetString(PyExc_TypeError, "fields are compared by name and value");
+    return false;
+  }
+  s.has_parts = count > 0 || !is_named;
+  if (is_named && count > 0) s.names = Ref::borrow(names);
+  s.parts.resize(static_cast<size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* part = PyTuple_GET_ITEM(parts, i);
+    if ((is_named && !PyUnicode_Check(PyTuple_GET_ITEM(names, i))) || !PyTuple_Check(part)) {
+      PyErr_SetString(PyExc_TypeError, "fields are compared by name and value");
+      return false;
+    }
+    if (!read_static(part, s.parts[static_cast<size_t>(i)])) return false;
+  }
+  if (!s.is_plain && !s.key && !s.has_parts) s.hash = PyObject_Hash(value);
+  return s.hash != -1;
+}
+
+int visit_static(const Static& s, visitproc visit, void* arg) {
+  Py_VISIT(s.value.get());
+  Py_VISIT(s.key.get());
+  for (const Static& part : s.parts) {
+    int stopped = visit_static(part, visit, arg);
+    if (stopped != 0) return stopped;
+  }
+  return 0;
 }
 
 // remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` is a
-// list of tuples as above, `dynamics` one of pairs of the number of an argument and its value.
+// list of pairs of the number of an argument and how it is compared, `dynamics` one of pairs of the
+// number of an argument and its value.
 PyObject* callable_remember(PyObject* self, PyObject* args) {
   Callable* callable = reinterpret_cast<Callable*>(self);
   Py_ssize_t positional;
@@ -463,8 +525,11 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
   Ref all_statics = Ref::own(PyList_AsTuple(statics)), all_dynamics = Ref::own(PyList_AsTuple(dynamics));
   if (!all_statics || !all_dynamics) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all_statics.get()); ++i) {
-    Static s;
-    if (!read_static(PyTuple_GET_ITEM(all_statics.get(), i), most, s)) return nullptr;
+    StaticArgument s;
+    PyObject* comparison;
+    PyObject* given = PyTuple_GET_ITEM(all_statics.get(), i);
+    if (!is_tuple(given) || !PyArg_ParseTuple(given, "nO!", &s.place, &PyTuple_Type, &comparison)) return nullptr;
+    if (!is_argument(s.place, most) || !read_static(comparison, s.known)) return nullptr;
     known->statics.push_back(std::move(s));
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all_dynamics.get()); ++i) {
@@ -475,7 +540,9 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
     if (!is_argument(place, most)) return nullptr;
     Ref key = flatten(value, leaves.get());
     if (!key) return nullptr;
-    if (note_metadata(key.get(), known->metadata) < 0) return nullptr;
+    int left = note_metadata(key.get(), known->metadata);
+    if (left < 0) return nullptr;
+    if (left == 0) Py_RETURN_FALSE;
     known->dynamics.push_back(Dynamic{place, std::move(key)});
   }
   Py_ssize_t count = PyList_GET_SIZE(leaves.get());
@@ -518,10 +585,13 @@ int callable_traverse(PyObject* self, visitproc visit, void* arg) {
     if (known.use_count() > 1) continue;
     Py_VISIT(known->options.get());
     Py_VISIT(known->kwnames.get());
-    for (const Static& s : known->metadata) Py_VISIT(s.value.get());
-    for (const Static& s : known->statics) {
-      Py_VISIT(s.value.get());
-      Py_VISIT(s.key.get());
+    for (const Static& s : known->metadata) {
+      int stopped = visit_static(s, visit, arg);
+      if (stopped != 0) return stopped;
+    }
+    for (const StaticArgument& s : known->statics) {
+      int stopped = visit_static(s.known, visit, arg);
+      if (stopped != 0) return stopped;
     }
     for (const Dynamic& d : known->dynamics) Py_VISIT(d.key.get());
     Py_VISIT(known->consts.get());

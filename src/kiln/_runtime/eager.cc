@@ -402,6 +402,12 @@ PyMethodDef eager_methods[] = {
     {nullptr},
 };
 
+// Who compares functions by content has to see what was set on one.
+PyGetSetDef eager_attributes[] = {
+    {"__dict__", PyObject_GenericGetDict, nullptr, "What is set on the function itself."},
+    {nullptr},
+};
+
 PyTypeObject eager_type = {
     .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
     .tp_name = "kiln._runtime.EagerFunction",
@@ -418,6 +424,7 @@ PyTypeObject eager_type = {
     .tp_clear = eager_clear,
     .tp_weaklistoffset = offsetof(EagerFunction, weakrefs),
     .tp_methods = eager_methods,
+    .tp_getset = eager_attributes,
     .tp_descr_get = eager_bind,
     .tp_dictoffset = offsetof(EagerFunction, dict),
     .tp_new = eager_new,

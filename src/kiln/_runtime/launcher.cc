@@ -1,8 +1,10 @@
 #include "launcher.h"
 
 #include <cstring>
+#include <ctime>
 
 #include "numpy.h"
+#include "waiting.h"
 
 namespace kiln {
 namespace {
@@ -10,7 +12,12 @@ namespace {
 // After a call that had not ended when it returned, so many go without staged operands.
 constexpr int kCallsWithout = 16;
 
+// A call that keeps its thread for longer is made on another thread next time: programs that XLA
+// takes for small run inside the call, and may hold loops.
+constexpr long long kSlow = 20'000'000;  // nanoseconds
+
 PyObject* explain_failure = nullptr;  // (error, name): raises it in kiln's words
+PyObject* launch_apart = nullptr;     // (launcher, buffers): launches on another thread
 PyObject* consume_name = nullptr;     // "consume_with_handlers"
 PyObject* is_ready_name = nullptr;    // "is_ready"
 
@@ -26,6 +33,7 @@ int launcher_init(PyObject* self, PyObject* args, PyObject*) {
   Py_XSETREF(launcher->name, Py_NewRef(name));
   Py_XSETREF(launcher->share, Py_NewRef(share));
   launcher->operands = layouts.release();
+  launcher->is_slow = 1;
   return 0;
 }
 
@@ -66,6 +74,8 @@ PyObject* launcher_call(PyObject* self, PyObject* args, PyObject*) {
 PyMemberDef launcher_members[] = {
     {"name", T_OBJECT_EX, offsetof(Launcher, name), READONLY, "The name of the program."},
     {"_execute", T_OBJECT_EX, offsetof(Launcher, execute), 0, "buffers -> results"},
+    {"_is_slow", T_BOOL, offsetof(Launcher, is_slow), 0, "Whether the next call leaves the main thread."},
+    {"_calls_host", T_BOOL, offsetof(Launcher, calls_host), 0, "Whether programs call Python."},
     {nullptr},
 };
 
@@ -74,10 +84,27 @@ PyObject* set_explain_failure(PyObject*, PyObject* function) {
   Py_RETURN_NONE;
 }
 
+PyObject* set_launch_apart(PyObject*, PyObject* function) {
+  Py_XSETREF(launch_apart, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"set_launch_apart", set_launch_apart, METH_O, "Set what launches on another thread: (launcher, buffers)."},
     {"set_explain_failure", set_explain_failure, METH_O, "Set what raises an engine's error in kiln's words."},
     {nullptr},
 };
+
+// A few milliseconds coarse where that is cheaper.
+long long coarse_time() {
+  timespec time;
+#ifdef CLOCK_MONOTONIC_COARSE
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+#else
+  clock_gettime(CLOCK_MONOTONIC, &time);
+#endif
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
 
 bool has_ended(PyObject* results) {
   if (!PyList_Check(results) || PyList_GET_SIZE(results) == 0) return false;
@@ -107,10 +134,20 @@ PyTypeObject launcher_type = {
 Ref launch(Launcher* launcher, PyObject* buffers) {
   Ref execute = Ref::borrow(launcher->execute), handlers = Ref::borrow(launcher->handlers);
   if (!was_made(execute && handlers, reinterpret_cast<PyObject*>(launcher))) return Ref();
+  if (is_closed && !may_enter()) return Ref();
+  if (launcher->is_slow && !launcher->calls_host && launch_apart != nullptr && is_main_thread()) {
+    return call_held(launch_apart, reinterpret_cast<PyObject*>(launcher), buffers);
+  }
+  bool in_callback = is_in_callback();
+  if (in_callback && !wait_for_turn_in_callback()) return Ref();
+  Inside inside;
+  long long start = coarse_time();
   Ref results = Ref::own(PyObject_CallOneArg(execute.get(), buffers));
   if (results) {
     PyObject* args[] = {results.get(), handlers.get()};
     Ref outs = Ref::own(PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    launcher->is_slow = coarse_time() - start > kSlow;
+    if (outs && in_callback) remember_run_in_callback(outs.get());
     if (outs) return outs;
   }
   if (explain_failure == nullptr) return Ref();

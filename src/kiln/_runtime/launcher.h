@@ -25,6 +25,8 @@ struct Launcher {
   std::vector<Layout>* operands;  // no bytes: the operand cannot be staged
   Stages* stages;                 // of the last call, if it has ended; null while a call uses them
   int calls_without;              // how many calls to come go without: the last one did not end at once
+  char is_slow;     // whether the last call kept its thread for long, as the first one may
+  char calls_host;  // whether programs call Python: signals arrive there
 };
 
 extern PyTypeObject launcher_type;

@@ -126,6 +126,7 @@ int add_call(PyObject* module);
 int add_loops(PyObject* module);
 int add_plan(PyObject* module);
 int add_eager(PyObject* module);
+int add_waiting(PyObject* module);
 
 inline int add_type(PyObject* module, PyTypeObject* type) { return PyModule_AddType(module, type); }
 

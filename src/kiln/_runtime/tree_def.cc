@@ -73,7 +73,11 @@ Py_hash_t hash_of(PyObject* key) {
     }
     PyObject* metadata = PyTuple_GET_ITEM(each, 1);
     Py_hash_t found = metadata == Py_None ? 2 : PyObject_Hash(metadata);
-    if (found == -1) return -1;
+    if (found == -1) {
+      // Some metadata has no hash, and is told apart by equality alone.
+      if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError)) return -1;
+      PyErr_Clear();
+    }
     mix(reinterpret_cast<size_t>(PyTuple_GET_ITEM(each, 0)) >> 4);
     mix(static_cast<size_t>(found));
     mix(static_cast<size_t>(PyTuple_GET_SIZE(PyTuple_GET_ITEM(each, 2))));

@@ -45,10 +45,8 @@ bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values
     return true;
   }
   values.owner = values_of(array);
-  if (!values.owner) {
-    PyErr_Clear();
-    return false;
-  }
+  // An exception stays: an interrupt that strikes while we wait is not to be lost.
+  if (!values.owner) return false;
   if (!PyArray_CheckExact(values.owner.get())) return false;
   PyArrayObject* view = reinterpret_cast<PyArrayObject*>(values.owner.get());
   if (PyArray_TYPE(view) != type_number || static_cast<size_t>(PyArray_NBYTES(view)) != bytes) return false;

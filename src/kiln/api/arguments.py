@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,10 @@ from kiln.base.tree import PyTreeDef, keystr, tree_flatten, tree_flatten_with_pa
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
 from kiln.core.compilation import as_array
+from kiln.core.staging import stand_in
 from kiln.core.trace import Tracer, aval_of
+from kiln.ir.types import ShapedArray
+from kiln.jit.struct import ShapeDtypeStruct
 from kiln.jit.tracing import leaf_type
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled
@@ -23,7 +26,10 @@ from kiln.ops.shape import filled
 
 def array_of(x: Any) -> Any:
     """Return a value as an array or tracer."""
-    return x if isinstance(x, (ConcreteArray, Tracer)) else as_array(x)
+    if isinstance(x, (ConcreteArray, Tracer)):
+        return x
+    found = stand_in(x) if isinstance(x, ShapeDtypeStruct) else None
+    return as_array(x) if found is None else found
 
 
 def value_of(t: Any) -> Any:
@@ -58,16 +64,30 @@ def leaves_of(fun: Any, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
 def argument_numbers(fun: Any, argnums: Any, count: int, what: str) -> tuple[int, ...]:
     """Return argument numbers as a tuple of non-negative ints.
 
-    Raises: TypeError for other types and for numbers out of range, ValueError for none.
+    Raises: TypeError for other types and for a number given twice, ValueError for none and for
+        numbers out of range, but TypeError if the caller of a gradient passed too few arguments.
     """
     nums = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     if not nums:
-        raise ValueError(f"{what} of {name_of(fun)}: argnums must name at least one argument")
+        raise ValueError(
+            three_lines(
+                f"{what} of {name_of(fun)} with argnums={argnums!r} at {current_source()}",
+                "argnums must name at least one argument",
+                "write argnums=0, or leave it out",
+            )
+        )
     for i in nums:
         if not isinstance(i, (int, np.integer)):
-            raise TypeError(f"{what} of {name_of(fun)}: argnums must be ints, got {argnums!r}")
-        if not -count <= i < count:
             raise TypeError(
+                three_lines(
+                    f"{what} of {name_of(fun)} with argnums={argnums!r} at {current_source()}",
+                    f"argnums must be ints, got {argnums!r}",
+                    "count the positional arguments from 0: argnums=(0, 1)",
+                )
+            )
+        if not -count <= i < count:
+            too_few = i >= count and what in ("grad", "value_and_grad")
+            raise (TypeError if too_few else ValueError)(
                 three_lines(
                     f"{what} of {name_of(fun)} with argnums={argnums} at {current_source()}",
                     f"differentiating with respect to {argnums=} requires at least "
@@ -76,33 +96,80 @@ def argument_numbers(fun: Any, argnums: Any, count: int, what: str) -> tuple[int
                     "pass the arguments by position",
                 )
             )
-    return tuple(int(i) % count for i in nums)
+    places = tuple(int(i) % count for i in nums)
+    if len(set(places)) < len(places):
+        raise TypeError(
+            three_lines(
+                f"{what} of {name_of(fun)} with argnums={argnums} at {current_source()}",
+                f"argnums names one argument twice: {places}",
+                "name each argument once",
+            )
+        )
+    return places
 
 
 def check_input(fun: Any, what: str, x: Any, *, holomorphic: bool, allow_int: bool) -> None:
-    """Raise TypeError unless a value of this dtype may be differentiated."""
+    """Raise TypeError unless a value of this dtype may be differentiated.
+
+    Forward-mode Jacobians are of real arguments; in reverse mode these may be complex as well.
+    """
     dtype = aval_of(x).dtype
-    name = dtypes.long_name(dtype)
+    allowed = np.floating if what == "jacfwd" else np.inexact
     if holomorphic:
-        if not dtypes.issubdtype(dtype, np.complexfloating):
-            raise TypeError(
-                three_lines(
-                    f"{what} of {name_of(fun)} with holomorphic=True at {current_source()}",
-                    f"{what} with holomorphic=True requires inputs with complex dtype, got {name}",
-                    "convert the input: x.astype('complex64')",
-                )
-            )
-    elif dtypes.issubdtype(dtype, np.integer) or dtype == np.bool_ or dtypes.is_extended(dtype):
-        if not allow_int:
-            raise TypeError(
-                three_lines(
-                    f"{what} of {name_of(fun)} at {current_source()}",
-                    f"{what} requires real- or complex-valued inputs (input dtype that is a "
-                    f"sub-dtype of np.inexact), but got {name}",
-                    "convert the input: x.astype('float32'), or differentiate another argument "
-                    "with argnums=",
-                )
-            )
+        if dtypes.issubdtype(dtype, np.complexfloating):
+            return
+        wrong = f"{what} with holomorphic=True requires inputs with complex dtype"
+        remedy = "convert the input: x.astype('complex64')"
+    elif dtypes.issubdtype(dtype, allowed):
+        return
+    elif dtypes.issubdtype(dtype, np.complexfloating):
+        wrong = f"{what} requires real-valued inputs (input dtype that is a sub-dtype of floating)"
+        remedy = "for holomorphic functions use holomorphic=True; for others jvp"
+    elif allow_int and dtype != dtypes.float0:
+        return
+    else:
+        kinds = "real" if what == "jacfwd" else "real- or complex"
+        wrong = (
+            f"{what} requires {kinds}-valued inputs (input dtype that is a sub-dtype of "
+            f"np.{allowed.__name__})"
+        )
+        remedy = (
+            "convert the input: x.astype('float32'), or differentiate another argument with "
+            "argnums="
+        )
+    raise TypeError(
+        three_lines(
+            f"{what} of {name_of(fun)}{', holomorphic=True,' * holomorphic} at {current_source()}",
+            f"{wrong}, but got {dtypes.long_name(dtype)}",
+            remedy,
+        )
+    )
+
+
+def check_output(fun: Any, what: str, aval: ShapedArray, *, holomorphic: bool) -> None:
+    """Raise TypeError unless a result of this type may be differentiated."""
+    if holomorphic:
+        if dtypes.issubdtype(aval.dtype, np.complexfloating):
+            return
+        wrong = f"{what} with holomorphic=True requires outputs with complex dtype"
+        remedy = "leave holomorphic out"
+    elif what == "jacfwd" or dtypes.issubdtype(aval.dtype, np.floating):
+        return
+    else:
+        wrong = (
+            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of np.floating)"
+        )
+        remedy = (
+            "for complex outputs use holomorphic=True or take the real part; for integer ones "
+            "convert to float"
+        )
+    raise TypeError(
+        three_lines(
+            f"{what} of {name_of(fun)}{', holomorphic=True,' * holomorphic} at {current_source()}",
+            f"{wrong}, but got {dtypes.long_name(aval.dtype)}",
+            remedy,
+        )
+    )
 
 
 def differentiated(
@@ -147,23 +214,52 @@ def pair(fun: Any, what: str, result: Any) -> tuple[Any, Any]:
 
     Raises: TypeError for anything else.
     """
-    if not isinstance(result, tuple) or len(result) != 2:
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise TypeError(
             three_lines(
                 f"{what} of {name_of(fun)} with has_aux=True at {current_source()}",
                 "expected function with aux output to return a two-element tuple, but got "
                 f"{type(result)}"
-                + (f" of length {len(result)}" if isinstance(result, tuple) else ""),
+                + (f" of length {len(result)}" if isinstance(result, (tuple, list)) else ""),
                 "return (value, aux), or leave has_aux out",
             )
         )
-    return result
+    value, aux = result
+    return value, aux
 
 
 def require_callable(fun: Any, what: str) -> None:
     """Raise TypeError unless `fun` is callable."""
     if not callable(fun):
-        raise TypeError(f"{what}: Expected a callable value, got {fun!r}")
+        raise TypeError(
+            three_lines(
+                f"{what}({fun!r:.60}) at {current_source()}",
+                f"Expected a callable value, got {fun!r}",
+                f"write {what}(function)(arguments)",
+            )
+        )
+
+
+_TRACED = object()
+
+
+class Auxiliary:
+    """An auxiliary output: its tracers go through the transformation, anything else around it."""
+
+    def __init__(self) -> None:
+        self.tree: Any = None
+        self.leaves: list[Any] = []
+
+    def take(self, aux: Any) -> list[Any]:
+        """Keep all but the tracers, and return those."""
+        leaves, self.tree = tree_flatten(aux)
+        self.leaves = [_TRACED if isinstance(x, Tracer) else x for x in leaves]
+        return [x for x in leaves if isinstance(x, Tracer)]
+
+    def rebuilt(self, values: Iterable[Any]) -> Any:
+        """Return the output with what has become of the tracers."""
+        given = iter(values)
+        return tree_unflatten(self.tree, [next(given) if x is _TRACED else x for x in self.leaves])
 
 
 class FlatFunction:
@@ -178,7 +274,7 @@ class FlatFunction:
         self.in_tree = in_tree
         self.has_aux = has_aux
         self.out_tree: Any = None
-        self.aux_tree: Any = None
+        self.auxiliary = Auxiliary()
         self.count = 0
 
     def __call__(self, *leaves: Any) -> list[Any]:
@@ -187,7 +283,7 @@ class FlatFunction:
         extra: list[Any] = []
         if self.has_aux:
             result, aux = pair(self.fun, self.what, result)
-            extra, self.aux_tree = tree_flatten(aux)
+            extra = self.auxiliary.take(aux)
         pairs, self.out_tree = tree_flatten_with_path(result)
         for path, x in pairs:
             if leaf_type(x) is None:
@@ -208,4 +304,4 @@ class FlatFunction:
 
     def aux(self, values: Sequence[Any]) -> Any:
         """Rebuild the auxiliary outputs."""
-        return tree_unflatten(self.aux_tree, list(values[self.count :]))
+        return self.auxiliary.rebuilt(values[self.count :])

@@ -15,7 +15,7 @@ from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflat
 from kiln.core.array import ConcreteArray, from_host, joined
 from kiln.core.compilation import as_array
 from kiln.core.engine import default_engine
-from kiln.core.trace import Tracer, aval_of
+from kiln.core.trace import Tracer, aval_of, require_unmasked
 from kiln.ir.sharding import (
     Index,
     Sharding,
@@ -60,8 +60,14 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
 
 
 def device_get(x: Any) -> Any:
-    """Return a pytree with its arrays as NumPy arrays."""
-    return tree_map(lambda leaf: np.asarray(leaf) if isinstance(leaf, ConcreteArray) else leaf, x)
+    """Return a pytree with its arrays as NumPy arrays; random keys stay what they are."""
+    return tree_map(_on_host, x)
+
+
+def _on_host(leaf: Any) -> Any:
+    if not isinstance(leaf, ConcreteArray) or dtypes.is_extended(leaf.dtype):
+        return leaf
+    return np.asarray(leaf)
 
 
 @api_boundary
@@ -82,7 +88,9 @@ def make_array_from_callback(
     for index in sharding.indices(shape):
         key = tuple((s.start, s.stop) for s in index)
         if key not in known:
-            data = np.asarray(data_callback(index))
+            part = data_callback(index)
+            require_unmasked(part)
+            data = np.asarray(part)
             known[key] = np.asarray(data, dtypes.canonicalize_dtype(dtype or data.dtype))
         parts.append(known[key])
     return _join(shape, sharding, parts, "make_array_from_callback")

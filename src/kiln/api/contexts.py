@@ -9,6 +9,7 @@ from typing import Any
 
 from kiln.api.arrays import devices
 from kiln.base.config import override
+from kiln.base.option_names import check_foreign, checked
 from kiln.ops.sharding import checked_device
 
 
@@ -29,12 +30,12 @@ def threefry_partitionable(new_val: bool = True) -> AbstractContextManager[None]
 
 def numpy_dtype_promotion(new_val: str) -> AbstractContextManager[None]:
     """Set "standard" or "strict" dtype promotion until the context ends."""
-    return override(numpy_dtype_promotion=new_val)
+    return override(numpy_dtype_promotion=checked("numpy_dtype_promotion", new_val))
 
 
 def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
     """Set "allow", "warn" or "raise" for operands of different ranks until the context ends."""
-    return override(numpy_rank_promotion=new_val)
+    return override(numpy_rank_promotion=checked("numpy_rank_promotion", new_val))
 
 
 def default_device(device: Any) -> AbstractContextManager[None]:
@@ -56,11 +57,52 @@ def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
     return override(debug_nans=bool(new_val))
 
 
+def checking_leaks(new_val: bool = True) -> AbstractContextManager[None]:
+    """Raise where a transformation ends and tracers of it are kept, until the context ends.
+
+    Raises: UnexpectedTracerError naming the line where a tracer was made, and who holds it.
+    """
+    return override(check_tracer_leaks=bool(new_val))
+
+
 @contextlib.contextmanager
 def log_compiles(new_val: bool = True) -> Iterator[None]:
     """Log each compilation, with the function's name, until the context ends."""
     with override(log_compiles=bool(new_val)):
         yield
+
+
+def explain_cache_misses(new_val: bool = True) -> AbstractContextManager[None]:
+    """Say why each function is traced that is traced, until the context ends."""
+    return override(explain=bool(new_val))
+
+
+def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
+    """Check every program after each step of its making, until the context ends."""
+    return override(check=bool(new_val))
+
+
+def transfer_guard(new_val: str) -> AbstractContextManager[None]:
+    """Accept "allow": transfers between host and devices are not guarded.
+
+    Raises: UnavailableOptionError for anything else.
+    """
+    check_foreign("jax_transfer_guard", new_val)
+    return contextlib.nullcontext()
+
+
+def debug_key_reuse(new_val: bool) -> AbstractContextManager[None]:
+    """Accept False: random keys that are used twice are not found.
+
+    Raises: UnavailableOptionError for True.
+    """
+    check_foreign("jax_debug_key_reuse", new_val)
+    return contextlib.nullcontext()
+
+
+def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
+    """Choose what random keys are made for when none is named, until the context ends."""
+    return override(default_prng_impl=new_val)
 
 
 def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:

@@ -11,16 +11,15 @@ import numpy as np
 from kiln.api.arguments import (
     FlatFunction,
     array_of,
+    check_output,
     differentiated,
     require_callable,
     value_of,
 )
-from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
-from kiln.base.tree import tree_unflatten, treedef_is_leaf
+from kiln.base.tree import tree_structure, tree_unflatten
 from kiln.core.trace import aval_of
-from kiln.ir.types import ShapedArray
 from kiln.ops.shape import scalar
 from kiln.transforms import reverse
 
@@ -61,7 +60,7 @@ def _value_and_grad(
         outs, program = reverse.linearize(flat, leaves)
         _check_scalar(fun, what, flat, outs)
         aval = aval_of(outs[0])
-        _check_output(fun, what, aval, holomorphic=holomorphic)
+        check_output(fun, what, aval, holomorphic=holomorphic)
         one = scalar(1, aval)
         pulled = [value_of(ct) for ct in program.first(1).pull([one])]
         grads = tree_unflatten(tree, pulled)
@@ -99,44 +98,21 @@ def grad(
 
 
 def _check_scalar(fun: Any, what: str, flat: FlatFunction, outs: Sequence[Any]) -> None:
-    if not treedef_is_leaf(flat.out_tree):
-        raise TypeError(
-            three_lines(
-                f"{what} of {name_of(fun)} at {current_source()}",
-                "Gradient only defined for scalar-output functions. Output had structure "
-                f"{flat.out_tree}",
-                "return one scalar, or (value, aux) with has_aux=True",
-            )
+    if not flat.out_tree.is_leaf:
+        found = "was None" if flat.out_tree == _NONE else f"had structure {flat.out_tree}"
+        remedy = "return one scalar, or (value, aux) with has_aux=True"
+    elif aval_of(outs[0]).shape != ():
+        found = f"had shape: {aval_of(outs[0]).shape}"
+        remedy = "reduce the output to a scalar (sum, mean), or use jacrev or vjp"
+    else:
+        return
+    raise TypeError(
+        three_lines(
+            f"{what} of {name_of(fun)} at {current_source()}",
+            f"Gradient only defined for scalar-output functions. Output {found}.",
+            remedy,
         )
+    )
 
 
-def _check_output(fun: Any, what: str, aval: ShapedArray, *, holomorphic: bool) -> None:
-    name = dtypes.long_name(aval.dtype)
-    if aval.shape != ():
-        raise TypeError(
-            three_lines(
-                f"{what} of {name_of(fun)} at {current_source()}",
-                "Gradient only defined for scalar-output functions. Output had shape: "
-                f"{aval.shape}.",
-                "reduce the output to a scalar (sum, mean), or use jacrev or vjp",
-            )
-        )
-    if holomorphic:
-        if not dtypes.issubdtype(aval.dtype, np.complexfloating):
-            raise TypeError(
-                three_lines(
-                    f"{what} of {name_of(fun)} with holomorphic=True at {current_source()}",
-                    f"{what} with holomorphic=True requires outputs with complex dtype, got {name}",
-                    "leave holomorphic out",
-                )
-            )
-    elif not dtypes.issubdtype(aval.dtype, np.floating):
-        raise TypeError(
-            three_lines(
-                f"{what} of {name_of(fun)} at {current_source()}",
-                f"{what} requires real-valued outputs (output dtype that is a sub-dtype of "
-                f"np.floating), but got {name}",
-                "for complex outputs use holomorphic=True or take the real part; for integer "
-                "ones convert to float",
-            )
-        )
+_NONE = tree_structure(None)

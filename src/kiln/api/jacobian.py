@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from kiln.api.arguments import differentiated, require_callable
+from kiln.api.arguments import Auxiliary, check_output, differentiated, require_callable
 from kiln.api.linear import jvp, vjp
 from kiln.api.vmap import vmap
+from kiln.base import dtypes
 from kiln.base.source import api_boundary
-from kiln.base.tree import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from kiln.base.tree import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from kiln.core.array import from_host
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import product
-from kiln.ops.shape import reshape
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import reshape, zeros_of
 from kiln.ops.slicing import slice_in_dim
 
 
@@ -69,22 +71,34 @@ def jacfwd(
             fun, "jacfwd", argnums, args, kwargs, holomorphic=holomorphic, allow_int=False
         )
         values = tree_unflatten(tree, leaves)
+        auxiliary = Auxiliary()
+        results: list[ShapedArray] = []
 
         def push(*tangents: Any) -> Any:
-            out = jvp(partial, values, tangents, has_aux=has_aux)
-            return out[1:] if has_aux else out[1]
+            value, tangent, *aux = jvp(partial, values, tangents, has_aux=has_aux)
+            results[:] = [aval_of(x) for x in tree_leaves(value)]
+            return tangent, [auxiliary.take(x) for x in aux]
 
-        basis = _basis(values)
-        if has_aux:
-            stacked, aux = vmap(push, out_axes=(-1, None))(*basis)
-        else:
-            stacked, aux = vmap(push, out_axes=-1)(*basis), None
-        single = isinstance(argnums, (int, np.integer))
-        inner = tree_structure(values[0]) if single else tree
-        jac = tree_map(lambda s: _unstack(s, leaves, inner, s.ndim - 1), stacked)
-        return (jac, aux) if has_aux else jac
+        stacked, aux = vmap(push, out_axes=(-1, None))(*_basis(values))
+        for aval in results:
+            check_output(fun, "jacfwd", aval, holomorphic=holomorphic)
+        inner = tree_structure(values[0]) if isinstance(argnums, (int, np.integer)) else tree
+        columns, out_tree = tree_flatten(stacked)
+        pieces = [
+            _unstack(_tangents_as(s, aval), leaves, inner, len(aval.shape))
+            for s, aval in zip(columns, results, strict=True)
+        ]
+        jac = tree_unflatten(out_tree, pieces)
+        return (jac, auxiliary.rebuilt(aux[0])) if has_aux else jac
 
     return jacobian_of
+
+
+def _tangents_as(stack: Any, aval: ShapedArray) -> Any:
+    """Return a stack of tangents or cotangents, those of integers as integers."""
+    if stack.dtype != dtypes.float0 or dtypes.is_extended(aval.dtype):
+        return stack
+    return zeros_of(aval.with_(shape=stack.shape))
 
 
 def jacrev(
@@ -108,9 +122,14 @@ def jacrev(
         )
         result = vjp(partial, *tree_unflatten(tree, leaves), has_aux=has_aux)
         value, pull, *aux = result
+        for x in tree_leaves(value):
+            check_output(fun, "jacrev", aval_of(x), holomorphic=holomorphic)
         rows = vmap(pull)(_basis(value))
         out_leaves, out_tree = tree_flatten(value)
-        pieces = [_unstack(r, out_leaves, out_tree, 0) for r in tree_leaves(rows)]
+        pieces = [
+            _unstack(_tangents_as(r, aval_of(x)), out_leaves, out_tree, 0)
+            for r, x in zip(tree_leaves(rows), leaves, strict=True)
+        ]
         transposed = [
             tree_unflatten(tree, [tree_leaves(p)[i] for p in pieces])
             for i in range(len(out_leaves))

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from kiln.api.arrays import devices
 from kiln.base.config import override
 from kiln.base.errors import UnavailableOptionError, three_lines
-from kiln.base.source import api_boundary, name_of
+from kiln.base.source import api_boundary, current_source, name_of
 from kiln.jit.call import JitFunction
 from kiln.jit.compiler_options import settings_of
 from kiln.jit.named_axes import NamedAxes
@@ -166,7 +166,7 @@ def _require_available(fun: Any, given: dict[str, bool]) -> None:
         if is_given:
             raise UnavailableOptionError(
                 three_lines(
-                    f"jit({getattr(fun, '__name__', fun)!s}, {name}=...)",
+                    f"jit({getattr(fun, '__name__', fun)!s}, {name}=...) at {current_source()}",
                     f"this version of kiln does not offer {name} yet",
                     f"leave {name} out",
                 )
@@ -196,13 +196,15 @@ def wrap(
     if not callable(fun):
         raise TypeError(
             three_lines(
-                f"jit({fun!r})", f"Expected a callable value, got {fun!r}", "pass a function to jit"
+                f"jit({fun!r}) at {current_source()}",
+                f"Expected a callable value, got {fun!r}",
+                "pass a function to jit",
             )
         )
     if inspect.isgeneratorfunction(fun):
         raise TypeError(
             three_lines(
-                f"jit({name_of(fun)})",
+                f"jit({name_of(fun)}) at {current_source()}",
                 "Expected a function, got a generator function: generators are not supported",
                 "return a list or an array instead of yielding",
             )
@@ -210,7 +212,7 @@ def wrap(
     if max_traces is not None and (isinstance(max_traces, bool) or not _is_positive(max_traces)):
         raise ValueError(
             three_lines(
-                f"jit({name_of(fun)}, max_traces={max_traces!r})",
+                f"jit({name_of(fun)}, max_traces={max_traces!r}) at {current_source()}",
                 "max_traces must be a positive int or None",
                 "say how often the function may be traced, such as max_traces=1",
             )
@@ -257,7 +259,7 @@ def check_overlap(fun: Any, static: Chosen, donated: Chosen) -> None:
     if numbers or names:
         raise ValueError(
             three_lines(
-                f"jit of {name_of(fun)} with static and donated arguments",
+                f"jit of {name_of(fun)} with static and donated arguments at {current_source()}",
                 "static_argnums/static_argnames and donate_argnums/donate_argnames must not "
                 f"overlap, but both hold {[*names, *(numbers if not names else [])]}",
                 "donate arrays only: a static argument has no memory to give",
@@ -274,7 +276,9 @@ def chosen_device(
     """
     if device is None and backend is None:
         return None
-    asked = f"jit of {name_of(fun)} with device={device!r}, backend={backend!r}"
+    asked = (
+        f"jit of {name_of(fun)} with device={device!r}, backend={backend!r} at {current_source()}"
+    )
     if device is not None and backend is not None:
         raise ValueError(
             three_lines(

@@ -14,12 +14,12 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import Partial, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from kiln.core.absent import Zero
-from kiln.core.array import from_host
-from kiln.core.trace import Tracer, aval_of
+from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import type_of_struct
+from kiln.jit.tracing import leaf_type
 from kiln.ops.conversion import convert_element_type
-from kiln.ops.shape import full
+from kiln.ops.shape import filled
 from kiln.transforms import reverse
 from kiln.transforms.jvp import jvp as jvp_flat
 
@@ -35,8 +35,10 @@ def jvp(
     require_callable(fun, "jvp")
     _check_trees(fun, "jvp", primals, tangents)
     leaves, tree = leaves_of(fun, "jvp", tuple(primals))
-    moved = _check_tangents(fun, "jvp", leaves, tree_leaves(tuple(tangents)))
-    moved = [_as_weak_as(p, t) for p, t in zip(leaves, moved, strict=True)]
+    moved = [
+        _as_weak_as(p, _tangent(name_of(fun), "jvp", aval_of(p), t))
+        for p, t in zip(leaves, tree_leaves(tuple(tangents)), strict=True)
+    ]
     flat = FlatFunction(fun, "jvp", tree, has_aux)
     outs, out_tangents = jvp_flat(flat, leaves, moved)
     value = flat.outputs([array_of(x) for x in outs])
@@ -65,14 +67,14 @@ def vjp(
     flat = FlatFunction(fun, "vjp", tree, has_aux)
     outs, whole = reverse.linearize(flat, leaves)
     program = whole.first(flat.count)
-    meta = _PullMeta(program, tree, flat.out_tree, name_of(fun))
-    pull = Partial(functools.partial(_pull, meta), *program.residuals)
+    meta = _Meta(program, tree, flat.out_tree, name_of(fun))
+    pull = Partial(functools.partial(_pull, meta), program.residuals)
     value = flat.outputs([array_of(x) for x in outs])
     return (value, pull, flat.aux(outs)) if has_aux else (value, pull)
 
 
-class _PullMeta:
-    """What a vjp function knows beside its residuals, which are leaves of a pytree."""
+class _Meta:
+    """What a linear function knows beside its residuals, which are leaves of a pytree."""
 
     def __init__(
         self, program: reverse.LinearProgram, in_tree: Any, out_tree: Any, name: str
@@ -84,39 +86,58 @@ class _PullMeta:
 
 
 @api_boundary
-def _pull(meta: _PullMeta, *args: Any) -> Any:
-    *residuals, cotangent = args
-    leaves, tree = tree_flatten(cotangent)
-    if tree != meta.out_tree:
+def _pull(meta: _Meta, residuals: Sequence[Any], *cotangents: Any) -> Any:
+    if len(cotangents) != 1:
+        raise TypeError(
+            three_lines(
+                f"vjp function of {meta.name} at {current_source()}",
+                "a vjp function takes one argument, a cotangent of the structure of the "
+                f"function's value, but got {len(cotangents)} arguments",
+                "pass the cotangents of several results as one tuple: pull((ct1, ct2))",
+            )
+        )
+    leaves = _leaves_as(meta, "vjp function", meta.out_tree, cotangents[0], ValueError)
+    checked = [
+        _cotangent(meta, ct, aval) for ct, aval in zip(leaves, meta.linear.out_avals, strict=True)
+    ]
+    pulled = meta.linear.with_residuals(residuals).pull(checked)
+    return tree_unflatten(meta.in_tree, [value_of(ct) for ct in pulled])
+
+
+def _leaves_as(
+    meta: _Meta, what: str, wanted: Any, given: Any, error: type[Exception]
+) -> Sequence[Any]:
+    """Return the leaves of what a linear function is given, which must have this structure."""
+    leaves, tree = tree_flatten(given)
+    if tree != wanted:
+        raise error(
+            three_lines(
+                f"{what} of {meta.name} at {current_source()}",
+                f"unexpected tree structure of argument to {what}: got {tree}, "
+                f"but expected to match {wanted}",
+                f"give a value of the structure {wanted}",
+            )
+        )
+    return leaves
+
+
+def _cotangent(meta: _Meta, ct: Any, aval: ShapedArray) -> Any:
+    want = aval.tangent()
+    if type(ct) is Zero and ct.aval.same_type(want):
+        return ct
+    got = _type_of("vjp function", meta.name, ct)
+    # Where the value has no tangent, whatever has its shape will do.
+    fits = want.dtype == dtypes.float0 or got.dtype == want.dtype
+    if got.shape != want.shape or not fits:
         raise ValueError(
             three_lines(
                 f"vjp function of {meta.name} at {current_source()}",
-                f"unexpected tree structure of argument to vjp function: got {tree}, "
-                f"but expected to match {meta.out_tree}",
-                "give a cotangent of the structure of the function's value",
+                f"unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got "
+                f"{got.str_short(short_dtypes=False)}, but expected {want}",
+                "give a cotangent of the type of the function's value",
             )
         )
-    checked: list[Any] = []
-    for ct, aval in zip(leaves, meta.linear.out_avals, strict=True):
-        want = aval.tangent()
-        if want.dtype == dtypes.float0:
-            checked.append(Zero(want))
-            continue
-        got = aval_of(ct)
-        if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
-            raise ValueError(
-                three_lines(
-                    f"vjp function of {meta.name} at {current_source()}",
-                    f"unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got "
-                    f"{got.str_short(short_dtypes=False)}, but expected {want}",
-                    "give a cotangent of the type of the function's value",
-                )
-            )
-        if got.dtype != want.dtype and not isinstance(ct, Tracer):
-            ct = from_host(np.asarray(ct, dtype=want.dtype))
-        checked.append(ct if isinstance(ct, Tracer) else array_of(ct))
-    pulled = meta.linear.with_residuals(residuals).pull(checked)
-    return tree_unflatten(meta.in_tree, [value_of(ct) for ct in pulled])
+    return Zero(want) if want.dtype == dtypes.float0 else array_of(ct)
 
 
 @api_boundary
@@ -130,15 +151,21 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     flat = FlatFunction(fun, "linearize", tree, has_aux)
     outs, whole = reverse.linearize(flat, leaves)
     program = whole.first(flat.count)
-
-    @api_boundary
-    def push(*tangents: Any) -> Any:
-        _check_trees(fun, "linearize", primals, tangents)
-        moved = _check_tangents(fun, "linearize", leaves, tree_leaves(tangents))
-        return flat.outputs([value_of(t) for t in program.push(moved)])
-
+    meta = _Meta(program, tree, flat.out_tree, name_of(fun))
+    push = Partial(functools.partial(_push, meta), program.residuals)
     value = flat.outputs([array_of(x) for x in outs])
     return (value, push, flat.aux(outs)) if has_aux else (value, push)
+
+
+@api_boundary
+def _push(meta: _Meta, residuals: Sequence[Any], *tangents: Any) -> Any:
+    given = _leaves_as(meta, "linearized function", meta.in_tree, tangents, TypeError)
+    moved = [
+        _tangent(meta.name, "linearize", aval, t)
+        for aval, t in zip(meta.linear.in_avals, given, strict=True)
+    ]
+    pushed = meta.linear.with_residuals(residuals).push(moved)
+    return tree_unflatten(meta.out_tree, [value_of(t) for t in pushed])
 
 
 @api_boundary
@@ -146,16 +173,67 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
     """Return the transpose of a function that is linear in all its arguments.
 
     Only the types of the primals matter; they may be ShapeDtypeStructs.
+
+    Raises: TypeError unless all arguments and results are inexact, or all are integers;
+        NotImplementedError where the function is not linear.
     """
+    require_callable(fun, "linear_transpose")
     leaves, tree = tree_flatten(primals)
-    avals = [type_of_struct(x) or aval_of(x) for x in leaves]
-    zeros = [full(a.shape, 0, a.dtype) for a in avals]
-    _, pull = vjp(fun, *tree_unflatten(tree, zeros))
+    name = name_of(fun)
+    avals = [type_of_struct(x) or _type_of("linear_transpose", name, x) for x in leaves]
+    flat = FlatFunction(fun, "linear_transpose", tree, has_aux=False)
+    program = reverse.linear_program(flat, [a.with_(weak_type=False) for a in avals])
+    _check_linear(name, program)
+    meta = _Meta(program, tree, flat.out_tree, name)
+    return Partial(functools.partial(_transposed, meta), program.residuals)
 
-    def transposed(cotangent: Any) -> tuple[Any, ...]:
-        return pull(cotangent)  # type: ignore[no-any-return]
 
-    return transposed
+@api_boundary
+def _transposed(meta: _Meta, residuals: Sequence[Any], cotangent: Any) -> Any:
+    leaves = _leaves_as(meta, "linear_transpose", meta.out_tree, cotangent, TypeError)
+    for ct, aval in zip(leaves, meta.linear.out_avals, strict=True):
+        got = _type_of("linear_transpose", meta.name, ct)
+        if not got.same_type(aval):
+            raise TypeError(
+                three_lines(
+                    f"linear_transpose of {meta.name} at {current_source()}",
+                    f"cotangent type does not match function output, expected {aval} but got {got}",
+                    "give a cotangent of the type of the function's value",
+                )
+            )
+    pulled = meta.linear.with_residuals(residuals).pull(list(map(array_of, leaves)))
+    return tree_unflatten(meta.in_tree, [array_of(filled(ct)) for ct in pulled])
+
+
+def _check_linear(name: str, program: reverse.LinearProgram) -> None:
+    found = [a.dtype for a in [*program.in_avals, *program.out_avals]]
+    if not any(all(dtypes.issubdtype(d, kind) for d in found) for kind in (np.inexact, np.integer)):
+        kinds = [", ".join(map(str, avals)) for avals in (program.in_avals, program.out_avals)]
+        raise TypeError(
+            three_lines(
+                f"linear_transpose of {name} at {current_source()}",
+                "linear_transpose only supports functions from floats or complex numbers to such, "
+                f"and from integers to integers, but got {kinds[0]} -> {kinds[1]}",
+                "convert arguments and results to one kind with .astype",
+            )
+        )
+
+
+def _type_of(what: str, name: str, x: Any) -> ShapedArray:
+    """Return the type of an argument of a linear function.
+
+    Raises: TypeError if it is no array.
+    """
+    aval = aval_of(x) if getattr(x, "dtype", None) == dtypes.float0 else leaf_type(x)
+    if aval is None:
+        raise TypeError(
+            three_lines(
+                f"{what} of {name} at {current_source()}",
+                f"the value {x!r:.60} of type {type(x)} is not a valid JAX type",
+                "pass arrays and numbers",
+            )
+        )
+    return aval
 
 
 def _as_weak_as(primal: Any, tangent: Any) -> Any:
@@ -165,42 +243,26 @@ def _as_weak_as(primal: Any, tangent: Any) -> Any:
     return convert_element_type(tangent, aval.dtype, weak_type=aval.weak_type)
 
 
-def _check_tangents(
-    fun: Any, what: str, primals: Sequence[Any], tangents: Sequence[Any]
-) -> list[Any]:
+def _tangent(name: str, what: str, primal: ShapedArray, t: Any) -> Any:
+    """Return a tangent of a primal of this type, checked."""
     # The tangents of `linearize` come later, to a function that knows their types.
     wrong_dtype = ValueError if what == "linearize" else TypeError
-    checked: list[Any] = []
-    for p, t in zip(primals, tangents, strict=True):
-        want = aval_of(p).tangent()
-        if want.dtype == dtypes.float0:
-            if getattr(t, "dtype", None) != dtypes.float0:
-                raise wrong_dtype(_tangent_message(fun, what, p, t, want, "dtypes"))
-            checked.append(Zero(want))
-            continue
-        got = aval_of(t)
-        if got.shape != want.shape:
-            raise ValueError(_tangent_message(fun, what, p, t, want, "shapes"))
-        if got.dtype != want.dtype and not got.weak_type:
-            raise wrong_dtype(_tangent_message(fun, what, p, t, want, "dtypes"))
-        if isinstance(t, Tracer) and got.dtype == want.dtype:
-            checked.append(t)
-        else:
-            value = array_of(t)
-            if got.dtype != want.dtype:
-                value = from_host(np.asarray(value).astype(want.dtype))
-            checked.append(value)
-    return checked
-
-
-def _tangent_message(fun: Any, what: str, p: Any, t: Any, want: ShapedArray, kind: str) -> str:
-    got = getattr(t, "dtype", type(t)) if kind == "dtypes" else np.shape(t)
-    return three_lines(
-        f"{what} of {name_of(fun)} at {current_source()}",
-        f"primal and tangent arguments to jvp must have equal {kind}: a primal of type "
-        f"{aval_of(p)} needs a tangent of type {want}, got {got}",
-        f"give a tangent of type {want}",
-    )
+    want = primal.tangent()
+    got = t.aval if type(t) is Zero else _type_of(what, name, t)
+    for kind, error, differs in (
+        ("dtypes", wrong_dtype, got.dtype != want.dtype),
+        ("shapes", ValueError, got.shape != want.shape),
+    ):
+        if differs:
+            raise error(
+                three_lines(
+                    f"{what} of {name} at {current_source()}",
+                    f"primal and tangent arguments to jvp must have equal {kind}: a primal of type "
+                    f"{primal} needs a tangent of type {want}, got {got}",
+                    f"give a tangent of type {want}",
+                )
+            )
+    return Zero(want) if want.dtype == dtypes.float0 or type(t) is Zero else array_of(t)
 
 
 def _check_trees(fun: Any, what: str, primals: Any, tangents: Any) -> None:

@@ -6,13 +6,15 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from kiln.base.errors import three_lines
+from kiln.base import dtypes
+from kiln.base.errors import one_line, three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
     broadcast_prefix,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
+    tree_leaves,
     tree_unflatten,
 )
 from kiln.core.trace import aval_of
@@ -39,18 +41,36 @@ def vmap(
         output with out_axes None is mapped.
     """
     if not callable(fun):
-        raise TypeError(f"vmap: Expected a callable value, got {fun!r}")
+        raise TypeError(
+            three_lines(
+                f"vmap({fun!r:.60}) at {current_source()}",
+                f"Expected a callable value, got {fun!r}",
+                "write vmap(function, ...)(arguments)",
+            )
+        )
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or isinstance(in_axes, (int, tuple))):
         raise TypeError(
             three_lines(
-                f"vmap of {name_of(fun)} with in_axes={in_axes!r}",
+                f"vmap of {name_of(fun)} with in_axes={in_axes!r} at {current_source()}",
                 "in_axes must be an int, None, or a tuple of entries corresponding to the "
                 f"positional arguments, but got {type(in_axes)}",
                 "write in_axes=(0, None, ...)",
             )
         )
+
+    for option, value in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for axis in tree_leaves(value):
+            if type(axis) is not int:
+                raise TypeError(
+                    three_lines(
+                        f"vmap of {name_of(fun)} with {option}={value!r} at {current_source()}",
+                        f"{option} must be an int, None, or a container of them, but it holds "
+                        f"{axis!r} of type {type(axis)}",
+                        f"write {option}=0, or a pytree of ints and None",
+                    )
+                )
 
     @functools.wraps(fun, updated=())
     @api_boundary
@@ -77,9 +97,9 @@ def vmap(
 
         def flat(*xs: Any) -> list[Any]:
             given, named = tree_unflatten(tree, xs)
-            outs, out_tree = tree_flatten(fun(*given, **named))
+            results, out_tree = tree_flatten_with_path(fun(*given, **named))
             box[:] = [out_tree]
-            return outs
+            return _outputs(fun, results)
 
         outs, at = batch(flat, MappedAxis(size, axis_name), leaves, axes)
         wanted = _out_axes(fun, out_axes, tree_unflatten(box[0], outs))
@@ -98,15 +118,11 @@ def _in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]
         raise ValueError(
             three_lines(
                 f"vmap of {name_of(fun)} with in_axes={in_axes!r} at {current_source()}",
-                f"vmap in_axes specification must be a tree prefix of the arguments: {error}",
+                "vmap in_axes specification must be a tree prefix of the arguments: "
+                f"{one_line(error)}",
                 "give one entry per argument, or a pytree of the argument's structure",
             )
         ) from None
-    for axis in axes:
-        if axis is not None and not isinstance(axis, int):
-            raise TypeError(
-                f"vmap of {name_of(fun)}: in_axes must hold ints and None, got {axis!r}"
-            )
     return [*axes, *([0] * len(tree_flatten(kwargs)[0]))]
 
 
@@ -115,17 +131,18 @@ def _mapped_size(
 ) -> Any:
     sizes: dict[str, Any] = {}
     for (path, x), axis in zip(pairs, axes, strict=True):
+        if axis is None:
+            continue
         if leaf_type(x) is None:
             raise TypeError(
                 three_lines(
                     f"vmap of {name_of(fun)} at {current_source()}",
                     f"the value of type {type(x)} at path {_name(fun, path)} is not a valid JAX "
                     "type",
-                    "pass arrays and numbers; close over other values",
+                    "pass arrays and numbers, or give the argument None in in_axes: what is not "
+                    "mapped may be anything",
                 )
             )
-        if axis is None:
-            continue
         shape = aval_of(x).shape
         if not -len(shape) <= axis < len(shape):
             raise ValueError(
@@ -160,6 +177,20 @@ def _mapped_size(
     return found.pop()
 
 
+def _outputs(fun: Any, results: Sequence[Any]) -> list[Any]:
+    for path, x in results:
+        if leaf_type(x) is None and getattr(x, "dtype", None) != dtypes.float0:
+            raise TypeError(
+                three_lines(
+                    f"vmap of {name_of(fun)} at {current_source()}",
+                    f"the value of type {type(x)} at output path {keystr(path) or '*'} "
+                    "is not a valid JAX type",
+                    "return arrays and numbers",
+                )
+            )
+    return [x for _, x in results]
+
+
 def _name(fun: Any, path: Any) -> str:
     root = parameter_name(fun, path[1].idx) if path[0].idx == 0 else str(path[1].key)
     return root + keystr(path[2:])
@@ -172,7 +203,8 @@ def _out_axes(fun: Any, out_axes: Any, result: Any) -> list[int | None]:
         raise ValueError(
             three_lines(
                 f"vmap of {name_of(fun)} with out_axes={out_axes!r} at {current_source()}",
-                f"vmap out_axes specification must be a tree prefix of the result: {error}",
+                "vmap out_axes specification must be a tree prefix of the result: "
+                f"{one_line(error)}",
                 "give one entry per output",
             )
         ) from None

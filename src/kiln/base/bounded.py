@@ -6,11 +6,11 @@ counted in insertions, which is exact where it matters: values go only when anot
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from kiln import _runtime
+from kiln.base.forks import new_lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -51,7 +51,7 @@ class Bounded(Generic[K, V]):
         self._on_leaving = on_leaving
         self._values: dict[K, V] = {}
         self._costs: dict[K, _Cost] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self.peek = self._values.get
 
     def __len__(self) -> int:

@@ -14,6 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kiln import _runtime
+from kiln.base.errors import three_lines
+from kiln.base.lazy import difflib
+from kiln.base.option_names import ALIASES, FOREIGN, check_foreign, checked
+from kiln.base.source import current_source
 
 
 def _metadata(default: Any, *, in_key: bool = False, kind: type | None = None) -> dict[str, Any]:
@@ -37,7 +41,9 @@ class Options:
     engine: str | None = _option(None, in_key=True)
     debug_nans: bool = _option(False, in_key=True)
     debug_infs: bool = _option(False, in_key=True)
+    check_tracer_leaks: bool = _option(False, in_key=True)
     jit: bool = _option(True)
+    content: bool = _option(True)
     python_call: bool = _option(False)
     check: bool = _option(False)
     dump: str = _option("")
@@ -46,7 +52,7 @@ class Options:
     explain: bool = _option(False)
     log_compiles: bool = _option(False)
     full_traceback: bool = _option(False)
-    num_cpu_devices: int = _option(1)
+    num_cpu_devices: int | None = _option(None, kind=int)
     trace_warning: int = _option(10)
     executable_cache_mb: int | None = _option(None, kind=int)
     eager_cache_mb: int = _option(32)
@@ -57,6 +63,8 @@ class Options:
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether jitted functions are compiled, and for the first device unless told otherwise."""
+    checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
+    """Whether results are searched for nans or infinities."""
     plain_eager: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether operators are applied at once, in memory, and nobody looks at the results."""
 
@@ -68,36 +76,23 @@ class Options:
         key = tuple(getattr(self, name) for name in _IN_KEY) if _IN_KEY else ()
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "plain", self.jit and self.default_device is None)
-        seen = self.debug_nans or self.debug_infs
-        plain = not seen and self.engine is None and self.default_device is None
+        object.__setattr__(self, "checks_values", self.debug_nans or self.debug_infs)
+        plain = not self.checks_values and self.engine is None and self.default_device is None
         object.__setattr__(self, "plain_eager", plain)
+        object.__setattr__(self, "_hash", None)
+
+    def __hash__(self) -> int:
+        # Every reading of a function's content asks for it.
+        if self._hash is None:  # type: ignore[attr-defined]
+            values = tuple(getattr(self, f.name) for f in _FIELDS)
+            object.__setattr__(self, "_hash", hash(values))
+        return self._hash  # type: ignore[attr-defined, no-any-return]
 
 
 _IN_KEY: tuple[str, ...] = ()
 _FIELDS = [f for f in dataclasses.fields(Options) if f.init]
 _IN_KEY = tuple(f.name for f in _FIELDS if f.metadata["in_key"])
 _TYPES: dict[str, type] = {f.name: f.metadata["kind"] for f in _FIELDS}
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "jax_enable_x64": ("enable_x64", bool),
-    "jax_default_matmul_precision": ("default_matmul_precision", _same),
-    "jax_numpy_dtype_promotion": ("numpy_dtype_promotion", _same),
-    "jax_numpy_rank_promotion": ("numpy_rank_promotion", _same),
-    "jax_threefry_partitionable": ("threefry_partitionable", bool),
-    "jax_default_prng_impl": ("default_prng_impl", _same),
-    "jax_debug_nans": ("debug_nans", bool),
-    "jax_debug_infs": ("debug_infs", bool),
-    "jax_disable_jit": ("jit", lambda value: not value),
-    "jax_log_compiles": ("log_compiles", bool),
-    "jax_explain_cache_misses": ("explain", bool),
-    "jax_num_cpu_devices": ("num_cpu_devices", int),
-    "jax_default_device": ("default_device", _same),
-}
 
 
 def _parse(name: str, text: str) -> Any:
@@ -118,16 +113,26 @@ def _from_environment() -> Options:
     return Options(**found)
 
 
+def _unknown(what: str, name: str) -> AttributeError:
+    known = sorted([*_TYPES, *ALIASES, *FOREIGN])
+    close = difflib.get_close_matches(name, known, 3)
+    use = f"did you mean {' or '.join(close)}? " if close else ""
+    return AttributeError(
+        three_lines(
+            f"{what} at {current_source()}",
+            f"there is no option of the name {name!r}",
+            f"{use}use one of: {', '.join(known)}",
+        )
+    )
+
+
 def _resolve(name: str, value: Any) -> tuple[str, Any]:
     if name in ALIASES:
-        field, convert = ALIASES[name]
-        return field, convert(value)
+        field, convert, _ = ALIASES[name]
+        return field, checked(field, convert(value))
     if name in _TYPES:
-        return name, value
-    raise AttributeError(
-        f"config.update({name!r}, ...)\nthere is no option of that name\n"
-        f"use one of: {', '.join(sorted([*_TYPES, *ALIASES]))}"
-    )
+        return name, checked(name, value)
+    raise _unknown(f"config.update({name!r}, {value!r})", name)
 
 
 MERGED = 64
@@ -201,12 +206,16 @@ class Config:
     def update(self, name: str, value: Any) -> None:
         """Set an option for every thread.
 
-        Raises: AttributeError for an unknown name.
+        Raises: AttributeError for an unknown name, ValueError for a value that an option does not
+            have, UnavailableOptionError for an option of JAX's that kiln has nothing to set for.
         """
+        if name in FOREIGN:
+            check_foreign(name, value)
+            return
         field, value = _resolve(name, value)
         if field in _settled and value != getattr(_base, field):
             raise RuntimeError(
-                f"config.update({name!r}, {value!r})\n{_settled[field]}\n"
+                f"config.update({name!r}, {value!r}) at {current_source()}\n{_settled[field]}\n"
                 f"update it at the start of the program, or set KILN_{field.upper()}"
             )
         _set_base(_changed(_base, {field: value}))
@@ -216,13 +225,14 @@ class Config:
         return getattr(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "jax_disable_jit":
-            return not options().jit
         if name in ALIASES:
-            return getattr(options(), ALIASES[name][0])
+            field, _, spelled = ALIASES[name]
+            return spelled(getattr(options(), field))
         if name in _TYPES:
             return getattr(options(), name)
-        raise AttributeError(f"config has no option {name!r}")
+        if name in FOREIGN:
+            return FOREIGN[name].values[0]
+        raise _unknown(f"config.{name}", name)
 
 
 config = Config()

@@ -62,7 +62,7 @@ from kiln.base.promotion import (
     scalar_dtype,
 )
 from kiln.base.scalar_types import SCALAR_TYPES, ScalarType, set_scalar_constructor
-from kiln.base.source import is_internal
+from kiln.base.source import current_source, is_internal
 
 __all__ = [
     "NARROW_FLOATS",
@@ -163,7 +163,14 @@ def check_user_dtype(wanted: DTypeLike, fun_name: str) -> DType:
     try:
         found = canonicalize_dtype(wanted)
     except TypeError as error:
-        raise TypeError(f"{fun_name}(..., dtype={_shown(wanted)})\n{error}") from None
+        _, wrong, remedy = [*str(error).splitlines(), *["", ""]][:3]
+        raise TypeError(
+            three_lines(
+                f"{fun_name}(..., dtype={_shown(wanted)}) at {current_source()}",
+                wrong or str(error),
+                remedy or "use a dtype such as kiln.numpy.float32, or its name, 'float32'",
+            )
+        ) from None
     if isinstance(wanted, type) and wanted in (bool, int, float, complex):
         return found
     asked = as_dtype(wanted)
@@ -229,7 +236,7 @@ def coerce_python_scalar(value: Any, dtype: DType | None = None, *, wrap: bool =
             return dtype.type(value - (1 << bit_width(dtype)) if value > high else value)
     raise OverflowError(
         three_lines(
-            f"Python int {value} was used as a value of dtype {dtype}",
+            f"Python int {value} was used as a value of dtype {dtype} at {current_source()}",
             f"Python int {value} too large to convert to {dtype}"
             if dtype == default_int_dtype()
             else f"Python integer {value} out of bounds for {dtype}",

@@ -12,6 +12,11 @@ def three_lines(asked: str, wrong: str, remedy: str) -> str:
     return f"{asked}\n{wrong}\n{remedy}"
 
 
+def one_line(error: object) -> str:
+    """Return the text of an error as a part of a line of another one."""
+    return "; ".join(filter(None, str(error).splitlines()))
+
+
 class JAXTypeError(TypeError):
     """A value of the wrong kind met a transformation."""
 
@@ -46,6 +51,10 @@ class UnexpectedTracerError(JAXTypeError):
 
 class NonConcreteBooleanIndexError(JAXIndexError):
     """A traced boolean mask would give a result of unknown shape."""
+
+
+class MaskedArrayError(TypeError, ValueError):
+    """A masked array was given where an array is wanted, which would forget the mask."""
 
 
 class MissingRule(NotImplementedError):

@@ -15,6 +15,7 @@ import numpy as np
 
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 
 DType = Any
 """A `numpy.dtype` or an `ExtendedDtype`."""
@@ -193,7 +194,8 @@ def as_dtype(dtype: DTypeLike) -> DType:
             return np.dtype(dtype)
         raise TypeError(
             three_lines(
-                f"a dtype was asked for as {dtype.__module__}.{dtype.__qualname__}",
+                f"a dtype was asked for as {dtype.__module__}.{dtype.__qualname__}"
+                f" at {current_source()}",
                 "an abstract kind does not say which dtype is meant"
                 if dtype in _ABSTRACT
                 else "this class is not a scalar type",
@@ -202,7 +204,8 @@ def as_dtype(dtype: DTypeLike) -> DType:
         )
     raise TypeError(
         three_lines(
-            f"a dtype was asked for as a value of type {type(dtype).__name__}",
+            f"a dtype was asked for as a value of type {type(dtype).__name__}"
+            f" at {current_source()}",
             f"cannot interpret {dtype!r:.80} as a data type",
             "give a dtype such as kiln.numpy.float32 or 'float32' (of an array x: x.dtype)",
         )
@@ -255,7 +258,7 @@ def _canonicalize(dtype: DTypeLike, allow_extended: bool) -> DType:
             return found
         raise ValueError(
             three_lines(
-                f"a NumPy dtype is needed, got {found}",
+                f"a NumPy dtype is needed, got {found} at {current_source()}",
                 f"dtype={found} is not a valid dtype here",
                 "convert the keys with kiln.random.key_data first",
             )
@@ -265,7 +268,7 @@ def _canonicalize(dtype: DTypeLike, allow_extended: bool) -> DType:
     if native not in table:
         raise TypeError(
             three_lines(
-                f"a dtype was asked for: {found}",
+                f"a dtype was asked for: {found} at {current_source()}",
                 f"only number and bool dtypes are supported, got dtype {found}",
                 "convert to one of them first; strings and objects stay in Python or NumPy",
             )

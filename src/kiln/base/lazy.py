@@ -37,6 +37,26 @@ def on_first_use(
     return __getattr__, __dir__
 
 
+def names_on_first_use(
+    package: str, module: str, *names: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__`: `names` come from a module loaded for them.
+
+    They are all that the package shows.
+    """
+
+    def __getattr__(name: str) -> Any:
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return list(names)
+
+    return __getattr__, __dir__
+
+
+difflib = LazyModule("difflib")
 fractions = LazyModule("fractions")
 html = LazyModule("html")
 logging = LazyModule("logging")

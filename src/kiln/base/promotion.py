@@ -30,6 +30,7 @@ from kiln.base.kinds import (
     float0,
     issubdtype,
 )
+from kiln.base.source import current_source
 
 Described = tuple[Any, bool]
 """A dtype, or one of the Python types int, float and complex, and its weakness."""
@@ -135,7 +136,7 @@ def _described_slowly(x: Any) -> Described:
             return (_BOOL, False) if base is bool else (base, True)
     raise TypeError(
         three_lines(
-            f"the dtype of a value of type {type(x).__name__} was asked for",
+            f"the dtype of a value of type {type(x).__name__} was asked for at {current_source()}",
             f"cannot determine the dtype of {x!r:.80}",
             "make it an array first, with kiln.numpy.asarray",
         )
@@ -232,7 +233,10 @@ def _join(key: Sequence[Described]) -> tuple[DType, bool]:
 
 def _joined(operands: Sequence[Described], strict: bool) -> tuple[DType, bool]:
     if not operands:
-        raise ValueError("result_type()\nat least one array or dtype is required\npass an operand")
+        raise ValueError(
+            f"result_type() at {current_source()}\n"
+            "at least one array or dtype is required\npass an operand"
+        )
     first, weak = operands[0]
     if len(operands) == 1:
         return first, weak

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from kiln.base.config import options
+from kiln import _runtime
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -112,7 +112,7 @@ def api_boundary(fun: Callable[P, R]) -> Callable[P, R]:
         try:
             return fun(*args, **kwargs)
         except Exception as error:
-            if options().full_traceback:
+            if _runtime.options().full_traceback:
                 raise
             error.__traceback__ = filtered(error.__traceback__)
             raise

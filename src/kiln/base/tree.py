@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kiln.base.source import current_source
 from kiln.base.tree_differences import differences, differences_from_prefix
 from kiln.base.tree_keys import (
     DictKey,
@@ -30,7 +31,13 @@ from kiln.base.tree_nodes import (
     register_static,
     static_field,
 )
-from kiln.base.treedef import IsLeaf, PyTreeDef, tree_flatten, tree_flatten_with_path
+from kiln.base.treedef import (
+    IsLeaf,
+    PyTreeDef,
+    settled,
+    tree_flatten,
+    tree_flatten_with_path,
+)
 
 __all__ = [
     "DictKey",
@@ -52,6 +59,7 @@ __all__ = [
     "register_pytree_with_keys",
     "register_pytree_with_keys_class",
     "register_static",
+    "settled",
     "static_field",
     "tree_all",
     "tree_broadcast",
@@ -133,7 +141,7 @@ def tree_reduce_associative(
     if not values:
         if identity is _REQUIRED:
             raise TypeError(
-                "tree_reduce_associative: the tree has no leaves\n"
+                f"tree_reduce_associative: the tree has no leaves at {current_source()}\n"
                 "there is nothing to combine\ngive identity=..."
             )
         return identity

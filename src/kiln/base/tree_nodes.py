@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from kiln import _runtime
 from kiln._runtime import NodeKind
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree_keys import DictKey, GetAttrKey
 
 T = TypeVar("T")
@@ -44,7 +45,8 @@ def sorted_keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:
     except TypeError as error:
         raise ValueError(
             three_lines(
-                f"a dict with the keys {list(mapping)!r:.200} was used as a pytree",
+                f"a dict with the keys {list(mapping)!r:.200} was used as a pytree"
+                f" at {current_source()}",
                 f"its leaves are ordered by key, but the keys cannot be sorted ({error})",
                 "use keys of one type, or a collections.OrderedDict",
             )
@@ -121,14 +123,25 @@ def _register(cls: type, kind: NodeKind) -> None:
     if known is not None and known.registered:
         raise ValueError(
             three_lines(
-                f"Duplicate custom PyTreeDef type registration for {cls}.",
+                f"registration of {cls} at {current_source()}: "
+                "Duplicate custom PyTreeDef type registration",
                 "a class is a pytree node in one way only",
                 "remove one of the two registrations",
             )
         )
+    global _registrations
     KINDS[cls] = kind
+    _registrations += 1
     LEAF_TYPES.discard(cls)
     _runtime.forget_leaf_types()
+
+
+_registrations = 0
+
+
+def registrations() -> int:
+    """Return how often a class was registered: what counts as a leaf may have changed since."""
+    return _registrations
 
 
 def register_pytree_node(
@@ -144,7 +157,8 @@ def register_pytree_node(
     if not all([isinstance(nodetype, type), callable(flatten_func), callable(unflatten_func)]):
         raise TypeError(
             three_lines(
-                f"register_pytree_node({nodetype!r}, {flatten_func!r}, {unflatten_func!r})",
+                f"register_pytree_node({nodetype!r}, {flatten_func!r}, {unflatten_func!r})"
+                f" at {current_source()}",
                 "a class and two functions are needed",
                 "give flatten_func(x) -> (children, metadata), unflatten_func(metadata, children)",
             )
@@ -210,7 +224,7 @@ def register_dataclass(
         if (data_fields is None) != (meta_fields is None) or not dataclasses.is_dataclass(nodetype):
             raise TypeError(
                 three_lines(
-                    f"register_dataclass({nodetype!r})",
+                    f"register_dataclass({nodetype!r}) at {current_source()}",
                     "data_fields and meta_fields are required"
                     + (" together" if dataclasses.is_dataclass(nodetype) else " for this class"),
                     "give both; only a dataclass can be registered without them",
@@ -242,7 +256,7 @@ def _check_fields(cls: Any, named: set[str], dropped: set[str]) -> None:
     wrong += [f"Unexpected fields: {unexpected}." if unexpected else ""]
     raise ValueError(
         three_lines(
-            f"register_dataclass({cls.__name__}, ...)",
+            f"register_dataclass({cls.__name__}, ...) at {current_source()}",
             "data_fields and meta_fields must include all fields of the constructor and only them. "
             + " ".join(filter(None, wrong)),
             "add each field to one of the two, or to drop_fields",

@@ -15,6 +15,7 @@ from kiln import _runtime
 from kiln._runtime import tree_flatten as tree_flatten
 from kiln._runtime import tree_flatten_with_path as tree_flatten_with_path
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree_differences import Key, differences_from_prefix
 from kiln.base.tree_nodes import KINDS
 
@@ -102,6 +103,45 @@ def _compose(key: Key, inner: Key) -> Key:
     return _folded(key, inner, lambda at, children: (at[0], at[1], tuple(children)))
 
 
+def settled(treedef: PyTreeDef) -> PyTreeDef:
+    """Return an equal structure that changes of its metadata do not reach, to be kept as a key.
+
+    Metadata without a hash is what may change: its lists, dicts and sets are copied, and what they
+    hold that is none of these counts as it is.
+    """
+    left = [treedef.key]
+    while left:
+        key = left.pop()
+        if key is None:
+            continue
+        if not _has_hash(key[1]):
+            return PyTreeDef(_folded(treedef.key, None, _settled))
+        left += key[2]
+    return treedef
+
+
+def _settled(key: Key, children: list[Key]) -> Key:
+    kind, data, _ = key
+    return kind, data if _has_hash(data) else _copied(data), tuple(children)
+
+
+def _has_hash(data: Any) -> bool:
+    try:
+        hash(data)
+    except Exception:  # noqa: BLE001 - the user's class decides what it raises
+        return False
+    return True
+
+
+def _copied(data: Any) -> Any:
+    kind = type(data)
+    if kind is dict:
+        return {name: _copied(value) for name, value in data.items()}
+    if kind in (list, tuple):
+        return kind(map(_copied, data))
+    return set(data) if kind is set else data
+
+
 def _text(key: Key) -> str:
     text: str = _folded(key, "*", _node_text)
     return text
@@ -128,7 +168,7 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
     few = count < treedef.num_leaves
     raise ValueError(
         three_lines(
-            f"unflatten: {treedef}",
+            f"unflatten: {treedef} at {current_source()}",
             f"Too {'few' if few else 'many'} leaves for PyTreeDef; "
             f"expected {treedef.num_leaves}, got {count}",
             "give one value per leaf (*) of the structure",
@@ -138,8 +178,9 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
 
 def _no_prefix(treedef: PyTreeDef, tree: Any) -> NoReturn:
     for error in differences_from_prefix(treedef.key, tree, (), "tree"):
-        raise ValueError(error)
-    raise ValueError(f"the tree {tree!r:.200} does not match {treedef}")
+        first, *rest = error.splitlines()
+        raise ValueError("\n".join([f"{first} at {current_source()}", *rest]))
+    raise ValueError(f"the tree {tree!r:.200} does not match {treedef} at {current_source()}")
 
 
 _runtime.set_tree_class(PyTreeDef, _wrong_count, _no_prefix)

@@ -32,10 +32,15 @@ Static = tuple[tuple[int, Any], ...]
 
 
 def is_array(x: Any) -> bool:
-    """Tell whether a leaf is an array, a tracer or a number."""
-    if isinstance(x, np.ndarray):
+    """Tell whether a leaf is an array, a tracer or a number.
+
+    Raises: OverflowError for a Python int that does not fit.
+    """
+    if isinstance(x, (np.ndarray, np.generic)):
         return dtypes.is_supported(x.dtype) or x.dtype == dtypes.float0
-    return isinstance(x, (ConcreteArray, Tracer, bool, int, float, complex, np.generic))
+    if type(x) is int:
+        dtypes.coerce_python_scalar(x)
+    return isinstance(x, (ConcreteArray, Tracer, bool, int, float, complex))
 
 
 def positional(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -98,7 +103,13 @@ def argnums_of(option: str, argnums: Any) -> tuple[int, ...]:
     """Return an option that is an int or a sequence of ints as a tuple."""
     items = [argnums] if isinstance(argnums, (int, np.integer)) else list(argnums)
     if not all(isinstance(i, (int, np.integer)) for i in items):
-        raise TypeError(f"{option} must be an int or a sequence of ints, got {argnums!r}")
+        raise TypeError(
+            three_lines(
+                f"{option}={argnums!r} at {current_source()}",
+                f"{option} must be an int or a sequence of ints, got {argnums!r}",
+                "count the positional arguments from 0: (0, 1)",
+            )
+        )
     return tuple(map(int, items))
 
 

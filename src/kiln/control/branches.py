@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,8 +45,13 @@ def cond(
 ) -> Any:
     """Return `true_fun(*operands)` if the scalar `pred` holds, else `false_fun(*operands)`.
 
+    The older form `cond(pred, x, true_fun, y, false_fun)` is `true_fun(x)` or `false_fun(y)`.
+
     Raises: TypeError for a predicate that is no scalar, branches that return different types.
     """
+    if _is_older_form(true_fun, false_fun, operands):
+        x, true_fun, (y, false_fun) = true_fun, false_fun, operands
+        true_fun, false_fun, operands = _of_operand(0, true_fun), _of_operand(1, false_fun), (x, y)
     if operand is not _ABSENT:
         if operands:
             raise TypeError(
@@ -99,6 +105,20 @@ def switch(
     if not options().jit and value is not None:
         return branches[int(value)](*operands)
     return _branch("switch", chosen, names, branches, operands)
+
+
+def _is_older_form(first: Any, second: Any, rest: Sequence[Any]) -> bool:
+    return not callable(first) and callable(second) and len(rest) == 2 and callable(rest[1])
+
+
+def _of_operand(number: int, fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of two operands that calls `fun` with one of them."""
+
+    @functools.wraps(fun, updated=())
+    def branch(*operands: Any) -> Any:
+        return fun(operands[number])
+
+    return branch
 
 
 def known_value(x: Any) -> Any:

@@ -435,7 +435,17 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
             )
         )
     checker = _Checker()
-    checker.format(fmt, *args, **kwargs)
+    try:
+        checker.format(fmt, *args, **kwargs)
+    except (IndexError, ValueError) as error:
+        raise type(error)(
+            three_lines(
+                f"debug.print({fmt!r}, ...) at {current_source()}",
+                f"the format does not fit {len(args)} arguments and the names {list(kwargs)}: "
+                f"{error}",
+                "give one argument for each {}, and double the braces of text: {{ }}",
+            )
+        ) from None
     if checker.unused:
         raise ValueError(
             three_lines(

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kiln.base.errors import three_lines
-from kiln.base.source import api_boundary, definition_of, name_of
+from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_unflatten
-from kiln.control.arguments import argnums_of, flatten_arrays, merge_static, split_static
+from kiln.control.arguments import argnums_of, as_seen, flatten_arrays, merge_static, split_static
 from kiln.control.call import Subprogram, jit_p
 from kiln.control.region import (
     memoized,
@@ -166,7 +166,7 @@ def checkpoint(
     if not callable(fun):
         raise TypeError(
             three_lines(
-                "checkpoint of a function",
+                f"checkpoint of a function at {current_source()}",
                 f"Expected a callable value, got {fun!r}",
                 "give options by keyword: functools.partial(checkpoint, policy=...)",
             )
@@ -185,7 +185,7 @@ def checkpoint(
             result = fun(*merge_static(static, given), **named)
             outs, out_tree = flatten_arrays("result", fun, result)
             box[:] = [out_tree]
-            return outs
+            return list(map(as_seen, outs))
 
         jaxpr, consts = stage_region(
             flat,

@@ -11,7 +11,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.source import name_of
 from kiln.base.tree import Partial, tree_flatten, tree_unflatten
-from kiln.control.arguments import FlatFunction
+from kiln.control.arguments import FlatFunction, flatten_arrays
 from kiln.control.custom_vjp import custom_vjp
 from kiln.control.region import merge, select_by
 from kiln.core.array import ConcreteArray
@@ -23,7 +23,7 @@ def closure_convert(
     fun: Callable[..., Any], *example_args: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
     """Return `converted(*args, *values)` and the inexact values that `fun` closes over."""
-    leaves, in_tree = tree_flatten(example_args)
+    leaves, in_tree = flatten_arrays("arguments", fun, example_args)
     flat = FlatFunction(fun, in_tree, ())
     jaxpr, consts = stage_region(
         flat, [aval_of(x) for x in leaves], name=name_of(fun), purpose="closure_convert"

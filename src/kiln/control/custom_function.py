@@ -238,7 +238,7 @@ def fit_results(
         if y is None:
             raise TypeError(
                 three_lines(
-                    f"derivative of {name}",
+                    f"derivative of {name} at {current_source()}",
                     f"the {rule} rule produced an output of type {aval_of(x)} where the function "
                     f"itself has one of type {aval}",
                     "return from the rule what the function itself returns",

@@ -37,9 +37,9 @@ from kiln.control.custom_function import (
     fit_results,
 )
 from kiln.core.absent import Zero, is_zero
-from kiln.core.fingerprint import Reading, readable
+from kiln.core.fingerprint import DESCRIPTION, Reading, readable
 from kiln.core.primitive import Primitive
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, in_users_lines
 from kiln.ops.families import add
 from kiln.transforms.batching import MappedAxis
 
@@ -60,11 +60,12 @@ class Rule(ForwardRule):
         """
         if not self.symbolic_zeros:
             tangents = [instantiated(t) for t in tangents]
-        result = self.fun(
-            *[x for _, x in self.static],
-            tree_unflatten(self.in_tree, primals),
-            tree_unflatten(self.in_tree, tangents),
-        )
+        with in_users_lines():
+            result = self.fun(
+                *[x for _, x in self.static],
+                tree_unflatten(self.in_tree, primals),
+                tree_unflatten(self.in_tree, tangents),
+            )
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise self.error(
                 "must produce a pair (list or tuple of length two) representing primal and "
@@ -215,7 +216,7 @@ class custom_jvp:
         if self.nondiff_argnums:
             raise TypeError(
                 three_lines(
-                    f"defjvps of {name_of(self.fun)}",
+                    f"defjvps of {name_of(self.fun)} at {current_source()}",
                     "Can't use defjvps with nondiff_argnums",
                     "use defjvp, with one rule for all arguments",
                 )
@@ -262,7 +263,7 @@ class custom_jvp:
 
 
 def _read(reading: Reading, f: custom_jvp) -> Hashable:
-    return ("custom_jvp", reading.read_all((f.fun, f.jvp, f.nondiff_argnums, f.symbolic_zeros)))
+    return reading.again(f) or ("custom_jvp", reading.read_attributes(f, DESCRIPTION))
 
 
 readable(custom_jvp, _read)

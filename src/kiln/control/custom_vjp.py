@@ -48,7 +48,7 @@ from kiln.control.vjp_rules import (
     PullBack,
 )
 from kiln.core.absent import Zero, is_zero
-from kiln.core.fingerprint import Reading, readable
+from kiln.core.fingerprint import DESCRIPTION, Reading, readable
 from kiln.core.primitive import Primitive
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.types import ShapedArray
@@ -287,7 +287,7 @@ class custom_vjp:
 
 
 def _read(reading: Reading, f: custom_vjp) -> Hashable:
-    return ("custom_vjp", reading.read_all((f.fun, f.fwd, f.bwd, f.nondiff_argnums)))
+    return reading.again(f) or ("custom_vjp", reading.read_attributes(f, DESCRIPTION))
 
 
 readable(custom_vjp, _read)

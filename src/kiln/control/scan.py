@@ -25,7 +25,7 @@ from kiln.control.region import (
 )
 from kiln.control.scan_split import cut, split_scan
 from kiln.core.absent import is_linear, is_zero
-from kiln.core.meaning import meaning
+from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Eqn, Jaxpr
@@ -85,6 +85,7 @@ class Scan(Region):
         consts, carry, xs = cut(operands, num_consts, num_carry)
         rows: list[list[Any]] = []
         for i in reversed(range(length)) if reverse else range(length):
+            begin_step(i)
             outs = meaning(jaxpr, [*consts, *carry, *[x[i, ...] for x in xs]])
             carry = outs[:num_carry]
             rows.append(outs[num_carry:])

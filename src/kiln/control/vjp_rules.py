@@ -30,7 +30,7 @@ from kiln.control.arguments import (
 from kiln.control.custom_function import ForwardRule, Mapped, UserRule
 from kiln.control.region import select_by
 from kiln.core.absent import Zero, is_zero
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, in_users_lines
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at, reduce_sum
 from kiln.transforms.batching import MappedAxis, batch
@@ -78,7 +78,8 @@ class Forward(ForwardRule):
         if self.symbolic_zeros:
             primals = list(map(CustomVJPPrimal, primals, moving))
         args = merge_static(self.static, tree_unflatten(self.in_tree, primals))
-        pair = self.fun(*args)
+        with in_users_lines():
+            pair = self.fun(*args)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise self.error(
                 "must produce a pair (list or tuple of length two) where the first element is the "
@@ -110,11 +111,12 @@ class Backward(UserRule):
         """Return one cotangent per input of the function; `avals` are the inputs' types."""
         residual_tree, out_tree = info
         seen = as_seen if self.symbolic_zeros else instantiated
-        result = self.fun(
-            *[x for _, x in self.static],
-            tree_unflatten(residual_tree, residuals),
-            tree_unflatten(out_tree, list(map(seen, cts))),
-        )
+        with in_users_lines():
+            result = self.fun(
+                *[x for _, x in self.static],
+                tree_unflatten(residual_tree, residuals),
+                tree_unflatten(out_tree, list(map(seen, cts))),
+            )
         pairs = zip(self._leaves(result), avals, strict=True)
         return [self._cotangent(path, ct, aval) for (path, ct), aval in pairs]
 

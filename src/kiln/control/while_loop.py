@@ -9,6 +9,7 @@ of them goes on, and those that are done keep their carry.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -19,7 +20,7 @@ from kiln.control.region import Region, fill_zeros, memoized, merge, select_by, 
 from kiln.control.scan_split import cut
 from kiln.control.silence import without_effects
 from kiln.core.absent import is_zero
-from kiln.core.meaning import meaning
+from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.effects import must_keep
@@ -77,7 +78,10 @@ class While(Region):
         body_nconsts: int,
     ) -> Any:
         cond_consts, body_consts, carry = cut(operands, cond_nconsts, body_nconsts)
-        while meaning(cond_jaxpr, [*cond_consts, *carry])[0]:
+        for step in itertools.count():
+            begin_step(step)
+            if not meaning(cond_jaxpr, [*cond_consts, *carry])[0]:
+                break
             carry = meaning(body_jaxpr, [*body_consts, *carry])
         return carry
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
+from kiln.base.errors import MissingRule, three_lines
+from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 
@@ -40,6 +42,17 @@ class Zero:
         return f"Zero({self.aval})"
 
 
+def not_linear(aval: ShapedArray) -> MissingRule:
+    """Build the error of transposing a function that is not linear in an operand of this type."""
+    return MissingRule(
+        three_lines(
+            f"transpose of a function at {current_source()}",
+            f"the function is not linear in an operand of type {aval}",
+            "transpose functions that are linear in all arguments; for others use vjp",
+        )
+    )
+
+
 class Linear:
     """An operand a transpose rule is asked to pull back to; its value is unknown."""
 
@@ -62,6 +75,9 @@ class Linear:
     def ndim(self) -> int:
         """The operand's number of axes."""
         return len(self.aval.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise not_linear(self.aval)
 
     def __repr__(self) -> str:
         return f"Linear({self.aval})"

@@ -16,7 +16,9 @@ from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.signals import forgotten
 from kiln.base.source import current_source
+from kiln.core import array_errors
 from kiln.core.array_text import printable, representation
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
@@ -27,8 +29,6 @@ from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
 from kiln.ir.types import ShapedArray
 
 T = TypeVar("T")
-
-_DELETED = "Array has been deleted"
 
 
 class ConcreteArray(_runtime.ArrayData, ArrayOperators):
@@ -53,13 +53,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return found
 
     def _gone(self) -> RuntimeError:
-        return RuntimeError(
-            three_lines(
-                f"use of an array {self.aval} at {current_source()}",
-                f"{_DELETED}: its memory was donated or freed",
-                "keep a copy with x.copy() before donating or deleting x",
-            )
-        )
+        return array_errors.deleted(self.aval)
 
     def _ask(self, question: Callable[..., T], engine: Engine, buffer: Buffer, *about: Any) -> T:
         """Ask the engine something about a buffer, which others may have donated meanwhile."""
@@ -111,28 +105,13 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def _scalar(self, conversion: str) -> Any:
         value = host_value(self)
         if value.ndim:
-            raise TypeError(
-                three_lines(
-                    f"{conversion}() of an array {self.aval} at {current_source()}",
-                    "Only scalar arrays can be converted to Python scalars; "
-                    f"got arr.ndim={value.ndim}",
-                    "index one element first",
-                )
-            )
+            raise array_errors.not_scalar(self.aval, conversion)
         return value
 
     def __bool__(self) -> bool:
         value = host_value(self)
         if value.size != 1:
-            raise ValueError(
-                three_lines(
-                    f"bool() of an array {self.aval} at {current_source()}",
-                    "The truth value of an array with "
-                    + ("no" if value.size == 0 else "more than one")
-                    + " element is ambiguous",
-                    "use .any() or .all()",
-                )
-            )
+            raise array_errors.ambiguous(self.aval, value.size)
         return bool(value.reshape(()))
 
     def __int__(self) -> int:
@@ -147,18 +126,13 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def __index__(self) -> int:
         value = host_value(self)
         if value.ndim or value.dtype.kind not in "iu":
-            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+            raise array_errors.not_index(self.aval)
         return int(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if dtypes.is_extended(self.aval.dtype):
-            raise TypeError(
-                three_lines(
-                    f"np.asarray of an array {self.aval} at {current_source()}",
-                    "an array of random keys cannot be converted to a NumPy array",
-                    "use kiln.random.key_data(keys) for the integers behind them",
-                )
-            )
+            raise array_errors.keys(self.aval)
+        forgotten.check()
         value = host_value(self)
         if dtype is not None and np.dtype(dtype) != value.dtype:
             return value.astype(dtype)
@@ -166,7 +140,10 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     def item(self, *args: int) -> Any:
         """Return one element as a Python scalar."""
-        return host_value(self).item(*args)
+        try:
+            return host_value(self).item(*args)
+        except (ValueError, IndexError) as error:
+            raise array_errors.no_item(self.aval, args, error) from None
 
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
@@ -250,13 +227,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return self._ask(engine.get, engine, buffer)
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise TypeError(
-            three_lines(
-                f"assignment to an item of an array {self.aval} at {current_source()}",
-                "kiln arrays are immutable and do not support item assignment",
-                "write x = x.at[idx].set(y) instead of x[idx] = y",
-            )
-        )
+        raise array_errors.immutable(self.aval)
 
     def __repr__(self) -> str:
         return representation(host_value(self), self.aval)
@@ -319,8 +290,20 @@ Array.register(ConcreteArray)
 _runtime.set_array_classes(ConcreteArray, PlacedArray)
 
 
-def _unpickle(value: np.ndarray, aval: ShapedArray) -> ConcreteArray:
-    return from_host(value, aval)
+def _unpickle(value: Any, aval: Any) -> ConcreteArray:
+    """Return the array of a pickle, which may be spoilt: its type must be that of its values."""
+    if type(value) is np.ndarray and isinstance(aval, ShapedArray):
+        physical = aval.physical()
+        if value.shape == physical.shape and value.dtype == physical.dtype:
+            return from_host(np.ascontiguousarray(value).reshape(value.shape), aval)
+    found = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value)
+    raise ValueError(
+        three_lines(
+            f"unpickling of an array of type {aval} at {current_source()}",
+            f"the pickle is spoilt: it holds {found}",
+            "pickle the array again",
+        )
+    )
 
 
 def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArray:
@@ -353,7 +336,16 @@ def host_value(x: ConcreteArray) -> np.ndarray:
     return value
 
 
-_runtime.set_host_value(host_value)
+def _lent_value(x: ConcreteArray) -> np.ndarray:
+    """Return the values to whoever asks for a buffer: NumPy, which forgets why there is none."""
+    try:
+        return host_value(x)
+    except BaseException as error:
+        forgotten.note(error)
+        raise
+
+
+_runtime.set_host_value(host_value, _lent_value)
 _runtime.set_operator_table(operators)
 
 
@@ -437,7 +429,8 @@ def copied(x: ConcreteArray) -> ConcreteArray:
     """Return an array with the same values, at the same place, in memory of its own."""
     _, _, engine = x._held()
     if type(x) is PlacedArray and engine is not None:
-        buffer = engine.put(host_value(x), x._sharding)
+        # A view could become the memory of the new array.
+        buffer = engine.put(np.array(host_value(x)), x._sharding)
         return PlacedArray(x.aval, None, buffer, engine, x._sharding, x._committed)
     return from_host(np.array(host_value(x)), x.aval)
 

@@ -1,29 +1,70 @@
 """What a code object refers to outside itself: globals, closure variables, attributes of modules.
 
-Read from the instructions once per code object. Code that could observe or change more than that
-(a global or an enclosing variable assigned, a class body, an import, an attribute set, an attribute
-that shows the interpreter's own state) is given an objection: functions with such code are never
+Read from the instructions once per code object. The instructions that are understood are listed;
+code with any other (a global or an enclosing variable assigned, a class body, an import, an
+attribute set, whatever a later Python brings) is given an objection, and so is code that reads an
+attribute which shows or changes what is no part of the content: functions with such code are never
 taken for equal.
 """
 
 from __future__ import annotations
 
 import dis
-import threading
 import types
+from collections.abc import Sequence
 from typing import Any
 
+from kiln.base.forks import new_lock
 from kiln.base.source import is_internal
 
 Chain = tuple[str, ...]
 """Attributes read one after the other, straight after a name: `np.random.normal`."""
 
-_PADDING = frozenset(["CACHE", "EXTENDED_ARG", "NOP"])
-_BY_NAME = frozenset(["LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"])
-_BY_CELL = frozenset(
-    ["LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "MAKE_CELL", "COPY_FREE_VARS"]
+_PADDING = frozenset(["CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN"])
+_ATTRIBUTE = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"])
+
+# Instructions that work on the stack, local variables, constants and cells of their own function.
+# What an instruction not listed here does is not known: new ones of later Pythons are objections.
+_KNOWN = frozenset(
+    [
+        *("RESUME", "RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "POP_TOP", "PUSH_NULL"),
+        *("COPY", "SWAP", "END_FOR", "END_SEND", "INTERPRETER_EXIT", "PRECALL", "KW_NAMES"),
+        *("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR"),
+        *("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"),
+        *("STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "DELETE_FAST"),
+        *("STORE_FAST_MAYBE_NULL", "POP_ITER"),
+        *("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "MAKE_CELL"),
+        *("COPY_FREE_VARS", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"),
+        *("BINARY_OP", "BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"),
+        *("DELETE_SUBSCR", "UNARY_POSITIVE", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT"),
+        *("TO_BOOL", "COMPARE_OP", "CONTAINS_OP", "IS_OP", "GET_LEN"),
+        *("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP"),
+        *("BUILD_STRING", "BUILD_SLICE", "LIST_APPEND", "LIST_EXTEND", "LIST_TO_TUPLE"),
+        *("SET_ADD", "SET_UPDATE", "MAP_ADD", "DICT_UPDATE", "DICT_MERGE"),
+        *("UNPACK_SEQUENCE", "UNPACK_EX", "FORMAT_SIMPLE", "CONVERT_VALUE"),
+        *("GET_ITER", "FOR_ITER", "GET_YIELD_FROM_ITER", "YIELD_VALUE", "SEND"),
+        *("CALL", "CALL_KW", "CALL_FUNCTION_EX", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"),
+        *("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP"),
+        *("JUMP_NO_INTERRUPT", "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE"),
+        *("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE"),
+        *("POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE"),
+        *("POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE"),
+        *("POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE"),
+        *("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"),
+        *("LOAD_ASSERTION_ERROR", "RAISE_VARARGS", "RERAISE", "PUSH_EXC_INFO", "POP_EXCEPT"),
+        *("CHECK_EXC_MATCH", "CLEANUP_THROW", "BEFORE_WITH", "WITH_EXCEPT_START"),
+        *("MATCH_SEQUENCE", "MATCH_MAPPING", "MATCH_KEYS"),
+    ]
 )
-_NEVER = frozenset(["LOAD_BUILD_CLASS", "LOAD_LOCALS", "SETUP_ANNOTATIONS", "IMPORT_STAR"])
+_INTRINSICS = frozenset(["INTRINSIC_STOPITERATION_ERROR", "INTRINSIC_UNARY_POSITIVE"])
+_INTRINSICS |= {"INTRINSIC_LIST_TO_TUPLE"}
+_FORMATTED = 0x04
+"""In the argument of FORMAT_VALUE: there is a format, and formats may ask for the locale."""
+
+_CONSTANTS = frozenset(
+    [type(None), bool, int, float, complex, str, bytes, type(...), tuple, frozenset, slice]
+)
+_CONSTANTS |= {types.CodeType}
 
 _SINGLETONS = (None, True, False, Ellipsis)
 
@@ -36,9 +77,14 @@ _HIDDEN = frozenset(
         *("sharding", "device", "devices", "committed", "is_deleted", "is_ready", "delete"),
         *("addressable_shards", "global_shards", "is_fully_replicated", "is_fully_addressable"),
         *("addressable_data", "addressable_devices", "on_device_size_in_bytes"),
-        *("unsafe_buffer_pointer", "_field_defaults"),
+        "unsafe_buffer_pointer",
         # How often a jitted function was traced, and a request to forget it.
-        *("_cache_size", "cache_info", "clear_cache"),
+        *("_cache_size", "cache_info", "clear_cache", "_entries", "_traces", "_max_traces"),
+        # What may be changed through it: no assignment is seen then.
+        *("keywords", "defjvp", "defjvps", "defvjp", "_field_defaults", "_member_map_"),
+        *("_member_names_", "_value2member_map_", "_add_alias_", "_add_value_alias_"),
+        # Attributes of attributes named in a string, formats that ask for the locale.
+        *("format", "format_map", "register"),
     ]
 )
 
@@ -58,7 +104,11 @@ class CodeKey:
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
-        self.hash = hash((code.co_filename, code))
+        try:
+            self.hash = hash((code.co_filename, code))
+        except TypeError:
+            # Somebody has put a list among the constants; there is an objection to that, too.
+            self.hash = id(code)
 
     def __hash__(self) -> int:
         return self.hash
@@ -73,8 +123,20 @@ class CodeKey:
 
 
 def _places(code: types.CodeType) -> tuple[Any, ...]:
+    """Return what makes equal code differ: where it stands, flags, the order of constant sets."""
     inner = [_places(c) for c in code.co_consts if isinstance(c, types.CodeType)]
-    return (code.co_filename, code.co_firstlineno, code.co_linetable, code.co_qualname, inner)
+    own = (code.co_filename, code.co_firstlineno, code.co_linetable, code.co_qualname)
+    return (*own, code.co_flags, code.co_exceptiontable, _orders(code.co_consts), inner)
+
+
+def _orders(constants: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for x in constants:
+        if type(x) is frozenset:
+            found.append(tuple(x))
+        elif type(x) is tuple:
+            found.append(_orders(x))
+    return found
 
 
 class References:
@@ -83,7 +145,7 @@ class References:
     `names` are the globals (or builtins), each with the chains of attributes read from it; `free`
     the chains read from each closure variable, in the order of the closure. An empty chain is a use
     of the value itself. `objection` says why functions of this code cannot be compared. kiln's own
-    code (`own`) is trusted to keep no state.
+    code (`own`) is not looked into.
     """
 
     __slots__ = ("free", "key", "names", "objection", "own")
@@ -93,14 +155,16 @@ class References:
         names: dict[str, set[Chain]] = {}
         free: dict[str, set[Chain]] = {name: set() for name in code.co_freevars}
         self.own = is_internal(code.co_filename)
-        self.objection = None if self.own else _scan(code, names, free)
+        self.objection = None if self.own else next(iter(_scan(code, names, free)), None)
         self.names = tuple((name, tuple(sorted(chains))) for name, chains in names.items())
         self.free = tuple(tuple(sorted(free[name])) for name in code.co_freevars)
 
 
 def _scan(
     code: types.CodeType, names: dict[str, set[Chain]], free: dict[str, set[Chain]]
-) -> str | None:
+) -> list[str]:
+    """Note all that the code refers to; return all objections to it."""
+    found: list[str] = []
     chain: list[str] | None = None
     chains: set[Chain] = set()
     previous: Any = None
@@ -117,9 +181,9 @@ def _scan(
             close()
         if op in _PADDING:
             continue
-        if op in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+        if op in _ATTRIBUTE:
             if _is_hidden(name):
-                return f"reads the attribute {name}"
+                found.append(f"reads the attribute {name}")
             if chain is not None:
                 chain.append(name)
         else:
@@ -129,29 +193,46 @@ def _scan(
             elif op == "LOAD_DEREF" and name in free:
                 chain, chains = [], free[name]
             elif op in ("STORE_DEREF", "DELETE_DEREF") and name in free:
-                return f"assigns the enclosing variable {name}"
-            elif op in _NEVER or (ins.opcode in dis.hasname and op not in _BY_NAME):
-                return f"has the instruction {op} {name if isinstance(name, str) else ''}".strip()
-            elif ins.opcode in dis.hasfree and op not in _BY_CELL:
-                return f"has the instruction {op}"
-            elif op == "IS_OP" and not (
-                previous.opname == "LOAD_CONST" and any(previous.argval is x for x in _SINGLETONS)
-            ):
-                return "compares identities"
+                found.append(f"assigns the enclosing variable {name}")
+            elif op == "IS_OP":
+                if not (
+                    previous.opname == "LOAD_CONST"
+                    and any(previous.argval is x for x in _SINGLETONS)
+                ):
+                    found.append("compares identities")
+            elif not _is_known(ins):
+                shown = name if isinstance(name, str) else ""
+                found.append(f"has the instruction {op} {shown}".strip())
         previous = ins
     close()
+    if not all(_is_constant(x) for x in code.co_consts):
+        found.append("has constants of unusual types")
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             shared = {name: free[name] for name in inner.co_freevars if name in free}
-            objection = _scan(inner, names, shared)
-            if objection is not None:
-                return objection
-    return None
+            found += _scan(inner, names, shared)
+    return found
+
+
+def _is_known(ins: dis.Instruction) -> bool:
+    if ins.opname == "FORMAT_VALUE":
+        return not (ins.arg or 0) & _FORMATTED
+    if ins.opname == "CALL_INTRINSIC_1":
+        return ins.argrepr in _INTRINSICS
+    if ins.opname == "LOAD_COMMON_CONSTANT":
+        return True
+    return ins.opname in _KNOWN
+
+
+def _is_constant(x: Any) -> bool:
+    if type(x) in (tuple, frozenset):
+        return all(map(_is_constant, x))
+    return type(x) in _CONSTANTS
 
 
 CAPACITY = 4096
 _known: dict[int, References] = {}
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def references(code: types.CodeType) -> References:

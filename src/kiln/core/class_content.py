@@ -1,27 +1,26 @@
 """The content of classes, and of instances that do not change.
 
-A class is told by a token that no other object ever gets, and by all its methods, which may be
-exchanged while the class stays the same. Of instances, frozen dataclasses, named tuples and members
-of enumerations are read.
+A class is told by a token that no other object ever gets, and by all that stands in it and in its
+bases, which may be exchanged while the class stays the same. Of instances, frozen dataclasses,
+named tuples and members of enumerations are read, with all the state they have. What may stand in a
+class, what it may derive from and what its class may be are closed lists: a class with anything
+else in it has no content.
 """
 
 from __future__ import annotations
 
-import abc
+import builtins
 import collections
-import contextlib
-import dataclasses
 import enum
 import itertools
-import threading
 import types
 import typing
 import weakref
 from collections.abc import Hashable
 from typing import Any, Protocol
 
-from kiln.core.bytecode import references
-from kiln.core.fixed_values import is_fixed
+from kiln.base.forks import new_rlock
+from kiln.core.made_methods import ENUMERATIONS, is_library, is_made, is_recursive_repr
 
 
 class Unreadable(Exception):
@@ -34,13 +33,16 @@ class Reads(Protocol):
     def read(self, value: Any) -> Hashable:
         """Return the key of a value."""
 
-    def again(self, value: Any) -> Hashable | None:
+    def again(self, value: Any) -> tuple[str, int] | None:
         """Return the key of something met before; None the first time, which is noted."""
+
+    def read_made(self, function: types.FunctionType) -> Hashable:
+        """Return the key of a function whose code may name what users' code may not."""
 
 
 _tokens: dict[int, tuple[weakref.ref[Any], int]] = {}
 _numbers = itertools.count()
-_lock = threading.RLock()
+_lock = new_rlock()
 
 
 def token_of(value: Any) -> int:
@@ -64,72 +66,116 @@ def token_of(value: Any) -> int:
     return made[1]
 
 
-_METACLASSES = (type, abc.ABCMeta, enum.EnumMeta)
-# Classes that say nothing of their own to instances of the kinds that are read.
-_PLAIN_BASES = (object, tuple, abc.ABC, typing.Generic, enum.Enum, enum.IntEnum, enum.ReprEnum)
-_SAYS_NOTHING = frozenset(
+# What stands in a class and no readable code can see: attributes with such names are objections.
+_UNSEEN = frozenset(
     [
-        *("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__"),
-        *("__dataclass_fields__", "__dataclass_params__", "__slots__", "__abstractmethods__"),
-        *("_abc_impl", "__orig_bases__", "__parameters__", "__firstlineno__", "__type_params__"),
-        *(
-            "__static_attributes__",
-            "_field_defaults",
-            "__annotate__",
-            "__annotate_func__",
-            "__annotations_cache__",
-        ),
+        *("__doc__", "__annotations__", "__annotate__", "__annotate_func__", "__slots__"),
+        *("__annotations_cache__", "__dataclass_fields__", "__dataclass_params__"),
+        *("__orig_bases__", "__parameters__", "__type_params__", "__firstlineno__"),
+        "__static_attributes__",
     ]
 )
-_ENUM_STATE = frozenset(["_value_", "_name_", "__objclass__", "_sort_order_"])
-_MADE_IN = frozenset([dataclasses.__file__, collections.__file__, enum.__file__, "<string>"])
+# Collections that the library keeps in classes; they are read as they are now.
+_NAMEDTUPLE_TABLES = frozenset(["_field_defaults"])
+_ENUM_TABLES = frozenset(
+    [
+        *("_member_names_", "_member_map_", "_value2member_map_", "_unhashable_values_"),
+        *("_unhashable_values_map_", "_hashable_values_"),
+    ]
+)
+_ENUM_STATE = frozenset(["_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"])
+_LAYOUT = ("__dict__", "__weakref__")
+_ITEM: Any = type(vars(collections.namedtuple("_Item", "x"))["x"])
+
+
+def _shape(cls: type) -> tuple[Hashable, ...]:
+    space = vars(cls)
+    return (tuple(space), tuple(map(id, space.values())))
+
+
+# Bases written in Python that are known as long as nobody exchanges anything in them.
+_LIBRARY_BASES = {cls: _shape(cls) for cls in (typing.Generic, *ENUMERATIONS)}
+# Bases that cannot be changed. The data that int and str hold is read from members of enumerations.
+_DATA_BASES = (int, str)
+_EXCEPTIONS = tuple(
+    c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, BaseException)
+)
 
 
 def read_class(reading: Reads, cls: type) -> Hashable:
-    """Return the key of a class."""
+    """Return the key of a class.
+
+    Raises: Unreadable if it has a base, metaclass or attribute that is not known.
+    """
     met = reading.again(cls)
     if met is not None:
         return met
-    if type(cls) not in _METACLASSES:
-        raise Unreadable(f"a class of the class {type(cls).__name__}")
-    parts: list[Hashable] = []
-    for base in cls.__mro__:
-        if base in _PLAIN_BASES or is_fixed(base):
-            parts.append(id(base))
-            continue
-        parts.append(token_of(base))
-        for name, member in tuple(vars(base).items()):
-            if name in _SAYS_NOTHING or (isinstance(base, enum.EnumMeta) and _of_enum(name)):
-                continue
-            parts.append((name, _read_member(reading, member)))
-    return ("class", tuple(parts))
+    if type(cls) is not type and type(cls) is not enum.EnumType:
+        raise Unreadable(f"{cls.__name__}, a class of the class {type(cls).__name__}")
+    return ("class", tuple([_read_base(reading, cls, base) for base in cls.__mro__]))
 
 
-def _of_enum(name: str) -> bool:
-    return name.startswith(("_member", "_value", "_generate", "_new", "_use", "_unhash", "_hash"))
+def _read_base(reading: Reads, cls: type, base: type) -> Hashable:
+    if base is object or base is tuple or base in _EXCEPTIONS:
+        return id(base)
+    if base in _DATA_BASES and type(cls) is enum.EnumType:
+        return id(base)
+    shape = _LIBRARY_BASES.get(base)
+    if shape is not None:
+        if _shape(base) != shape:
+            raise Unreadable(f"{base.__name__}, which was changed")
+        return id(base)
+    # Names are part of what a class prints.
+    parts: list[Hashable] = [token_of(base), base.__name__, base.__qualname__]
+    for name, member in tuple(vars(base).items()):
+        if name not in _UNSEEN:
+            parts.append((name, _read_attribute(reading, base, name, member)))
+    return tuple(parts)
 
 
-def _read_member(reading: Reads, member: Any) -> Hashable:
-    if isinstance(member, types.FunctionType):
-        if member.__code__.co_filename in _MADE_IN:
-            # Made by the standard library for this class: known by what it is.
-            return ("made", token_of(member), references(member.__code__).key)
-        return reading.read(member)
+def _read_attribute(reading: Reads, base: type, name: str, member: Any) -> Hashable:
     kind = type(member)
+    if kind is types.FunctionType:
+        return _read_method(reading, base, member)
     if kind is staticmethod or kind is classmethod:
-        return (kind.__name__, _read_member(reading, member.__func__))
+        inner = member.__func__
+        if type(inner) is types.FunctionType:
+            return (kind, _read_method(reading, base, inner))
+        return (kind, reading.read(inner))
     if kind is property:
-        parts = (member.fget, member.fset, member.fdel)
-        return ("property", tuple(f if f is None else _read_member(reading, f) for f in parts))
-    if kind is types.MemberDescriptorType:
+        parts = [member.fget, member.fset, member.fdel]
+        return (kind, tuple([reading.read(f) for f in parts]))
+    if kind is types.MemberDescriptorType and member.__objclass__ is base:
         return ("slot", member.__name__)
-    if kind.__name__ == "_tuplegetter":
+    if kind is types.GetSetDescriptorType and member.__objclass__ is base and name in _LAYOUT:
+        return "layout"
+    if kind is _ITEM:
         return ("item", member.__reduce__()[1][0])
-    if isinstance(member, enum.Enum):
-        return ("member", token_of(member))
-    if kind is enum.property:
-        return ("enum property",)
+    is_table = name in _NAMEDTUPLE_TABLES or (type(base) is enum.EnumType and name in _ENUM_TABLES)
+    if is_table and kind is list:
+        return (kind, tuple([reading.read(x) for x in member]))
+    if is_table and kind is dict:
+        return (
+            kind,
+            tuple([(reading.read(k), _read_table(reading, x)) for k, x in member.items()]),
+        )
     return reading.read(member)
+
+
+def _read_table(reading: Reads, value: Any) -> Hashable:
+    # `_unhashable_values_map_` holds lists.
+    if type(value) is list:
+        return (list, tuple([reading.read(x) for x in value]))
+    return reading.read(value)
+
+
+def _read_method(reading: Reads, base: type, function: types.FunctionType) -> Hashable:
+    if is_library(function):
+        return ("library", id(function))
+    if is_recursive_repr(function):
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        return ("repr", _read_attribute(reading, base, "", cells["user_function"].cell_contents))
+    return reading.read_made(function) if is_made(base, function) else reading.read(function)
 
 
 def read_instance(reading: Reads, value: Any) -> Hashable:
@@ -138,40 +184,49 @@ def read_instance(reading: Reads, value: Any) -> Hashable:
     Raises: Unreadable for any other.
     """
     cls = type(value)
-    if isinstance(value, enum.Enum):
-        if not _ENUM_STATE.issuperset(vars(value)):
-            raise Unreadable("a member of an enumeration with attributes of its own")
-        return ("member", token_of(value), _read_kind(reading, cls), reading.read(value._value_))
-    if dataclasses.is_dataclass(cls) and "__dataclass_params__" in vars(cls):
-        parameters: Any = vars(cls)["__dataclass_params__"]
-        if parameters.frozen:
-            kind = _read_kind(reading, cls)
-            return ("instance", kind, tuple((n, reading.read(x)) for n, x in _state(value)))
-    if isinstance(value, tuple) and _is_namedtuple(cls):
-        kind = _read_kind(reading, cls)
-        return ("instance", kind, tuple([reading.read(x) for x in tuple(value)]))
-    raise Unreadable(f"a value of type {cls.__name__}")
+    if type(cls) is enum.EnumType:
+        return reading.again(value) or _read_enumerated(reading, value)
+    params = vars(cls).get("__dataclass_params__")
+    is_frozen = params is not None and params.frozen is True
+    is_namedtuple = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    if type(cls) is not type or not (is_namedtuple or is_frozen):
+        raise Unreadable(f"a value of type {cls.__name__}")
+    if issubclass(cls, BaseException):
+        raise Unreadable("an exception")
+    met = reading.again(value)
+    if met is not None:
+        return met
+    # The class says that its state is where `_state` looks for it.
+    kind = reading.read(cls)
+    items = tuple.__iter__(value) if issubclass(cls, tuple) else ()
+    parts = tuple([reading.read(x) for x in items])
+    return ("instance", kind, parts, tuple([(n, reading.read(x)) for n, x in _state(value)]))
 
 
-def _read_kind(reading: Reads, cls: type) -> Hashable:
-    return ("fixed", id(cls)) if is_fixed(cls) else read_class(reading, cls)
-
-
-def _is_namedtuple(cls: type) -> bool:
-    return tuple in cls.__bases__ and isinstance(vars(cls).get("_fields"), tuple)
+def _read_enumerated(reading: Reads, value: Any) -> Hashable:
+    kind = reading.read(type(value))
+    state = object.__getattribute__(value, "__dict__")
+    if not _ENUM_STATE.issuperset(state) or state.get("__objclass__") is not type(value):
+        raise Unreadable("a member of an enumeration with attributes of its own")
+    data: Hashable = None
+    if isinstance(value, int):
+        data = int.__index__(value)
+    elif isinstance(value, str):
+        data = str.__str__(value)
+    parts = tuple([(n, reading.read(x)) for n, x in state.items() if n != "__objclass__"])
+    return ("member", token_of(value), data, kind, parts)
 
 
 def _state(value: Any) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
-    for base in type(value).__mro__:
-        slots = vars(base).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name in ("__weakref__", "__dict__"):
-                continue
-            try:
-                found.append((name, object.__getattribute__(value, name)))
-            except AttributeError:
-                continue
-    with contextlib.suppress(AttributeError):
+    bases = type(value).__mro__
+    for base in bases:
+        for name, member in vars(base).items():
+            if type(member) is types.MemberDescriptorType:
+                try:
+                    found.append((name, member.__get__(value)))
+                except AttributeError:
+                    continue
+    if any("__dict__" in vars(base) for base in bases):
         found.extend(tuple(object.__getattribute__(value, "__dict__").items()))
     return found

@@ -22,7 +22,10 @@ from kiln import _runtime
 from kiln.base.bounded import CLOCK, Bounded
 from kiln.base.config import options, options_of_key, override
 from kiln.base.dtypes import canonicalize_dtype
+from kiln.base.errors import three_lines
+from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
+from kiln.base.source import current_source
 from kiln.core import dumping
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
 from kiln.core.engine import Buffer, Engine, Executable, Place, Program, engine
@@ -207,7 +210,7 @@ def new_buffer(x: Any, home: Engine, sharding: Sharding | None = None) -> Buffer
         raise Elsewhere
     if isinstance(x, Tracer):
         raise leaked(x)
-    return home.put(np.asarray(x, dtype=aval_of(x).dtype), sharding)
+    return home.put(_host_copy(x, aval_of(x)), sharding)
 
 
 def as_array(x: Any) -> ConcreteArray:
@@ -217,7 +220,23 @@ def as_array(x: Any) -> ConcreteArray:
     if isinstance(x, Tracer):
         raise leaked(x)
     aval = aval_of(x)
-    return from_host(np.array(x, dtype=aval.dtype), aval)
+    return from_host(_host_copy(x, aval), aval)
+
+
+def _host_copy(x: Any, aval: ShapedArray) -> np.ndarray:
+    try:
+        return np.array(x, dtype=aval.dtype)
+    except TypeError:
+        if isinstance(x, np.ndarray):
+            raise
+    raise TypeError(
+        three_lines(
+            f"the value of {x!r:.80} at {current_source()}",
+            "it has a type but no value: a program that uses it can be looked at (eval_shape, "
+            "make_jaxpr), but not run",
+            f"pass an array of type {aval}",
+        )
+    )
 
 
 _runtime.set_buffer_functions(buffer_for, new_buffer)
@@ -268,6 +287,7 @@ def _unload(kept: Kept) -> None:
 _cache: Bounded[_Key, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
 _alive: weakref.WeakValueDictionary[_Key, Compiled] = weakref.WeakValueDictionary()
 _flights: dict[_Key, _Flight] = {}
+in_child(_flights.clear)
 _listeners: list[Callable[[str, float], None]] = []
 _return_listeners: list[Callable[[str, float], None]] = []
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from kiln.base import dtypes
-from kiln.base.errors import three_lines
+from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, shares_memory
 from kiln.core.compilation import Compiled
@@ -79,7 +79,7 @@ class Donation:
         self._warn([i for i in unusable if isinstance(args[i], ConcreteArray)])
 
     def refuse_second_use(self, args: Sequence[Any]) -> NoReturn:
-        """Raise ValueError: one of the arguments is donated and passed a second time."""
+        """Raise JaxRuntimeError: one of the arguments is donated and passed a second time."""
         arrays = [(i, x) for i, x in enumerate(args) if isinstance(x, ConcreteArray)]
         i, j, x = next(
             (i, j, args[i])
@@ -88,7 +88,7 @@ class Donation:
             if j != i and isinstance(args[i], ConcreteArray) and shares_memory(args[i], other)
         )
         one, other = self.names[i], self.names[j]
-        raise ValueError(
+        raise JaxRuntimeError(
             three_lines(
                 f"call of {self.function} with one array of type {x.aval} as {one} and as {other} "
                 f"at {current_source()}",

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
-
 from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.memory import MB
-from kiln.core.array import ConcreteArray, host_value
 from kiln.core.compilation import Compiled, Elsewhere, compile_jaxpr
+from kiln.core.nonfinite import check_operation
 from kiln.core.placement import Placer, is_placed
 from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
@@ -46,9 +44,12 @@ class EvalTrace(Trace):
         for x in args:
             if isinstance(x, Tracer):
                 raise leaked(x)
-        if primitive.evaluate is not None:
-            return primitive.evaluate(*args, **params)
         opts = options()
+        if primitive.evaluate is not None:
+            found = primitive.evaluate(*args, **params)
+            if opts.checks_values and primitive.region and primitive.multiple:
+                check_operation(primitive, args, found, params)
+            return found
         avals = tuple([aval_of(x) for x in args])
         key = (primitive, avals, params_key(params) if params else (), opts.key())
         plan = self.plans.peek(key)
@@ -61,8 +62,8 @@ class EvalTrace(Trace):
                 outs = plan(args)
             except Elsewhere:
                 outs = self._placed(key, params)(args)
-        if opts.debug_nans:
-            check_finite(primitive.name, outs)
+        if opts.checks_values:
+            check_operation(primitive, args, outs, params)
         return outs if primitive.multiple else outs[0]
 
     def _placed(self, key: Any, params: dict[str, Any]) -> Placer:
@@ -92,14 +93,6 @@ def _compile(
     jaxpr = _program(primitive, avals, params)
     on_host = options().engine is None and primitive.runs_on_host(avals)
     return compile_jaxpr(jaxpr, primitive.name, on="reference" if on_host else None)
-
-
-def check_finite(what: str, outs: Sequence[ConcreteArray]) -> None:
-    """Raise FloatingPointError if a result holds a nan."""
-    for out in outs:
-        value = host_value(out)
-        if value.dtype.kind in "fc" and np.isnan(value).any():
-            raise FloatingPointError(f"invalid value (nan) encountered in {what}")
 
 
 EVAL = EvalTrace()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -17,6 +16,8 @@ import numpy as np
 
 from kiln._runtime import Plan
 from kiln.base.config import options
+from kiln.base.forks import new_lock
+from kiln.base.signals import HeldBack
 from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sharding import Mesh, Sharding, SingleDeviceSharding
@@ -205,7 +206,7 @@ ENGINES: dict[str, str] = {
 }
 
 _loaded: dict[str, Engine] = {}
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def engine(name: str) -> Engine:
@@ -221,12 +222,14 @@ def engine(name: str) -> Engine:
             f"engine {name!r} was asked for\nthere is no such engine\n"
             f"set KILN_ENGINE to one of: {', '.join(ENGINES)}"
         )
-    module = importlib.import_module(ENGINES[name])
-    make: Callable[[], Engine] = module.make_engine
-    with _lock:
-        if name not in _loaded:
-            _loaded[name] = make()
-        return _loaded[name]
+    # Libraries half loaded cannot be loaded again.
+    with HeldBack():
+        module = importlib.import_module(ENGINES[name])
+        make: Callable[[], Engine] = module.make_engine
+        with _lock:
+            if name not in _loaded:
+                _loaded[name] = make()
+            return _loaded[name]
 
 
 PLANS = "kiln.engines.loops.plan"

@@ -4,11 +4,11 @@ Functions with equal keys record equal programs for equal arguments, but for the
 over: those stand beside the key, in the order in which reading meets them, and become operands.
 Keys hold no reference to a function, closure or instance: code objects, numbers, strings, tokens.
 
-What can be read: Python functions with everything they refer to, as `bytecode.py` finds it;
-partials; bound methods; immutable values, compared with their type and bits; classes and immutable
-instances (`class_content.py`); kiln's functions and a list of builtins (`fixed_values.py`). A
-function that reaches anything else (a list, an ndarray, an instance with state, `time.time`, a
-traced value) has no content: it is traced again.
+`docs/content.md` lists what can be read, and says why nothing on it can change unseen: functions
+with everything they refer to, as `bytecode.py` finds it; partials; bound methods; immutable values;
+classes and immutable instances (`class_content.py`); fixed values (`fixed_values.py`). A function
+that reaches anything else has no content: it is traced again. What is in force while a function is
+read (`ambient.py`) is part of the key.
 """
 
 from __future__ import annotations
@@ -22,26 +22,55 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln import _runtime
+from kiln.base.config import options
 from kiln.base.tree import Partial
+from kiln.core.ambient import ambient
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.bytecode import Chain, references
 from kiln.core.class_content import Unreadable, read_class, read_instance
-from kiln.core.fixed_values import is_fixed, is_kiln_module
+from kiln.core.fixed_values import is_fixed, is_kiln_module, is_pure_space
 from kiln.ir.types import ShapedArray
 
 
 class Content(NamedTuple):
-    """The key of a value, and the arrays it reaches."""
+    """The key of a value, what is in force, and the arrays the value reaches."""
 
-    key: Hashable
+    value: Hashable
+    ambient: tuple[Hashable, Hashable]
     operands: list[ConcreteArray]
 
+    @property
+    def key(self) -> Hashable:
+        """All that a program depends on beside the operands and the arguments."""
+        return (self.value, self.ambient)
 
-def content_of(value: Any) -> Content | None:
-    """Return the content of a function, or of a tuple of functions and values; None if unknown."""
-    reading = Reading()
+    def without_options(self) -> Hashable:
+        """Return the key without options, and of a function with arguments without these."""
+        kind = self.value[0] if isinstance(self.value, tuple) else None
+        parts: Any = self.value
+        return (parts[1][0] if kind is tuple else parts, self.ambient[1])
+
+
+def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
+    """Return the content of a function, or of a tuple of functions and values.
+
+    None if it has none, or if the option `content` is off. Jitted functions that keep traces of
+    what was before are unreadable, but for `with_jitted=False`.
+    """
+    if not options().content:
+        return None
+    reading = Reading(with_jitted=with_jitted)
     try:
-        return Content(reading.read(value), reading.operands)
+        key = reading.read(value)
+        return Content(key, ambient(numpy=reading.meets_numpy), reading.operands)
+    except (Unreadable, RecursionError):
+        return None
+
+
+def key_of_value(value: Any) -> Hashable | None:
+    """Return the key of a value on its own, whatever is in force; None if it has none."""
+    try:
+        return Reading().read(value)
     except (Unreadable, RecursionError):
         return None
 
@@ -67,16 +96,22 @@ def readable(kind: type, reader: Reader) -> None:
 
 
 class Reading:
-    """One reading of a value: what has been met so far, and the arrays among it."""
+    """One reading of a value: what has been met so far, and the arrays among it.
 
-    __slots__ = ("_arrays", "_met", "_steps", "operands")
+    `meets_numpy` tells whether NumPy's numbers or their types are among it; `with_jitted`, whether
+    jitted functions are asked what they keep.
+    """
+
+    __slots__ = ("_arrays", "_met", "_steps", "meets_numpy", "operands", "with_jitted")
 
     LIMIT = 20000
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_jitted: bool = True) -> None:
+        self.with_jitted = with_jitted
         self.operands: list[ConcreteArray] = []
+        self.meets_numpy = False
         self._arrays: dict[int, int] = {}
-        self._met: dict[int, int] = {}
+        self._met: dict[int, tuple[int, Any]] = {}
         self._steps = 0
 
     def read(self, value: Any) -> Hashable:
@@ -91,11 +126,14 @@ class Reading:
                 raise Unreadable("it reaches too many values")
             return reader(self, value)
         if is_fixed(value):
+            if type(value) is type and issubclass(value, np.generic):
+                self.meets_numpy = True
             return ("fixed", id(value))
         if isinstance(value, type):
             return read_class(self, value)
         if isinstance(value, np.generic) and is_fixed(type(value)) and type(value) is not np.void:
-            return (type(value), value.dtype.str, value.tobytes())
+            self.meets_numpy = True
+            return self.number(value, value.dtype.str, value.tobytes())
         if isinstance(value, np.dtype):
             return _read_dtype(value)
         return read_instance(self, value)
@@ -104,12 +142,33 @@ class Reading:
         """Return the keys of several values."""
         return tuple([self.read(x) for x in values])
 
-    def again(self, value: Any) -> Hashable | None:
-        """Return the key of something met before; None the first time, which is noted."""
-        number = self._met.get(id(value))
-        if number is not None:
-            return ("again", number)
-        self._met[id(value)] = len(self._met)
+    def read_made(self, function: types.FunctionType) -> Hashable:
+        """Return the key of a function whose code the standard library wrote."""
+        return _read_function(self, function, is_made=True)
+
+    def read_attributes(self, value: Any, known: frozenset[str]) -> Hashable:
+        """Return the key of what stands in the dict of an object, but for the names known."""
+        space = value.__dict__
+        return tuple([(k, self.read(x)) for k, x in space.items() if k not in known])
+
+    def number(self, value: Any, *bits: Hashable) -> Hashable:
+        """Return the key of a number: its type and bits, and which one it is if it is no number.
+
+        A container finds a NaN by identity alone.
+        """
+        kind: Any = type(value)
+        return (kind, *bits) if value == value else (kind, *bits, self.again(value))
+
+    def again(self, value: Any) -> tuple[str, int] | None:
+        """Return the key of something met before; None the first time, which is noted.
+
+        Which of several equal objects is meant can be seen: functions compare by identity, and so
+        do the keys of dicts. What is met is kept until the end, so that no other gets its id.
+        """
+        found = self._met.get(id(value))
+        if found is not None:
+            return ("again", found[0])
+        self._met[id(value)] = (len(self._met), value)
         return None
 
     def operand(self, x: ConcreteArray) -> Hashable:
@@ -121,16 +180,16 @@ class Reading:
         return ("array", number, x.aval)
 
 
-def _read_function(reading: Reading, f: types.FunctionType) -> Hashable:
+def _read_function(reading: Reading, f: types.FunctionType, *, is_made: bool = False) -> Hashable:
     if is_fixed(f):
         return ("fixed", id(f))
     met = reading.again(f)
     if met is not None:
         return met
     found = references(f.__code__)
-    if found.objection is not None:
+    if found.objection is not None and not is_made:
         raise Unreadable(f"the function {f.__name__}, which {found.objection}")
-    if found.own and "<locals>" not in f.__code__.co_qualname:
+    if found.own and not ("<locals>" in f.__code__.co_qualname and is_pure_space(f.__globals__)):
         # One of kiln's that looks at more than its arguments: the others are fixed.
         raise Unreadable(f"the function {f.__name__}")
     defaults, named = f.__defaults__, f.__kwdefaults__
@@ -138,12 +197,16 @@ def _read_function(reading: Reading, f: types.FunctionType) -> Hashable:
     return (
         found.key,
         f.__name__,
+        is_made,
         reading.read_all(defaults) if defaults else None,
         tuple([(k, reading.read(x)) for k, x in named.items()]) if named else None,
         _read_closure(reading, f.__closure__, found.free) if f.__closure__ else None,
-        None if found.own or not found.names else _read_globals(reading, f, found.names),
-        tuple([(k, reading.read(x)) for k, x in attributes.items()]) if attributes else None,
+        None if found.own or not found.names else _read_globals(reading, f, found.names, is_made),
+        reading.read_attributes(f, _NO_NAMES) if attributes else None,
     )
+
+
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 def _read_closure(
@@ -160,11 +223,20 @@ def _read_closure(
 
 
 def _read_eager_function(reading: Reading, f: _runtime.EagerFunction) -> Hashable:
-    return ("fixed", id(f)) if is_fixed(f) else ("at once", reading.read(f.__wrapped__))
+    if is_fixed(f):
+        return ("fixed", id(f))
+    return reading.again(f) or ("at once", reading.read_attributes(f, DESCRIPTION))
+
+
+DESCRIPTION = frozenset(["__doc__", "__annotations__", "__annotate__", "__type_params__"])
+"""What wrappers copy from their functions, and no readable code can see."""
 
 
 def _read_globals(
-    reading: Reading, f: types.FunctionType, names: Sequence[tuple[str, tuple[Chain, ...]]]
+    reading: Reading,
+    f: types.FunctionType,
+    names: Sequence[tuple[str, tuple[Chain, ...]]],
+    is_made: bool,
 ) -> Hashable:
     space, builtins = f.__globals__, getattr(f, "__builtins__", None)
     if type(space) is not dict or type(builtins) is not dict:
@@ -177,7 +249,10 @@ def _read_globals(
             value = builtins[name]
         else:
             raise Unreadable(f"the global {name}, which is not defined")
-        parts.append(_read_named(reading, value, chains))
+        if is_made and value is hash:
+            parts.append("hash")
+        else:
+            parts.append(_read_named(reading, value, chains))
     return tuple(parts)
 
 
@@ -206,8 +281,11 @@ def _read_attribute(reading: Reading, module: types.ModuleType, chain: Chain) ->
 
 
 def _read_partial(reading: Reading, f: functools.partial[Any]) -> Hashable:
-    if vars(f):
+    if f.__dict__:
         raise Unreadable("a partial with attributes")
+    met = reading.again(f)
+    if met is not None:
+        return met
     named = tuple([(k, reading.read(x)) for k, x in f.keywords.items()])
     return (type(f), reading.read(f.func), reading.read_all(f.args), named)
 
@@ -231,8 +309,8 @@ _complex_bits = struct.Struct("dd").pack
 
 for _kind in (int, bool, str, bytes, type(None), type(...), type(NotImplemented), ShapedArray):
     readable(_kind, _by_value)
-readable(float, lambda reading, x: (float, _float_bits(x)))
-readable(complex, lambda reading, x: (complex, _complex_bits(x.real, x.imag)))
+readable(float, lambda reading, x: reading.number(x, _float_bits(x)))
+readable(complex, lambda reading, x: reading.number(x, _complex_bits(x.real, x.imag)))
 readable(tuple, lambda reading, x: (tuple, reading.read_all(x)))
 readable(frozenset, lambda reading, x: (frozenset, reading.read_all(tuple(x))))
 readable(range, lambda reading, x: (range, x.start, x.stop, x.step))

@@ -1,11 +1,13 @@
 """Values that mean the same whenever they are named: pure builtins, kiln's own functions.
 
-Each is kept for good, so its id is its name.
+Each is kept for good, so its id is its name. One that has got attributes since, or a class of which
+anything was exchanged, does not count as fixed any more.
 """
 
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -13,6 +15,7 @@ import math
 import operator
 import sys
 import types
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -24,19 +27,19 @@ from kiln.ir.operation import Operation
 
 _BUILTINS = (
     *("abs", "all", "any", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate"),
-    *("filter", "float", "format", "frozenset", "int", "isinstance", "issubclass", "iter", "len"),
-    *("list", "map", "max", "min", "next", "ord", "pow", "range", "repr", "reversed", "round"),
-    *("set", "slice", "sorted", "str", "sum", "super", "tuple", "type", "zip"),
+    *("filter", "float", "frozenset", "int", "isinstance", "issubclass", "iter", "len"),
+    *("list", "map", "max", "min", "next", "ord", "pow", "range", "repr", "reversed"),
+    *("round", "set", "slice", "sorted", "str", "sum", "super", "tuple", "type", "zip"),
 )
-# These read attributes that the code does not name.
-_BY_NAME = ("attrgetter", "methodcaller")
+# These read attributes that the code does not name, or compare identities.
+_SEEING = ("attrgetter", "methodcaller", "is_", "is_not")
 
-# Layers of kiln whose functions depend on their arguments and the options in the key alone, and
-# the exceptions among them.
+# Layers of kiln whose functions depend on their arguments and on what is in force alone, and the
+# exceptions among them. Modules (linen) depend on who intercepts and captures: they are not here.
 _PURE = tuple(
     f"kiln.{name}"
     for name in (
-        *("numpy", "lax", "nn", "random", "scipy", "linen", "ops", "control", "transforms"),
+        *("numpy", "lax", "nn", "random", "scipy", "ops", "control", "transforms"),
         *("api", "base.tree", "base.dtypes", "base.promotion", "base.kinds", "tree", "dtypes"),
     )
 )
@@ -45,17 +48,66 @@ _WORLDLY = frozenset(
         *("load", "fromfile", "save", "savez", "clear_caches", "default_backend", "live_arrays"),
         *("devices", "local_devices", "device_count", "local_device_count"),
         *("process_index", "process_count", "get_printoptions", "set_printoptions"),
+        *("register_pytree_node", "register_pytree_node_class", "register_pytree_with_keys"),
+        *("register_pytree_with_keys_class", "register_dataclass", "register_static"),
+        *("_register", "registrations", "visualize_sharding", "visualize_array_sharding"),
+        *("effects_barrier", "clear", "current_source"),
     ]
 )
+# Where the classes are from that may be fixed; those of the pure layers may, too.
+_CLASSES = tuple(
+    f"kiln.{name}"
+    for name in (
+        *("base.errors", "base.scalar_types", "base.treedef", "core.array", "core.operators"),
+        *("core.trace", "ir.types", "ir.sharding", "jit.struct", "sharding", "tree_util"),
+    )
+)
 
-_fixed: dict[int, Any] = {}
+# Holds `api_boundary`, which wraps functions of the others.
+_WRAPPERS = "kiln.base.source"
+
+_fixed: dict[int, tuple[Any, Hashable]] = {}
+_spaces: dict[int, dict[str, Any]] = {}
 _seen: set[str] = set()
 _count = 0
 
 
 def is_fixed(value: Any) -> bool:
-    """Tell whether a value is one of the fixed ones."""
-    return _fixed.get(id(value)) is value or (_learn() and _fixed.get(id(value)) is value)
+    """Tell whether a value is one of the fixed ones, and still what it was."""
+    found = _fixed.get(id(value))
+    if found is None:
+        if not _learn():
+            return False
+        found = _fixed.get(id(value))
+        if found is None:
+            return False
+    return found[0] is value and (found[1] is None or found[1] == _shape(value))
+
+
+def _shape(value: Any) -> Hashable:
+    """Return what tells that something was added to a value, or exchanged in a class."""
+    if type(value) is EagerFunction:
+        # What it has not itself it gets from its function.
+        return len(value.__dict__) + len(value.__wrapped__.__dict__)
+    if not isinstance(value, type):
+        return len(value.__dict__)
+    bases = [vars(base) for base in value.__mro__ if _is_changeable(base)]
+    return tuple([(tuple(space), tuple(map(id, space.values()))) for space in bases])
+
+
+def _is_changeable(cls: type) -> bool:
+    return bool(cls.__flags__ & _HEAP_TYPE) and not cls.__flags__ & _IMMUTABLE_TYPE
+
+
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
+
+
+def is_pure_space(space: dict[str, Any]) -> bool:
+    """Tell whether a dict is the globals of a module of kiln whose functions are pure."""
+    if _spaces.get(id(space)) is space:
+        return True
+    _learn()
+    return _spaces.get(id(space)) is space
 
 
 def is_kiln_module(module: types.ModuleType) -> bool:
@@ -65,7 +117,8 @@ def is_kiln_module(module: types.ModuleType) -> bool:
 
 
 def _fix(value: Any) -> None:
-    _fixed[id(value)] = value
+    changeable = _is_changeable(value) if isinstance(value, type) else hasattr(value, "__dict__")
+    _fixed[id(value)] = (value, _shape(value) if changeable else None)
 
 
 def _learn() -> bool:
@@ -77,8 +130,11 @@ def _learn() -> bool:
     names = [n for n in tuple(sys.modules) if n.partition(".")[0] == "kiln" and n not in _seen]
     for name in names:
         _seen.add(name)
-        for value in tuple(vars(sys.modules[name]).values()):
-            if _is_kilns(value):
+        space = vars(sys.modules[name])
+        if name.startswith(_PURE) or name == _WRAPPERS:
+            _spaces[id(space)] = space
+        for value in tuple(space.values()):
+            if id(value) not in _fixed and _is_kilns(value):
                 _fix(value)
     return bool(names)
 
@@ -94,21 +150,33 @@ def _is_kilns(value: Any) -> bool:
             and inner.__name__ not in _WORLDLY
         )
     if isinstance(value, type):
-        return value.__module__.partition(".")[0] == "kiln"
+        home = value.__module__
+        found = getattr(sys.modules.get(home), value.__name__, None)
+        return found is value and home.startswith((*_PURE, *_CLASSES))
     if isinstance(value, (functools._lru_cache_wrapper, EagerFunction)):
         return _is_kilns(value.__wrapped__)
     return isinstance(value, Operation) or type(value).__module__.startswith("kiln.numpy.")
 
 
+def _is_builtin(value: Any, module: types.ModuleType) -> bool:
+    """Tell whether a module written in C defines this, and nobody has exchanged it."""
+    is_c = isinstance(value, types.BuiltinFunctionType) or (
+        isinstance(value, type) and not _is_changeable(value)
+    )
+    return is_c and value.__module__ in (module.__name__, "_" + module.__name__)
+
+
 def _fill() -> None:
     for name in _BUILTINS:
-        _fix(getattr(builtins, name))
+        if _is_builtin(getattr(builtins, name), builtins):
+            _fix(getattr(builtins, name))
     for value in vars(builtins).values():
         if isinstance(value, type) and issubclass(value, BaseException):
             _fix(value)
     for module in (math, operator, itertools):
         for name, value in vars(module).items():
-            if not name.startswith("_") and callable(value) and name not in _BY_NAME:
+            public = not name.startswith("_") and name not in _SEEING
+            if public and _is_builtin(value, module):
                 _fix(value)
     for value in (functools.partial, functools.reduce, types.NoneType, np.dtype):
         _fix(value)
@@ -119,6 +187,11 @@ def _fill() -> None:
                 _fix(base)
     for dtype in SUPPORTED.values():
         _fix(dtype.type)
+    # What the standard library puts into the methods it writes.
+    _fix(dataclasses._HAS_DEFAULT_FACTORY)  # type: ignore[attr-defined]
+    for cls in (object, tuple, int, str):
+        for name in ("__new__", "__repr__", "__str__", "__format__"):
+            _fix(getattr(cls, name))
 
 
 _fill()

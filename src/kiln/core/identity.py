@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from kiln.core.class_content import Unreadable, token_of
-from kiln.core.fingerprint import content_of
+from kiln.core.fingerprint import key_of_value
 
 
 def identity_of_function(fun: Any) -> Hashable:
@@ -33,5 +33,5 @@ def _identity(value: Any) -> Hashable:
         return (kind, tuple(map(_identity, value)))
     if kind is dict:
         return (kind, tuple([(_identity(k), _identity(x)) for k, x in value.items()]))
-    content = content_of(value) if kind.__weakrefoffset__ == 0 else None
-    return content.key if content is not None else token_of(value)
+    key = key_of_value(value) if kind.__weakrefoffset__ == 0 else None
+    return key if key is not None else token_of(value)

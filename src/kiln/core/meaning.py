@@ -2,23 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.jaxpr import Eqn, Jaxpr
+
+
+class Observer(Protocol):
+    """Evaluates the equations of programs in place of the NumPy rules, and so sees all values."""
+
+    def evaluate(self, eqn: Eqn, values: Sequence[np.ndarray]) -> Any:
+        """Return the result of an equation, as its primitive's `numpy` does."""
+
+    def begin_step(self, step: int) -> None:
+        """Note which step of the innermost loop is evaluated from now on."""
+
+
+_observers: dict[int, Observer] = {}
+"""By thread. Empty but while somebody looks for something in a program."""
+
+
+@contextlib.contextmanager
+def observed(observer: Observer | None) -> Iterator[None]:
+    """Let an observer, or nobody, evaluate this thread's programs until the context ends."""
+    thread = threading.get_ident()
+    previous = _observers.pop(thread, None)
+    if observer is not None:
+        _observers[thread] = observer
+    try:
+        yield
+    finally:
+        _observers.pop(thread, None)
+        if previous is not None:
+            _observers[thread] = previous
+
+
+def _observer_here() -> Observer | None:
+    return _observers.get(threading.get_ident()) if _observers else None
+
+
+def begin_step(step: int) -> None:
+    """Say which step of a loop is evaluated from now on."""
+    observer = _observer_here()
+    if observer is not None:
+        observer.begin_step(step)
 
 
 def meaning(jaxpr: Jaxpr, args: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Run a jaxpr without constants on NumPy arrays."""
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    observer = _observer_here()
 
     def read(atom: Any) -> np.ndarray:
         return np.asarray(atom.val, atom.aval.dtype) if atom.is_literal else env[atom]
 
     for eqn in jaxpr.eqns:
-        result = eqn.primitive.numpy(*map(read, eqn.invars), **eqn.params)
+        values = [read(v) for v in eqn.invars]
+        if observer is None:
+            result = eqn.primitive.numpy(*values, **eqn.params)
+        else:
+            result = observer.evaluate(eqn, values)
         results = result if eqn.primitive.multiple else [result]
         for var, value in zip(eqn.outvars, results, strict=True):
             env[var] = _frozen(value, var.aval)

@@ -9,6 +9,8 @@ import abc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.ir.types import ShapedArray
 
 operators: dict[str, Callable[..., Any]] = {}
@@ -119,7 +121,13 @@ class ArrayOperators:
 
     def __len__(self) -> int:
         if not self.aval.shape:
-            raise TypeError("len() of unsized object")
+            raise TypeError(
+                three_lines(
+                    f"len() of {self.aval} at {current_source()}",
+                    "len() of unsized object: the array has no axes",
+                    "use x.size, which is 1, or x.item() for its value",
+                )
+            )
         return int(self.aval.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
@@ -184,4 +192,10 @@ class Array(ArrayOperators, metaclass=abc.ABCMeta):
     """An array of kiln: concrete, or traced. Make one with `kiln.numpy.array`."""
 
     def __init__(self) -> None:
-        raise TypeError("Array is abstract: make arrays with kiln.numpy.array")
+        raise TypeError(
+            three_lines(
+                f"Array(...) at {current_source()}",
+                "Array is abstract: it is there for isinstance and annotations",
+                "make arrays with kiln.numpy.array(...)",
+            )
+        )

@@ -1,7 +1,8 @@
 """Where a program runs: chosen from where its arguments are and from what the user asked for.
 
-Arrays put somewhere on purpose (committed) decide, and must agree; all others follow. A `Placer`
-keeps one way of running a program per choice, so that it is made once.
+Arrays put somewhere on purpose (committed) decide, and must agree; all others follow. Closed-over
+arrays decide only if nothing else does. A `Placer` keeps one way of running a program per choice,
+so that it is made once.
 """
 
 from __future__ import annotations
@@ -59,19 +60,24 @@ class Claim(NamedTuple):
 
 
 class Placer:
-    """Runs a program wherever its arguments, the user's wishes and its own constraints say."""
+    """Runs a program wherever its arguments, the user's wishes and its own constraints say.
+
+    The first `hidden` inputs are arrays the function closes over.
+    """
 
     def __init__(
         self,
         jaxpr: Jaxpr,
         name: str,
         *,
+        hidden: int = 0,
         wishes: Wishes = NO_WISHES,
         keep_unused: bool = False,
         compiler_options: tuple[tuple[str, Any], ...] = (),
     ) -> None:
         self.jaxpr = jaxpr
         self.name = name
+        self.hidden = hidden
         self.wishes = wishes
         self.keep_unused = keep_unused
         self.compiler_options = compiler_options
@@ -115,7 +121,7 @@ class Placer:
         """
         situation = _situation(args)
         place = self.place(situation.committed)
-        run = self.run_at(place, any(situation.committed))
+        run = self.run_at(place, self.is_chosen(situation.committed, place))
         if place is None and situation.has_placed:
             run = functools.partial(_run_unplaced, run)
         elif place is None and self.is_plain:
@@ -129,10 +135,12 @@ class Placer:
             return None
         if wishes.device is not None:
             return Place((wishes.device,))
-        committed = self._of_used(committed)
+        committed = [s if used else None for s, used in zip(committed, self.used, strict=True)]
         wanted = [*wishes.in_shardings, *[None] * (len(committed) - len(wishes.in_shardings))]
         self._check_agreement(committed, wanted)
-        claims = [Claim(f"argument {self._named(i)} has", s) for i, s in enumerate(committed) if s]
+        given = [Claim(f"argument {self._named(i)} has", s) for i, s in enumerate(committed) if s]
+        closed_over = sum(s is not None for s in committed[: self.hidden])
+        claims = given[closed_over:]
         claims += [
             Claim(f"in_shardings for {self._named(i)} has", s)
             for i, s in enumerate(wanted)
@@ -140,6 +148,7 @@ class Placer:
         ]
         claims += [Claim("with_sharding_constraint or shard_map has", s) for s in self.inside]
         claims += [Claim("out_shardings has", s) for s in wishes.out_shardings if s]
+        claims = claims or given
         devices = self._agreed(claims)
         if not devices:
             chosen = options().default_device
@@ -150,10 +159,19 @@ class Placer:
             if len(devices) == 1:
                 return Place(devices)
             mesh = Mesh(devices, "devices")
-        whole = NamedSharding(mesh, PartitionSpec())
-        cuts = tuple([c or w or whole for c, w in zip(committed, wanted, strict=True)])
+        whole, chosen_set = NamedSharding(mesh, PartitionSpec()), frozenset(devices)
+        here = [s if s and s.device_set == chosen_set else None for s in committed]
+        cuts = tuple([c or w or whole for c, w in zip(here, wanted, strict=True)])
         outs = wishes.out_shardings or (None,) * len(self.jaxpr.outvars)
         return Place(devices, mesh, cuts, outs)
+
+    def is_chosen(self, committed: Sequence[Sharding | None], place: Place | None) -> bool:
+        """Tell whether the results belong at a place, or are there by default.
+
+        One device may have been the choice of closed-over arrays alone.
+        """
+        several = place is not None and len(place.devices) > 1
+        return several or any(committed[self.hidden :]) or not self.is_plain
 
     def program(self, place: Place | None) -> Program:
         """Return what is compiled for a place."""
@@ -184,32 +202,31 @@ class Placer:
     def run_at(self, place: Place | None, committed: bool) -> Run:
         """Return what runs the program at a place, bringing arguments there.
 
-        Results are committed if arguments were, or if the user chose the place. For no place, it
-        raises Elsewhere if called with arrays that were placed.
+        For no place, it raises Elsewhere if called with arrays that were placed.
         """
         compiled = self.compiled(place)
         names = self._names(compiled)
         if place is None:
             return _placed(compiled, names) if self.wishes.donated else compiled
-        by_default = place.devices == (options().default_device,) and not committed
         program = compiled.program
         assert program.place is not None
         alone = SingleDeviceSharding(place.devices[0])
         cuts = program.place.in_shardings or (alone,) * len(program.jaxpr.invars)
         out_cuts = tuple(compiled.executable.out_shardings())
-        return _placed(compiled, names, cuts, out_cuts, not by_default)
+        return _placed(compiled, names, cuts, out_cuts, committed)
 
     def _names(self, compiled: Compiled) -> list[str]:
         kept = range(len(self.jaxpr.invars)) if compiled.kept is None else compiled.kept
         return [self._named(i) for i in kept]
 
-    def _of_used(self, committed: Sequence[Sharding | None]) -> list[Sharding | None]:
-        """Return the claims of arguments that the program uses: the others may be anywhere."""
+    @property
+    def used(self) -> list[bool]:
+        """Which inputs the program uses: the others may be anywhere."""
         if self._used is None:
             used = {id(v) for eqn in self.jaxpr.eqns for v in eqn.invars}
             used |= {id(v) for v in self.jaxpr.outvars}
             self._used = [id(v) in used for v in self.jaxpr.invars]
-        return [s if used else None for s, used in zip(committed, self._used, strict=True)]
+        return self._used
 
     def _check_agreement(
         self, committed: Sequence[Sharding | None], wanted: Sequence[Sharding | None]
@@ -297,8 +314,9 @@ def _placed(
 ) -> Run:
     """Return what brings arguments to their places, runs, and deletes the donated ones.
 
-    Without `cuts` that is the first device. Called with arrays and scalars it raises ValueError if
-    an array is donated and passed twice; Elsewhere, without `cuts`, if one has a place of its own.
+    Without `cuts` that is the first device. Called with arrays and scalars it raises
+    JaxRuntimeError if an array is donated and passed twice; Elsewhere, without `cuts`, if one has a
+    place of its own.
     """
     program = compiled.program
     donation = Donation(compiled, names) if program.donated else None

@@ -12,13 +12,15 @@ import threading
 import time
 from collections.abc import Iterator
 
+from kiln.base.forks import in_child, new_rlock
+
 AFTER_S = 2.0
 EVERY_S = 1.0
 ERASE_LINE = "\r\x1b[K"
 
 _running: dict[int, tuple[str, float]] = {}
 _numbers = itertools.count()
-_changed = threading.Condition()
+_changed = threading.Condition(new_rlock())
 _watcher: threading.Thread | None = None
 _is_shown = False
 
@@ -73,6 +75,13 @@ def _watch() -> None:
             _show(f"kiln: compiling {name}{others}: {seconds:.0f} s")
             _changed.wait(EVERY_S)
         _watcher = None
+
+
+@in_child
+def _forget() -> None:
+    global _watcher
+    _watcher = None
+    _running.clear()
 
 
 def _show(text: str) -> None:

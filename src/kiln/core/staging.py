@@ -15,6 +15,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host, host_value
+from kiln.core.leaks import check_leaks
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
@@ -110,6 +111,19 @@ class StagingTrace(Trace):
         what = f"the function {self.definition}" if self.definition else "a function"
         return f"while tracing {what} for {self.purpose}"
 
+    def origin(self, tracer: Tracer) -> str:
+        """Say what made a tracer: the equation, or that it is an argument."""
+        assert isinstance(tracer, StagingTracer)
+        var = tracer.variable
+        for eqn in self.eqns:
+            if any(v is var for v in eqn.outvars):
+                source = f" at {eqn.source} in {eqn.source.function}" if eqn.source else ""
+                return f", made by `{eqn.primitive.name}`{source}"
+        at = next((i for i, v in enumerate(self.invars) if v is var), None)
+        if at is None or at >= len(self.arg_names):
+            return ", an argument of the function"
+        return f", the argument {self.arg_names[at]}"
+
     def responsible(self, tracer: Tracer) -> list[tuple[str, ShapedArray]]:
         """Return names and types of the user's arguments that a tracer depends on."""
         assert isinstance(tracer, StagingTracer)
@@ -128,6 +142,31 @@ class StagingTrace(Trace):
             for name, var in zip(self.arg_names, self.invars, strict=False)
             if id(var) in seen
         ]
+
+
+def recording() -> StagingTrace | None:
+    """Return the trace that makes what is applied now equations of a program, if there is one."""
+    trace: Trace | None = state.trace
+    while trace is not None:
+        # Partial evaluation records too, but only for itself.
+        if type(trace) is StagingTrace:
+            return trace
+        trace = trace.parent
+    return None
+
+
+def stand_in(x: Any) -> Tracer | None:
+    """Return a tracer of the program being recorded for what has a type but no value.
+
+    The program can be looked at; it cannot run.
+    """
+    trace = recording()
+    if trace is None:
+        return None
+    known = trace.consts.get(id(x))
+    if known is None:
+        known = trace.consts[id(x)] = (Var(aval_of(x)), x)
+    return StagingTracer(trace, known[0])
 
 
 def _varying(
@@ -165,10 +204,12 @@ def stage(
     state.source = None
     try:
         outvars = [trace.atom(x) for x in fun(*tracers)]
+        del tracers
     finally:
         state.trace = previous
         state.source = source
         trace.live = False
+    check_leaks(trace)
     captured = list(trace.consts.values())
     jaxpr = Jaxpr(
         [var for var, _ in captured],

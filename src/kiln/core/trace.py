@@ -16,8 +16,8 @@ import numpy as np
 from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.config import options, override
-from kiln.base.errors import UnexpectedTracerError, three_lines
-from kiln.base.source import current_source
+from kiln.base.errors import MaskedArrayError, UnexpectedTracerError, three_lines
+from kiln.base.source import Source, current_source
 from kiln.core.concretization import refuse
 from kiln.core.operators import Array, ArrayOperators
 from kiln.ir.operation import Operation
@@ -27,11 +27,15 @@ from kiln.ir.types import ShapedArray
 class Trace:
     """Decides what applying a primitive means. `live` ends with the transformation."""
 
-    __slots__ = ("live", "parent")
+    __slots__ = ("live", "made", "parent")
 
     def __init__(self, parent: Trace | None) -> None:
         self.parent = parent
         self.live = True
+        # Where tracers were made that know it not themselves, by id: only if leaks are looked for.
+        self.made: dict[int, Source | None] | None = None
+        if options().check_tracer_leaks:
+            self.made = {}
 
     def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply a primitive; return its result, or a list if it is `multiple`."""
@@ -40,6 +44,21 @@ class Trace:
     def describe(self) -> str:
         """Say what is being traced, for messages."""
         return f"under {type(self).__name__}"
+
+    def origin(self, tracer: Tracer) -> str:
+        """Say where a tracer was made, as `, made by ... at ...`, for messages."""
+        for inside in tracer.inside():
+            if isinstance(inside, Tracer):
+                return inside.owner.origin(inside)
+        if self.made is None:
+            return ", made at a line that kiln.checking_leaks() tells"
+        source = self.made.get(id(tracer))
+        return f", made at {source}" if source else ", an argument of the function"
+
+    def note_origin(self, tracer: Tracer) -> None:
+        """Keep the line that makes a tracer. Called only where leaks are looked for."""
+        assert self.made is not None
+        self.made[id(tracer)] = state.source or current_source()
 
     def responsible(self, tracer: Tracer) -> list[tuple[str, ShapedArray]]:
         """Return names and types of the user's arguments that a tracer depends on."""
@@ -62,6 +81,10 @@ class Tracer(ArrayOperators):
     def abstract(self) -> Tracer:
         """Return the innermost tracer that has no value."""
         return self
+
+    def inside(self) -> tuple[Any, ...]:
+        """Return the values, perhaps tracers of other traces, of which the tracer consists."""
+        return ()
 
     def _value(self, conversion: str) -> Any:
         value = self.concrete()
@@ -176,6 +199,20 @@ def axis_bound(name: Any, size: Any, kind: bool | None = None) -> Iterator[None]
         state.axes, state.tracked = previous, tracked
 
 
+@contextmanager
+def in_users_lines() -> Iterator[None]:
+    """Let operations come from the lines that apply them, not from an equation being replayed.
+
+    For functions of the user's that run while a program is replayed.
+    """
+    previous = state.source
+    state.source = None
+    try:
+        yield
+    finally:
+        state.source = previous
+
+
 def axis_size_of(name: Any) -> Any:
     """Return the size of the mapped axis called `name`.
 
@@ -198,7 +235,8 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
     return UnexpectedTracerError(
         three_lines(
             f"use of a leaked tracer, a traced value of type {tracer.aval} kept after its "
-            f"transformation ended ({tracer.owner.describe()}), at {current_source()}",
+            f"transformation ended ({tracer.owner.describe()}{tracer.owner.origin(tracer)}), used "
+            f"at {current_source()}",
             "the function stored a traced value outside itself: a leak through a global, an "
             "attribute, or a list",
             "return the value from the function instead of storing it",
@@ -221,8 +259,24 @@ def _scalar_types(enable_x64: bool) -> dict[type, ShapedArray]:
 _SCALARS = {enable_x64: _scalar_types(enable_x64) for enable_x64 in (False, True)}
 
 
+def require_unmasked(x: Any) -> None:
+    """Raise MaskedArrayError for a masked array."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise MaskedArrayError(
+            three_lines(
+                f"use of a masked array of shape {x.shape} and dtype {x.dtype} at "
+                f"{current_source()}",
+                "numpy masked arrays are not supported: the mask would be forgotten without a word",
+                "use x.filled(value) to convert the array, or pass x.data and x.mask as two arrays",
+            )
+        )
+
+
 def aval_of(x: Any) -> ShapedArray:
-    """Return the type of an array, a tracer, or a scalar. Python scalars are weakly typed."""
+    """Return the type of an array, a tracer, or a scalar. Python scalars are weakly typed.
+
+    Raises: MaskedArrayError for a masked array, TypeError for anything else.
+    """
     scalar = _SCALARS[options().enable_x64].get(type(x))
     if scalar is not None:
         return scalar
@@ -231,6 +285,8 @@ def aval_of(x: Any) -> ShapedArray:
     except AttributeError:
         pass
     if isinstance(x, (np.ndarray, np.generic)):
+        require_unmasked(x)
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     dtype, weak = dtypes.scalar_dtype(x)
-    return ShapedArray((), dtype, weak)
+    shape = getattr(x, "shape", ())
+    return ShapedArray(shape if isinstance(shape, tuple) else (), dtype, weak)

@@ -18,6 +18,7 @@ import numpy as np
 
 from kiln.base.config import override
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 
 Index = tuple[slice, ...]
 
@@ -106,7 +107,10 @@ class Mesh:
         self.devices.flags.writeable = False
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         self.axis_names: tuple[Any, ...] = names
-        asked = f"Mesh of devices of shape {self.devices.shape} with axis_names={names}"
+        asked = (
+            f"Mesh of devices of shape {self.devices.shape} with axis_names={names} "
+            f"at {current_source()}"
+        )
         if len(names) != self.devices.ndim:
             raise ValueError(
                 three_lines(
@@ -179,7 +183,14 @@ class Mesh:
         return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mesh, (np.array(self.devices), self.axis_names)
+        # Not as an array of objects: NumPy crashes on a spoilt pickle of one.
+        return _mesh, (self._flat, self.axis_sizes, self.axis_names)
+
+
+def _mesh(flat: Sequence[Any], sizes: Sequence[int], axis_names: Sequence[Any]) -> Mesh:
+    devices = np.empty(len(flat), dtype=object)
+    devices[:] = flat
+    return Mesh(devices.reshape(sizes), axis_names)
 
 
 class Blocks(NamedTuple):
@@ -317,7 +328,7 @@ class NamedSharding(Sharding):
             if name not in mesh.axis_names:
                 raise ValueError(
                     three_lines(
-                        f"NamedSharding({mesh}, {self.spec})",
+                        f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
                         f"Resource axis: {name} of {self.spec} is not found in mesh: "
                         f"{mesh.axis_names}",
                         "use the names of the mesh's axes",
@@ -326,7 +337,7 @@ class NamedSharding(Sharding):
             if name in seen:
                 raise ValueError(
                     three_lines(
-                        f"NamedSharding({mesh}, {self.spec})",
+                        f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
                         f"{self.spec} has duplicate entries for `{name}`: a mesh axis can cut at "
                         "most one dimension",
                         "name each axis once",
@@ -442,6 +453,20 @@ def misfit(sharding: Sharding, shape: Sequence[Any]) -> str:
                 f"divisible by {parts} (the shape is {tuple(shape)})"
             )
     return ""
+
+
+def fitted(sharding: Sharding, shape: Sequence[Any]) -> Sharding:
+    """Return the sharding without the cuts of dimensions that it cannot cut into equal parts."""
+    if not isinstance(sharding, NamedSharding) or not misfit(sharding, shape):
+        return sharding
+    sizes = sharding.mesh.shape
+    entries = [
+        None
+        if isinstance(size, int) and size % math.prod(sizes[name] for name in axes_of(entry))
+        else entry
+        for size, entry in zip(shape, sharding.spec, strict=False)
+    ]
+    return NamedSharding(sharding.mesh, PartitionSpec(*entries, *sharding.spec[len(shape) :]))
 
 
 def require_fit(sharding: Sharding, shape: Sequence[Any], asked: str) -> None:

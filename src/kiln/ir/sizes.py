@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.base.source import current_source
 from kiln.ir.assumptions import assume_positive, is_collecting
 from kiln.ir.polynomial import Atom, Monomial, Poly, Terms, bounds, terms_of, times, without
 from kiln.ir.size_text import atom_text, terms_text
@@ -147,7 +148,7 @@ class Size:
     def __index__(self) -> int:
         raise InconclusiveSizeError(
             three_lines(
-                f"the size {self} was used as a Python int",
+                f"the size {self} was used as a Python int at {current_source()}",
                 f"its value depends on {_named(self)}, which is unknown while a program is traced",
                 "keep the size symbolic, or leave the axis out of abstracted_axes",
             )

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import copy
 import gc
-import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from kiln.base.bounded import Bounded
 from kiln.base.config import options as current_options
+from kiln.base.forks import new_rlock
 from kiln.base.memory import MB, give_back
+from kiln.base.tree import settled
 from kiln.control.bodies import clear as clear_bodies
-from kiln.core.array import ConcreteArray
+from kiln.core.array import ConcreteArray, copied
 from kiln.core.at_once import clear as clear_plans
 from kiln.core.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.core.bytecode import clear as clear_bytecode
@@ -50,8 +51,9 @@ class Entry:
     `is_simple` unless the runtime cannot tell calls for this entry from others. `late` says what
     the last inputs of `jaxpr` are, if they are handed in anew at every call (`late.py`).
     `content` says from what content of the function, and by what use of its arrays, the program
-    follows; it is None if the program depends on more. `original` is the entry kept for all
-    functions with that content.
+    follows; it is None if the program depends on more. `function` is the part of it that is the
+    function's, without static arguments. `original` is the entry kept for all functions with that
+    content.
     """
 
     __slots__ = (
@@ -59,6 +61,7 @@ class Entry:
         "compiled",
         "consts",
         "content",
+        "function",
         "general",
         "in_tree",
         "is_simple",
@@ -91,6 +94,7 @@ class Entry:
         self.assumed: frozenset[str] = frozenset()
         self.general: Jaxpr | None = None
         self.content: tuple[Hashable, Slots] | None = None
+        self.function: Hashable = None
         self.original: Entry | None = None
         self.is_simple = True
         self.late: tuple[Hashable, ...] = ()
@@ -100,7 +104,7 @@ class Entry:
         made = Entry(self.jaxpr, consts, self.in_tree, self.out_tree, self.name, self.static)
         made.compiled, made.content, made.original = self.compiled, self.content, self
         made.assumed, made.general, made.placers = self.assumed, self.general, self.placers
-        made.late = self.late
+        made.late, made.function = self.late, self.function
         return made
 
     def for_operands(self, operands: list[ConcreteArray]) -> Entry:
@@ -110,18 +114,35 @@ class Entry:
             return self
         return self.with_consts(constants_from(self.content[1], operands))
 
-    def follows_from(self, content: Content | None) -> bool:
+    def follows_from(self, content: Content) -> bool:
         """Tell whether a function with this content, traced now, would give this very program."""
-        if content is None or self.content is None or self.content[0] != content.key:
+        if self.content is None or self.function != content.without_options():
             return False
-        again = constants_from(self.content[1], content.operands)
+        slots, count = self.content[1], len(content.operands)
+        if any(number is not None and number >= count for number, _ in slots):
+            return False
+        again = constants_from(slots, content.operands)
         return all(a is b for a, b in zip(again, self.consts, strict=True))
 
     def with_wishes(self, wishes: Wishes) -> Entry:
         """Return the same program, to be run as wished."""
         made = copy.copy(self)
         made.wishes, made.compiled = wishes, None
+        if wishes.donated:
+            made.consts = self._consts_apart(wishes.donated)
         return made
+
+    def _consts_apart(self, donated: Sequence[int]) -> list[Any]:
+        """Return the constants, copied if they may be given as donated arguments, too.
+
+        An array with memory of another size cannot be one that is donated.
+        """
+        types = [self.jaxpr.in_avals[i].physical() for i in donated if i >= len(self.consts)]
+        sizes = {a.size * a.dtype.itemsize for a in types}
+        return [
+            copied(x) if isinstance(x, ConcreteArray) and x.nbytes in sizes else x
+            for x in self.consts
+        ]
 
     def placer_for(self, keep_unused: bool, settings: Settings = ()) -> Placer:
         """Return what runs the program wherever it belongs."""
@@ -135,6 +156,7 @@ class Entry:
         return Placer(
             self.jaxpr,
             self.name,
+            hidden=len(self.consts),
             wishes=self.wishes,
             keep_unused=keep_unused,
             compiler_options=settings,
@@ -184,9 +206,14 @@ class Entries(dict[Hashable, Entry]):
         return programs
 
 
+def settled_key(key: Any) -> Any:
+    """Return the key of a signature, to be kept: nothing that can change is part of it."""
+    return (settled(key[0]), *key[1:])
+
+
 _by_identity: dict[int, tuple[weakref.ref[Any], Hashable, dict[Hashable, Entries]]] = {}
 _wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
-_lock = threading.RLock()
+_lock = new_rlock()
 
 _by_content: Bounded[Hashable, Entry] = Bounded(lambda: current_options().trace_cache_mb * MB)
 
@@ -240,7 +267,7 @@ def share(key: Hashable, content: Content | None, watch: Watch, entry: Entry) ->
     slots = slots_of(entry.consts, content.operands)
     if slots is None or not is_plain(entry.out_tree) or holds_user_code(entry.jaxpr):
         return entry
-    entry.content = (content.key, slots)
+    entry.content, entry.function = (content.key, slots), content.without_options()
     kept = entry.with_consts([x for _, x in slots]) if entry.consts else entry
     kept.original = None
     size = footprint(kept.jaxpr) + sum(getattr(x, "nbytes", 0) for x in kept.consts)

@@ -18,29 +18,40 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
-from kiln.base.tree import tree_flatten, tree_unflatten
+from kiln.base.tree import tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
 from kiln.core.by_content import is_plain
 from kiln.core.class_content import Unreadable
 from kiln.core.compilation import Compiled, Elsewhere
-from kiln.core.eager import EVAL, check_finite
-from kiln.core.fingerprint import Content, Reading, content_of, readable
+from kiln.core.eager import EVAL
+from kiln.core.fingerprint import DESCRIPTION, Content, Reading, content_of, readable
+from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
-from kiln.core.staging import StagingTrace, eval_jaxpr
-from kiln.core.trace import Trace, Tracer, aval_of, state
-from kiln.core.watching import watched, watches_here
+from kiln.core.staging import eval_jaxpr, recording
+from kiln.core.trace import Tracer, aval_of, state
+from kiln.core.watching import watched
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
 from kiln.ir.types import ShapedArray
-from kiln.jit.cache import Entries, Entry, entries_of, find, forget, register, share
+from kiln.jit.cache import (
+    Entries,
+    Entry,
+    entries_of,
+    find,
+    forget,
+    register,
+    settled_key,
+    share,
+)
 from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
 from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
-from kiln.jit.signature import Chosen, Statics, compared_key, is_constant, static_keys
-from kiln.jit.spelling import Named, flatten_call, unflatten_call
+from kiln.jit.signature import Chosen, Statics, static_keys
+from kiln.jit.spelling import Named, flatten_call, form_of, structure_of, unflatten_call
 from kiln.jit.stages import Lowered, Traced
+from kiln.jit.static_values import comparison_of
 from kiln.jit.struct import type_of_struct
 from kiln.jit.target import committed_places
 from kiln.jit.tracing import argument_names, check_leaves, trace
@@ -50,23 +61,6 @@ PROGRAMS = (Compiled, _runtime.PlacedProgram)
 
 _CHEAP = frozenset([bool, int, float, complex])
 """Leaves whose type needs no check on a hit; whether an int fits is seen when it is converted."""
-
-
-@functools.cache
-def _flat(count: int) -> Any:
-    """Return the structure of `count` arrays passed by position."""
-    return tree_flatten((0,) * count)[1]
-
-
-def _is_recorded() -> bool:
-    """Tell whether what is applied now becomes equations of a program that somebody may read."""
-    trace: Trace | None = state.trace
-    while trace is not None:
-        # Partial evaluation records too, but only for itself.
-        if type(trace) is StagingTrace:
-            return True
-        trace = trace.parent
-    return False
 
 
 @_runtime.call_directly
@@ -127,14 +121,13 @@ class JitFunction(_runtime.Callable):
                     concrete = False
                     break
         if concrete:
-            tree, avals, statics = _flat(len(args)), tuple([x.aval for x in args]), ()
+            tree, avals, statics = structure_of(len(args)), tuple([x.aval for x in args]), ()
         else:
             leaves, tree, avals, statics = self._signature(args, kwargs)
         key = (tree, avals, statics, opts.key(), state.axes)
         known = self._entries.get(key)
         entry = known or self._miss(key, leaves, args, kwargs)
         if state.trace is not EVAL:
-            self._note_staleness(entry, args, kwargs)
             return self._bind(entry, leaves)
         if not concrete:
             for x in leaves:
@@ -153,8 +146,8 @@ class JitFunction(_runtime.Callable):
         except OverflowError:
             self._types(leaves, args, kwargs)
             raise
-        if opts.debug_nans:
-            check_finite(entry.name, outs)
+        if opts.checks_values:
+            check_program(entry.name, entry.jaxpr, values, outs)
         elif known is not None and entry.is_simple and not opts.python_call:
             program = run if isinstance(run, PROGRAMS) else self._placer(entry).prepared(values)
             self._remember(entry, program, positional, tuple(keywords), args, kwargs)
@@ -183,7 +176,7 @@ class JitFunction(_runtime.Callable):
         nums, names = self._static.argnums, self._static.argnames
         given = [(places[i], args[i]) for i in nums if i < len(args)]
         given += [(place[name], kwargs[name]) for name in names if name in kwargs]
-        statics = [(at, x, compared_key(x), is_constant(x)) for at, x in given]
+        statics = [(at, comparison_of(x)) for at, x in given]
         dynamics = [(places[i], x) for i, x in enumerate(args) if i not in nums]
         named = sorted(name for name in kwargs if name not in names)
         dynamics += [(place[name], kwargs[name]) for name in named]
@@ -290,7 +283,7 @@ class JitFunction(_runtime.Callable):
             return entry
         # Another table if the function's code or defaults were exchanged in the meantime.
         if self._shared() is shared:
-            entry = shared.setdefault(key, entry)
+            entry = shared.setdefault(settled_key(key), entry)
         return self._own(key, entry, args, kwargs)
 
     def _own(self, key: Any, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
@@ -301,7 +294,7 @@ class JitFunction(_runtime.Callable):
             dynamic = [args[i] for i in places]
             wishes = wishes_of(self._placing, self._fun, entry, dynamic, named, places)
             entry = entry.with_wishes(wishes)
-        self._entries[key] = entry
+        self._entries[settled_key(key)] = entry
         return entry
 
     def _is_temporary(self, entry: Entry) -> bool:
@@ -323,19 +316,16 @@ class JitFunction(_runtime.Callable):
         given += [(name, kwargs[name]) for name in names if name in kwargs]
         return content_of((self._fun, len(args), *given))
 
-    def _note_staleness(self, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Keep a program that is being recorded private if the one it calls is out of date.
+    def is_stale(self) -> bool:
+        """Tell whether a call may run another program than a fresh function of this content would.
 
-        A function keeps its trace when a global or a closure of it changes; a fresh function of the
-        same content must not get to see that.
+        A function keeps its trace when a global or a closure of it changes.
         """
-        watches = watches_here()
-        if not watches or all(watch.seen for watch in watches):
-            return
-        tree = self._signature(args, kwargs)[1]
-        if not entry.follows_from(self._content((tree,), args, kwargs)):
-            for watch in watches:
-                watch.seen = True
+        entries = [*self._entries.values(), *self._shared().values()]
+        if not entries:
+            return False
+        now = content_of(self._fun, with_jitted=False)
+        return now is None or not all(entry.follows_from(now) for entry in entries)
 
     def _trace(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         tree, avals = key[0], key[1]
@@ -397,8 +387,8 @@ class JitFunction(_runtime.Callable):
         elif options().plain:
             entry.compiled = placer if is_placed(values) else run
         outs = run(values)
-        if options().debug_nans:
-            check_finite(entry.name, outs)
+        if options().checks_values:
+            check_program(entry.name, entry.jaxpr, values, outs)
         return self._result(entry, outs)
 
     @api_boundary
@@ -410,7 +400,7 @@ class JitFunction(_runtime.Callable):
             leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
         if self._settings:
             raise nested(entry.name, self._settings, current_source())
-        if self._inline and _is_recorded():
+        if self._inline and recording() is not None:
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
@@ -441,12 +431,16 @@ class JitFunction(_runtime.Callable):
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
         entry = self.entry_for(args, kwargs)
+        positional, moved = len(args), self._spelling.moved(len(args), tuple(kwargs))
         args, kwargs = self._spelling.by_position(args, kwargs)
-        dynamic = tuple([args[i] for i in self._places(args)])
+        numbers = self._places(args)
+        dynamic = tuple([args[i] for i in numbers])
         named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
         places = committed_places([*entry.consts, *flatten_call(dynamic, named)[0]])
         placer = entry.new_placer(self._keep_unused, self._settings)
-        return Traced(entry, placer, places, self._spelling.dynamic_names())
+        names = self._spelling.dynamic_names()
+        form = form_of(entry.in_tree, numbers, positional, moved, names)
+        return Traced(entry, placer, places, form)
 
     @api_boundary
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
@@ -486,10 +480,22 @@ class JitFunction(_runtime.Callable):
         return getattr(self._fun, "__qualname__", name_of(self._fun))
 
 
+# What a jitted function keeps of its own; `_options` says the rest of how it was made.
+_OWN = DESCRIPTION.union(
+    ("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
+    ("_traces", "_placing", "_settings", "_entries", "_options"),
+)
+
+
 def _read(reading: Reading, f: JitFunction) -> Any:
     if f._placing.has_place:
         raise Unreadable("a jitted function with devices or shardings")
-    return ("jit", f._options, reading.read(f._fun))
+    met = reading.again(f)
+    if met is not None:
+        return met
+    if reading.with_jitted and f.is_stale():
+        raise Unreadable("a jitted function that keeps a trace of what was before")
+    return ("jit", f._options, reading.read_attributes(f, _OWN))
 
 
 readable(JitFunction, _read)

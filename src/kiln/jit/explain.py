@@ -197,7 +197,10 @@ def _static_text(key: Any) -> str:
     if kind is complex:
         return f"{_static_text(rest[0])}+{_static_text(rest[1])}j"
     if issubclass(kind, np.generic) and not issubclass(kind, np.flexible):
-        return f"{kind.__name__}({np.frombuffer(rest[0], kind)[0]})"
+        if isinstance(rest[0], str):
+            return rest[0]
+        dtype = kind if len(rest) == 1 else rest[1]
+        return f"{kind.__name__}({np.frombuffer(rest[0], dtype)[0]})"
     if kind is type(None) or kind in (int, str, bool, bytes):
         return repr(rest[0])
     parts = rest[0] if isinstance(rest[0], (tuple, frozenset)) else rest

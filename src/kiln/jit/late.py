@@ -17,7 +17,8 @@ import numpy as np
 from kiln.base.config import options
 from kiln.base.source import name_of
 from kiln.core.compilation import Elsewhere
-from kiln.core.eager import EVAL, check_finite
+from kiln.core.eager import EVAL
+from kiln.core.nonfinite import check_program
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, state
 from kiln.ir.types import ShapedArray
@@ -45,16 +46,22 @@ class Requests:
     def __init__(self, supply: Supply) -> None:
         self.supply = supply
         self._trace: StagingTrace | None = None
-        self._known: dict[Hashable, Tracer] = {}
+        self._known: dict[Hashable, Tracer | None] = {}
 
     def begin(self, trace: StagingTrace) -> None:
         """Note the trace whose program gets the inputs."""
         self._trace = trace
 
+    def end(self) -> None:
+        """Let the trace and its tracers go; `recipes` stays."""
+        self._trace = None
+        self._known = dict.fromkeys(self._known)
+
     def ask(self, recipe: Hashable) -> Tracer:
         """Return the input that a recipe stands for."""
         known = self._known.get(recipe)
         if known is None:
+            # None before and after: a function that asks then is not part of the program.
             assert self._trace is not None
             known = self._known[recipe] = self._trace.argument(AVAL)
         return known
@@ -106,7 +113,6 @@ class LateJitFunction(JitFunction):
         if entry.late:
             leaves = [*leaves, *supply.values(entry.late)]
         if state.trace is not EVAL:
-            self._note_staleness(entry, args, {})
             return self._bind(entry, leaves)  # type: ignore[no-any-return]
         for x in leaves:
             if isinstance(x, Tracer):
@@ -114,12 +120,13 @@ class LateJitFunction(JitFunction):
         compiled = entry.compiled
         if compiled is None or not opts.plain:
             return self._first(entry, leaves)  # type: ignore[no-any-return]
+        values = [*entry.consts, *leaves] if entry.consts else leaves
         try:
-            outs = compiled([*entry.consts, *leaves] if entry.consts else leaves)
+            outs = compiled(values)
         except Elsewhere:
-            outs = self._placer(entry)([*entry.consts, *leaves])
-        if opts.debug_nans:
-            check_finite(entry.name, outs)
+            outs = self._placer(entry)(values)
+        if opts.checks_values:
+            check_program(entry.name, entry.jaxpr, values, outs)
         return self._result(entry, outs)  # type: ignore[no-any-return]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -144,6 +151,7 @@ class LateJitFunction(JitFunction):
                 return call(leaves)
             finally:
                 _here.requests.pop()
+                asked.end()
 
         entry = trace(self._fun, asking, avals, tree, names, static=True)
         entry.late = asked.recipes

@@ -57,7 +57,7 @@ class NamedAxes:
         if not all(map(_is_axes, leaves)) or not (_is_axes(self.given) or _is_tuple(self.given)):
             raise TypeError(
                 three_lines(
-                    f"jit({name_of(fun)}, abstracted_axes={given!r:.120})",
+                    f"jit({name_of(fun)}, abstracted_axes={given!r:.120}) at {current_source()}",
                     "abstracted_axes must be a tuple with an entry for each argument, or one entry "
                     "for all; an entry is a dict from axis to name, a tuple of names, or a tree "
                     "of these",

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import (
@@ -19,7 +20,8 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.placement import Wishes
-from kiln.ir.sharding import PartitionSpec, Sharding
+from kiln.core.trace import aval_of
+from kiln.ir.sharding import PartitionSpec, Sharding, require_fit
 from kiln.jit.cache import Entry
 from kiln.jit.signature import Chosen
 from kiln.jit.spelling import Call, Spelling
@@ -58,7 +60,7 @@ def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> Non
         if not isinstance(leaf, (Sharding, PartitionSpec)):
             raise TypeError(
                 three_lines(
-                    f"jit of {name_of(fun)} with {option}={shardings!r}",
+                    f"jit of {name_of(fun)} with {option}={shardings!r} at {current_source()}",
                     f"{option} must hold shardings, PartitionSpecs and None, got {leaf!r} of type "
                     f"{type(leaf).__name__}" + (f" at {''.join(map(str, path))}" if path else ""),
                     "write NamedSharding(mesh, PartitionSpec(...))",
@@ -109,7 +111,10 @@ def wishes_of(
     hidden = len(entry.consts)
     paths = [path for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]]
     roots = [places[p[1].idx] if p[0].idx == 0 else p[1].key for p in paths]
-    chosen = {*placing.donated.argnums, *placing.donated.argnames}
+    # What made a result that is not finite is looked for with the arguments, which must still be
+    # there then.
+    donating = not options().checks_values
+    chosen = {*placing.donated.argnums, *placing.donated.argnames} if donating else ()
     donated = tuple([i + hidden for i, root in enumerate(roots) if root in chosen])
     ins: tuple[Sharding | None, ...] = ()
     if placing.in_shardings is not None:
@@ -126,7 +131,7 @@ def wishes_of(
 def _spread(
     fun: Callable[..., Any], shardings: Any, full: Any, option: str, what: str
 ) -> list[Sharding | None]:
-    if isinstance(shardings, list):
+    if option == "in_shardings" and isinstance(shardings, list):
         shardings = tuple(shardings)
 
     def is_leaf(s: Any) -> bool:
@@ -158,8 +163,15 @@ def _spread(
 
 
 def constrained(values: Sequence[Any], shardings: Sequence[Sharding | None]) -> list[Any]:
-    """Return values of a program being recorded, cut as wished."""
-    return [
-        x if s is None else with_sharding_constraint(x, s)
-        for x, s in zip(values, shardings or [None] * len(values), strict=True)
-    ]
+    """Return values of a program being recorded, cut as wished.
+
+    Raises: ValueError for one that cannot be cut this way.
+    """
+    found = []
+    for x, sharding in zip(values, shardings or [None] * len(values), strict=True):
+        if sharding is not None:
+            aval = aval_of(x)
+            asked = f"{aval}, cut as a jitted function inside another one wishes"
+            require_fit(sharding, aval.shape, f"{asked}, at {current_source()}")
+        found.append(x if sharding is None else with_sharding_constraint(x, sharding))
+    return found

@@ -1,13 +1,12 @@
 """From a call's arguments to the key its program is kept under.
 
 A `Statics` says which parameters of a function are compile-time constants, however they are passed.
-`static_key` makes a value comparable by hash, equality and exact type.
+Keys of their values are made in `static_values.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -15,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kiln import _runtime
 from kiln.base.errors import three_lines
-from kiln.base.source import name_of
+from kiln.base.source import current_source, name_of
 from kiln.base.tree import KeyPath, keystr
+from kiln.jit.static_values import static_key
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -70,16 +69,26 @@ def choose(fun: Callable[..., Any], argnums: Any, argnames: Any, option: str) ->
     return Chosen(tuple(sorted(set(nums))), tuple(dict.fromkeys(names)))
 
 
+def _wrong_option(option: str, given: Any, wanted: str, example: str) -> TypeError:
+    return TypeError(
+        three_lines(
+            f"jit with {option}={given!r:.60} at {current_source()}",
+            f"{option} must be {wanted}, got {given!r:.200}",
+            f"write {option}={example}",
+        )
+    )
+
+
 def _numbers(argnums: Any, option: str) -> tuple[int, ...]:
     if argnums is None:
         return ()
     if isinstance(argnums, str) or not isinstance(argnums, (int, np.integer, Iterable)):
-        raise TypeError(f"{option} must be an int or a sequence of ints, got {argnums!r}")
+        raise _wrong_option(option, argnums, "an int or a sequence of ints", "(0, 2)")
     items = [argnums] if isinstance(argnums, (int, np.integer)) else list(argnums)
     try:
         return tuple(operator.index(i) for i in items)
     except TypeError:
-        raise TypeError(f"{option} must be an int or a sequence of ints, got {argnums!r}") from None
+        raise _wrong_option(option, argnums, "an int or a sequence of ints", "(0, 2)") from None
 
 
 def _names(argnames: Any, option: str) -> tuple[str, ...]:
@@ -87,11 +96,11 @@ def _names(argnames: Any, option: str) -> tuple[str, ...]:
         return ()
     items = [argnames] if isinstance(argnames, str) else argnames
     if not isinstance(items, Iterable):
-        raise TypeError(f"{option} must be a str or an iterable of str, got {argnames!r}")
+        raise _wrong_option(option, argnames, "a str or an iterable of str", "('axis', 'mode')")
     found = tuple(items)
     for name in found:
         if not isinstance(name, str):
-            raise TypeError(f"{option} must be a str or an iterable of str, got {name!r} in it")
+            raise _wrong_option(option, argnames, "a str or an iterable of str", "('axis', 'mode')")
     return found
 
 
@@ -105,7 +114,8 @@ def _check_numbers(
         if not -count <= i < count and not (variadic and i >= 0):
             raise ValueError(
                 three_lines(
-                    f"jit of {name_of(fun)}{signature} with {option}={tuple(nums)}",
+                    f"jit of {name_of(fun)}{signature} with {option}={tuple(nums)}"
+                    f" at {current_source()}",
                     f"the function has {option}={tuple(nums)}, but only accepts {count} "
                     "positional arguments",
                     f"use numbers from 0 to {count - 1}, or {option[:-4]}names",
@@ -124,7 +134,8 @@ def _check_names(
         if parameter is not None and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             raise ValueError(
                 three_lines(
-                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}",
+                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}"
+                    f" at {current_source()}",
                     f"{name!r} names a positional-only parameter, so {option} cannot reach it",
                     f"use {option[:-5]}nums instead",
                 )
@@ -133,7 +144,8 @@ def _check_names(
             valid = [p.name for p in parameters.values() if p.kind in NAMED]
             raise ValueError(
                 three_lines(
-                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}",
+                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}"
+                    f" at {current_source()}",
                     f"{option} names {name!r}, which is not a keyword parameter of the function",
                     f"use names among {valid}",
                 )
@@ -147,83 +159,6 @@ class Statics(NamedTuple):
     values: tuple[tuple[int | str, Hashable], ...]
 
 
-class _ByEquality:
-    """A static value compared by type, hash and equality."""
-
-    __slots__ = ("hash", "value")
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.hash = hash(value)
-
-    def __hash__(self) -> int:
-        return self.hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _ByEquality) or type(self.value) is not type(other.value):
-            return False
-        return self.value is other.value or bool(self.value == other.value)
-
-
-def static_key(value: Any) -> Hashable:
-    """Return a key equal for equal values of one type, inside containers too.
-
-    1, 1.0 and True differ, as do 0.0 and -0.0; nan equals itself.
-
-    Raises: TypeError if the value is not hashable.
-    """
-    kind = type(value)
-    if value is None or kind in (int, str, bool, bytes):
-        return (kind, value)
-    if kind is float:
-        return (kind, "nan" if value != value else value.hex())
-    if kind is complex:
-        return (kind, static_key(value.real), static_key(value.imag))
-    if isinstance(value, tuple):
-        return (kind, tuple(map(static_key, value)))
-    if kind is frozenset:
-        return (kind, frozenset(map(static_key, value)))
-    if isinstance(value, functools.partial):
-        keywords = tuple(sorted((k, static_key(v)) for k, v in value.keywords.items()))
-        return (kind, static_key(value.func), tuple(map(static_key, value.args)), keywords)
-    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen and _plain(kind):  # type: ignore[attr-defined]
-        fields = [f for f in dataclasses.fields(kind) if f.compare]
-        return (kind, tuple(static_key(getattr(value, f.name)) for f in fields))
-    if isinstance(value, np.generic):
-        return (kind, value.tobytes())
-    return _ByEquality(value)
-
-
-_runtime.set_static_key(static_key)
-
-
-def compared_key(value: Any) -> Hashable:
-    """Return the key of a static value; None if type, hash and equality tell values apart."""
-    key = static_key(value)
-    return None if type(key) is _ByEquality else key
-
-
-def is_constant(value: Any) -> bool:
-    """Tell whether nothing can change a static value, nor what it is made of."""
-    kind = type(value)
-    if value is None or kind in (int, str, bool, bytes, float, complex):
-        return True
-    if kind is frozenset or (isinstance(value, tuple) and _has_no_state(kind)):
-        return all(map(is_constant, value))
-    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen and _plain(kind):  # type: ignore[attr-defined]
-        return all(is_constant(getattr(value, f.name)) for f in dataclasses.fields(kind))
-    return isinstance(value, np.generic) and value.dtype.kind != "V"
-
-
-def _has_no_state(kind: type) -> bool:
-    return kind is tuple or (kind.__base__ is tuple and kind.__dictoffset__ == 0)
-
-
-def _plain(kind: type) -> bool:
-    parameters: Any = getattr(kind, "__dataclass_params__")  # noqa: B009 - dataclasses hide it
-    return bool(parameters.eq) and "__eq__" in kind.__dict__
-
-
 def static_keys(
     fun: Callable[..., Any], values: Iterable[tuple[int | str, Any]]
 ) -> tuple[tuple[int | str, Hashable], ...]:
@@ -235,13 +170,13 @@ def static_keys(
     for place, value in values:
         try:
             keys.append((place, static_key(value)))
-        except TypeError:
+        except TypeError as error:
             raise ValueError(
                 three_lines(
                     f"call of {name_of(fun)} with the static argument "
-                    f"{parameter_name(fun, place)!r} of type {type(value)}",
+                    f"{parameter_name(fun, place)!r} of type {type(value)} at {current_source()}",
                     "Non-hashable static arguments are used as keys of compiled programs: "
-                    f"a value of type {type(value)} has no hash",
+                    f"a value of type {type(value)} has no hash ({error})",
                     "pass a tuple instead of a list, an array as a non-static argument, or an "
                     "object that defines __hash__ and __eq__",
                 )

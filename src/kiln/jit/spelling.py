@@ -5,6 +5,7 @@ Every spelling of a call thus has one signature, and shares one program.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -97,6 +98,12 @@ def _code_of(fun: Any) -> types.CodeType | None:
     return fun.__code__ if type(fun) is types.FunctionType else None
 
 
+@functools.cache
+def structure_of(count: int) -> PyTreeDef:
+    """Return the structure of a call with `count` arrays, passed by position."""
+    return tree_structure((0,) * count)
+
+
 def flatten_call(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], PyTreeDef]:
     """Return the leaves and the structure of a call."""
     return tree_flatten(Named(args, kwargs) if kwargs else args)
@@ -119,6 +126,50 @@ def respelled(
         return args, kwargs
     rest = {k: v for k, v in kwargs.items() if k not in moved}
     return (*args, *[kwargs[name] for name in moved]), rest
+
+
+class CallForm(NamedTuple):
+    """How a call was made: the structure of its `(args, kwargs)`, static arguments left out.
+
+    `order` says which leaf of the call spelled by position each of its leaves is. `parameters`
+    names those that take arrays by position.
+    """
+
+    in_tree: PyTreeDef
+    order: tuple[int, ...]
+    parameters: tuple[str, ...]
+
+
+def form_of(
+    tree: PyTreeDef,
+    places: Sequence[int],
+    positional: int,
+    moved: Sequence[str],
+    parameters: tuple[str, ...],
+) -> CallForm:
+    """Return how a call was made that is spelled by position now, with the structure `tree`.
+
+    `places` numbers its positional arguments that are not static; the caller passed `positional`
+    arguments so, static ones included, and those that follow by the keywords `moved`.
+    """
+    args, kwargs = in_tree_of(tree).children()
+    pieces, start = [], 0
+    for child in [*args.children(), *kwargs.children()]:
+        pieces.append((child, range(start, start + child.num_leaves)))
+        start += child.num_leaves
+    by_place = dict(zip(places, pieces, strict=False))
+    data = kwargs.node_data()
+    named = dict(zip(data[1] if data else (), pieces[len(places) :], strict=True))
+    for i, name in enumerate(moved, positional):
+        if i in by_place:
+            named[name] = by_place.pop(i)
+    names = sorted(named)
+    found = [*by_place.values(), *[named[name] for name in names]]
+    keywords = PyTreeDef.from_node_data_and_children(
+        (dict, names), [named[name][0] for name in names]
+    )
+    in_tree = treedef_tuple([treedef_tuple([t for t, _ in by_place.values()]), keywords])
+    return CallForm(in_tree, tuple([i for _, leaves in found for i in leaves]), parameters)
 
 
 def in_tree_of(tree: PyTreeDef) -> PyTreeDef:

@@ -17,12 +17,13 @@ from kiln.base.tree import (
     PyTreeDef,
     equality_errors,
     keystr,
+    settled,
     tree_structure,
     tree_unflatten,
 )
-from kiln.core.array import ConcreteArray
-from kiln.core.eager import check_finite
+from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.engine import Place, default_engine, default_sharding
+from kiln.core.nonfinite import check_program, kept_for_search
 from kiln.core.placement import Placer, Run
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
@@ -31,7 +32,7 @@ from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entry
 from kiln.jit.compiler_options import merged, settings_of
-from kiln.jit.spelling import flatten_call, in_tree_of, respelled
+from kiln.jit.spelling import CallForm, flatten_call, in_tree_of, respelled
 from kiln.jit.struct import struct_of
 from kiln.jit.target import platform_of
 from kiln.jit.tracing import leaf_type
@@ -68,20 +69,17 @@ class ArgInfo:
 class Stage:
     """What all stages know: the types of the arguments and results, and their structures."""
 
-    def __init__(
-        self, entry: Entry, placer: Placer, committed: Committed, names: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, entry: Entry, placer: Placer, committed: Committed, form: CallForm) -> None:
         self._entry = entry
         self._placer = placer
         self._places = committed
-        # The parameters that take arrays by position.
-        self._parameters = names
+        self._form = form
 
     def _in_avals(self) -> list[ShapedArray]:
         return self._entry.jaxpr.in_avals[len(self._entry.consts) :]
 
-    def _arranged(self, leaves: Iterable[Any]) -> Any:
-        return tree_unflatten(self.in_tree, leaves)
+    def _arranged(self, leaves: Sequence[Any]) -> Any:
+        return tree_unflatten(self.in_tree, [leaves[i] for i in self._form.order])
 
     def _results(self, leaves: Iterable[Any]) -> Any:
         return tree_unflatten(self._entry.out_tree, leaves)
@@ -93,8 +91,8 @@ class Stage:
 
     @property
     def in_tree(self) -> PyTreeDef:
-        """The structure of `(args, kwargs)`, static arguments left out."""
-        return in_tree_of(self._entry.in_tree)
+        """The structure of `(args, kwargs)` as the call was made, static arguments left out."""
+        return self._form.in_tree
 
     @property
     def in_avals(self) -> Any:
@@ -104,14 +102,15 @@ class Stage:
     @property
     def args_info(self) -> Any:
         """What is known of the arguments, as `(args, kwargs)`: shape, dtype, donated."""
-        donated = self.donate_argnums
-        return self._arranged(ArgInfo(a, i in donated) for i, a in enumerate(self._in_avals()))
+        donated, hidden = self._entry.wishes.donated, len(self._entry.consts)
+        avals = enumerate(self._in_avals(), hidden)
+        return self._arranged([ArgInfo(a, i in donated) for i, a in avals])
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """The numbers of the leaves of the arguments whose memory the program takes."""
-        hidden = len(self._entry.consts)
-        return tuple([i - hidden for i in self._entry.wishes.donated])
+        donated, hidden = self._entry.wishes.donated, len(self._entry.consts)
+        return tuple([at for at, i in enumerate(self._form.order) if i + hidden in donated])
 
     @property
     def out_tree(self) -> PyTreeDef:
@@ -157,8 +156,8 @@ class Traced(Stage):
         placer = self._placer
         if lowering_platforms is not None:
             platform = platform_of(lowering_platforms, self.fun_name)
-            return Lowered(self._entry, placer, self._places, self._parameters, platform)
-        return Lowered(self._entry, placer, self._places, self._parameters)
+            return Lowered(self._entry, placer, self._places, self._form, platform)
+        return Lowered(self._entry, placer, self._places, self._form)
 
 
 class Lowered(Stage):
@@ -169,10 +168,10 @@ class Lowered(Stage):
         entry: Entry,
         placer: Placer,
         committed: Committed,
-        names: tuple[str, ...],
+        form: CallForm,
         platform: str | None = None,
     ) -> None:
-        super().__init__(entry, placer, committed, names)
+        super().__init__(entry, placer, committed, form)
         self._home = default_engine()
         self._platform = platform
         self._place = placer.place(committed)
@@ -224,7 +223,7 @@ class Lowered(Stage):
             place = Place(self._home.described_devices(self._platform)[:1])
         if settings != placer.compiler_options:
             placer = self._entry.new_placer(placer.keep_unused, settings)
-        return Compiled(self._entry, placer, self._places, self._parameters, place)
+        return Compiled(self._entry, placer, self._places, self._form, place)
 
 
 class Compiled(Stage):
@@ -235,10 +234,10 @@ class Compiled(Stage):
         entry: Entry,
         placer: Placer,
         committed: Committed,
-        names: tuple[str, ...],
+        form: CallForm,
         place: Place | None,
     ) -> None:
-        super().__init__(entry, placer, committed, names)
+        super().__init__(entry, placer, committed, form)
         self._place = place
         self._program = placer.compiled(place)
         # Whoever compiled ahead of time does not want to wait for it a second time.
@@ -247,11 +246,11 @@ class Compiled(Stage):
         if place is not None and isinstance(place.devices[0], DescribedDevice):
             self._run = self._program
         elif place is not None:
-            self._run = placer.run_at(place, any(committed))
+            self._run = placer.run_at(place, placer.is_chosen(committed, place))
         self._consts = entry.consts
         self._wanted = self._in_avals()
         self._accepted = self._wanted
-        self._tree = entry.in_tree
+        self._tree = settled(entry.in_tree)
         self._is_flat = entry.in_tree == tree_structure((0,) * len(self._wanted))
         self._out_tree = None if entry.out_is_leaf else entry.out_tree
 
@@ -261,7 +260,7 @@ class Compiled(Stage):
         Raises: TypeError for other types or another structure than compiled for, and for tracers.
         """
         if kwargs:
-            args, kwargs = respelled(args, kwargs, self._tree, self._parameters)
+            args, kwargs = respelled(args, kwargs, self._tree, self._form.parameters)
         leaves: Sequence[Any] = args
         tree = None
         if kwargs or not self._is_flat:
@@ -273,13 +272,22 @@ class Compiled(Stage):
                 self._check(args, avals)
         else:
             leaves = self._leaves(args, kwargs)
-        outs = self._run([*self._consts, *leaves] if self._consts else leaves)
-        if options().debug_nans:
-            check_finite(self.fun_name, outs)
+        values = [*self._consts, *leaves] if self._consts else leaves
+        if options().checks_values:
+            outs = self._run_and_look(values)
+        else:
+            outs = self._run(values)
         out_tree = self._out_tree
         return outs[0] if out_tree is None else tree_unflatten(out_tree, outs)
 
     call = __call__
+
+    def _run_and_look(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Run the program; raise FloatingPointError if the results are not finite."""
+        kept = kept_for_search(values) if self.donate_argnums else values
+        outs = self._run(values)
+        check_program(self.fun_name, self._entry.jaxpr, kept, outs)
+        return outs
 
     @api_boundary
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -297,7 +305,8 @@ class Compiled(Stage):
                     three_lines(
                         f"call of the compiled function {self.fun_name} with {self._names()[i]} = "
                         f"{x} at {current_source()}",
-                        f"{error}: the argument {self._names()[i]} does not fit its type, "
+                        f"{str(error).splitlines()[1]}: "
+                        f"the argument {self._names()[i]} does not fit its type, "
                         f"{self._wanted[i]}",
                         "pass a smaller number, or compile for a wider type",
                     )
@@ -306,7 +315,31 @@ class Compiled(Stage):
                 self._refuse_value(x, self._names()[i])
             avals.append(aval)
         self._check(args, avals)
+        self._check_places(leaves)
         return leaves
+
+    def _check_places(self, leaves: Sequence[Any]) -> None:
+        """Raise ValueError if arrays were put on purpose where the program does not take them."""
+        placed = [(i, x) for i, x in enumerate(leaves) if type(x) is PlacedArray and x.committed]
+        if not placed:
+            return
+        hidden, wanted = len(self._consts), self._in_shardings()
+        used = self._placer.used
+        found = [
+            f"argument {self._names()[i]} of type {x.aval} is at {x.sharding}, and the program "
+            f"takes it at {wanted[i]}"
+            for i, x in placed
+            if used[i + hidden] and not x.sharding.is_equivalent_to(wanted[i], x.ndim)
+        ]
+        if found:
+            raise ValueError(
+                three_lines(
+                    f"call of the compiled function {self.fun_name} at {current_source()}",
+                    "Computation was compiled for input shardings that disagree with the shardings "
+                    f"of arguments passed to it: {'; '.join(found)}",
+                    "move them with kiln.device_put(x, sharding), or compile for where they are",
+                )
+            )
 
     def _names(self) -> Sequence[str]:
         return self._entry.jaxpr.arg_names[len(self._consts) :]
@@ -328,7 +361,7 @@ class Compiled(Stage):
     def _refuse_structure(self, tree: PyTreeDef) -> NoReturn:
         found = [
             f"at {_place(path)}, {before} before and {now} now: {how}"
-            for path, before, now, how in equality_errors(self.in_tree, in_tree_of(tree))
+            for path, before, now, how in equality_errors(in_tree_of(self._tree), in_tree_of(tree))
         ]
         raise TypeError(
             three_lines(
@@ -382,10 +415,13 @@ class Compiled(Stage):
     @property
     def input_shardings(self) -> Any:
         """Where the program takes its arguments, as `(args, kwargs)`."""
+        return self._arranged(self._in_shardings())
+
+    def _in_shardings(self) -> Sequence[Sharding]:
         place = self._place
         if place is not None and place.in_shardings:
-            return self._arranged(place.in_shardings[len(self._consts) :])
-        return self._arranged([self._alone()] * len(self._wanted))
+            return place.in_shardings[len(self._consts) :]
+        return [self._alone()] * len(self._wanted)
 
     @property
     def output_shardings(self) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.array import ArrayOperators
 from kiln.ir.sharding import Sharding
 from kiln.ir.sizes import Dim, product
@@ -38,7 +39,7 @@ class ShapeDtypeStruct:
         if dtype is None:
             raise ValueError(
                 three_lines(
-                    f"ShapeDtypeStruct({shape}, None)",
+                    f"ShapeDtypeStruct({shape}, None) at {current_source()}",
                     "the dtype must be specified, got None",
                     "write ShapeDtypeStruct(shape, 'float32')",
                 )
@@ -47,7 +48,8 @@ class ShapeDtypeStruct:
         if sharding is not None and not isinstance(sharding, Sharding):
             raise ValueError(
                 three_lines(
-                    f"ShapeDtypeStruct({shape}, {dtype}, sharding={sharding!r:.80})",
+                    f"ShapeDtypeStruct({shape}, {dtype}, sharding={sharding!r:.80})"
+                    f" at {current_source()}",
                     f"sharding must be a sharding, got {type(sharding)}",
                     "write sharding=NamedSharding(mesh, PartitionSpec(...))",
                 )
@@ -59,7 +61,7 @@ class ShapeDtypeStruct:
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(
             three_lines(
-                f"assignment to {name} of {self!r}",
+                f"assignment to {name} of {self!r} at {current_source()}",
                 "a ShapeDtypeStruct is immutable",
                 f"write struct.update({name}=...), which returns a new one",
             )
@@ -71,7 +73,7 @@ class ShapeDtypeStruct:
         if changes:
             raise TypeError(
                 three_lines(
-                    f"update() of {self!r} with {', '.join(changes)}",
+                    f"update() of {self!r} with {', '.join(changes)} at {current_source()}",
                     f"a ShapeDtypeStruct has no {', '.join(changes)}",
                     f"change one of {', '.join(sorted(self.__slots__))}",
                 )

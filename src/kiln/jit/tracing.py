@@ -15,18 +15,21 @@ from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import keystr, tree_flatten_with_path
 from kiln.core import dumping
 from kiln.core.array import ConcreteArray
-from kiln.core.staging import hoist_constants, stage
+from kiln.core.staging import hoist_constants, recording, stage
 from kiln.core.trace import Tracer, aval_of, check_live
 from kiln.ir.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entry
 from kiln.jit.signature import argument_name
+from kiln.jit.struct import ShapeDtypeStruct, type_of_struct
 
 SCALARS = (bool, int, float, complex, np.generic)
 
 
 def leaf_type(x: Any) -> ShapedArray | None:
     """Return the type of an argument's leaf, or None if it is no array.
+
+    While a program is recorded, a ShapeDtypeStruct may stand for an array: types are all it needs.
 
     Raises: OverflowError for a Python int that does not fit.
     """
@@ -38,6 +41,8 @@ def leaf_type(x: Any) -> ShapedArray | None:
         if type(x) is int:
             dtypes.coerce_python_scalar(x)
         return aval_of(x)
+    if isinstance(x, ShapeDtypeStruct) and recording() is not None:
+        return type_of_struct(x)
     return None
 
 
@@ -64,7 +69,8 @@ def check_leaves(
             raise OverflowError(
                 three_lines(
                     f"{what} of {name_of(fun)} with {names()[i]} = {x} at {current_source()}",
-                    f"{error}: the argument {names()[i]} overflows when converted to int32",
+                    f"{str(error).splitlines()[1]}: "
+                    f"the argument {names()[i]} overflows when converted to int32",
                     "use a float, or kiln.config.update('jax_enable_x64', True)",
                 )
             ) from None

@@ -64,7 +64,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
         if any(s != wide[0] for s in wide):
             raise ValueError(
                 three_lines(
-                    f"broadcast_shapes{tuple(map(tuple, shapes))}",
+                    f"broadcast_shapes{tuple(map(tuple, shapes))} at {current_source()}",
                     f"Incompatible shapes for broadcasting: {tuple(map(tuple, shapes))}",
                     "make the sizes of each axis equal, or 1",
                 )
@@ -92,7 +92,13 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     )
     stop = stop + len(shape) if stop < 0 else stop
     if stop < start:
-        raise ValueError(f"collapse: stop_dimension {stop} is before start_dimension {start}")
+        raise ValueError(
+            three_lines(
+                f"collapse of {aval_of(operand)} from {start} to {stop} at {current_source()}",
+                f"stop_dimension {stop} is before start_dimension {start}",
+                "name the axes from first to one after last",
+            )
+        )
     return reshape(operand, (*shape[:start], product(shape[start:stop]), *shape[stop:]))
 
 

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kiln.base.source import current_source
 from kiln.linen.context import context
 from kiln.linen.errors import (
     ApplyModuleInvalidMethodError,
@@ -15,6 +16,7 @@ from kiln.linen.errors import (
     IncorrectPostInitOverrideError,
     InvalidInstanceModuleError,
 )
+from kiln.linen.fields import is_module
 from kiln.linen.filters import CollectionFilter, DenyList, union_filters
 from kiln.linen.rng import FoldedKeys, streams
 from kiln.linen.scope import Scope
@@ -151,18 +153,27 @@ def application_scope(module: Any, variables: Any, rngs: Any, mutable: Collectio
 def method_of(module: Any, method: Any) -> Callable[..., Any]:
     """Return the function of a module that `method=` names: a name, a function, a bound method.
 
+    The name may be that of a field that holds a submodule, which is then called.
+
     Raises: ApplyModuleInvalidMethodError, TypeError for a name that is no method.
     """
     if method is None:
         return type(module).__call__
     if isinstance(method, str):
-        found = getattr(module, method)
+        name = method
+        found = getattr(module, name)
         if not callable(found):
             raise TypeError(
-                f"method={method!r} of {type(module).__name__}\n"
+                f"method={method!r} of {type(module).__name__} at {current_source()}\n"
                 f"'{type(module).__name__}.{method}' must be a callable, got {type(found)}\n"
                 "name a method of the module"
             )
+        if is_module(found):
+
+            def of_submodule(module: Any, *args: Any, **kwargs: Any) -> Any:
+                return getattr(module, name)(*args, **kwargs)
+
+            return of_submodule
         method = found
     if not callable(method):
         raise ApplyModuleInvalidMethodError(method)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kiln.api.vmap import vmap as plain_vmap
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from kiln.control.loops import scan as plain_scan
 from kiln.core.staging import eval_jaxpr, stage
@@ -121,7 +122,7 @@ def _size(what: str, given: Any, found: Sequence[Any], option: str) -> Any:
     if not found:
         raise ValueError(
             three_lines(
-                f"{what} without {option}",
+                f"{what} without {option} at {current_source()}",
                 f"{option} should be specified manually: no argument and no variable has the axis",
                 f"give {option}=",
             )
@@ -129,7 +130,7 @@ def _size(what: str, given: Any, found: Sequence[Any], option: str) -> Any:
     if any(s != found[0] for s in found):
         raise ValueError(
             three_lines(
-                f"{what} without {option}",
+                f"{what} without {option} at {current_source()}",
                 f"Inconsistent sizes of the mapped axis: {sorted(set(found))}",
                 "make the mapped axes of arguments and variables equally long",
             )
@@ -195,7 +196,7 @@ def _vmapped(
     in_filters, group_axes, out_filters, out_group_axes = _axes(variable_axes)
 
     def apply(target: Target, module: Module, args: tuple[Any, ...], kwargs: Any) -> Any:
-        lift = Lift(module, (args, kwargs))
+        lift = Lift(module, (args, kwargs), set_up=not target.of_class)
         values, named = lift.values
         groups = lift.groups(in_filters)
         axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
@@ -322,7 +323,7 @@ class _Scan:
     def __call__(
         self, target: Target, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        lift = Lift(module, (args, kwargs))
+        lift = Lift(module, (args, kwargs), set_up=not target.of_class)
         (init, *xs), named = lift.values
         shared, carried, *groups = lift.groups(self.in_filters)
         sizes = _sizes((self.in_axes, tuple(self.group_axes)), (tuple(xs), tuple(groups)))
@@ -417,7 +418,7 @@ class _Scan:
         if any(needed):
             raise ValueError(
                 three_lines(
-                    "scan with variable_broadcast or broadcast results",
+                    f"scan with variable_broadcast or broadcast results at {current_source()}",
                     "broadcasted variable has a data dependency on the scan body: it depends on "
                     "the carry, on a scanned argument or on a key that is split",
                     "use variable_carry or variable_axes for it",
@@ -433,7 +434,7 @@ def _pair(target: Target, result: Any) -> Any:
         return result
     raise TypeError(
         three_lines(
-            f"scan of {target.name}",
+            f"scan of {target.name} at {current_source()}",
             f"the method must return a pair (carry, ys), and returned {type(result).__name__}",
             "return carry, None if nothing is to be stacked",
         )

@@ -2,37 +2,45 @@
 
 A module is its class and the content of its fields. Contents are read anew at every call, so
 lists, dictionaries, NumPy arrays and plain objects may be fields, and may change between calls.
-What cannot be read is known by identity. Keys hold no reference to modules.
+What cannot be read is known by its equality or identity if it can be hashed, and not at all if not:
+the program of such a module is recorded anew at every call. Keys hold no reference to modules.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import types
 import weakref
-from collections.abc import Callable, Hashable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
+from kiln.base.config import options
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.class_content import Unreadable, token_of
 from kiln.core.fingerprint import Reading
 from kiln.core.fixed_values import is_fixed
 from kiln.core.identity import identity_of_function
 from kiln.core.trace import Tracer
+from kiln.linen.frozen_dict import FrozenDict
 from kiln.linen.module import Module
+from kiln.linen.scope import Variable
 
 _SIMPLE = frozenset([int, str, bool, type(None)])
+_MAPPINGS = frozenset([dict, OrderedDict, types.MappingProxyType, FrozenDict])
+_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
 class ModuleReading(Reading):
-    """A reading of modules and of what their fields hold; `place(module)` says where one stands."""
+    """A reading of modules and of what their fields hold; `place` says where one stands."""
 
     __slots__ = ("_place",)
 
-    def __init__(self, place: Callable[[Module], Hashable]) -> None:
+    def __init__(self, place: Callable[[Module | Variable[Any]], Hashable]) -> None:
         super().__init__()
         self._place = place
 
@@ -48,18 +56,24 @@ class ModuleReading(Reading):
             return ("fixed", id(value))
         if isinstance(value, Module):
             return self.module(value)
+        if isinstance(value, Variable):
+            place = self._place(value)
+            return (Variable, place, value.collection, value.name, value.unbox)
         if kind is list:
             return (list, self.read_all(value))
-        if isinstance(value, Mapping):
+        if kind in _MAPPINGS:
             return (kind, tuple([(self.read(k), self.read(v)) for k, v in value.items()]))
         if kind is set:
-            return (set, frozenset(map(self.read, value)))
+            return (set, self.read_all(tuple(value)))
         if isinstance(value, ConcreteArray):
             return ("values", value.aval, value_digest(value))
-        if isinstance(value, np.ndarray) and value.dtype != object:
+        # Those derived from it hold more: a mask, a file.
+        if kind is np.ndarray and value.dtype.isbuiltin and not value.dtype.hasobject:
             return ("ndarray", value.shape, value.dtype.str, _hash(value))
         if isinstance(value, Tracer):
             raise Unreadable("a traced value")
+        if isinstance(value, _FUNCTIONS) and not options().content:
+            return self._otherwise(value)
         try:
             return super().read(value)
         except Unreadable:
@@ -90,9 +104,13 @@ class ModuleReading(Reading):
 
 
 def _by_identity_or_equality(value: Any) -> Hashable:
-    if _has_own_hash(type(value)):
+    kind = type(value)
+    if kind.__hash__ is None:
+        # It may change while it stays the same: a container, an ndarray of a class of its own.
+        raise Unreadable(f"a value of type {kind.__name__}")
+    if _has_own_hash(kind):
         hash(value)
-        return ("equal", type(value), value)
+        return ("equal", kind, value)
     return ("is", token_of(value))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from kiln.api.linear import jvp as plain_jvp
 from kiln.api.linear import vjp as plain_vjp
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree import Partial, tree_map
 from kiln.control.custom_vjp import custom_vjp as plain_custom_vjp
 from kiln.core.trace import aval_of
@@ -117,7 +118,7 @@ def value_and_grad(
     if aval.shape:
         raise TypeError(
             three_lines(
-                f"value_and_grad of {getattr(fn, '__name__', fn)}",
+                f"value_and_grad of {getattr(fn, '__name__', fn)} at {current_source()}",
                 f"Gradient only defined for scalar-output functions; the output is {aval}",
                 "return a scalar, for example the sum",
             )

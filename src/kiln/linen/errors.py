@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
@@ -16,6 +17,10 @@ class LinenError(Exception):
 
 
 FlaxError = LinenError
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"the collections {list(names)}" if names else "no collections"
 
 
 class LazyInitError(LinenError):
@@ -59,10 +64,10 @@ class ApplyScopeInvalidVariablesStructureError(LinenError):
 class ScopeParamNotFoundError(LinenError):
     """A parameter is read that was not given."""
 
-    def __init__(self, name: str, path: str) -> None:
+    def __init__(self, name: str, path: str, there: str) -> None:
         super().__init__(
             f"param {name!r} in {path!r}",
-            f'Could not find parameter named "{name}" in scope "{path}"',
+            f'Could not find parameter named "{name}" in scope "{path}": {there}',
             "pass the variables that init of the same module returned",
         )
 
@@ -70,12 +75,13 @@ class ScopeParamNotFoundError(LinenError):
 class ScopeCollectionNotFound(LinenError):
     """A variable is read from a collection that is not given, or empty."""
 
-    def __init__(self, collection: str, name: str, path: str) -> None:
+    def __init__(self, collection: str, name: str, path: str, given: Sequence[str]) -> None:
         super().__init__(
             f"variable {name!r} in {path!r}",
             f'Tried to access "{name}" from collection "{collection}" in "{path}" but the '
-            "collection is empty",
-            f"pass variables that hold {collection!r}, or lift it into the transformation",
+            f"collection is empty: the variables hold {_listed(given)}",
+            f"pass variables that hold {collection!r}, as in apply({{{collection!r}: ...}}, ...), "
+            "or lift it into the transformation",
         )
 
 
@@ -94,10 +100,10 @@ class ScopeParamShapeError(LinenError):
 class ScopeVariableNotFoundError(LinenError):
     """A variable is read that was not given."""
 
-    def __init__(self, name: str, collection: str, path: str) -> None:
+    def __init__(self, name: str, collection: str, path: str, there: str) -> None:
         super().__init__(
             f"variable {name!r} of {collection!r} in {path!r}",
-            f'No Variable named "{name}" for collection "{collection}" exists in "{path}"',
+            f'No Variable named "{name}" for collection "{collection}" exists in "{path}": {there}',
             f"pass variables that hold it, or make it with mutable={[collection]}",
         )
 

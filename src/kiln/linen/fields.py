@@ -18,34 +18,51 @@ from kiln.linen.frozen_dict import FrozenDict
 PLAIN = frozenset({str, int, float, bool, complex, type(None), type, types.FunctionType})
 
 
-def map_modules(change: Callable[[str, Any], Any], value: Any, suffix: str = "") -> Any:
+def is_module(value: Any) -> bool:
+    """Tell whether a value is a module."""
+    return hasattr(type(value), "_run_method")
+
+
+def map_modules(
+    change: Callable[[str, Any], Any],
+    value: Any,
+    suffix: str = "",
+    *,
+    wanted: Callable[[Any], bool] = is_module,
+) -> Any:
     """Return a value with `change(suffix, module)` in place of every module inside it.
 
-    Containers without a module inside are returned as they are.
+    `wanted` may tell others than modules to be changed. Containers without any inside are returned
+    as they are.
     """
     if type(value) in PLAIN:
         return value
-    if hasattr(type(value), "_run_method"):
+    if wanted(value):
         return change(suffix, value)
     if isinstance(value, (list, tuple)):
         names: Any = getattr(value, "_fields", range(len(value)))
         mapped = [
-            map_modules(change, v, f"{suffix}_{n}") for n, v in zip(names, value, strict=True)
+            map_modules(change, v, f"{suffix}_{n}", wanted=wanted)
+            for n, v in zip(names, value, strict=True)
         ]
         if all(a is b for a, b in zip(mapped, value, strict=True)):
             return value
         return type(value)(*mapped) if is_namedtuple(type(value)) else type(value)(mapped)
     if isinstance(value, Mapping):
-        items = {k: map_modules(change, v, f"{suffix}_{k}") for k, v in value.items()}
+        items = {
+            k: map_modules(change, v, f"{suffix}_{k}", wanted=wanted) for k, v in value.items()
+        }
         if all(items[k] is value[k] for k in items):
             return value
         return type(value)(items)  # type: ignore[call-arg]
     if isinstance(value, type) or callable(value):
         return value
-    return _map_pytree(change, value, suffix)
+    return _map_pytree(change, value, suffix, wanted)
 
 
-def _map_pytree(change: Callable[[str, Any], Any], value: Any, suffix: str) -> Any:
+def _map_pytree(
+    change: Callable[[str, Any], Any], value: Any, suffix: str, wanted: Callable[[Any], bool]
+) -> Any:
     level = flatten_one_level(value)
     if level is None:
         return value
@@ -53,7 +70,7 @@ def _map_pytree(change: Callable[[str, Any], Any], value: Any, suffix: str) -> A
     names = getattr(value, "__dataclass_fields__", None)
     steps: Any = list(names) if names and len(names) == len(children) else range(10**9)
     mapped = [
-        map_modules(change, child, f"{suffix}_{step}")
+        map_modules(change, child, f"{suffix}_{step}", wanted=wanted)
         for step, child in zip(steps, children, strict=False)
     ]
     if all(a is b for a, b in zip(mapped, children, strict=True)):
@@ -63,15 +80,15 @@ def _map_pytree(change: Callable[[str, Any], Any], value: Any, suffix: str) -> A
     return tree_unflatten(top, inside)
 
 
-def modules_in(value: Any) -> list[Any]:
-    """Return the modules inside a value."""
+def modules_in(value: Any, wanted: Callable[[Any], bool] = is_module) -> list[Any]:
+    """Return the modules inside a value, or what else is wanted."""
     found: list[Any] = []
 
     def note(suffix: str, module: Any) -> Any:
         found.append(module)
         return module
 
-    map_modules(note, value)
+    map_modules(note, value, wanted=wanted)
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Hashable, ItemsView, Iterator, KeysView, Mapping, Va
 from typing import Any, NoReturn, TypeVar, cast
 
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree import DictKey, register_pytree_with_keys_class
 from kiln.serialization.state_dicts import (
     register_serialization_state,
@@ -41,7 +42,7 @@ class FrozenDict(Mapping[K, V]):
     def __setitem__(self, key: K, value: Any) -> NoReturn:
         raise ValueError(
             three_lines(
-                f"FrozenDict[{key!r}] = ...",
+                f"FrozenDict[{key!r}] = ... at {current_source()}",
                 "FrozenDict is immutable.",
                 f"write .copy({{{key!r}: ...}}), or unfreeze it first",
             )
@@ -195,7 +196,7 @@ def _require_dict(name: str, x: Any) -> None:
     if not isinstance(x, dict):
         raise TypeError(
             three_lines(
-                f"{name}({x!r:.60})",
+                f"{name}({x!r:.60}) at {current_source()}",
                 f"Expected FrozenDict or dict, got {type(x)}",
                 "give the variables of a module, or another dict",
             )

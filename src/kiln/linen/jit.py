@@ -8,7 +8,6 @@ one trace. What differs between them comes with the call: numbers folded into ke
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from kiln.api.jit import check_overlap, chosen_device
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.forks import new_lock
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import register_pytree_node
 from kiln.core.class_content import Unreadable
@@ -86,6 +86,8 @@ class Program(LateJitFunction):
 
         run.__name__ = run.__qualname__ = target.name
         super().__init__(run, _ONLY_SPEC, placing=settings.placing)
+        # Messages say where the method is. Set late: calls are spelled by `run`'s own signature.
+        run.__wrapped__ = target.fun  # type: ignore[attr-defined]
         self._target = target
         self._user_static = settings.static
 
@@ -313,7 +315,7 @@ class _Jitted:
         try:
             modules: Hashable = (
                 reading.module(lift.module),
-                tuple(map(reading.module, lift.slots())),
+                tuple(map(reading.read, lift.slots())),
                 reading.read(context.captures[-1]),
                 tuple(map(reading.read, context.interceptors)),
             )
@@ -342,7 +344,7 @@ def _content(fun: Callable[..., Any]) -> Hashable:
 
 _KEPT = 512
 _programs: OrderedDict[Hashable, Program] = OrderedDict()
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def _program(content: Hashable, target: Target, settings: Settings) -> Program:
@@ -376,8 +378,9 @@ def jit(
     `target` is a class, whose `methods` (`__call__` if None) are compiled in the subclass that is
     returned, or a function whose first argument is a module. The variables of the collections that
     `variables` holds and the streams of keys that `rngs` holds are there inside; others are not.
-    Static and donated arguments are counted with the module as argument 0. A call must pass all
-    arguments that `static_argnums` names. The module draws what it would draw uncompiled.
+    Static and donated arguments are counted with the module as argument 0; of several methods, each
+    minds those that it has. A call must pass all arguments that `static_argnums` names. The module
+    draws what it would draw uncompiled.
 
     Modules of equal class and fields share programs, whatever their names and paths are.
 
@@ -395,14 +398,15 @@ def jit(
         "backend": backend,
     }
     is_class = isinstance(target, type) and issubclass(target, Module)
+    wanted = chosen_methods(methods) if is_class else {}
+    funs = [Target(getattr(target, name)).fun for name in wanted]
 
     def make(method: Target, changed: dict[str, Any]) -> Apply:
-        settings = Settings(method, **{**given, **changed})
+        settings = Settings(method, **{**_arguments_of(method.fun, given, funs), **changed})
         return _Jitted(method, settings, by_content=not is_class)
 
     if not is_class:
         return lift_target(target, make, "Jit")
-    wanted = chosen_methods(methods)
     key = _class_key(target, wanted, given)
     made: dict[Any, type] = vars(target).get("_jitted") or {}
     found = made.get(key) if key is not None else None
@@ -411,6 +415,32 @@ def jit(
         if key is not None:
             target._jitted = {**made, key: found}
     return found
+
+
+def _arguments_of(
+    fun: Callable[..., Any], given: dict[str, Any], methods: Sequence[Callable[..., Any]]
+) -> dict[str, Any]:
+    """Return the options without arguments that this method does not have, but another one has."""
+
+    def kept(argument: int | str) -> bool:
+        return _has(fun, argument) or not any(_has(other, argument) for other in methods)
+
+    found = dict(given)
+    for option in ("static_argnums", "static_argnames", "donate_argnums"):
+        value = given[option]
+        if len(methods) > 1 and value is not None:
+            several = (value,) if isinstance(value, (int, str)) else value
+            found[option] = tuple(filter(kept, several))
+    return found
+
+
+def _has(fun: Callable[..., Any], argument: int | str) -> bool:
+    numbers, names = (None, (argument,)) if isinstance(argument, str) else ((argument,), None)
+    try:
+        choose(fun, numbers, names, "static")
+    except ValueError:
+        return False
+    return True
 
 
 def _several(option: Any) -> Any:

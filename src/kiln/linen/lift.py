@@ -1,8 +1,9 @@
 """Lifting: a method of a bound module as a pure function of its variables and keys.
 
 A transformation acts on functions of arrays. `Lift` takes the variables of a module, and of all
-modules it holds or is called with, out of their scopes, in groups; runs the method on copies of the
-modules that stand in scopes made of those groups; and writes what changed back into the scopes.
+modules and `Variable`s it holds or is called with, out of their scopes, in groups; runs the method
+on copies of the modules that stand in scopes made of those groups; and writes what changed back
+into the scopes.
 
 The scopes that no other one contains are the *tops*. Inside, the variables of top number `i` lie
 under the name `str(i)`: so they look the same wherever the module stands.
@@ -14,6 +15,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kiln.base.source import current_source
 from kiln.base.tree import register_pytree_node
 from kiln.core.array import ConcreteArray
 from kiln.linen.errors import (
@@ -25,7 +27,7 @@ from kiln.linen.fields import map_modules, modules_in
 from kiln.linen.filters import CollectionFilter, in_filter, intersect_filters, union_filters
 from kiln.linen.module import Module
 from kiln.linen.rng import DrawCounts, Path
-from kiln.linen.scope import Application, Scope
+from kiln.linen.scope import Application, Scope, Variable
 from kiln.random.keys import fold_in
 
 Group = dict[str, dict[str, Any]]
@@ -34,8 +36,16 @@ Roots = dict[str, Any]
 """The key each stream starts from, by name."""
 
 
+Standing = Module | Variable[Any]
+"""What stands in a scope."""
+
+
+def _stands(value: Any) -> bool:
+    return isinstance(value, (Module, Variable))
+
+
 class Slot:
-    """Stands in the arguments of a pure function for a module, which is no array."""
+    """Stands in the arguments of a pure function for a module or variable, which is no array."""
 
     __slots__ = ("number",)
 
@@ -74,11 +84,15 @@ class LiftedKeys:
 
 
 class Target:
-    """What is transformed: a function of a module, and how it is run on a copy of the module."""
+    """What is transformed: a function of a module, and how it is run on a copy of the module.
 
-    __slots__ = ("fun", "is_compact", "is_lifted", "name")
+    `of_class` says that it is the method of a transformed class.
+    """
 
-    def __init__(self, fun: Callable[..., Any]) -> None:
+    __slots__ = ("fun", "is_compact", "is_lifted", "name", "of_class")
+
+    def __init__(self, fun: Callable[..., Any], *, of_class: bool = False) -> None:
+        self.of_class = of_class
         self.is_lifted = hasattr(fun, "lifted")
         if hasattr(fun, "method_of_module") and not self.is_lifted:
             fun = fun.__wrapped__  # type: ignore[attr-defined]
@@ -97,20 +111,22 @@ class Lift:
     """One application of a transformation to a module.
 
     `values` are what else may hold modules: arguments. They are kept in `values` with slots in
-    place of the modules.
+    place of the modules. Without `set_up` the module is set up inside only: where variables look
+    different inside, as a class with all its methods inside wants it.
     """
 
     __slots__ = ("_held", "_left", "_places", "_slots", "module", "shared", "tops", "values")
 
-    def __init__(self, module: Module, values: Any = ()) -> None:
+    def __init__(self, module: Module, values: Any = (), *, set_up: bool = True) -> None:
         scope = module.scope
         assert scope is not None
-        module._set_up()
+        if set_up:
+            module._set_up()
         self.module = module
         self.shared: Application = scope.shared
-        self._slots: list[Module] = []
+        self._slots: list[Standing] = []
         self.values = self._without_modules(values)
-        self._held: list[Module] = [module]
+        self._held: list[Standing] = [module]
         for other in self._slots:
             _gather(other, self._held)
         _gather(module, self._held, known=True)
@@ -120,7 +136,7 @@ class Lift:
     def _without_modules(self, values: Any) -> Any:
         slots = self._slots
 
-        def replace(suffix: str, module: Module) -> Any:
+        def replace(suffix: str, module: Standing) -> Any:
             for number, known in enumerate(slots):
                 if known is module:
                     return Slot(number)
@@ -129,7 +145,7 @@ class Lift:
 
         if type(values) in (tuple, list) and all(type(x) is ConcreteArray for x in values):
             return values
-        return map_modules(replace, values)
+        return map_modules(replace, values, wanted=_stands)
 
     # ---- variables and keys on the way in
 
@@ -201,7 +217,7 @@ class Lift:
         Draws are counted in `counts`, one per top, or where they are counted outside.
         """
         scopes: dict[int, Scope] = {}
-        copies: dict[int, Module] = {}
+        copies: dict[int, Standing] = {}
 
         def inside(scope: Scope) -> Scope:
             made = scopes.get(id(scope))
@@ -214,15 +230,21 @@ class Lift:
                 made = scopes[id(scope)] = Scope(application, None, scope.path, inner, counted)
             return made
 
-        def copy(suffix: str, module: Module) -> Module:
-            if module.scope is None:
-                return module
-            made = copies.get(id(module))
+        def copy(suffix: str, original: Standing) -> Standing:
+            if original.scope is None:
+                return original
+            made = copies.get(id(original))
             if made is None:
-                made = copies[id(module)] = _copy_into(module, inside(module.scope), copy)
+                scope = inside(original.scope)
+                made = copies[id(original)] = (
+                    Variable(scope, original.collection, original.name, original.unbox)
+                    if isinstance(original, Variable)
+                    else _copy_into(original, scope, copy)
+                )
             return made
 
         module = copy("", self.module)
+        assert isinstance(module, Module)
         values = _filled(values, [copy("", m) for m in self._slots])
         _resume(module, self.module)
         try:
@@ -268,30 +290,32 @@ class Lift:
         """Return where the modules stand relative to each other."""
         return tuple([None if m.scope is None else self._places[id(m.scope)] for m in self._held])
 
-    def held(self) -> list[Module]:
+    def held(self) -> list[Standing]:
         """Return the modules: the first is the one whose method runs."""
         return self._held
 
-    def place(self, module: Module) -> Any:
-        """Return where a module stands: number of the top and the steps from there."""
+    def place(self, module: Standing) -> Any:
+        """Return where a module or variable stands: number of the top and the steps from there."""
         return None if module.scope is None else self._places.get(id(module.scope))
 
-    def slots(self) -> list[Module]:
-        """Return the modules that slots stand for."""
+    def slots(self) -> list[Standing]:
+        """Return the modules and variables that slots stand for."""
         return self._slots
 
 
-def _gather(module: Module, found: list[Module], known: bool = False) -> None:
-    """Add a module and the modules in its fields to those found."""
+def _gather(module: Standing, found: list[Standing], known: bool = False) -> None:
+    """Add a module, and the modules and variables in its fields, to those found."""
     if not known:
         if any(module is m for m in found):
             return
         found.append(module)
+    if isinstance(module, Variable):
+        return
     for name in module._hyperparameters:
         value = module.__dict__.get(name)
         if value is None or type(value) in _PLAIN:
             continue
-        for inner in modules_in(value):
+        for inner in modules_in(value, _stands):
             _gather(inner, found)
 
 
@@ -319,15 +343,15 @@ def _places(scopes: Sequence[Scope]) -> tuple[Places, list[Scope]]:
     return places, tops
 
 
-def _copy_into(module: Module, scope: Scope, copy: Callable[[str, Module], Module]) -> Module:
+def _copy_into(module: Module, scope: Scope, copy: Callable[[str, Standing], Standing]) -> Module:
     values = {}
     for name in module._hyperparameters:
         value = module.__dict__[name]
-        values[name] = value if type(value) in _PLAIN else map_modules(copy, value)
+        values[name] = value if type(value) in _PLAIN else map_modules(copy, value, wanted=_stands)
     return type(module)(**values, name=module.name, parent=scope)
 
 
-def _filled(values: Any, modules: Sequence[Module]) -> Any:
+def _filled(values: Any, modules: Sequence[Standing]) -> Any:
     if not modules:
         return values
     if isinstance(values, Slot):
@@ -419,7 +443,7 @@ def chosen_methods(methods: Any) -> dict[str, dict[str, Any]]:
     if isinstance(methods, Mapping):
         return {name: dict(options) for name, options in methods.items()}
     raise ValueError(
-        f"methods={methods!r}\n"
+        f"methods={methods!r} at {current_source()}\n"
         "transform methods argument must be None, tuple, list, or dict\n"
         f"write methods=[{methods!r}]"
     )
@@ -435,7 +459,7 @@ def _lifted_class(
     }
     for name, options in chosen_methods(methods).items():
         fun = getattr(cls, name)
-        members[name] = lifted_function(fun, make(Target(fun), options))
+        members[name] = lifted_function(fun, make(Target(fun), options), of_class=True)
     made: type[Module] = type(prefix + cls.__name__, (cls,), members)
     return made
 
@@ -452,9 +476,11 @@ def required_module(module: Any) -> Module:
     return module
 
 
-def lifted_function(fun: Callable[..., Any], apply: Apply) -> Callable[..., Any]:
+def lifted_function(
+    fun: Callable[..., Any], apply: Apply, *, of_class: bool = False
+) -> Callable[..., Any]:
     """Return a function of a module that runs a transformed one; its name and marks are kept."""
-    target = Target(fun)
+    target = Target(fun, of_class=of_class)
 
     @functools.wraps(fun)
     def lifted(*args: Any, **kwargs: Any) -> Any:

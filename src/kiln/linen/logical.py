@@ -15,6 +15,7 @@ from typing import Any
 from kiln import struct
 from kiln.base.config import config, options, override
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from kiln.linen.metadata import A, Names, Partitioned
@@ -68,7 +69,7 @@ def _frozen(rules: Rules) -> tuple[tuple[str, Any], ...]:
         if len(rule) != 2:
             raise ValueError(
                 three_lines(
-                    f"logical axis rules with {rule!r}",
+                    f"logical axis rules with {rule!r} at {current_source()}",
                     "a rule is a pair",
                     "write (logical name, mesh axis), (logical name, (mesh axes)), or "
                     "(logical name, None)",
@@ -89,7 +90,7 @@ def _assigned(names: Sequence[Any], rules: Rules | None) -> list[Any]:
     if repeated:
         raise ValueError(
             three_lines(
-                f"logical axes {tuple(names)}",
+                f"logical axes {tuple(names)} at {current_source()}",
                 f"Unsupported: Dimensions {repeated} occur more than once in array names.",
                 "give each axis of an array a name of its own, or None",
             )
@@ -171,7 +172,8 @@ def with_logical_constraint(
             if fallback is RulesFallback.RAISE_ERROR:
                 raise ValueError(
                     three_lines(
-                        f"with_logical_constraint of the logical axes {tuple(names)}",
+                        f"with_logical_constraint of the logical axes {tuple(names)}"
+                        f" at {current_source()}",
                         f"Axis names {tuple(names)} did not match a rule",
                         "add a rule for each of them; (name, None) leaves an axis whole",
                     )

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from kiln import struct
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from kiln.linen.errors import PartitioningUnspecifiedError
@@ -129,7 +130,8 @@ class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
         if found != name:
             raise ValueError(
                 three_lines(
-                    f"{type(self).__name__} with the names {self.names} loses axis {index}",
+                    f"{type(self).__name__} with the names {self.names} loses axis {index}"
+                    f" at {current_source()}",
                     f"the axis is called {found!r} there, metadata_params say {name!r}",
                     "give metadata_params the name under which the axis was added",
                 )

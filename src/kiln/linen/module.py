@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, dataclass_transform
 
+from kiln.base.source import current_source
 from kiln.linen.application import application_scope, check_instance
 from kiln.linen.context import context, intercepted
 from kiln.linen.errors import (
@@ -127,7 +128,7 @@ class Module(HasVariables, PureFunctions):
             object.__setattr__(self, "scope", parent)
         elif parent is not None:
             raise ValueError(
-                f"{type(self).__name__}(parent={parent!r})\n"
+                f"{type(self).__name__}(parent={parent!r}) at {current_source()}\n"
                 "parent must be None, Module or Scope\nleave it out"
             )
         if self.scope is not None:
@@ -181,7 +182,10 @@ class Module(HasVariables, PureFunctions):
         hint = f"assign it in setup of {kind}"
         if self.scope is None:
             hint += "; what setup assigns is there inside init, apply and bind only"
-        raise AttributeError(f'{kind}.{name}\n"{kind}" object has no attribute "{name}"\n{hint}')
+        raise AttributeError(
+            f"{kind}.{name} at {current_source()}\n"
+            f'"{kind}" object has no attribute "{name}"\n{hint}'
+        )
 
     def __dir__(self) -> list[str]:
         self._set_up()

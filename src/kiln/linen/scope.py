@@ -209,7 +209,8 @@ class Scope:
             if "params" not in keys:
                 raise InvalidRngError(
                     f"make_rng({name!r}) in {self.path_text!r}",
-                    f'{self.name} needs PRNG for "{name}"',
+                    f'{self.name} needs PRNG for "{name}", and the rngs given are '
+                    f"{sorted(keys.roots)}",
                     f"write apply(..., rngs={{{name!r}: key}}), or init({{'params': key, ...}})",
                 )
             name = "params"
@@ -269,6 +270,23 @@ class Scope:
             raise ModifyScopeVariableError(collection, name, self.path_text)
         self.writable(collection)[name] = value
 
+    def _no_collection(self, collection: str, name: str) -> ScopeCollectionNotFound:
+        given = sorted(k for k, v in self.shared.collections.items() if v)
+        return ScopeCollectionNotFound(collection, name, self.path_text, given)
+
+    def _names_there(self, collection: str) -> str:
+        """Say which names a collection has here, or at the nearest place that has any."""
+        tree: Any = self.shared.collections.get(collection, {})
+        reached: Path = ()
+        for step in self.inner:
+            if not isinstance(tree, Mapping) or step not in tree:
+                break
+            tree, reached = tree[step], (*reached, step)
+        names = sorted(tree) if isinstance(tree, Mapping) else []
+        begin = self.path[: len(self.path) - len(self.inner)]
+        where = "/" + "/".join((*begin, *reached))
+        return f'{collection!r} holds {names} at "{where}"'
+
     def variable(
         self,
         collection: str,
@@ -286,8 +304,9 @@ class Scope:
         if not self.has_variable(collection, name):
             if init_fn is None or not self.is_mutable_collection(collection):
                 if self.is_collection_empty(collection):
-                    raise ScopeCollectionNotFound(collection, name, self.path_text)
-                raise ScopeVariableNotFoundError(name, collection, self.path_text)
+                    raise self._no_collection(collection, name)
+                there = self._names_there(collection)
+                raise ScopeVariableNotFoundError(name, collection, self.path_text, there)
             self.put_variable(collection, name, init_fn(*init_args, **init_kwargs))
         return Variable(self, collection, name, unbox)
 
@@ -320,8 +339,8 @@ class Scope:
             return value
         if not self.is_mutable_collection("params"):
             if self.is_collection_empty("params"):
-                raise ScopeCollectionNotFound("params", name, self.path_text)
-            raise ScopeParamNotFoundError(name, self.path_text)
+                raise self._no_collection("params", name)
+            raise ScopeParamNotFoundError(name, self.path_text, self._names_there("params"))
         value = init_fn(self.make_rng("params"), *init_args, **init_kwargs)
         self.put_variable("params", name, value)
         return unboxed(value) if unbox else value

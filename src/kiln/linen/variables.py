@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.linen.errors import NameInUseError
 from kiln.linen.scope import Scope, Variable
@@ -27,7 +28,7 @@ class HasVariables:
     def _bound(self, asked: str) -> Scope:
         if self.scope is None:
             raise ValueError(
-                f"{type(self).__name__}.{asked}\n"
+                f"{type(self).__name__}.{asked} at {current_source()}\n"
                 "Can't access variables on unbound modules\n"
                 "use init, apply or bind"
             )
@@ -69,7 +70,7 @@ class HasVariables:
     def _initializing_scope(self, asked: str, what: str, name: str, collection: str) -> Scope:
         if not self._may_initialize:
             raise ValueError(
-                f"{type(self).__name__}.{asked}\n"
+                f"{type(self).__name__}.{asked} at {current_source()}\n"
                 f"{what} must be initialized in `setup()` or in a method wrapped in `@compact`\n"
                 "make it there, and use it here"
             )
@@ -158,7 +159,8 @@ class HasVariables:
             return value
         elif not scope.has_variable(collection, name):
             raise ValueError(
-                f"{type(self).__name__}.perturb({name!r}) in {scope.path_text!r}\n"
+                f"{type(self).__name__}.perturb({name!r}) in {scope.path_text!r}"
+                f" at {current_source()}\n"
                 f"Perturbation collection {collection} present, but missing perturbation variable "
                 f"{name}\ninitialize it with the same perturbations, or leave the collection out"
             )
@@ -172,13 +174,13 @@ def merge_param(name: str, a: Any, b: Any) -> Any:
     """
     if a is None and b is None:
         raise ValueError(
-            f"merge_param({name!r}, None, None)\n"
+            f"merge_param({name!r}, None, None) at {current_source()}\n"
             f'Parameter "{name}" must be passed to the constructor or at call time\n'
             f"give {name}="
         )
     if a is not None and b is not None:
         raise ValueError(
-            f"merge_param({name!r}, {a!r}, {b!r})\n"
+            f"merge_param({name!r}, {a!r}, {b!r}) at {current_source()}\n"
             f'Parameter "{name}" was passed to the constructor and at call time. '
             "Should be passed just once\n"
             f"leave {name} out of one of the two"

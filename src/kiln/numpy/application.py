@@ -92,11 +92,15 @@ def vectorize(
     left_out = set(excluded)
     if any(not isinstance(x, (str, int)) for x in left_out):
         raise TypeError(
-            f"vectorize(excluded={left_out})\njax.numpy.vectorize can only exclude integer or "
+            f"vectorize(excluded={left_out}) at {current_source()}\n"
+            "jax.numpy.vectorize can only exclude integer or "
             "string arguments\nname arguments by position or name"
         )
     if any(isinstance(x, int) and x < 0 for x in left_out):
-        raise ValueError(f"vectorize(excluded={left_out})\nexcluded contains negative numbers\n")
+        raise ValueError(
+            f"vectorize(excluded={left_out}) at {current_source()}\n"
+            "excluded contains negative numbers\n"
+        )
 
     @functools.wraps(pyfunc)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -172,7 +176,7 @@ def _checked(
         if len(results) != len(outputs):
             raise TypeError(
                 three_lines(
-                    f"a vectorized function with signature {signature!r}",
+                    f"a vectorized function with signature {signature!r} at {current_source()}",
                     f"wrong number of outputs from vectorized function: expected {len(outputs)}, "
                     f"got {len(results)}",
                     "return one array per group behind the arrow",
@@ -186,7 +190,7 @@ def _checked(
             if not fits:
                 raise ValueError(
                     three_lines(
-                        f"a vectorized function with signature {signature!r}",
+                        f"a vectorized function with signature {signature!r} at {current_source()}",
                         f"output shape {shape} does not match core dimensions {dims} with {sizes}",
                         "return arrays of the shapes in the signature",
                     )

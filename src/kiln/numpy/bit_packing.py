@@ -23,7 +23,8 @@ _BYTE = np.dtype(np.uint8)
 def _shifts(shape: Any, bitorder: str, name: str) -> Any:
     if bitorder not in ("big", "little"):
         raise ValueError(
-            f"{name}(bitorder={bitorder!r})\n'order' must be either 'little' or 'big'\n"
+            f"{name}(bitorder={bitorder!r}) at {current_source()}\n"
+            "'order' must be either 'little' or 'big'\n"
         )
     count = np.arange(8, dtype=np.uint8)
     return np.broadcast_to(count[::-1] if bitorder == "big" else count, shape)

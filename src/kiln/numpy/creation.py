@@ -19,7 +19,7 @@ from kiln.core.array import ConcreteArray, copied, from_host, host_value
 from kiln.core.at_once import at_once
 from kiln.core.concretization import refuse
 from kiln.core.dlpack import host_view
-from kiln.core.trace import Tracer, aval_of
+from kiln.core.trace import Tracer, aval_of, require_unmasked
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operands, shape_of
@@ -94,9 +94,7 @@ def copy(a: Any, order: str | None = None) -> Any:
 
 def _array(x: Any, dtype: Any) -> Any:
     if hasattr(x, "aval"):
-        if dtype is None:
-            return x
-        return cast(x, dtype)
+        return x if dtype is None else cast(x, dtype)
     if dtypes.is_python_scalar(x):
         return _scalar_array(x, dtype)
     if isinstance(x, (np.ndarray, np.generic)):
@@ -135,6 +133,7 @@ def _scalar_array(x: Any, dtype: Any) -> Any:
 
 
 def _from_numpy(x: Any, dtype: Any) -> Any:
+    require_unmasked(x)
     value = np.asarray(x)
     if not dtypes.is_supported(value.dtype):
         raise not_numeric(x, value.dtype)
@@ -173,6 +172,7 @@ def _from_sequence(x: Any, dtype: Any) -> Any:
     for leaf in leaves:
         if leaf is None:
             raise _none()
+        require_unmasked(leaf)
         if isinstance(leaf, (str, bytes)):
             raise not_numeric(leaf, np.asarray(leaf).dtype)
     if dtype is None:
@@ -385,7 +385,8 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
     if value.shape == shape:
         return value
     if broadcast_shapes("full", value.shape, shape) != shape:
-        raise ValueError(f"full: cannot broadcast {value.shape} to {shape}")
+        wrong = f"full: cannot broadcast {value.shape} to {shape}"
+        raise ValueError(three_lines(f"full at {current_source()}", wrong, "give fewer axes"))
     return broadcast_to(value, shape)
 
 

@@ -23,7 +23,10 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     """Return the n-th differences of neighbours along an axis; of bools, whether they differ."""
     a = one("diff", a)
     if n < 0:
-        raise ValueError(f"diff(n={n})\norder must be non-negative but got {n}\nuse 0 or more")
+        raise ValueError(
+            f"diff(n={n}) at {current_source()}\n"
+            f"order must be non-negative but got {n}\nuse 0 or more"
+        )
     if not a.shape:
         raise ValueError(
             three_lines(
@@ -78,7 +81,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     axes = tuple(range(rank)) if axis is None else canonical_axes("gradient", axis, rank)
     if len(varargs) not in (0, 1, len(axes)):
         raise TypeError(
-            f"gradient with {len(varargs)} spacings for {len(axes)} axes\n"
+            f"gradient with {len(varargs)} spacings for {len(axes)} axes at {current_source()}\n"
             "Invalid number of spacing arguments\ngive none, one, or one per axis"
         )
     spacings = given or [1.0]

@@ -12,6 +12,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.dtypes import SCALAR_TYPES, finfo, iinfo, issubdtype, promote_types
+from kiln.base.source import current_source
 from kiln.core.array import Array
 from kiln.core.trace import aval_of
 from kiln.numpy.creation import array, asarray
@@ -104,7 +105,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:  # type: ignore[valid-type]
                 dtypes.as_dtype(one)
             except TypeError:
                 raise ValueError(
-                    f"isdtype({dtype}, {kind!r})\nUnrecognized kind {one!r}\n"
+                    f"isdtype({dtype}, {kind!r}) at {current_source()}\n"
+                    f"Unrecognized kind {one!r}\n"
                     f"use a dtype or one of {', '.join(_KINDS)}"
                 ) from None
     return any(dtypes.issubdtype(dtype, _KINDS.get(one, one)) for one in kinds)

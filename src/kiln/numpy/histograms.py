@@ -68,7 +68,10 @@ def histogram(
     else:
         values, given = promote_dtypes_inexact(a, one("histogram", weights))
         if tuple(values.shape) != tuple(given.shape):
-            raise ValueError("histogram\nweights should have the same shape as a.\ngive as many")
+            raise ValueError(
+                f"histogram at {current_source()}\n"
+                "weights should have the same shape as a.\ngive as many"
+            )
     edges = histogram_bin_edges(values, bins, range, weights)
     values, given = ravel(values), ravel(given)
     counts = _counted([values], [edges], given)
@@ -119,7 +122,7 @@ def histogramdd(
     each = [bins] * rank if isinstance(bins, (int, np.integer)) else list(bins)
     if len(each) != rank:
         raise ValueError(
-            f"histogramdd with {len(each)} bins for {rank} coordinates\n"
+            f"histogramdd with {len(each)} bins for {rank} coordinates at {current_source()}\n"
             "should be a bin for each dimension.\ngive one number of bins per coordinate"
         )
     ranges = [None] * rank if range is None else list(range)

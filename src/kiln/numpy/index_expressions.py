@@ -18,7 +18,7 @@ from kiln.base import dtypes
 from kiln.base.errors import InconclusiveSizeError, NonConcreteBooleanIndexError, three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, host_value
-from kiln.core.trace import Tracer
+from kiln.core.trace import Tracer, require_unmasked
 from kiln.ir.sizes import Dim, Size, maximum, minimum
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray
@@ -190,6 +190,7 @@ def _entry(item: Any, position: int, given: Sequence[Any]) -> Any:
     if hasattr(item, "aval"):
         return _array(item)
     if isinstance(item, (np.ndarray, np.generic, float, complex)):
+        require_unmasked(item)
         value = np.asarray(item)
         _check_dtype(value.dtype)
         return int(value) if value.ndim == 0 and value.dtype != np.bool_ else value
@@ -378,6 +379,14 @@ def _is_inside(index: int, size: Size) -> bool:
 def _kept(entry: slice, size: Dim) -> Kept:
     if entry.start is None and entry.stop is None and entry.step is None:
         return Kept(0, size, 1)
+    if type(entry.step) is int and entry.step == 0:
+        raise ValueError(
+            three_lines(
+                f"x[{entry.start}:{entry.stop}:0] at {current_source()}",
+                "slice step cannot be zero",
+                "use a step of 1 or -1",
+            )
+        )
     if type(size) is int and not any(type(b) is Size for b in (entry.start, entry.stop)):
         bounds = entry.indices(size)
         return Kept(bounds[0], len(range(*bounds)), bounds[2])
@@ -390,8 +399,6 @@ def _kept(entry: slice, size: Dim) -> Kept:
                 "slice forwards, then reverse: x[a:b][::-1]",
             )
         )
-    if step == 0:
-        raise ValueError("slice step cannot be zero")
     if step < 0:
         return Kept(size - 1, -(-size // -step), step)
     start = 0 if entry.start is None else _clamped(entry.start, size)

@@ -109,9 +109,14 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     """Add multiples of the period so that neighbours differ by at most half of it."""
     p = one("unwrap", p)
     if not p.shape:
-        raise ValueError(f"unwrap of {p.aval}\nthe array must have an axis\nuse a vector")
+        raise ValueError(
+            f"unwrap of {p.aval} at {current_source()}\nthe array must have an axis\nuse a vector"
+        )
     if dtypes.issubdtype(p.dtype, np.complexfloating):
-        raise ValueError(f"unwrap of {p.aval}\njnp.unwrap does not support complex inputs.\n")
+        raise ValueError(
+            f"unwrap of {p.aval} at {current_source()}\n"
+            "jnp.unwrap does not support complex inputs.\nunwrap jnp.angle(p)"
+        )
     p, period = (one("unwrap", x) for x in promote_dtypes(p, *operands("unwrap", period)))
     p = moveaxis(p, axis, -1)
     whole = dtypes.issubdtype(p.dtype, np.integer)

@@ -17,6 +17,7 @@ from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast, full
+from kiln.numpy.iteration import unpacked
 from kiln.numpy.manipulation import (
     atleast_1d,
     atleast_2d,
@@ -24,7 +25,6 @@ from kiln.numpy.manipulation import (
     moveaxis,
     one,
     ravel,
-    unpacked,
 )
 from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes
 from kiln.ops import static_slicing
@@ -215,7 +215,10 @@ def _split(name: str, ary: Any, where: Any, axis: Any) -> list[Any]:
     else:
         count = operator.index(where)
         if count <= 0:
-            raise ValueError(f"{name}(..., {count})\nnumber sections must be larger than 0\n")
+            raise ValueError(
+                f"{name}(..., {count}) at {current_source()}\n"
+                "number sections must be larger than 0\nask for 1 or more"
+            )
         each, rest = divmod(size, count)
         if name != "array_split" and not (type(rest) is int and rest == 0):
             raise ValueError(
@@ -334,7 +337,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     scalar = places.ndim == 0
     places = np.atleast_1d(places)
     if places.size and (places.min() < -size or places.max() > size):
-        raise IndexError(f"insert at {obj} into {arr.aval}\nindex out of bounds\nuse 0 to {size}")
+        raise IndexError(
+            f"insert at {obj} into {arr.aval} at {current_source()}\n"
+            f"index out of bounds\nuse 0 to {size}"
+        )
     places = np.where(places < 0, places + size, places)
     if scalar and values.shape:
         # One index and several slices: they all go there, their first axis being the inserted one.
@@ -370,7 +376,8 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
         obj = np.asarray(obj)
         if obj.size and obj.dtype.kind != "b" and (obj.min() < -size or obj.max() >= size):
             raise IndexError(
-                f"delete at {obj} from {arr.aval}\nindex out of bounds\nuse 0 to {size - 1}"
+                f"delete at {obj} from {arr.aval} at {current_source()}\n"
+                f"index out of bounds\nuse 0 to {size - 1}"
             )
     remaining = np.ones(size, bool)
     remaining[obj] = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, from_host, host_value
+from kiln.core.array import ConcreteArray
 from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer, aval_of
-from kiln.ir.sizes import Dim, Size, divides, equal, is_constant, product
+from kiln.ir.sizes import Dim, Size, divides, equal, product
 from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape, cast
 from kiln.numpy.promotion import lifted, operands, shape_of
@@ -25,7 +25,7 @@ from kiln.ops.conversion import complex as complex_of
 from kiln.ops.shape import canonical_axis, move_axis, rev
 from kiln.ops.sharding import put
 from kiln.ops.slicing import dynamic_slice_in_dim
-from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
+from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 
 def one(name: str, x: Any) -> Any:
@@ -90,9 +90,10 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
         flipped = shape_ops.transpose(a, range(rank - 1, -1, -1))
         out = shape_ops.reshape(flipped, target[::-1])
         return shape_ops.transpose(out, range(len(target) - 1, -1, -1))
+    asked = f"reshape(..., order={order!r}) at {current_source()}"
     if order == "A":
-        raise NotImplementedError("reshape(..., order='A')\narrays have no memory order\nuse 'C'")
-    raise ValueError(f"reshape(..., order={order!r})\nUnexpected value for 'order'\nuse 'C' or 'F'")
+        raise NotImplementedError(f"{asked}\narrays have no memory order\nuse 'C'")
+    raise ValueError(f"{asked}\nUnexpected value for 'order'\nuse 'C' or 'F'")
 
 
 def _resolved(a: Any, shape: Any) -> tuple[Dim, ...]:
@@ -202,7 +203,10 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     rank = len(shape_of(a))
     axis = canonical_axis("rollaxis", axis, rank)
     if not -rank <= start <= rank:
-        raise ValueError(f"rollaxis(start={start})\n{start=} must satisfy {-rank}<=start<={rank}\n")
+        raise ValueError(
+            f"rollaxis(start={start}) at {current_source()}\n"
+            f"{start=} must satisfy {-rank}<=start<={rank}\nuse a start in that range"
+        )
     start = start + rank if start < 0 else start
     return move_axis(a, axis, start - 1 if start > axis else start)
 
@@ -459,26 +463,6 @@ def _with_axes(x: Any, rank: int, places: Sequence[int]) -> Any:
 def _each(name: str, arys: Sequence[Any], change: Any) -> Any:
     found = [change(one(name, x)) for x in arys]
     return found[0] if len(found) == 1 else found
-
-
-def unpacked(x: Any) -> Iterable[Any]:
-    """Return the slices of an array along its first axis, for iteration."""
-    shape = shape_of(x)
-    if not shape:
-        raise TypeError(f"iteration over {aval_of(x)}\niteration over a 0-d array\nuse x.item()")
-    size = shape[0]
-    if not is_constant((size,)):
-        raise TypeError(
-            three_lines(
-                f"iteration over {aval_of(x)} at {current_source()}",
-                "the size of the first axis is not known while tracing",
-                "use kiln.lax.scan or kiln.vmap over the axis",
-            )
-        )
-    if type(x) is ConcreteArray:
-        value = host_value(x)
-        return [from_host(np.asarray(value[i]), x.aval.with_(shape=shape[1:])) for i in range(size)]
-    return [index_in_dim(x, i, 0, keepdims=False) for i in range(size)]
 
 
 def size(a: Any, axis: Any = None) -> Any:

@@ -161,7 +161,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     axis1, axis2 = (canonical_axis("diagonal", axis, rank) for axis in (axis1, axis2))
     if axis1 == axis2:
         raise ValueError(
-            f"diagonal(axis1={axis1}, axis2={axis2})\nthe axes are equal\nname two axes"
+            f"diagonal(axis1={axis1}, axis2={axis2}) at {current_source()}\n"
+            "the axes are equal\nname two axes"
         )
     others = [d for d in range(rank) if d not in (axis1, axis2)]
     a = transpose(a, (*others, axis1, axis2))
@@ -204,10 +205,15 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """Return the matrix whose columns are powers of `x`."""
     (x,) = operands("vander", x)
     if len(shape_of(x)) != 1:
-        raise ValueError(f"vander of {aval_of(x)}\nx must be a one-dimensional array\nuse ravel")
+        raise ValueError(
+            f"vander of {aval_of(x)} at {current_source()}\n"
+            "x must be a one-dimensional array\nuse ravel"
+        )
     columns = shape_of(x)[0] if N is None else N
     if columns < 0:
-        raise ValueError(f"vander(N={N})\nN must be nonnegative\nask for 0 or more columns")
+        raise ValueError(
+            f"vander(N={N}) at {current_source()}\nN must be nonnegative\nask for 0 or more columns"
+        )
     powers = iota(_INT, columns)
     if not increasing:
         powers = elementwise.sub(constant(columns - 1, powers), powers)

@@ -34,7 +34,10 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     array = one("pad", array)
     widths = _pairs("pad_width", pad_width, len(array.shape), operator.index)
     if any(w < 0 for pair in widths for w in pair):
-        raise ValueError(f"pad(..., {pad_width})\nindex can't contain negative values\nuse slices")
+        raise ValueError(
+            f"pad(..., {pad_width}) at {current_source()}\n"
+            "index can't contain negative values\nuse slices"
+        )
     if callable(mode):
         return _padded_by_function(array, widths, mode, kwargs)
     _check_keywords(mode, kwargs)
@@ -51,7 +54,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
             continue
         if array.shape[axis] == 0:
             raise ValueError(
-                f"pad of {array.aval}\ncan't extend empty axis {axis} using modes other than "
+                f"pad of {array.aval} at {current_source()}\n"
+                f"can't extend empty axis {axis} using modes other than "
                 "'constant' or 'empty'\nuse mode='constant'"
             )
         array = _EXTENSIONS[mode](array, axis, before, after, kwargs.get("reflect_type", "even"))

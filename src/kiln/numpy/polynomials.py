@@ -88,7 +88,10 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
 def polyder(p: Any, m: int = 1) -> Any:
     """Differentiate a polynomial m times."""
     if m < 0:
-        raise ValueError(f"polyder(m={m})\nOrder of derivative must be positive\nuse 0 or more")
+        raise ValueError(
+            f"polyder(m={m}) at {current_source()}\n"
+            "Order of derivative must be positive\nuse 0 or more"
+        )
     (p,) = promote_dtypes_inexact(one("polyder", p))
     for _ in range(m):
         n = p.shape[0]
@@ -100,7 +103,10 @@ def polyder(p: Any, m: int = 1) -> Any:
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """Integrate a polynomial m times, with constants k."""
     if m < 0:
-        raise ValueError(f"polyint(m={m})\nOrder of integral must be positive\nuse 0 or more")
+        raise ValueError(
+            f"polyint(m={m}) at {current_source()}\n"
+            "Order of integral must be positive\nuse 0 or more"
+        )
     constants = atleast_1d(asarray(0 if k is None else k))
     p, constants = promote_dtypes_inexact(one("polyint", p), constants)
     if constants.shape[0] == 1 and m != 1:
@@ -149,7 +155,9 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     """Return the zeros of a polynomial; leading and trailing zeros must be known to be dropped."""
     (p,) = promote_dtypes_inexact(atleast_1d(one("roots", p)))
     if len(p.shape) != 1:
-        raise ValueError(f"roots of {p.aval}\nInput must be a rank-1 array.\npass a vector")
+        raise ValueError(
+            f"roots of {p.aval} at {current_source()}\nInput must be a rank-1 array.\npass a vector"
+        )
     trailing = 0
     if strip_zeros:
         used = np.flatnonzero(np.asarray(concrete_number("roots", "p", p)))
@@ -217,7 +225,8 @@ def polyfit(
     if cov != "unscaled":
         if x.shape[0] <= deg + 1:
             raise ValueError(
-                f"polyfit(deg={deg}, cov=True) of {x.aval}\nthe number of data points must exceed "
+                f"polyfit(deg={deg}, cov=True) of {x.aval} at {current_source()}\n"
+                "the number of data points must exceed "
                 "order to scale the covariance matrix\nuse cov='unscaled'"
             )
         residuals = sum(square(subtract(matmul(left, columns), right)), 0)

@@ -18,7 +18,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, require_unmasked
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
@@ -64,6 +64,7 @@ def _operand(name: str, x: Any, position: int) -> Any:
     if hasattr(x, "aval") or type(x) in SCALARS:
         return x
     if isinstance(x, (np.ndarray, np.generic)):
+        require_unmasked(x)
         if not dtypes.is_supported(x.dtype):
             raise not_an_array(name, x, f"with dtype {x.dtype} ", position)
         return x

@@ -165,12 +165,15 @@ def quantile_of(
         )
     a, q = operands(name, a, q)
     if len(shape_of(q)) > 1:
-        raise ValueError(f"{name}(q={aval_of(q)})\nq must be have rank <= 1\nuse a vector")
+        raise ValueError(
+            f"{name}(q={aval_of(q)}) at {current_source()}\nq must be have rank <= 1\nuse a vector"
+        )
     a, q = (one(name, *promote_dtypes_inexact(x)) for x in (a, q))
     a, q = cast(a, a.dtype), cast(q, q.dtype)
     if dtypes.issubdtype(a.dtype, np.complexfloating):
         raise ValueError(
-            f"{name} of {a.aval}\nquantile does not support complex input, as the operation is "
+            f"{name} of {a.aval} at {current_source()}\n"
+            "quantile does not support complex input, as the operation is "
             "poorly defined.\nuse real numbers"
         )
     rank = len(a.shape)
@@ -246,7 +249,8 @@ def _spread_weights(name: str, weights: Any, a: Any, axes: Sequence[int]) -> Any
     if len(axes) != 1 or weights.shape != (a.shape[axes[0]],):
         raise ValueError(
             three_lines(
-                f"{name} of {a.aval} over axis {tuple(axes)} with weights {weights.aval}",
+                f"{name} of {a.aval} over axis {tuple(axes)} with weights {weights.aval}"
+                f" at {current_source()}",
                 "weights must have the shape of a, or be a vector as long as the one axis",
                 "broadcast the weights to the shape of a",
             )

@@ -70,9 +70,14 @@ def arange(
     start, stop, step = given
     first, last, by = (x.item() if isinstance(x, np.generic) else x for x in given)
     if any(isinstance(x, complex) for x in (first, last, by)):
-        raise ValueError(f"arange{(first, last, by)}\ncomplex numbers have no order\nuse real ones")
+        raise ValueError(
+            f"arange{(first, last, by)} at {current_source()}\n"
+            "complex numbers have no order\nuse real ones"
+        )
     if by == 0:
-        raise ValueError(f"arange{(first, last, by)}\nthe step is zero\nuse another step")
+        raise ValueError(
+            f"arange{(first, last, by)} at {current_source()}\nthe step is zero\nuse another step"
+        )
     # Floats of a dtype are counted in it: as float64 their bounds may be a little too far apart.
     narrow = any(isinstance(x, np.floating) for x in given)
     size = max(0, math.ceil((stop - start) / step if narrow else (last - first) / by))
@@ -92,7 +97,9 @@ def _over_sizes(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
                 )
             )
     if by == 0:
-        raise ValueError(f"arange{(first, last, by)}\nthe step is zero\nuse another step")
+        raise ValueError(
+            f"arange{(first, last, by)} at {current_source()}\nthe step is zero\nuse another step"
+        )
     if by < 0:
         size = maximum((first - last - by - 1) // -by, 0)
     else:
@@ -260,7 +267,10 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
             )
         )
     if not copy:
-        raise ValueError("meshgrid(..., copy=False)\ngrids are always new arrays\nleave copy out")
+        raise ValueError(
+            f"meshgrid(..., copy=False) at {current_source()}\n"
+            "grids are always new arrays\nleave copy out"
+        )
     given = [asarray(x) for x in operands("meshgrid", *xi)]
     for x in given:
         if len(x.shape) > 1:

@@ -32,9 +32,14 @@ def searchsorted(
 ) -> Any:
     """Return where to insert `v` into a sorted vector so that it stays sorted."""
     if side not in ("left", "right"):
-        raise ValueError(f"searchsorted(side={side!r})\n{side!r} is an invalid value for 'side'\n")
+        raise ValueError(
+            f"searchsorted(side={side!r}) at {current_source()}\n"
+            f"{side!r} is an invalid value for 'side'\nuse 'left' or 'right'"
+        )
     if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
-        raise ValueError(f"searchsorted(method={method!r})\nunknown method\nuse 'scan'")
+        raise ValueError(
+            f"searchsorted(method={method!r}) at {current_source()}\nunknown method\nuse 'scan'"
+        )
     a, v = (one("searchsorted", x) for x in operands("searchsorted", a, v))
     if len(a.shape) != 1:
         raise ValueError(
@@ -91,7 +96,8 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     x, bins = (one("digitize", v) for v in operands("digitize", x, bins))
     if len(bins.shape) != 1:
         raise ValueError(
-            f"digitize with bins {bins.aval}\ndigitize: bins must be a 1-dimensional array\n"
+            f"digitize with bins {bins.aval} at {current_source()}\n"
+            "digitize: bins must be a 1-dimensional array\nuse ravel"
         )
     n = bins.shape[0]
     if n == 0:
@@ -118,7 +124,10 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
             )
         )
     if len(x.shape) != 1:
-        raise ValueError(f"bincount of {x.aval}\nonly 1-dimensional input supported.\nuse ravel")
+        raise ValueError(
+            f"bincount of {x.aval} at {current_source()}\n"
+            "only 1-dimensional input supported.\nuse ravel"
+        )
     if length is None:
         value = concrete_number("bincount", "length", x)
         largest = int(np.max(value)) + 1 if x.shape[0] else 0
@@ -132,7 +141,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     )
     if tuple(counted.shape) != tuple(x.shape):
         raise ValueError(
-            f"bincount weights {counted.aval}\nshape of weights must match shape of x\n"
+            f"bincount weights {counted.aval} at {current_source()}\n"
+            "shape of weights must match shape of x\ngive one weight per element"
         )
     place = elementwise.max(x, constant(0, x))
     return added_at(full((length,), 0, counted.dtype), place, counted)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.indexing import nonzero
@@ -42,7 +43,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     if len(condlist) != len(choicelist):
         raise ValueError(
             three_lines(
-                f"select: {len(condlist)} conditions, {len(choicelist)} choices",
+                f"select: {len(condlist)} conditions, {len(choicelist)} choices"
+                f" at {current_source()}",
                 "condlist must have length equal to choicelist",
                 "pass one choice per condition",
             )
@@ -50,7 +52,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     if len(condlist) == 0:
         raise ValueError(
             three_lines(
-                "select: no condition", "condlist must be non-empty", "pass some conditions"
+                f"select: no condition at {current_source()}",
+                "condlist must be non-empty",
+                "pass some conditions",
             )
         )
     conditions = operands("select", *condlist)
@@ -58,7 +62,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         if aval_of(condition).dtype != _BOOL:
             raise TypeError(
                 three_lines(
-                    f"select: a condition of type {aval_of(condition)}",
+                    f"select: a condition of type {aval_of(condition)} at {current_source()}",
                     "select requires boolean conditions",
                     "compare to get bools",
                 )
@@ -83,7 +87,8 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     else:
         raise ValueError(
             three_lines(
-                f"piecewise: {len(conditions)} conditions, {len(functions)} functions",
+                f"piecewise: {len(conditions)} conditions, {len(functions)} functions"
+                f" at {current_source()}",
                 f"with {len(conditions)} condition(s), either {len(conditions)} or "
                 f"{len(conditions) + 1} functions are expected; got {len(functions)}",
                 "pass one function per condition, and perhaps a default",

@@ -56,7 +56,8 @@ def _vectors(name: str, a: Any, v: Any) -> Any:
         )
     if a.shape[0] == 0 or v.shape[0] == 0:
         raise ValueError(
-            f"{name} of {a.aval}, {v.aval}\n{name}: inputs cannot be empty\nuse longer vectors"
+            f"{name} of {a.aval}, {v.aval} at {current_source()}\n"
+            f"{name}: inputs cannot be empty\nuse longer vectors"
         )
     return a, v
 
@@ -72,7 +73,8 @@ def _slid(name: str, long: Any, kernel: Any, mode: str, precision: Any, preferre
         padding = (size - 1, size - 1)
     else:
         raise ValueError(
-            f"{name}(mode={mode!r})\nmode must be one of ['full', 'same', 'valid']\nuse one of them"
+            f"{name}(mode={mode!r}) at {current_source()}\n"
+            "mode must be one of ['full', 'same', 'valid']\nuse one of them"
         )
     wanted = long.dtype if preferred is None else dtypes.check_user_dtype(preferred, name)
     out = conv_general_dilated(

@@ -228,7 +228,10 @@ def cov(
     """Return the covariance matrix of variables, one per row (or column)."""
     given = [one("cov", x) for x in (m, y) if x is not None]
     if builtins.max(len(x.shape) for x in given) > 2:
-        raise ValueError(f"cov of {given[0].aval}\nm has more than 2 dimensions\nuse a matrix")
+        raise ValueError(
+            f"cov of {given[0].aval} at {current_source()}\n"
+            "m has more than 2 dimensions\nuse a matrix"
+        )
     rows = list(promote_dtypes_inexact(*given))
     if dtype is not None:
         rows = [cast(x, dtypes.check_user_dtype(dtype, "cov")) for x in rows]
@@ -244,7 +247,8 @@ def cov(
         found = cast(one(name, found), x.dtype)
         if len(found.shape) != 1 or found.shape[0] != x.shape[1]:
             raise ValueError(
-                f"cov(..., {name}={found.aval})\nincompatible numbers of samples and {name}\n"
+                f"cov(..., {name}={found.aval}) at {current_source()}\n"
+                f"incompatible numbers of samples and {name}\n"
                 "give one weight per sample"
             )
         weights = found if weights is None else multiply(weights, found)

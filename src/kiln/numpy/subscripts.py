@@ -13,7 +13,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.array import ConcreteArray
 from kiln.core.at_once import at_once
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, require_unmasked
 from kiln.ir.sizes import Dim, is_constant
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Places, Plan, parse
 from kiln.ops.conversion import convert_element_type
@@ -191,6 +191,7 @@ def column(index: Any, size: Dim, wrap: bool) -> Any:
     With `wrap`, negative ones count from the end. What is known stays a NumPy array.
     """
     if isinstance(index, (int, np.ndarray, np.generic)):
+        require_unmasked(index)
         value = np.asarray(index)
         if wrap and type(size) is not int and np.any(value < 0):
             return from_end(column(value, size, False), size)

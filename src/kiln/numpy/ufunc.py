@@ -55,7 +55,8 @@ class ufunc:
         refuse_out(self.__name__, out)
         if where is not None:
             raise NotImplementedError(
-                f"{self.__name__}(..., where=...)\nthe 'where' argument is not supported\nuse where"
+                f"{self.__name__}(..., where=...) at {current_source()}\n"
+                "the 'where' argument is not supported\nuse where"
             )
         return self.func(*args)
 
@@ -97,7 +98,8 @@ class ufunc:
             return self._reduce(a, axis, **options)
         if where is not None and self.identity is None:
             raise ValueError(
-                f"{self.__name__}.reduce(..., where=...)\nreduction operation has no identity\n"
+                f"{self.__name__}.reduce(..., where=...) at {current_source()}\n"
+                "reduction operation has no identity\n"
                 "leave where out"
             )
         if where is not None:

@@ -36,7 +36,8 @@ class ConvertElementType(Elementwise):
         if dtypes.is_extended(x.dtype) != dtypes.is_extended(new_dtype):
             raise TypeError(
                 three_lines(
-                    f"convert_element_type: operand {x} to {dtypes.long_name(new_dtype)}",
+                    f"convert_element_type: operand {x} to {dtypes.long_name(new_dtype)}"
+                    f" at {current_source()}",
                     "keys do not convert to numbers, nor numbers to keys",
                     "use random.key_data or random.wrap_key_data",
                 )
@@ -80,7 +81,8 @@ class BitcastConvertType(Elementwise):
             if not shape or shape[-1] != after // before:
                 raise ValueError(
                     three_lines(
-                        f"bitcast_convert_type: operand {x} to {dtypes.long_name(new_dtype)}",
+                        f"bitcast_convert_type: operand {x} to {dtypes.long_name(new_dtype)}"
+                        f" at {current_source()}",
                         f"the last axis must have size {after // before}",
                         "reshape the operand, or choose a dtype of the same width",
                     )

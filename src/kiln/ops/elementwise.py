@@ -154,7 +154,7 @@ class Select(Elementwise):
         ):
             raise TypeError(
                 three_lines(
-                    f"select_n: which {which} of {len(cases)} cases",
+                    f"select_n: which {which} of {len(cases)} cases at {current_source()}",
                     "select_n `which` must be boolean (two cases) or an integer",
                     "compare to get a boolean, or convert: which.astype('int32')",
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -334,16 +335,31 @@ def _all_to_all(x: Any, name: Any, split: int, concat: int, tiled: bool) -> Any:
     )
 
 
+def _member(asked: str, number: Any) -> int:
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise TypeError(
+            three_lines(
+                f"{asked} with {number!r} in perm at {current_source()}",
+                f"members of an axis have ints as numbers, not values of type {type(number)}",
+                "use ints",
+            )
+        ) from None
+
+
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     """Send a pytree's values by (source, target) pairs; who receives nothing gets zeros.
 
     Along several axes members count in row-major order of the mesh, however the axes are named.
 
     Raises: NameError if there is no mapped axis of that name; ValueError for pairs that repeat a
-        source or a target, or lie outside the axis.
+        source or a target, or lie outside the axis; TypeError for what is no int.
     """
     size = checked_size("ppermute", axis_name, None)
-    pairs = tuple((int(source), int(target)) for source, target in perm)
+    pairs = tuple(
+        (_member("ppermute", source), _member("ppermute", target)) for source, target in perm
+    )
     for ends in zip(*pairs, strict=True):
         if len(set(ends)) < len(ends) or not all(0 <= i < size for i in ends):
             raise ValueError(

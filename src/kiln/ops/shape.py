@@ -15,6 +15,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
@@ -52,7 +53,7 @@ class BroadcastInDim(LinearOp):
             raise TypeError(
                 three_lines(
                     f"broadcast_in_dim: operand {x}, shape {shape}, "
-                    f"broadcast_dimensions {broadcast_dimensions}",
+                    f"broadcast_dimensions {broadcast_dimensions} at {current_source()}",
                     "each axis of the operand must have size 1 or the size of the axis it goes to, "
                     "and there must be such an axis",
                     "reshape the operand first, or name other broadcast_dimensions",
@@ -91,7 +92,7 @@ class ReduceSum(LinearOp):
         if not dtypes.issubdtype(x.dtype, np.number):
             raise TypeError(
                 three_lines(
-                    f"reduce_sum: operand {x}",
+                    f"reduce_sum: operand {x} at {current_source()}",
                     f"reduce_sum does not accept dtype {x.dtype}",
                     "convert to a number first: x.astype('int32')",
                 )
@@ -123,7 +124,7 @@ class Reshape(LinearOp):
         if product(x.shape) != product(new_sizes):
             raise TypeError(
                 three_lines(
-                    f"reshape: operand {x} to shape {tuple(new_sizes)}",
+                    f"reshape: operand {x} to shape {tuple(new_sizes)} at {current_source()}",
                     f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} "
                     f"for shape {tuple(x.shape)}",
                     f"use a shape with {product(x.shape)} elements",
@@ -152,7 +153,7 @@ class Transpose(LinearOp):
         if sorted(permutation) != list(range(x.ndim)):
             raise TypeError(
                 three_lines(
-                    f"transpose: operand {x}, permutation {permutation}",
+                    f"transpose: operand {x}, permutation {permutation} at {current_source()}",
                     "transpose permutation isn't a permutation of the operand's axes",
                     f"name each of the axes 0 to {x.ndim - 1} once",
                 )
@@ -200,7 +201,7 @@ class Squeeze(LinearOp):
         if any(x.shape[d] != 1 for d in dimensions):
             raise ValueError(
                 three_lines(
-                    f"squeeze: operand {x}, dimensions {tuple(dimensions)}",
+                    f"squeeze: operand {x}, dimensions {tuple(dimensions)} at {current_source()}",
                     "cannot select an axis to squeeze out which has size not equal to one",
                     "name axes of size 1 only",
                 )
@@ -228,7 +229,7 @@ class Iota(Primitive):
         if not dtypes.issubdtype(dtype, np.number):
             raise TypeError(
                 three_lines(
-                    f"iota: dtype {dtypes.long_name(dtype)}, shape {shape}",
+                    f"iota: dtype {dtypes.long_name(dtype)}, shape {shape} at {current_source()}",
                     f"iota does not accept dtype {dtypes.long_name(dtype)}",
                     "count in int32 and compare or convert",
                 )
@@ -409,7 +410,7 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
     if not -ndim <= found < ndim:
         raise ValueError(
             three_lines(
-                f"{name}: axis {found} of an array with {ndim} dimensions",
+                f"{name}: axis {found} of an array with {ndim} dimensions at {current_source()}",
                 f"axis {found} is out of bounds for array of dimension {ndim}",
                 f"use an axis from {-ndim} to {ndim - 1}" if ndim else "a scalar has no axes",
             )
@@ -425,7 +426,7 @@ def check_axes(name: str, x: ShapedArray, axes: Sequence[int]) -> None:
         canonical_axis(name, axis, x.ndim)
     raise ValueError(
         three_lines(
-            f"{name}: operand {x}, axes {tuple(axes)}",
+            f"{name}: operand {x}, axes {tuple(axes)} at {current_source()}",
             f"the axes must be distinct and from 0 to {x.ndim - 1}",
             "name each axis once",
         )
@@ -437,7 +438,7 @@ def check_sizes(name: str, shape: Sequence[Dim]) -> None:
     if any(isinstance(size, int) and size < 0 for size in shape):
         raise TypeError(
             three_lines(
-                f"{name}: shape {tuple(shape)}",
+                f"{name}: shape {tuple(shape)} at {current_source()}",
                 f"{name} shape must have every element be nonnegative, got {tuple(shape)}",
                 "give sizes from 0",
             )

@@ -19,34 +19,34 @@ from kiln.ir.sharding import (
     PartitionSpec,
     Sharding,
     SingleDeviceSharding,
-    misfit,
+    fitted,
+    require_fit,
 )
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import LinearOp
 
 
 class ShardingConstraint(LinearOp):
-    """Return the operand, cut as `sharding` says."""
+    """Return the operand, cut as `sharding` says.
+
+    Inside programs a dimension that cannot be cut into equal parts is left whole.
+    """
 
     name = "sharding_constraint"
 
     def infer(self, x: Any, *, sharding: Sharding) -> ShapedArray:
-        wrong = misfit(sharding, x.shape)
-        if wrong:
-            raise ValueError(
-                three_lines(
-                    f"with_sharding_constraint of {x} by {sharding} at {current_source()}",
-                    wrong,
-                    "choose a PartitionSpec that fits, or pad the array to a divisible size",
-                )
-            )
+        self._require_fit(x, fitted(sharding, x.shape))
         return x  # type: ignore[no-any-return]
+
+    def _require_fit(self, x: ShapedArray, sharding: Sharding) -> None:
+        asked = f"with_sharding_constraint of {x} by {sharding} at {current_source()}"
+        require_fit(sharding, x.shape, asked)
 
     def numpy(self, x: Any, *, sharding: Sharding) -> Any:
         return x
 
     def evaluate(self, x: Any, *, sharding: Sharding) -> Any:
-        self.infer(aval_of(x), sharding=sharding)
+        self._require_fit(aval_of(x), sharding)
         home = default_engine()
         return as_array(x) if home.host_memory else placed(as_array(x), home, _closed(sharding))
 
@@ -82,7 +82,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     A PartitionSpec speaks of the mesh of the surrounding `with mesh:`; None leaves an array as it
     is. Values do not change.
 
-    Raises: ValueError for an array that cannot be cut this way, RuntimeError for a PartitionSpec
+    Raises: ValueError for an array that cannot be cut this way (inside jit: has too few dimensions,
+        those that the parts do not divide are left whole there), RuntimeError for a PartitionSpec
         without a mesh, TypeError for what is no sharding.
     """
     leaves, tree = tree_flatten(x)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.serialization.host_arrays import place_like
 from kiln.serialization.messages import msgpack_restore, to_bytes
 from kiln.serialization.safetensors import from_safetensors, pieces
@@ -33,7 +34,7 @@ def save(path: PathLike, target: Any, *, metadata: Mapping[str, str] | None = No
     if metadata is not None:
         raise ValueError(
             three_lines(
-                f"save({str(path)!r}, ..., metadata=...)",
+                f"save({str(path)!r}, ..., metadata=...) at {current_source()}",
                 "only .safetensors files have metadata",
                 "make the texts part of the tree",
             )
@@ -102,7 +103,7 @@ def _suffix(function: str, path: PathLike) -> str:
     if suffix not in _SUFFIXES:
         raise ValueError(
             three_lines(
-                f"{function}({os.fspath(path)!r})",
+                f"{function}({os.fspath(path)!r}) at {current_source()}",
                 f"the format is told by the suffix, and {suffix!r} is none of {_SUFFIXES}",
                 f"name the file {Path(path).with_suffix('.msgpack').name!r}; or use to_bytes, "
                 "from_bytes, to_safetensors, from_safetensors",
@@ -116,7 +117,7 @@ def _refuse_unexpected(wanted: Any, state: Any) -> None:
     if unexpected:
         raise ValueError(
             three_lines(
-                f"the file has {len(unexpected)} names more than the target",
+                f"the file has {len(unexpected)} names more than the target at {current_source()}",
                 f"unexpected: {', '.join(unexpected)}",
                 "pass strict=False to leave them out, or load without a target to see all",
             )

@@ -9,6 +9,7 @@ import numpy as np
 from kiln.api.arrays import device_put
 from kiln.base.errors import three_lines
 from kiln.base.kinds import KeyDtype
+from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.array import ConcreteArray
 from kiln.jit.struct import ShapeDtypeStruct
@@ -19,7 +20,7 @@ def host_array(value: Any, path: str) -> np.ndarray:
 
     Raises: TypeError for arrays of keys, ValueError for arrays of objects, text and records.
     """
-    asked = f"saving of an array of dtype {value.dtype} at path {path}"
+    asked = f"saving of an array of dtype {value.dtype} at path {path} at {current_source()}"
     if isinstance(value.dtype, KeyDtype):
         raise TypeError(
             three_lines(

@@ -13,6 +13,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.lazy import msgpack
+from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.array import Array
 from kiln.serialization.host_arrays import host_array
@@ -49,7 +50,7 @@ def msgpack_restore(encoded_pytree: bytes) -> Any:
     except (ValueError, TypeError) as error:
         raise ValueError(
             three_lines(
-                f"msgpack_restore of {len(encoded_pytree)} bytes",
+                f"msgpack_restore of {len(encoded_pytree)} bytes at {current_source()}",
                 f"they are not a whole message: {type(error).__name__}: {error}",
                 "give the bytes that to_bytes or msgpack_serialize returned",
             )
@@ -100,7 +101,7 @@ def _leaf(value: Any, path: str, whole: bool) -> Any:
     if type(value) is int and not -(2**63) <= value < 2**64:
         raise OverflowError(
             three_lines(
-                f"msgpack_serialize of {value} at path {path}",
+                f"msgpack_serialize of {value} at path {path} at {current_source()}",
                 "Integer value out of range: a message holds integers of 64 bits",
                 "save it as text",
             )
@@ -116,7 +117,7 @@ _PACKED = (bool, int, float, str, bytes, bytearray, memoryview, type(None))
 def _unpackable(value: Any, path: str, remedy: str) -> NoReturn:
     raise TypeError(
         three_lines(
-            f"msgpack_serialize of {value!r:.60} at path {path}",
+            f"msgpack_serialize of {value!r:.60} at path {path} at {current_source()}",
             f"can not serialize '{type(value).__name__}' object",
             remedy,
         )

@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.array import Array
 from kiln.serialization.host_arrays import host_array
 from kiln.serialization.state_dicts import from_state_dict, to_state_dict
@@ -85,7 +86,7 @@ def from_safetensors(target: Any, data: bytes, strict: bool = True) -> Any:
         raise ValueError(
             three_lines(
                 f"from_safetensors into a {type(target).__name__} of {len(wanted)} names from "
-                f"{len(found)} tensors",
+                f"{len(found)} tensors at {current_source()}",
                 f"the names of the tensors are not those of the target; {'; '.join(wrong)}",
                 "load with None as the target and rename the tensors"
                 + ("" if missing else ", or pass strict=False to leave them out"),
@@ -103,7 +104,7 @@ def pieces(target: Any, metadata: Mapping[str, str] | None = None) -> Iterator[A
         if name in arrays:
             raise ValueError(
                 three_lines(
-                    f"to_safetensors of a {type(target).__name__}",
+                    f"to_safetensors of a {type(target).__name__} at {current_source()}",
                     f"two arrays have the path {name}",
                     f"use keys without {SEPARATOR!r}",
                 )
@@ -161,7 +162,7 @@ def tensors(data: bytes) -> dict[str, np.ndarray]:
 def _damaged(data: bytes, wrong: str) -> NoReturn:
     raise ValueError(
         three_lines(
-            f"reading of {len(data)} bytes in the safetensors format",
+            f"reading of {len(data)} bytes in the safetensors format at {current_source()}",
             wrong,
             "give the whole content of a .safetensors file",
         )
@@ -209,7 +210,7 @@ def _tensor(leaf: Any, name: str) -> np.ndarray:
     if not isinstance(leaf, (Array, np.ndarray, np.generic)):
         raise TypeError(
             three_lines(
-                f"to_safetensors of {leaf!r:.60} at path {name}",
+                f"to_safetensors of {leaf!r:.60} at path {name} at {current_source()}",
                 f"the format holds arrays and numbers, no {type(leaf).__name__}",
                 "give it in metadata, as text, or save to a .msgpack file",
             )
@@ -218,7 +219,8 @@ def _tensor(leaf: Any, name: str) -> np.ndarray:
     if array.dtype not in _NAMES:
         raise ValueError(
             three_lines(
-                f"to_safetensors of an array of dtype {array.dtype} at path {name}",
+                f"to_safetensors of an array of dtype {array.dtype} at path {name}"
+                f" at {current_source()}",
                 "the format has no such dtype",
                 f"convert it to one of {', '.join(str(d) for d in _NAMES)}, or save to a .msgpack "
                 "file",

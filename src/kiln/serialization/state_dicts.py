@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.base.tree import Partial
 from kiln.base.tree_nodes import is_namedtuple
 
@@ -74,7 +75,7 @@ def register_serialization_state(
     if ty in _handlers and not override:
         raise ValueError(
             three_lines(
-                f"register_serialization_state({ty.__name__}, ...)",
+                f"register_serialization_state({ty.__name__}, ...) at {current_source()}",
                 f'a serialization handler for "{ty.__name__}" is already registered',
                 "pass override=True to replace it",
             )
@@ -94,7 +95,7 @@ def to_state_dict(target: Any) -> Any:
     if isinstance(state, dict) and not all(isinstance(key, str) for key in state):
         raise ValueError(
             three_lines(
-                f"to_state_dict of a {type(target).__name__}",
+                f"to_state_dict of a {type(target).__name__} at {current_source()}",
                 "A state dict must only have string keys.",
                 "correct the function given to register_serialization_state",
             )
@@ -127,7 +128,8 @@ def from_state_dict(target: Any, state: Any, name: str = ".") -> Any:
 def _mismatch(target: Any, wrong: str, remedy: str) -> None:
     raise ValueError(
         three_lines(
-            f"from_state_dict into a {_kind(target)} at path {current_path()}",
+            f"from_state_dict into a {_kind(target)} at path {current_path()}"
+            f" at {current_source()}",
             wrong,
             remedy,
         )
@@ -165,7 +167,7 @@ def _dict_to_state(value: Mapping[Any, Any]) -> StateDict:
         keys = list(value)
         raise ValueError(
             three_lines(
-                f"to_state_dict of a dict with the keys {keys}",
+                f"to_state_dict of a dict with the keys {keys} at {current_source()}",
                 f"Dict keys do not have a unique string representation: {set(state)} vs given: "
                 f"{keys}",
                 "use keys whose text differs",

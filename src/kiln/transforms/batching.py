@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Trace, Tracer, aval_of, axis_bound, check_live, state
 from kiln.ir.effects import named_axis
@@ -34,6 +35,10 @@ class BatchTracer(Tracer):
         self.value = value
         self.axis = axis
         self.aval = aval.with_(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
+
+    def inside(self) -> tuple[Any, ...]:
+        """Return the stack."""
+        return (self.value,)
 
     def abstract(self) -> Tracer:
         """Return the innermost tracer that has no value."""
@@ -84,7 +89,12 @@ class BatchTrace(Trace):
 
     def wrap(self, value: Any, axis: int | None) -> Any:
         """Return a stack as a tracer; an unmapped value as it is."""
-        return value if axis is None else BatchTracer(self, value, axis)
+        if axis is None:
+            return value
+        out = BatchTracer(self, value, axis)
+        if self.made is not None:
+            self.note_origin(out)
+        return out
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """Return a value and where its mapped axis is."""
@@ -118,9 +128,11 @@ def batch(
             with axis_bound(axis.name, axis.size):
                 outs = fun(*tracers)
         pairs = [trace.split(x) for x in outs]
+        del tracers, outs
     finally:
         state.trace = parent
         trace.live = False
+    check_leaks(trace)
     return [x for x, _ in pairs], [a for _, a in pairs]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.core.absent import Zero
+from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Jaxpr
@@ -27,6 +28,10 @@ class JVPTracer(Tracer):
     def concrete(self) -> Any:
         """Return the primal's value, if it has one: control flow on it is allowed."""
         return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
+
+    def inside(self) -> tuple[Any, ...]:
+        """Return primal and tangent."""
+        return self.primal, self.tangent
 
     def abstract(self) -> Tracer:
         """Return the innermost tracer that has no value."""
@@ -65,7 +70,12 @@ class JVPTrace(Trace):
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
         """Return a primal with its tangent; a primal alone where the tangent is Zero."""
-        return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
+        if type(tangent) is Zero:
+            return primal
+        out = JVPTracer(self, primal, tangent)
+        if self.made is not None:
+            self.note_origin(out)
+        return out
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """Return the primal and the tangent of a value."""
@@ -74,6 +84,10 @@ class JVPTrace(Trace):
         if isinstance(x, Tracer):
             check_live(x)
         return x, Zero(aval_of(x).tangent())
+
+    def describe(self) -> str:
+        """Say what is being traced, for messages."""
+        return "under differentiation"
 
 
 def jvp(
@@ -86,9 +100,11 @@ def jvp(
     try:
         outs = fun(*[trace.wrap(p, t) for p, t in zip(primals, tangents, strict=True)])
         pairs = [trace.split(x) for x in outs]
+        del outs
     finally:
         state.trace = parent
         trace.live = False
+    check_leaks(trace)
     return [p for p, _ in pairs], [t for _, t in pairs]
 
 

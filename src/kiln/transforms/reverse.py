@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.base import dtypes
-from kiln.core.absent import Linear, Zero
+from kiln.core.absent import Linear, Zero, not_linear
+from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Jaxpr, Var
@@ -103,11 +104,31 @@ def linearize(
         jaxpr, residuals = trace.finish(
             [t for t, m in zip(out_tangents, moving_out, strict=True) if m]
         )
+        del tangents, out_tangents
     finally:
         state.trace = parent
         trace.live = False
+    check_leaks(trace)
     out_avals = [aval_of(x) for x in outs]
     return outs, LinearProgram(jaxpr, residuals, avals, out_avals, moving_in, moving_out)
+
+
+def linear_program(
+    fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray]
+) -> LinearProgram:
+    """Return the program of `fun(*arguments) -> list` that is linear in all its arguments."""
+    parent = state.trace
+    trace = PartialEvalTrace(parent, purpose="linear_transpose")
+    state.trace = trace
+    try:
+        outs = fun(*[trace.argument(aval) for aval in avals])
+        out_avals = [aval_of(x) for x in outs]
+        jaxpr, residuals = trace.finish(outs)
+    finally:
+        state.trace = parent
+        trace.live = False
+    moving = ([True] * len(avals), [True] * len(out_avals))
+    return LinearProgram(jaxpr, residuals, list(avals), out_avals, *moving)
 
 
 def backward(
@@ -168,6 +189,8 @@ def backward(
                 ct = outs[0]
             pulled = eqn.primitive.transpose(ct, *operands, **eqn.params)
             for atom, found in zip(eqn.invars, pulled, strict=True):
+                if found is None and atom in linear and not eqn.primitive.region:
+                    raise not_linear(atom.aval)
                 accumulate(atom, found)
     finally:
         state.source = previous

@@ -298,7 +298,7 @@ CALLS = (
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
-@explored(*CALLS, few=300, many=5000)
+@explored(*CALLS, few=100, many=5000)
 def test_the_runtime_agrees_with_the_definition(
     x: Any, place: int, near: tuple[Any, Any], data: tuple[Any, Any], spelling: int, x64: bool
 ) -> None:

@@ -88,7 +88,7 @@ def test_environment() -> None:
 
 
 def test_every_alias_names_a_field() -> None:
-    assert {field for field, _ in module.ALIASES.values()} <= set(module._TYPES)
+    assert {field for field, *_ in module.ALIASES.values()} <= set(module._TYPES)
 
 
 def test_the_same_changes_are_the_same_options() -> None:

@@ -121,3 +121,51 @@ def test_structure_algebra() -> None:
     assert tree_structure((1, 2)).flatten_up_to((1, [2, 3])) == [1, [2, 3]]
     assert tree.flatten_one_level({"b": 1, "a": [2]}) == ([[2], 1], ("a", "b"))
     assert tree.flatten_one_level(3) is None
+
+
+@tree.register_pytree_node_class
+class Noted:
+    """A node whose metadata may be anything."""
+
+    def __init__(self, child: Any, note: Any) -> None:
+        self.child = child
+        self.note = note
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        return (self.child,), self.note
+
+    @classmethod
+    def tree_unflatten(cls, note: Any, children: Any) -> Noted:
+        return cls(children[0], note)
+
+
+class Unhashable:
+    def __hash__(self) -> int:
+        raise RuntimeError("no hash")
+
+
+@pytest.mark.parametrize(
+    "note", [{"a": [1]}, [1], {1}, ([1],), Unhashable()], ids=lambda note: type(note).__name__
+)
+def test_metadata_without_a_hash(note: Any) -> None:
+    one, same = tree_structure([Noted(1, note), 2]), tree_structure([Noted(3, note), 4])
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != tree_structure([Noted(1, "other"), 2])
+    other = tree_structure([Noted(1, {"a": [2]}), 2])
+    assert one != other
+    assert len({one, same, other}) == 2
+    assert hash(tree_structure((Noted(1, note),))) != hash(tree_structure([Noted(1, note)]))
+    assert tree.settled(one) == one
+    assert hash(tree.settled(one)) == hash(one)
+
+
+def test_settled_structures_do_not_change() -> None:
+    note = {"a": [1, ({2}, 3)]}
+    structure = tree_structure((Noted(1, note), 2))
+    kept = tree.settled(structure)
+    note["a"][1][0].add(4)  # type: ignore[index]
+    assert kept != structure
+    assert kept == tree_structure((Noted(1, {"a": [1, ({2}, 3)]}), 2))
+    plain = tree_structure((Noted(1, "note"), 2))
+    assert tree.settled(plain) is plain

@@ -60,6 +60,10 @@ def test_argnums_are_ints():
 def test_leaves_must_be_arrays():
     with pytest.raises(TypeError, match=r"(?s)of fun.*at path \['a'\] is not a valid"):
         flatten_arrays("arguments", fun, {"a": "text"})
+    with pytest.raises(TypeError, match="is not a valid"):
+        flatten_arrays("arguments", fun, np.datetime64("2020-01-01"))
+    with pytest.raises(OverflowError, match="too large to convert to int32"):
+        flatten_arrays("arguments", fun, 2**40)
 
 
 def test_a_flat_function_remembers_the_structure_of_its_result():

@@ -87,6 +87,15 @@ def test_pytrees_and_keyword_operand() -> None:
     assert int(lax.switch(1, [lambda v: v, lambda v: v * 2], operand=5)) == 10
 
 
+def test_the_older_form_gives_each_branch_its_own_operand() -> None:
+    def older(p: Any) -> Any:
+        return lax.cond(p, 2.0, lambda x: x * 2, (3.0, 4.0), lambda y: y[0] * y[1])
+
+    assert [float(older(True)), float(older(False)), float(kiln.jit(older)(False))] == [4, 12, 12]
+    with pytest.raises(TypeError, match="true_fun should be a callable, got float"):
+        lax.cond(True, 2.0, lambda x: x, 3.0, 4.0)  # type: ignore[arg-type]
+
+
 def test_known_values() -> None:
     assert known_value(3) == 3
     assert known_value(jnp.array(True))

@@ -168,7 +168,16 @@ def test_first_order(program: str, transformation: str) -> None:
     agree(FIRST_ORDER[program], {**FORWARD, **REVERSE}[transformation])
 
 
-@pytest.mark.parametrize("program", REVERSIBLE)
+# One of each kind of loop and branch in another; what they mean is tested above for all.
+COMPILED = {
+    *("scan_weights", "cond_in_scan", "scan_in_cond", "while_constant", "checkpoints", "prefixes"),
+}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(p, marks=() if p in COMPILED else pytest.mark.full) for p in REVERSIBLE],
+)
 @pytest.mark.parametrize(
     "transformation",
     ["jit vmap grad jit", pytest.param("jit grad jit grad jit", marks=pytest.mark.full)],

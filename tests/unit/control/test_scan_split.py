@@ -12,10 +12,13 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
+from kiln.control import region
+from kiln.control.scan import scan_p
 from kiln.control.scan_split import cut, split_scan
 from kiln.core.staging import eval_jaxpr, stage
 from kiln.ir.checker import check
 from kiln.ir.types import ShapedArray
+from kiln.ops.elementwise import exp, mul
 from tests.unit.control.scans import XS, H, W, scans, weights
 
 F32 = ShapedArray((), np.dtype(np.float32))
@@ -95,3 +98,41 @@ def test_transposition_of_a_loop_with_a_counter_and_constants() -> None:
     h, ys = f(jnp.float32(1.0))
     (found,) = transposed((jnp.float32(1.0), jnp.ones(3)))
     np.testing.assert_allclose(found, h + ys.sum(), rtol=1e-6)
+
+
+def effects_in(jaxpr: Any) -> list[tuple[str, bool]]:
+    """Return the equations with effects and no program inside, and whether they are in a scan."""
+    found = []
+    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        inner = region.jaxprs_of(eqn.params)
+        if eqn.effects and not inner:
+            found.append((eqn.primitive.name, False))
+        for body in inner:
+            in_scan = eqn.primitive is scan_p
+            found += [(name, within or in_scan) for name, within in effects_in(body)]
+    return found
+
+
+def test_effects_stay_in_the_loop_though_no_step_changes_their_operands() -> None:
+    def f(w: Any, h: Any) -> Any:
+        def step(h: Any, _: Any) -> Any:
+            kiln.debug.print("{}", w)
+            return h * jnp.exp(w), None
+
+        return lax.scan(step, h, None, length=4)[0]
+
+    program = kiln.make_jaxpr(kiln.grad(f, 1))(jnp.float32(0.1), jnp.float32(2.0))
+    assert effects_in(program) == [("debug_callback", True)]
+
+
+def test_an_equation_with_an_effect_is_not_hoisted() -> None:
+    def body(w: Any, h: Any) -> list[Any]:
+        kiln.debug.print("{}", w)
+        return [mul(h, exp(w))]
+
+    jaxpr, _ = stage(body, [F32, F32])
+    params = {"jaxpr": jaxpr, "num_consts": 1, "num_carry": 1}
+    parts = split_scan(params, [False, True])
+    assert [eqn.primitive.name for eqn in parts.hoisted.eqns] == ["exp"]
+    assert [eqn.primitive.name for eqn in parts.known.eqns] == ["debug_callback"]
+    assert not parts.staged.effects

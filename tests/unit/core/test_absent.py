@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kiln.base import dtypes
+from kiln.base.errors import MissingRule
 from kiln.core.absent import Linear, Zero, is_linear, is_zero
 from kiln.ir.types import ShapedArray
 
@@ -29,3 +30,8 @@ def test_they_are_told_apart() -> None:
 def test_zero_of_a_value_has_its_tangent_type() -> None:
     assert Zero.from_primal_value(np.ones((2, 3), np.float32)).aval == MATRIX
     assert Zero.from_primal_value(np.arange(2)).dtype == dtypes.float0
+
+
+def test_the_value_of_a_linear_operand_is_never_made_up() -> None:
+    with pytest.raises(MissingRule, match=r"not linear in an operand of type float32\[2,3\]"):
+        np.asarray(Linear(MATRIX), np.float32)

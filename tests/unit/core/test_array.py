@@ -169,3 +169,20 @@ def test_moves_from_device_to_device() -> None:
     assert (kiln.device_put(half, kiln.devices()[4]) == 1).all()
     with pytest.raises(RuntimeError, match="deleted"):
         kiln.device_put(one, kiln.devices()[2])
+
+
+@pytest.mark.parametrize(
+    ("value", "aval"),
+    [
+        (np.ones(2, np.float32), ShapedArray((1000,), np.dtype(np.float32))),
+        (np.ones(2, np.float32), ShapedArray((2,), np.dtype(np.float64))),
+        (np.ones(2, object), ShapedArray((2,), np.dtype(np.float32))),
+        (np.ma.ones(2), ShapedArray((2,), np.dtype(np.float64))),
+        ([1.0], ShapedArray((1,), np.dtype(np.float64))),
+        (np.ones(2, np.float32), None),
+    ],
+)
+def test_spoilt_pickles_of_arrays(value, aval) -> None:
+    make, _ = from_host(np.ones(2, np.float32)).__reduce__()
+    with pytest.raises(ValueError, match="spoilt"):
+        make(value, aval)

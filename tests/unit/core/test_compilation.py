@@ -146,6 +146,13 @@ def test_values_become_arrays() -> None:
         as_array(leak[0])
 
 
+def test_a_type_has_no_value() -> None:
+    with pytest.raises(TypeError, match=r"it has a type but no value(.|\n)*float32\[3\]"):
+        as_array(SHAPE)
+    with pytest.raises(TypeError, match="it has a type but no value"):
+        compile_jaxpr(program(), "f")([SHAPE, X])
+
+
 def test_the_log_names_what_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
     compilation.clear()
     with override(log_compiles=True), caplog.at_level("WARNING", "kiln"):

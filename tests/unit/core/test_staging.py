@@ -13,9 +13,11 @@ from kiln.core.staging import (
     StagingTracer,
     eval_jaxpr,
     hoist_constants,
+    recording,
     stage,
     stage_pure,
     stage_region,
+    stand_in,
 )
 from kiln.core.trace import state
 from kiln.ir.types import ShapedArray
@@ -135,3 +137,24 @@ def test_describe_names_the_function() -> None:
     trace = StagingTrace(None, definition="f at a.py:3", purpose="scan")
     assert trace.describe() == "while tracing the function f at a.py:3 for scan"
     assert StagingTrace(None).describe() == "while tracing a function for jit"
+
+
+class Typed:
+    """What has the type of an array, but no value."""
+
+    shape = (2,)
+    dtype = np.dtype(np.float32)
+
+
+def test_a_type_stands_for_an_array_while_a_program_is_recorded() -> None:
+    typed = Typed()
+    assert recording() is None
+    assert stand_in(typed) is None
+
+    def double(x: Any) -> list[Any]:
+        assert recording() is state.trace
+        return [add(stand_in(typed), stand_in(typed))]
+
+    jaxpr, consts = stage(double, [ShapedArray((), np.dtype(np.float32))])
+    assert [str(a) for a in jaxpr.out_avals] == ["float32[2]"]
+    assert consts == [typed]

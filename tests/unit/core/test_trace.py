@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.config import override
 from kiln.base.errors import (
     ConcretizationTypeError,
+    MaskedArrayError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -155,3 +156,11 @@ def test_a_leaked_tracer_is_refused_and_still_printed() -> None:
         sin(leak[0])
     with pytest.raises(UnexpectedTracerError, match="leak"):
         stage(lambda y: [sin(leak[0])], [VECTOR])
+
+
+def test_masked_arrays_are_refused() -> None:
+    masked = np.ma.masked_array([1.0, 2.0], [True, False])
+    for error in (TypeError, ValueError, MaskedArrayError):
+        with pytest.raises(error, match=r"(?s)test_trace.py.*mask would be forgotten.*filled"):
+            aval_of(masked)
+    assert aval_of(masked.filled(0)).shape == (2,)

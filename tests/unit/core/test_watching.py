@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.watching import watched, watches_here
+from kiln.core.watching import watched
 
 
 @pytest.mark.parametrize(
@@ -36,16 +34,6 @@ def test_values_and_places_are_looked_at(look, placed) -> None:
         assert not watch.seen
         look(x)
         assert watch.seen
-
-
-def test_a_watch_is_of_the_thread_that_records() -> None:
-    found = []
-    with watched([]) as watch:
-        assert watches_here() == [watch]
-        thread = threading.Thread(target=lambda: found.append(watches_here()))
-        thread.start()
-        thread.join()
-    assert found == [[]] and not watches_here()
 
 
 def test_fresh_functions_that_look_at_places_are_traced_again() -> None:

@@ -13,8 +13,9 @@ from kiln.base.tree import tree_structure
 from kiln.ir.types import ShapedArray
 from kiln.jit import explain
 from kiln.jit.explain import Difference, Naming, differences, explain_recompiles, only, static_text
-from kiln.jit.signature import Statics, static_key
+from kiln.jit.signature import Statics
 from kiln.jit.spelling import Named
+from kiln.jit.static_values import static_key
 
 F = np.dtype("float32")
 SCALAR = ShapedArray((), F)
@@ -142,6 +143,8 @@ class Setting:
         (float("nan"), "nan"),
         ((1, (2.0,)), "(1, (2.0))"),
         (np.float32(2), "float32(2.0)"),
+        (np.timedelta64(3, "s"), "timedelta64(3 seconds)"),
+        (np.longdouble(2), "np.longdouble('2.0')"),
         (Setting(3, "a"), "Setting(3, 'a')"),
         (frozenset([1]), "frozenset(1)"),
         (range(3), "range(0, 3)"),

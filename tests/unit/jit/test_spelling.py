@@ -12,6 +12,7 @@ from kiln.jit.spelling import (
     Named,
     Spelling,
     flatten_call,
+    form_of,
     in_tree_of,
     respelled,
     unflatten_call,
@@ -89,3 +90,25 @@ def test_a_compiled_call_is_spelled_like_the_traced_one() -> None:
     tree = flatten_call((0,), {"z": 0})[1]
     assert respelled((1,), {"z": 2}, tree, names) == ((1,), {"z": 2})
     assert respelled((), {"z": 2, "x": 1}, tree, names) == ((1,), {"z": 2})
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "static", "shown"),
+    [
+        ((1, [2, 3]), {}, (), ((1, [2, 3]), {})),
+        ((1,), {"c": (2, 3), "b": [4]}, (), ((1,), {"c": (2, 3), "b": [4]})),
+        ((1,), {"c": (2, 3), "b": [4], "d": 5}, (), ((1,), {"c": (2, 3), "b": [4], "d": 5})),
+        ((1,), {"c": (2, 3), "b": [4], "a1": 5}, (1,), ((1,), {"c": (2, 3), "a1": 5})),
+        ((1, 2), {"c": 3}, (0,), ((2,), {"c": 3})),
+        ((), {}, (), ((), {})),
+    ],
+)
+def test_the_form_of_a_call(args: Any, kwargs: Any, static: Any, shown: Any) -> None:
+    spelling = Spelling(several, Chosen(static, tuple("abc"[i] for i in static)))
+    spelled, named = spelling.by_position(args, kwargs)
+    places = [i for i in range(len(spelled)) if i not in static]
+    leaves, tree = flatten_call(tuple([spelled[i] for i in places]), named)
+    moved = spelling.moved(len(args), tuple(kwargs))
+    form = form_of(tree, places, len(args), moved, ())
+    assert form.in_tree == tree_structure(shown)
+    assert form.in_tree.unflatten([leaves[i] for i in form.order]) == shown

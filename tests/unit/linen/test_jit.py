@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import gc
+import types
 import weakref
 from typing import Any
 
@@ -94,6 +96,53 @@ def test_what_cannot_be_read_is_told_by_identity() -> None:
         key_of([b])
     with pytest.raises(Unreadable):
         kiln.jit(lambda x: key_of([x]))(1.0)
+
+
+class OtherDict(dict[str, Any]):
+    """A dict of another class, which may hold more than items."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ma.masked_array([1.0, 2.0], [False, True]),
+        np.zeros(2).view(np.recarray),
+        np.zeros(2, [("a", "i4")]),
+        np.array([[], None], object)[:1],
+        OtherDict(a=1),
+        collections.defaultdict(int),
+        collections.deque([1]),
+        bytearray(b"a"),
+        types.SimpleNamespace(a=1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_may_hold_more_than_is_read_is_not_compared(value: Any) -> None:
+    with pytest.raises(Unreadable):
+        key_of([value])
+
+
+def test_the_mask_of_a_field_is_seen() -> None:
+    class Masked(nn.Module):
+        values: Any
+
+        def __call__(self, x: Any) -> Any:
+            return x * float(self.values.sum())
+
+    values = np.ma.masked_array([1.0, 2.0], [False, False])
+    jitted = nn.jit(Masked)
+    assert jitted(values).apply({}, X)[0, 0] == 3
+    values.mask = [False, True]
+    assert jitted(values).apply({}, X)[0, 0] == 1
+
+
+def test_without_content_functions_are_told_by_identity() -> None:
+    make = lambda: lambda x: x * 2
+    f = make()
+    assert key_of(f) == key_of(make())
+    with override(content=False):
+        assert key_of(f) == key_of(f)
+        assert key_of(f) != key_of(make())
 
 
 def test_which_fields_are_the_same_object_counts() -> None:
@@ -228,3 +277,34 @@ def test_traced_fields() -> None:
     run = kiln.jit(lambda by, x: nn.jit(Scale)(by).apply({}, x))
     assert run(2.0, X)[0, 0] == 2
     assert run(3.0, X)[0, 0] == 3
+
+
+class Methods(nn.Module):
+    """Has methods of different length."""
+
+    @nn.compact
+    def __call__(self, x: Any, features: int) -> Any:
+        return nn.Dense(features)(x)
+
+    def doubled(self, x: Any) -> Any:
+        return 2 * x
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"static_argnums": 2}, {"static_argnums": (2,)}, {"static_argnames": ["features"]}],
+)
+def test_methods_mind_the_static_arguments_they_have(options: Any) -> None:
+    module = nn.jit(Methods, methods=["__call__", "doubled"], **options)()
+    variables = module.init(KEY, X, 3)
+    assert module.apply(variables, X, 3).shape == (2, 3)
+    assert module.apply(variables, X, method="doubled").tolist() == (2 * X).tolist()
+
+
+def test_static_arguments_that_no_method_has_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"static_argnums=\(3,\)"):
+        nn.jit(Methods, methods=["__call__", "doubled"], static_argnums=3)
+    with pytest.raises(ValueError, match="width"):
+        nn.jit(Methods, methods=["__call__", "doubled"], static_argnames="width")
+    with pytest.raises(ValueError, match=r"static_argnums=\(2,\)"):
+        nn.jit(Methods, methods=["doubled"], static_argnums=2)

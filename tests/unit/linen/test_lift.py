@@ -252,3 +252,83 @@ def test_several_scopes_at_once() -> None:
         np.testing.assert_allclose(
             slope["params"]["kernel"], expected[name]["kernel"], rtol=1e-4, atol=1e-4
         )
+
+
+class Weighted(nn.Module):
+    """Makes its parameter in setup."""
+
+    def setup(self) -> None:
+        self.w = self.param("w", nn.initializers.normal(), (4,))
+        self.calls = self.variable("state", "calls", lambda: kiln.numpy.zeros(()))
+
+    def __call__(self, x: Any) -> Any:
+        self.calls.value += 1.0
+        return x @ self.w
+
+    def doubled(self, x: Any) -> Any:
+        return 2 * (x @ self.w)
+
+    def step(self, carry: Any, x: Any) -> Any:
+        return carry + x @ self.w, x @ self.w
+
+
+AXES: dict[str, Any] = {
+    "variable_axes": {"params": 0, "state": 0},
+    "split_rngs": {"params": True},
+}
+
+
+def test_what_setup_makes_is_made_for_each_step() -> None:
+    module = nn.vmap(Weighted, **AXES, methods=["__call__", "doubled"])()
+    variables = module.init(KEY, X)
+    assert variables["params"]["w"].shape == (3, 4)
+    rows = np.einsum("ij,ij->i", X, np.asarray(variables["params"]["w"]))
+    np.testing.assert_allclose(module.apply(variables, X, method="doubled"), 2 * rows, 1e-5)
+    found, changed = module.apply(variables, X, mutable=["state"])
+    np.testing.assert_allclose(found, rows, 1e-5)
+    assert changed["state"]["calls"].tolist() == [2, 2, 2]
+    inner = nn.vmap(Weighted, **AXES, axis_size=3)
+    outer = Outer(lambda m, x: inner(name="inner")(x))
+    assert outer.init(KEY, X)["params"]["inner"]["w"].shape == (3, 4)
+
+
+def test_what_setup_makes_is_made_for_each_step_of_a_loop() -> None:
+    module = nn.scan(Weighted, **AXES, methods=["step"])()
+    variables = module.init(KEY, 0.0, X, method="step")
+    rows = np.einsum("ij,ij->i", X, np.asarray(variables["params"]["w"]))
+    carry, ys = module.apply(variables, 0.0, X, method="step")
+    np.testing.assert_allclose(ys, rows, 1e-5)
+    np.testing.assert_allclose(carry, rows.sum(), 1e-5)
+
+
+class Counting(nn.Module):
+    """Writes a variable that stands outside of it."""
+
+    held: Any = None
+
+    @nn.compact
+    def __call__(self, x: Any, given: Any = None) -> Any:
+        counter = self.held or given
+        counter.value += 1
+        return nn.Dense(2)(x) * counter.value
+
+
+@pytest.mark.parametrize("lifted", [nn.jit, nn.remat])
+@pytest.mark.parametrize("as_field", [True, False])
+def test_a_variable_may_be_handed_to_a_submodule(lifted: Any, as_field: bool) -> None:
+    def run(make: Any) -> Any:
+        def body(m: Any, x: Any) -> Any:
+            counter = m.variable("state", "count", lambda: 0)
+            inner = make(Counting)(*([counter] if as_field else []), name="inner")
+            args = () if as_field else (counter,)
+            return inner(x, *args) + inner(x, *args)
+
+        model = Outer(body)
+        y, variables = model.init_with_output(KEY, X)
+        return y, variables, model.apply(variables, X, mutable=["state"])
+
+    (y, variables, after), (plain_y, plain_variables, plain_after) = run(lifted), run(lambda c: c)
+    np.testing.assert_allclose(y, plain_y, 1e-6)
+    np.testing.assert_allclose(after[0], plain_after[0], 1e-6)
+    assert int(variables["state"]["count"]) == int(plain_variables["state"]["count"]) == 2
+    assert int(after[1]["state"]["count"]) == 4

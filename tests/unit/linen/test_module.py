@@ -67,6 +67,21 @@ def test_setup_names_submodules_by_attribute_position_and_key() -> None:
     assert model.apply(variables, X, method=lambda m, x: m.first(x) + 1).shape == (2, 4)
 
 
+def test_a_method_may_be_the_name_of_a_submodule() -> None:
+    class Holder(nn.Module):
+        inner: nn.Module
+
+        def __call__(self, x: Any) -> Any:
+            return 2 * self.inner(x)
+
+    model = Holder(Dense(4))
+    variables = model.init(KEY, X)
+    assert list(variables["params"]) == ["inner"]
+    once = model.apply(variables, X, method="inner")
+    np.testing.assert_allclose(model.apply(variables, X), 2 * once, 1e-6)
+    assert kiln.tree.structure(model.init(KEY, X, method="inner")) == kiln.tree.structure(variables)
+
+
 def test_compact_submodules_are_named_by_class_and_count() -> None:
     class Twice(nn.Module):
         @nn.compact

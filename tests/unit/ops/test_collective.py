@@ -192,6 +192,11 @@ def test_errors():
         mapped_error(lambda r: lax.ppermute(r, "i", [(0, 1), (1, 1)]))
     with pytest.raises(ValueError, match="unique members"):
         mapped_error(lambda r: lax.ppermute(r, "i", [(0, 5)]))
+    for pairs in ([(0.0, 1)], [(0, 1.5)], [("0", 1)], ["01"]):
+        with pytest.raises(TypeError, match="ints as numbers"):
+            mapped_error(lambda r, pairs=pairs: lax.ppermute(r, "i", pairs))
+    with pytest.raises(TypeError, match="ints as numbers"):
+        mapped_error(lambda r: lax.pshuffle(r, "i", [2.0, 0, 1]))
     with pytest.raises(ValueError, match=r"4 and 3 respectively"):
         mapped_error(lambda r: lax.all_to_all(r, "i", 0, 0))
     with pytest.raises(ValueError, match="divisible"):

@@ -15,7 +15,7 @@ def test_the_host_has_the_dtype() -> None:
 
 
 def test_keys_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"at path \./a\n"):
+    with pytest.raises(TypeError, match=r"at path \./a at .*\n"):
         host_array(kiln.random.key(0), "./a")
 
 

@@ -51,11 +51,11 @@ def test_the_other_byte_order() -> None:
 @pytest.mark.parametrize(
     ("leaf", "error", "message"),
     [
-        (object(), TypeError, r"at path \./a/0\ncan not serialize 'object'"),
-        (2**64, OverflowError, r"at path \./a/0\nInteger value out of range"),
-        (np.array(["x"]), ValueError, r"at path \./a/0\nObject and structured dtypes"),
-        (np.ones(1, [("x", "f4")]), ValueError, r"at path \./a/0\nObject and structured"),
-        (kiln.random.key(0), TypeError, r"at path \./a/0\n(.|\n)*kiln.random.key_data"),
+        (object(), TypeError, r"at path \./a/0 at .*\ncan not serialize 'object'"),
+        (2**64, OverflowError, r"at path \./a/0 at .*\nInteger value out of range"),
+        (np.array(["x"]), ValueError, r"at path \./a/0 at .*\nObject and structured dtypes"),
+        (np.ones(1, [("x", "f4")]), ValueError, r"at path \./a/0 at .*\nObject and structured"),
+        (kiln.random.key(0), TypeError, r"at path \./a/0 at .*\n(.|\n)*kiln.random.key_data"),
     ],
 )
 def test_what_cannot_be_written_is_named(leaf, error, message) -> None:

@@ -69,7 +69,7 @@ def test_numpy_scalars() -> None:
     [
         ({"layer": {"kernel": 1}}, True, "unexpected: step, layer.bias"),
         ({**_tree(), "z": {"q": 1}}, False, "missing: z.q"),
-        ({**_tree(), "step": jnp.ones(3)}, True, r"\./step\n.*\(3,\)"),
+        ({**_tree(), "step": jnp.ones(3)}, True, r"\./step at .*\n.*\(3,\)"),
     ],
 )
 def test_names_and_shapes_must_fit(target, strict, message) -> None:
@@ -84,8 +84,8 @@ def test_names_left_out() -> None:
 @pytest.mark.parametrize(
     ("tree", "error", "message"),
     [
-        ({"a": {"b": "text"}}, TypeError, "at path a.b\n"),
-        ({"a": np.ones(2, np.complex128)}, ValueError, "at path a\n"),
+        ({"a": {"b": "text"}}, TypeError, "at path a.b at .*\n"),
+        ({"a": np.ones(2, np.complex128)}, ValueError, "at path a at .*\n"),
         ({"a.b": 1, "a": {"b": 2}}, ValueError, "two arrays have the path a.b"),
     ],
 )

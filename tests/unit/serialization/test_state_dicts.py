@@ -41,11 +41,11 @@ def test_what_is_metadata_comes_from_the_target() -> None:
 
 def test_arrays_must_fit() -> None:
     target = {"layer": [{"kernel": jnp.ones((2, 3))}]}
-    with pytest.raises(ValueError, match=r"at path \./layer/0/kernel\n.*\(2, 3\).*\(3, 2\)"):
+    with pytest.raises(ValueError, match=r"at path \./layer/0/kernel at .*\n.*\(2, 3\).*\(3, 2\)"):
         from_state_dict(target, {"layer": {"0": {"kernel": np.ones((3, 2), np.float32)}}})
-    with pytest.raises(ValueError, match=r"at path \./layer/0/kernel\n.*float32.*float64"):
+    with pytest.raises(ValueError, match=r"at path \./layer/0/kernel at .*\n.*float32.*float64"):
         from_state_dict(target, {"layer": {"0": {"kernel": np.ones((2, 3))}}})
-    with pytest.raises(ValueError, match=r"at path \./layer/0/kernel\n.*\(2, 3\).*\(\)"):
+    with pytest.raises(ValueError, match=r"at path \./layer/0/kernel at .*\n.*\(2, 3\).*\(\)"):
         from_state_dict(target, {"layer": {"0": {"kernel": 3}}})
 
 
@@ -67,13 +67,17 @@ def test_the_types_of_arrays_are_target_enough() -> None:
 @pytest.mark.parametrize(
     ("target", "state", "message"),
     [
-        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, r"at path \./a\n.*\{'c'\}"),
-        ({"a": [1, 2]}, {"a": {"0": 1}}, r"at path \./a\n.*size of the list"),
-        ({"a": [1, 2]}, {"a": {"0": 1, "2": 1}}, r"at path \./a\n.*\['1'\]"),
-        ({"a": Moments(1, 2)}, {"a": {"mean": 1}}, r"at path \./a\n.*do not match"),
-        ({"a": State(1)}, {"a": {}}, r"at path \./a\nMissing field params"),
-        ({"a": State(1)}, {"a": {"params": 1, "q": 2}}, r"at path \./a\nUnknown field.*\"q\""),
-        ({"a": {"b": 1}}, {"a": 3}, r"at path \./a\n.*is a dict, the state a int"),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, r"at path \./a at .*\n.*\{'c'\}"),
+        ({"a": [1, 2]}, {"a": {"0": 1}}, r"at path \./a at .*\n.*size of the list"),
+        ({"a": [1, 2]}, {"a": {"0": 1, "2": 1}}, r"at path \./a at .*\n.*\['1'\]"),
+        ({"a": Moments(1, 2)}, {"a": {"mean": 1}}, r"at path \./a at .*\n.*do not match"),
+        ({"a": State(1)}, {"a": {}}, r"at path \./a at .*\nMissing field params"),
+        (
+            {"a": State(1)},
+            {"a": {"params": 1, "q": 2}},
+            r"at path \./a at .*\nUnknown field.*\"q\"",
+        ),
+        ({"a": {"b": 1}}, {"a": 3}, r"at path \./a at .*\n.*is a dict, the state a int"),
     ],
 )
 def test_a_mismatch_names_the_path(target, state, message) -> None:

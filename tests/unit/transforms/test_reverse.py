@@ -13,9 +13,9 @@ from kiln.core.absent import Linear, Zero
 from kiln.core.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import add, mul, neg, sin
+from kiln.ops.elementwise import add, div, gt, mul, neg, select, sin
 from kiln.ops.shape import reduce_sum
-from kiln.transforms.reverse import backward, linearize
+from kiln.transforms.reverse import backward, linear_program, linearize
 
 AVAL = ShapedArray((2,), np.dtype(np.float32))
 X = from_host(np.array([0.5, 1.0], np.float32))
@@ -98,3 +98,30 @@ def test_what_is_not_linear_is_refused() -> None:
 def test_weak_inputs_have_strong_tangents() -> None:
     _, linear = linearize(lambda x: [mul(x, x)], [2.0])
     assert not linear.pull([ONE])[0].weak_type
+
+
+def test_a_function_linear_in_its_arguments_is_its_own_program() -> None:
+    program = linear_program(lambda x: [mul(X, x), 3.0], [AVAL])
+    pulled = program.pull([X, ONE])
+    np.testing.assert_allclose(np.asarray(pulled[0]), np.asarray(X) ** 2)
+    assert len(program.residuals) == 1
+
+
+def test_integers_are_pulled_back_too() -> None:
+    i = from_host(np.arange(2, dtype=np.int32))
+    (found,) = linear_program(lambda x: [mul(x, i)], [i.aval]).pull([i])
+    assert np.asarray(found).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: mul(x, x),
+        lambda x: div(X, x),
+        lambda x: select(gt(x, X), x, X),
+        sin,
+    ],
+)
+def test_a_program_of_what_is_not_linear_does_not_pull(fun: Any) -> None:
+    with pytest.raises(MissingRule, match="not linear"):
+        linear_program(lambda x: [fun(x)], [AVAL]).pull([X])

@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 from jaxlib import _jax, xla_client
 
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.engines.xla.callbacks import failure_in
+from kiln.base.forks import in_child
+from kiln.engines.xla.callbacks import Failure, failure_in
 
 XlaError = xla_client.XlaRuntimeError
 
@@ -115,6 +116,13 @@ def _let_go(phase: str, info: dict[str, int]) -> None:
 gc.callbacks.append(_let_go)
 
 
+@in_child
+def _keep() -> None:
+    """Leave jaxlib alone in the child of a fork: another thread may have held its locks."""
+    if _let_go in gc.callbacks:
+        gc.callbacks.remove(_let_go)
+
+
 @contextlib.contextmanager
 def without_jax() -> Iterator[None]:
     """Run calls of jaxlib that would import jax if it is installed."""
@@ -128,7 +136,15 @@ def without_jax() -> Iterator[None]:
 def failed(error: BaseException, doing: str) -> NoReturn:
     """Raise jaxlib's error as kiln's; what a host callback raised becomes its cause."""
     text = str(error)
-    cause = failure_in(text)
-    if cause is None:
+    found = failure_in(text)
+    if found is None:
         raise JaxRuntimeError(f"{doing}\n{text}") from None
-    raise JaxRuntimeError(f"{doing}: a host callback failed\n{cause.text}") from cause.error
+    raise_failure(found, doing)
+
+
+def raise_failure(failure: Failure, doing: str) -> NoReturn:
+    """Raise what a callback raised as the cause of an error; what ends programs, as itself."""
+    error = failure.error()
+    if isinstance(error, RecursionError) or not isinstance(error, Exception):
+        raise error from None
+    raise JaxRuntimeError(f"{doing}: a host callback failed\n{failure.text}") from error

@@ -232,10 +232,17 @@ class Builder(Writer):
             f"backend_config = {{index = {index} : ui64}}, "
             f"operand_layouts = [{', '.join(_row_major(v.aval) for v in operands)}], "
             f"result_layouts = [{', '.join(_row_major(aval) for aval in results)}]"
-            f"{self.module.partition.host_call()}"
+            f"{self.module.partition.host_call(len(results))}"
         )
         outs = self.op("stablehlo.custom_call", operands, results, attrs)
-        return self._after(outs) if ordered else outs
+        return [self._given_to_all(x) for x in (self._after(outs) if ordered else outs)]
+
+    def _given_to_all(self, x: Value) -> Value:
+        """Return what one device got from the host on all devices of the program."""
+        whole = self.module.partition.whole(x.ndim)
+        if not whole:
+            return x
+        return self.emit(f"sdy.sharding_constraint {x} {whole} : {type_of(x.aval)}", x.aval)
 
 
 def _row_major(aval: ShapedArray) -> str:

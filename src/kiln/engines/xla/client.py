@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
-import threading
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +20,10 @@ from jaxlib import _jax, xla_client
 from kiln import _runtime
 from kiln.base.config import options, settle
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.forks import new_rlock
+from kiln.base.signals import HeldBack
 from kiln.core.shards import cut
+from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, without_jax
 from kiln.engines.xla.layouts import Layout, blocks_of, hlo_of
 from kiln.engines.xla.mlir import hlo, parse
@@ -165,7 +168,8 @@ class Client:
             pieces, devices = cut(sharding, value), list(placement.devices)
             parts = [pieces[i] for i in placement.order]
         semantics = _SHARE if share else _COPY
-        return xla_client.batched_device_put(
+        return inside(
+            xla_client.batched_device_put,
             _type_of(value.shape, value.dtype),
             placement,
             parts,
@@ -182,8 +186,12 @@ class Client:
         devices = _jax.DeviceList(tuple(placement.devices))
         try:
             with without_jax():
-                return _jax.batched_copy_array_to_devices_with_sharding(
-                    [buffer], [devices], [placement], [_jax.ArrayCopySemantics.ALWAYS_COPY]
+                return inside(
+                    _jax.batched_copy_array_to_devices_with_sharding,
+                    [buffer],
+                    [devices],
+                    [placement],
+                    [_jax.ArrayCopySemantics.ALWAYS_COPY],
                 )[0]
         except (XlaError, ValueError) as error:
             failed(error, "moving an array to another device")
@@ -238,16 +246,18 @@ class Client:
 
         Raises: JaxRuntimeError, also for an unknown setting.
         """
+        _runtime.check_entry()
         if "lapack_" in text:
             register_lapack()
         ids = [d.id for d in self._of(devices)]
         choices = compile_options(settings, ids, free_outputs)
         try:
             placed = _jax.DeviceList(tuple(self._of(devices) if devices else self._first_list))
+            load = self._raw.compile_and_load
             if callbacks:
-                module = parse(text)
-                return self._raw.compile_and_load(module, placed, choices, list(callbacks))
-            return self._raw.compile_and_load(text, placed, choices)
+                module, given = parse(text), list(callbacks)
+                return apart(lambda: load(module, placed, choices, given), must_end=True)
+            return apart(lambda: load(text, placed, choices), must_end=True)
         except XlaError as error:
             if "No such compile option" in str(error):
                 raise JaxRuntimeError(
@@ -261,11 +271,11 @@ class Client:
 
     def costs(self, text: str) -> dict[str, float]:
         """Return XLA's estimates for StableHLO text that it has not optimized."""
-        return dict(_jax.hlo_module_cost_analysis(self._raw, hlo(text).as_hlo_module()))
+        return dict(inside(_jax.hlo_module_cost_analysis, self._raw, hlo(text).as_hlo_module()))
 
     def serialize(self, raw: Any) -> bytes:
         """Return an executable as bytes: native code, for this jaxlib and kind of processor."""
-        return bytes(self._raw.serialize_executable(raw))
+        return bytes(inside(self._raw.serialize_executable, raw))
 
     def resident_size(self, raw: Any, *, calls_host: bool = False) -> int:
         """Return roughly the memory an executable holds, in bytes; see `RESIDENT_FACTOR`."""
@@ -277,7 +287,8 @@ class Client:
                 serialized = len(self.serialize(raw))
         if serialized is None:
             # The optimised program predicts its size.
-            text = sum(len(m.as_serialized_hlo_module_proto()) for m in raw.hlo_modules())
+            modules = inside(raw.hlo_modules)
+            text = sum(len(m.as_serialized_hlo_module_proto()) for m in modules)
             serialized = SERIALIZED_BASE_BYTES + int(SERIALIZED_FACTOR * text)
         return RESIDENT_BASE_BYTES + RESIDENT_FACTOR * serialized
 
@@ -285,11 +296,13 @@ class Client:
         self, blob: bytes, *, uses_lapack: bool, settings: Sequence[tuple[str, Any]] = ()
     ) -> Any:
         """Load what `serialize` returned. Trusted input only: it is native code."""
+        _runtime.check_entry()
         if uses_lapack:
             register_lapack()
         placed = _jax.DeviceList(tuple(self._first_list))
         try:
-            return self._raw.deserialize_executable(blob, placed, compile_options(settings))
+            choices = compile_options(settings)
+            return inside(self._raw.deserialize_executable, blob, placed, choices)
         except XlaError as error:
             failed(error, "loading a compiled program")
 
@@ -327,17 +340,50 @@ def compile_options(
 
 
 _client: Client | None = None
-_lock = threading.RLock()
+_lock = new_rlock()
 _lapack_registered = False
+
+
+_COUNT_FLAG = "--xla_force_host_platform_device_count"
+
+
+def cpu_devices() -> int:
+    """Return how many devices the processor is to be: what was asked for last and closest wins.
+
+    Raises: ValueError for an environment variable that does not say a number.
+    """
+    chosen = options().num_cpu_devices
+    if chosen is not None and chosen >= 0:
+        return max(1, chosen)
+    asked, text = "JAX_NUM_CPU_DEVICES", os.environ.get("JAX_NUM_CPU_DEVICES", "")
+    if not text:
+        flags = [f.partition("=") for f in os.environ.get("XLA_FLAGS", "").split()]
+        found = [value for name, _, value in flags if name == _COUNT_FLAG]
+        asked, text = f"XLA_FLAGS={_COUNT_FLAG}", found[-1] if found else ""
+    try:
+        return max(1, int(text or "1"))
+    except ValueError:
+        raise ValueError(
+            three_lines(
+                f"the first use of a device, with {asked}={text} in the environment",
+                "the number of devices is no int",
+                f"write {asked}=8, or KILN_NUM_CPU_DEVICES=8",
+            )
+        ) from None
+
+
+def has_started() -> bool:
+    """Tell whether the client has been made, and its threads with it."""
+    return _client is not None
 
 
 def client() -> Client:
     """Return the process's client, made on first use."""
     global _client
     if _client is None:
-        with _lock:
+        with _lock, HeldBack():
             if _client is None:
-                _client = Client(max(1, options().num_cpu_devices))
+                _client = Client(cpu_devices())
                 settle("num_cpu_devices", "the devices have been made already")
     return _client
 
@@ -345,7 +391,7 @@ def client() -> Client:
 def register_lapack() -> None:
     """Make LAPACK's routines known to XLA; this imports scipy.linalg, so only when needed."""
     global _lapack_registered
-    with _lock:
+    with _lock, HeldBack():
         if _lapack_registered:
             return
         lapack = importlib.import_module("jaxlib.lapack")
@@ -365,7 +411,8 @@ def get(buffer: Buffer) -> np.ndarray:
     try:
         dtype = buffer.aval.dtype
         if dtype.isbuiltin == 1:
-            return np.asarray(memoryview(buffer))
+            return np.asarray(_runtime.view_when_ready(buffer))
+        _runtime.wait_until_ready(buffer)
         with without_jax():
             value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
     except (XlaError, BufferError, ValueError) as error:
@@ -376,6 +423,7 @@ def get(buffer: Buffer) -> np.ndarray:
 
 def wait(buffer: Buffer) -> None:
     """Block until a buffer's data is there."""
+    _runtime.wait_until_ready(buffer)
     try:
         buffer.block_until_ready()
     except XlaError as error:

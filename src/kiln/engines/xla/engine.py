@@ -6,21 +6,20 @@ with effects are wrapped so that ordered ones follow each other and `barrier` ca
 
 from __future__ import annotations
 
-import atexit
-import collections
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.errors import three_lines
+from kiln.base.signals import HeldBack
 from kiln.core.donation import reused
 from kiln.core.engine import Place, Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla import client as runtime
 from kiln.engines.xla.ahead_of_time import DescribedExecutable
 from kiln.engines.xla.client import Buffer, Device
+from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import Lowered, lower
@@ -58,7 +57,8 @@ class XlaExecutable(runtime.Loaded):
         else:
             super().__init__(raw, handlers, name, staged_operands(staged), sharer(staged))
         if len(raw.local_devices()) > 1:
-            self._execute = InTurn(raw, calls_host=bool(lowered.callbacks))
+            self._execute = InTurn(raw, name, lowered.callbacks)
+        self._calls_host = bool(lowered.callbacks)
         self.lowered = lowered
         self.shardings = shardings
 
@@ -178,91 +178,6 @@ class EffectfulExecutable(XlaExecutable):
         return outs
 
 
-class Effects:
-    """The programs with effects that may still be running, and the order among them."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.order: tuple[Buffer, Sharding | None] | None = None
-        self._running: collections.deque[Buffer] = collections.deque()
-        self._running_lock = threading.Lock()
-        self._failures: list[Exception] = []
-        self._watched: collections.deque[Buffer] = collections.deque()
-        atexit.register(self._end)
-
-    def take_order(self, everywhere: Sharding | None) -> Buffer:
-        """Return the token of the last ordered program; a new one if that program failed.
-
-        One that ran on other devices is waited for instead.
-        """
-        found, self.order = self.order, None
-        if found is not None and found[1] != everywhere:
-            _failure(found[0])
-        elif found is not None:
-            token = found[0]
-            if not runtime.is_ready(token) or _failure(token) is None:
-                return token
-        return runtime.client().put(np.zeros((0,), np.bool_), everywhere)
-
-    def add(self, token: Buffer) -> None:
-        """Remember a running program, and forget those that have ended."""
-        running = self._running
-        with self._running_lock:
-            running.append(token)
-            ended = []
-            while len(running) > 1 and runtime.is_ready(running[0]):
-                ended.append(running.popleft())
-        for token in ended:
-            self._finish(token)
-
-    def watch(self, result: Buffer) -> None:
-        """Remember a program that calls Python, by one of its results, until it has ended."""
-        if runtime.is_ready(result):
-            return
-        with self._running_lock:
-            while self._watched and _is_over(self._watched[0]):
-                self._watched.popleft()
-            self._watched.append(result)
-
-    def _end(self) -> None:
-        """Wait for all: Python must not be called while the interpreter is being taken down."""
-        self._settle()
-        while self._watched:
-            _failure(self._watched.popleft())
-
-    def _finish(self, token: Buffer) -> None:
-        failure = _failure(token)
-        if failure is not None:
-            self._failures.append(failure)
-
-    def _settle(self) -> None:
-        while True:
-            with self._running_lock:
-                if not self._running:
-                    return
-                token = self._running.popleft()
-            self._finish(token)
-
-    def barrier(self) -> None:
-        """Wait until every program with effects has ended; raise the first failure."""
-        self._settle()
-        failures, self._failures = self._failures, []
-        if failures:
-            raise failures[0]
-
-
-def _is_over(result: Buffer) -> bool:
-    return runtime.is_deleted(result) or runtime.is_ready(result)
-
-
-def _failure(token: Buffer) -> Exception | None:
-    try:
-        runtime.wait(token)
-    except JaxRuntimeError as error:
-        return error
-    return None
-
-
 class XlaEngine:
     """Runs programs by XLA."""
 
@@ -358,7 +273,7 @@ class XlaEngine:
         """
         lowered = _lowered(program)
         here = runtime.client()
-        place, avals = program.place, program.jaxpr.out_avals
+        place = program.place
         several = place is not None and len(place.devices) > 1
         wanted = place.out_shardings if place and several else ()
         tokens = [False] if lowered.effects else []
@@ -373,12 +288,18 @@ class XlaEngine:
             devices=place.devices if place else (),
             free_outputs=free,
         )
+        with HeldBack():
+            return self._loaded(program, lowered, raw)
+
+    def _loaded(self, program: Program, lowered: Lowered, raw: Any) -> XlaExecutable:
+        here = runtime.client()
+        place, avals = program.place, program.jaxpr.out_avals
         shardings: list[Any] = [None] * len(avals)
         everywhere: Sharding | None = None
         if place is not None:
             everywhere = _everywhere(place)
-            if several:
-                shardings = _out_shardings(raw, place, avals, bool(tokens))
+            if len(place.devices) > 1:
+                shardings = _out_shardings(raw, place, avals, bool(lowered.effects))
             elif place.mesh is not None:
                 shardings = _named_alone(place, program.jaxpr)
             else:

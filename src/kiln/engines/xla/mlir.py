@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import importlib
 import io
-import threading
 from typing import Any
 
 from jaxlib import _jax
 
-_lock = threading.Lock()
+from kiln.base.forks import new_lock
+from kiln.base.signals import HeldBack
+
+_lock = new_lock()
 _context: Any = None
 
 
 def parse(text: str) -> Any:
     """Parse StableHLO text into jaxlib's module object, loading the MLIR bindings on first use."""
     global _context
-    ir = importlib.import_module("jaxlib.mlir.ir")
-    with _lock:
+    with _lock, HeldBack():
+        ir = importlib.import_module("jaxlib.mlir.ir")
         if _context is None:
             dialect = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
             chlo = importlib.import_module("jaxlib.mlir.dialects.chlo")

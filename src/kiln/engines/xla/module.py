@@ -24,6 +24,7 @@ from kiln.engines.xla.builder import (
     record,
     type_of,
 )
+from kiln.engines.xla.callbacks import HostCallback
 from kiln.engines.xla.partition import Partition
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Jaxpr
@@ -38,7 +39,7 @@ class Lowered:
     """
 
     text: str
-    callbacks: Sequence[Callable[..., Any]]
+    callbacks: Sequence[HostCallback]
     ordered: bool
     effects: bool
 
@@ -56,7 +57,7 @@ class Module:
         self.lowerings = lowerings
         self.locations = locations
         self.partition = Partition(place)
-        self.callbacks: list[Callable[..., Any]] = []
+        self.callbacks: list[HostCallback] = []
         self._bodies: list[str] = []
         # Jaxprs are kept beside their names: an id is only good while its object lives.
         self._functions: dict[int, tuple[str, Jaxpr]] = {}
@@ -133,7 +134,7 @@ class Module:
             ]
         )
 
-    def add_callback(self, callback: Callable[..., Any]) -> int:
+    def add_callback(self, callback: HostCallback) -> int:
         """Number a host function."""
         self.callbacks.append(callback)
         return len(self.callbacks) - 1

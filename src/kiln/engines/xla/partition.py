@@ -70,11 +70,18 @@ class Partition:
 
     def repeated(self, ndim: int) -> str:
         """Return the attribute of a value that each device holds whole."""
-        if self.place is None:
+        return "" if self.place is None else self.attribute(self._everywhere(), ndim)
+
+    def whole(self, ndim: int) -> str:
+        """Return the sharding of a value that each device holds whole; "" where there is one."""
+        if self.place is None or self.count == 1 or self.manual:
             return ""
+        return self.body(self._everywhere(), ndim)
+
+    def _everywhere(self) -> NamedSharding:
+        assert self.place is not None
         mesh = self.place.mesh or Mesh(self.devices, "devices")
-        whole = NamedSharding(mesh, PartitionSpec())
-        return self.attribute(whole, ndim)
+        return NamedSharding(mesh, PartitionSpec())
 
     def body(self, sharding: Sharding, ndim: int, *, open_dims: bool = False) -> str:
         """Return `<@mesh, [{"x"}, {}]>`; with `open_dims`, others may be cut further."""
@@ -118,12 +125,13 @@ class Partition:
         found: list[list[int]] = grid.transpose(*rest, *last).reshape(-1, count).tolist()
         return found
 
-    def host_call(self) -> str:
+    def host_call(self, results: int) -> str:
         """Return the attribute of a call of the host, which one device makes for all."""
         if self.place is None:
             return ""
         self._calls_host = True
-        return f", sdy.sharding = #sdy.sharding_per_value<[<@{HOST}, []>]>"
+        each = ", ".join([f"<@{HOST}, []>"] * max(1, results))
+        return f", sdy.sharding = #sdy.sharding_per_value<[{each}]>"
 
     def _symbol(self, mesh: Mesh) -> str:
         found = self._symbols.get(mesh)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError
-from kiln.engines.xla.binding import XlaError
+from kiln.base.forks import in_child, new_lock
+from kiln.engines.xla.binding import XlaError, raise_failure
+from kiln.engines.xla.callbacks import HostCallback, Run
 from kiln.engines.xla.client import Buffer
 
-_turn = threading.Lock()
+_turn = new_lock()
+
+
+_left: list[tuple[Sequence[Buffer], Callable[[], None]]] = []
+"""The results of runs that an interrupt left before their end, and what to do at that end."""
+in_child(_left.clear)
 
 
 class InTurn:
@@ -22,30 +29,63 @@ class InTurn:
     that calls the host is not kept apart: its callbacks may run programs of this kind.
     """
 
-    __slots__ = ("_calls_host", "_execute")
+    __slots__ = ("_callbacks", "_execute", "_name", "_runs")
 
-    def __init__(self, raw: Any, *, calls_host: bool) -> None:
+    def __init__(self, raw: Any, name: str, callbacks: Sequence[HostCallback]) -> None:
         self._execute = raw.execute_sharded
-        self._calls_host = calls_host
+        self._name = name
+        self._callbacks = bool(callbacks)
+        self._runs: list[Run] = []
+        for callback in callbacks:
+            callback.runs = self._runs
 
     def __call__(self, buffers: Sequence[Buffer]) -> Any:
         """Return what runs the program once it is told what to make of the results."""
-        return _Turn(self._execute, buffers, self._calls_host)
+        run = Run() if self._callbacks else None
+        return _Turn(self._execute, self._name, buffers, run, self._runs)
 
 
 class _Turn(NamedTuple):
     execute: Callable[..., Any]
+    name: str
     buffers: Sequence[Buffer]
-    calls_host: bool
+    run: Run | None
+    runs: list[Run]
 
     def consume_with_handlers(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
-        with contextlib.nullcontext() if self.calls_host else _turn:
+        run = self.run
+        if run is None:
+            with _turn:
+                while _left:
+                    _wait(_left[0][0])
+                    _left.pop(0)[1]()
+                return self._to_the_end(handlers, lambda: None)
+        self.runs.append(run)
+        outs = self._to_the_end(handlers, lambda: self.runs.remove(run))
+        if run.failure is not None:
+            raise_failure(run.failure, f"running {self.name}")
+        return outs
+
+    def _to_the_end(self, handlers: Sequence[Any], at_end: Callable[[], None]) -> Sequence[Buffer]:
+        outs: Sequence[Buffer] = []
+        try:
             if any(buffer.is_deleted() for buffer in self.buffers):
                 # jaxlib would run the program on the devices whose parts are left, or crash.
                 raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
-            outs: Sequence[Buffer] = self.execute(self.buffers).consume_with_handlers(handlers)
-            for out in outs:
-                # Whoever reads the result hears of a failure.
-                with contextlib.suppress(XlaError):
-                    out.block_until_ready()
+            outs = self.execute(self.buffers).consume_with_handlers(handlers)
+            _wait(outs)
+        except Exception:
+            at_end()
+            raise
+        except BaseException:
+            _left.append((outs, at_end))
+            raise
+        at_end()
         return outs
+
+
+def _wait(outs: Sequence[Buffer]) -> None:
+    for out in outs:
+        # Whoever reads the result hears of a failure.
+        with contextlib.suppress(XlaError):
+            _runtime.wait_until_ready(out)

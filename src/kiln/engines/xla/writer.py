@@ -16,6 +16,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.source import Source
 from kiln.engines.xla import text
+from kiln.engines.xla.callbacks import HostCallback
 from kiln.engines.xla.partition import Partition
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
@@ -32,7 +33,7 @@ class Module(Protocol):
         """Return the symbol of the function for a jaxpr, writing it on first use."""
         ...
 
-    def add_callback(self, callback: Callable[..., Any]) -> int:
+    def add_callback(self, callback: HostCallback) -> int:
         """Number a host function."""
         ...
 

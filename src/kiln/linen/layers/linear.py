@@ -94,7 +94,7 @@ class DenseGeneral(Module):
 
     features: int | Sequence[int]
     axis: int | Sequence[int] = -1
-    batch_dims: Sequence[int] = ()
+    batch_dims: int | Sequence[int] = ()
     use_bias: bool = True
     dtype: Any = None
     param_dtype: Any = np.float32
@@ -113,7 +113,7 @@ class DenseGeneral(Module):
         """
         shape = jnp.shape(inputs)
         features = _tuple(self.features)
-        batch = tuple(self.batch_dims)
+        batch = _tuple(self.batch_dims)
         if sorted(set(batch)) != list(range(len(batch))):
             raise refused(
                 self,

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from kiln.base.config import override
 from kiln.base.dtypes import float0
 from kiln.base.errors import JaxRuntimeError
 from kiln.engines.xla import client
@@ -80,6 +81,36 @@ def test_devices():
     (device, *_) = XLA.devices()
     assert repr(device) == "CpuDevice(id=0)"
     assert (device.id, device.platform, device.process_index) == (0, "cpu", 0)
+
+
+FLAG = "--xla_force_host_platform_device_count"
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "count"),
+    [
+        (None, {}, 1),
+        (3, {}, 3),
+        (0, {}, 1),
+        (None, {"XLA_FLAGS": f"{FLAG}=5"}, 5),
+        (None, {"XLA_FLAGS": f"--xla_a=1 {FLAG}=5 {FLAG}=6 --xla_b"}, 6),
+        (None, {"XLA_FLAGS": "/some/file"}, 1),
+        (-1, {"XLA_FLAGS": f"{FLAG}=5"}, 5),
+        (2, {"XLA_FLAGS": f"{FLAG}=5"}, 2),
+        (None, {"JAX_NUM_CPU_DEVICES": "4", "XLA_FLAGS": f"{FLAG}=5"}, 4),
+    ],
+)
+def test_number_of_devices(monkeypatch, option, environment, count):
+    for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with override(num_cpu_devices=option):
+        assert client.cpu_devices() == count
+        if option is None:
+            monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "some")
+            with pytest.raises(ValueError, match="JAX_NUM_CPU_DEVICES=some"):
+                client.cpu_devices()
 
 
 def test_unknown_compiler_options_are_named():

@@ -113,3 +113,9 @@ def test_types() -> None:
     assert linen.Dense(5, dtype=jnp.bfloat16).init_with_output(KEY, X)[0].dtype == jnp.bfloat16
     with pytest.raises(ValueError, match="Dtype must be inexact"):
         linen.Dense(5, dtype=jnp.int32).init(KEY, X)
+
+
+def test_one_batch_axis_may_be_a_number() -> None:
+    assert shapes(linen.DenseGeneral(5, batch_dims=0), X) == shapes(
+        linen.DenseGeneral(5, batch_dims=(0,)), X
+    )

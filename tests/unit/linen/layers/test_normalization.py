@@ -117,3 +117,18 @@ def test_large_integers_in_bfloat16_are_summed_in_float32() -> None:
     big = np.full((1, 4096), 1.0, jnp.bfloat16)
     norm = linen.LayerNorm(use_scale=False, use_bias=False, dtype=jnp.bfloat16)
     assert not np.asarray(norm.apply({}, big), np.float32).any()
+
+
+@pytest.mark.parametrize("low", [jnp.float16, jnp.bfloat16])
+@pytest.mark.parametrize("in_float32", [True, False])
+def test_averages_are_kept_in_float32_unless_told_otherwise(low: Any, in_float32: bool) -> None:
+    x = jnp.asarray(X, low)
+    options = {"dtype": low, "param_dtype": low, "force_float32_reductions": in_float32}
+    norm = linen.BatchNorm(False, **options)
+    out, variables = norm.init_with_output(KEY, x)
+    _, changed = norm.apply(variables, x, mutable=["batch_stats"])
+    wanted = np.dtype(np.float32) if in_float32 else low
+    for averages in (variables["batch_stats"], changed["batch_stats"]):
+        assert [averages[name].dtype for name in ("mean", "var")] == [wanted] * 2
+    assert out.dtype == low
+    assert {x.dtype for x in kiln.tree.leaves(variables["params"])} == {np.dtype(low)}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
-from kiln.ir.sharding import Sharding
+from kiln.ir.sharding import Sharding, fitted
 from kiln.ir.types import ShapedArray
 from kiln.ops import sharding as ops
 
@@ -17,7 +17,7 @@ def _sharding_constraint(
     partition = b.module.partition
     if partition.count == 1 or partition.manual:
         return x
-    body = partition.body(sharding, x.ndim)
+    body = partition.body(fitted(sharding, x.aval.shape), x.ndim)
     result: Value = b.emit(f"sdy.sharding_constraint {x} {body} : {type_of(x.aval)}", x.aval)
     return result
 

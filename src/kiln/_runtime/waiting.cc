@@ -1,0 +1,312 @@
+#include "waiting.h"
+
+#include <ctime>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+#include <algorithm>
+#include <vector>
+
+namespace kiln {
+
+bool is_closed = false;
+int threads_inside = 0;
+int threads_in_callbacks = 0;
+
+namespace {
+
+// A wait looks again after a 64th of the time it has lasted: it ends late by less than a hundredth on
+// average, and costs less than a hundredth of a processor.
+constexpr long kShortest = 10'000, kLongest = 1'000'000;  // nanoseconds
+constexpr long kParts = 64;
+
+// Callbacks that all wait while nothing is computed, so many looks one after the other, wait for
+// each other.
+constexpr int kLooksPerSample = 64;
+constexpr int kQuietSamples = 24;
+constexpr long kBusy = 10'000'000;  // nanoseconds of processor time between two samples
+
+// XLA takes 32 programs on a device before it makes the next one wait: for ever, if that one runs
+// within the others. So many callbacks lie within each other, and so many programs of callbacks are
+// under way, that these are fewer.
+constexpr int kDeepest = 16;
+constexpr size_t kMostRuns = 12;
+
+PyObject* is_ready_name = nullptr;
+PyObject* is_deleted_name = nullptr;
+unsigned long main_thread = 0;
+unsigned long ending_thread = 0;
+PyObject* refusal = nullptr;  // raises what the child of a fork is told
+
+thread_local int callback_depth = 0;
+// Whether the innermost callback of the thread has entered an engine, and those around it, a bit each.
+thread_local bool is_in_engine = false;
+thread_local unsigned long long was_in_engine = 0;
+int callbacks_in_engine = 0;
+int callbacks_at_work = 0;
+// Weak references to results of programs that callbacks run.
+std::vector<Ref> runs_in_callbacks;
+class CallbackWait;
+std::vector<CallbackWait*> waits_in_callbacks;
+
+long long now(clockid_t clock) {
+  timespec time;
+  clock_gettime(clock, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+// Sleeps without the GIL, and to the microsecond where the system can.
+class Sleeper {
+ public:
+  Sleeper() {
+#ifdef __linux__
+    slack_ = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    if (slack_ > 0) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+#endif
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+  ~Sleeper() {
+#ifdef __linux__
+    if (slack_ > 0) prctl(PR_SET_TIMERSLACK, slack_, 0, 0, 0);
+#endif
+  }
+  void sleep(long nanoseconds) {
+    timespec time = {0, nanoseconds};
+    Py_BEGIN_ALLOW_THREADS
+    nanosleep(&time, nullptr);
+    Py_END_ALLOW_THREADS
+  }
+
+ private:
+  [[maybe_unused]] int slack_ = 0;
+};
+
+// One wait of a thread in a callback.
+class CallbackWait {
+ public:
+  CallbackWait() : counts_(callback_depth > 0) {
+    if (counts_) waits_in_callbacks.push_back(this);
+  }
+  CallbackWait(const CallbackWait&) = delete;
+  CallbackWait& operator=(const CallbackWait&) = delete;
+  ~CallbackWait() {
+    if (!counts_) return;
+    auto& all = waits_in_callbacks;
+    all.erase(std::remove(all.begin(), all.end(), this), all.end());
+  }
+
+  // Called after each look. True if no callback can go on: all give up.
+  bool is_hopeless() {
+    if (!counts_ || is_given_up_ || ++looks_ % kLooksPerSample != 0) return is_given_up_;
+    long long used = now(CLOCK_PROCESS_CPUTIME_ID);
+    int stuck = static_cast<int>(waits_in_callbacks.size()) + callbacks_in_engine;
+    bool is_quiet = used - used_ < kBusy && stuck == threads_in_callbacks;
+    used_ = used;
+    quiet_ = is_quiet ? quiet_ + 1 : 0;
+    if (quiet_ >= kQuietSamples) {
+      for (CallbackWait* wait : waits_in_callbacks) wait->is_given_up_ = true;
+    }
+    return is_given_up_;
+  }
+
+ private:
+  bool counts_;
+  bool is_given_up_ = false;
+  int looks_ = 0, quiet_ = 0;
+  long long used_ = 0;
+};
+
+// 1, 0, or -1 with an exception set. Asked whether it is ready, a deleted buffer would crash.
+int has_come(PyObject* buffer) {
+  for (PyObject* name : {is_deleted_name, is_ready_name}) {
+    Ref answer = Ref::own(PyObject_CallMethodNoArgs(buffer, name));
+    if (!answer) return -1;
+    if (answer.get() == Py_True) return 1;
+  }
+  return 0;
+}
+
+PyObject* python_wait(PyObject*, PyObject* buffer) {
+  if (!wait_until_ready(buffer)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* view_when_ready(PyObject*, PyObject* buffer) {
+  if (!wait_until_ready(buffer)) return nullptr;
+  Inside inside;
+  return PyMemoryView_FromObject(buffer);
+}
+
+PyObject* check_entry(PyObject*, PyObject*) {
+  if (is_closed && !may_enter()) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* enter(PyObject*, PyObject*) {
+  if (is_closed && !may_enter()) return nullptr;
+  ++threads_inside;
+  Py_RETURN_NONE;
+}
+
+PyObject* leave(PyObject*, PyObject*) {
+  if (threads_inside > 0) --threads_inside;
+  Py_RETURN_NONE;
+}
+
+PyObject* enter_callback(PyObject*, PyObject*) {
+  was_in_engine = was_in_engine << 1 | static_cast<unsigned long long>(is_in_engine);
+  if (is_in_engine) note_return_to_callback();
+  if (callback_depth++ == 0) ++threads_in_callbacks;
+  if (++callbacks_at_work <= kDeepest || callback_depth == 1) Py_RETURN_NONE;
+  PyErr_Format(PyExc_RecursionError,
+               "a program calls Python, which runs a program that calls Python, and so on\n"
+               "callbacks lie %d deep within each other: XLA can take no more\n"
+               "compute with NumPy in callbacks, or end the recursion earlier",
+               kDeepest);
+  return nullptr;
+}
+
+PyObject* leave_callback(PyObject*, PyObject*) {
+  if (callback_depth == 0) Py_RETURN_NONE;
+  if (--callback_depth == 0) --threads_in_callbacks;
+  --callbacks_at_work;
+  if (was_in_engine & 1) {
+    is_in_engine = true;
+    ++callbacks_in_engine;
+  }
+  was_in_engine >>= 1;
+  Py_RETURN_NONE;
+}
+
+PyObject* set_main_thread(PyObject*, PyObject* ident) {
+  unsigned long found = PyLong_AsUnsignedLong(ident);
+  if (PyErr_Occurred()) return nullptr;
+  main_thread = found;
+  Py_RETURN_NONE;
+}
+
+PyObject* close_for_exit(PyObject*, PyObject*) {
+  is_closed = true;
+  ending_thread = PyThread_get_thread_ident();
+  Py_RETURN_NONE;
+}
+
+PyObject* close_for_child(PyObject*, PyObject* raise) {
+  threads_inside = threads_in_callbacks = callbacks_in_engine = callbacks_at_work = callback_depth = 0;
+  runs_in_callbacks.clear();
+  is_in_engine = false;
+  was_in_engine = 0;
+  waits_in_callbacks.clear();
+  is_closed = raise != Py_None;
+  Py_XSETREF(refusal, Py_NewRef(raise));
+  Py_RETURN_NONE;
+}
+
+PyObject* python_is_closed(PyObject*, PyObject*) { return PyBool_FromLong(is_closed); }
+
+PyObject* inside(PyObject*, PyObject*) { return PyLong_FromLong(threads_inside); }
+
+PyMethodDef functions[] = {
+    {"wait_until_ready", python_wait, METH_O, "Wait until a buffer is ready, deleted or failed; signals arrive."},
+    {"view_when_ready", view_when_ready, METH_O, "Wait until a buffer is ready and return a memoryview of it."},
+    {"check_entry", check_entry, METH_NOARGS, "Raise in the child of a fork; stay if the interpreter ends."},
+    {"is_closed", python_is_closed, METH_NOARGS, "Tell whether not everybody may enter an engine any more."},
+    {"enter", enter, METH_NOARGS, "Note that this thread enters an engine, if it may."},
+    {"leave", leave, METH_NOARGS, "Note that this thread has left an engine."},
+    {"threads_inside", inside, METH_NOARGS, "Return how many threads are inside an engine."},
+    {"enter_callback", enter_callback, METH_NOARGS, "Note that an engine calls Python on this thread."},
+    {"leave_callback", leave_callback, METH_NOARGS, "Note that such a call has ended."},
+    {"set_main_thread", set_main_thread, METH_O, "Say on which thread signals are handled."},
+    {"close_for_exit", close_for_exit, METH_NOARGS, "Let nobody but this thread and callbacks enter an engine."},
+    {"close_for_child", close_for_child, METH_O, "In the child of a fork: say what raises at each entry, or None."},
+    {nullptr},
+};
+
+}  // namespace
+
+bool note_entry_from_callback() {
+  if (callback_depth == 0 || is_in_engine) return false;
+  is_in_engine = true;
+  ++callbacks_in_engine;
+  return true;
+}
+
+void note_return_to_callback() {
+  is_in_engine = false;
+  --callbacks_in_engine;
+}
+
+bool is_in_callback() { return threads_in_callbacks > 0 && callback_depth > 0; }
+
+bool wait_for_turn_in_callback() {
+  for (;;) {
+    auto is_over = [](const Ref& run) {
+      PyObject* buffer = PyWeakref_GetObject(run.get());
+      if (buffer == Py_None) return true;
+      Ref kept = Ref::borrow(buffer);
+      int come = has_come(buffer);
+      if (come < 0) PyErr_Clear();
+      return come != 0;
+    };
+    // Python code may run in between, and change the list.
+    std::vector<Ref> found = std::exchange(runs_in_callbacks, {}), over;
+    for (Ref& run : found) (is_over(run) ? over : runs_in_callbacks).push_back(std::move(run));
+    if (runs_in_callbacks.size() < kMostRuns) return true;
+    Ref oldest = Ref::borrow(PyWeakref_GetObject(runs_in_callbacks.front().get()));
+    if (oldest.get() != Py_None && !wait_until_ready(oldest.get())) return false;
+  }
+}
+
+void remember_run_in_callback(PyObject* results) {
+  if (!PyList_Check(results) || PyList_GET_SIZE(results) == 0) return;
+  Ref run = Ref::own(PyWeakref_NewRef(PyList_GET_ITEM(results, 0), nullptr));
+  if (!run) PyErr_Clear();
+  if (run) runs_in_callbacks.push_back(std::move(run));
+}
+
+bool may_enter() {
+  if (refusal != nullptr && refusal != Py_None) {
+    Ref answer = Ref::own(PyObject_CallNoArgs(refusal));
+    return static_cast<bool>(answer);
+  }
+  if (ending_thread == 0 || ending_thread == PyThread_get_thread_ident() || callback_depth > 0) return true;
+  PyEval_SaveThread();
+  timespec day = {86400, 0};
+  for (;;) nanosleep(&day, nullptr);
+}
+
+bool is_main_thread() { return main_thread == PyThread_get_thread_ident(); }
+
+bool wait_until_ready(PyObject* buffer) {
+  int come = has_come(buffer);
+  if (come != 0) return come > 0;
+  Ref kept = Ref::borrow(buffer);
+  Sleeper sleeper;
+  CallbackWait wait;
+  long long start = now(CLOCK_MONOTONIC);
+  do {
+    if (is_closed && !may_enter()) return false;
+    sleeper.sleep(std::clamp(static_cast<long>((now(CLOCK_MONOTONIC) - start) / kParts), kShortest, kLongest));
+    if (PyErr_CheckSignals() < 0) return false;
+    if (wait.is_hopeless()) {
+      PyErr_SetString(PyExc_RecursionError,
+                      "a callback runs a program and waits for its result\n"
+                      "callbacks within callbacks hold all threads of the engine, and wait for each other\n"
+                      "compute with NumPy in callbacks, or return what the next program needs");
+      return false;
+    }
+    come = has_come(buffer);
+  } while (come == 0);
+  return come > 0;
+}
+
+int add_waiting(PyObject* module) {
+  is_ready_name = PyUnicode_InternFromString("is_ready");
+  is_deleted_name = PyUnicode_InternFromString("is_deleted");
+  if (is_ready_name == nullptr || is_deleted_name == nullptr) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace kiln

@@ -1,0 +1,146 @@
+"""JAX's names of options: those of kiln's options, and those that kiln has nothing to set for.
+
+An option of the second kind may be set to what kiln does anyway. Anything else is refused, with
+what to write instead; where it changes no results, only how fast or how verbosely they are
+computed, it is a warning, for a program must not end on that.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.source import current_source
+
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "numpy_rank_promotion": ("allow", "warn", "raise"),
+    "numpy_dtype_promotion": ("standard", "strict"),
+}
+"""The values of options that are one of a few."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+ALIASES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "jax_enable_x64": ("enable_x64", bool, _same),
+    "jax_default_matmul_precision": ("default_matmul_precision", _same, _same),
+    "jax_numpy_dtype_promotion": ("numpy_dtype_promotion", _same, _same),
+    "jax_numpy_rank_promotion": ("numpy_rank_promotion", _same, _same),
+    "jax_threefry_partitionable": ("threefry_partitionable", bool, _same),
+    "jax_default_prng_impl": ("default_prng_impl", _same, _same),
+    "jax_debug_nans": ("debug_nans", bool, _same),
+    "jax_debug_infs": ("debug_infs", bool, _same),
+    "jax_check_tracer_leaks": ("check_tracer_leaks", bool, _same),
+    "jax_enable_checks": ("check", bool, _same),
+    "jax_disable_jit": ("jit", lambda off: not off, lambda on: not on),
+    "jax_log_compiles": ("log_compiles", bool, _same),
+    "jax_explain_cache_misses": ("explain", bool, _same),
+    "jax_num_cpu_devices": ("num_cpu_devices", int, _same),
+    "jax_default_device": ("default_device", _same, _same),
+    "jax_traceback_filtering": (
+        "full_traceback",
+        lambda how: how == "off",
+        lambda full: "off" if full else "auto",
+    ),
+}
+"""The field of an option that JAX has too, and how its value is spelled: from JAX's, to JAX's."""
+
+
+class Foreign(NamedTuple):
+    """An option of JAX's that kiln has nothing to set for.
+
+    `values` are those that say what kiln does anyway, the first one being what is read. Others are
+    warned of if they are `harmless`, else refused.
+    """
+
+    values: tuple[Any, ...]
+    why: str
+    instead: str
+    harmless: bool = False
+
+
+_NO_DISK = "programs are compiled once in each process, and kept in memory"
+_GUARD = "transfers between host and devices are not guarded"
+_CPU = "programs run on the CPU"
+_LOWER = "compile for another platform with jit(f).trace(x).lower(lowering_platforms=('cuda',))"
+
+FOREIGN: dict[str, Foreign] = {
+    "jax_platforms": Foreign((None, "", "cpu"), _CPU, _LOWER),
+    "jax_platform_name": Foreign((None, "", "cpu"), _CPU, _LOWER),
+    "jax_transfer_guard": Foreign(("allow", None), _GUARD, "leave the guard out"),
+    "jax_transfer_guard_host_to_device": Foreign(("allow", None), _GUARD, "leave the guard out"),
+    "jax_transfer_guard_device_to_host": Foreign(("allow", None), _GUARD, "leave the guard out"),
+    "jax_transfer_guard_device_to_device": Foreign(("allow", None), _GUARD, "leave the guard out"),
+    "jax_debug_key_reuse": Foreign((False,), "keys used twice are not found", "leave it False"),
+    "jax_enable_custom_prng": Foreign(
+        (False,), "random.PRNGKey returns raw keys", "use random.key, whose keys are typed"
+    ),
+    "jax_legacy_prng_key": Foreign(
+        ("allow",), "raw keys are accepted everywhere", "use random.key throughout"
+    ),
+    "jax_softmax_custom_jvp": Foreign(
+        (False, True), "softmax has its own derivative", "leave it True", harmless=True
+    ),
+    "jax_compilation_cache_dir": Foreign((None,), _NO_DISK, "leave it out", harmless=True),
+    "jax_enable_compilation_cache": Foreign((False, True), _NO_DISK, "leave it out", harmless=True),
+    "jax_persistent_cache_min_compile_time_secs": Foreign(
+        (1.0,), _NO_DISK, "leave it out", harmless=True
+    ),
+    "jax_persistent_cache_min_entry_size_bytes": Foreign(
+        (0,), _NO_DISK, "leave it out", harmless=True
+    ),
+    "jax_cpu_enable_async_dispatch": Foreign(
+        (True,),
+        "calls return before their results are there",
+        "wait with block_until_ready",
+        harmless=True,
+    ),
+    "jax_use_shardy_partitioner": Foreign(
+        (True,), "programs are always cut by Shardy", "leave it True", harmless=True
+    ),
+    "jax_logging_level": Foreign(
+        (None, "NOTSET"),
+        "what is logged is chosen by log_compiles and explain",
+        "use kiln.log_compiles(), or KILN_DUMP",
+        harmless=True,
+    ),
+}
+
+
+def check_foreign(name: str, value: Any) -> None:
+    """Look at a value that a user gives an option of JAX's.
+
+    Raises: UnavailableOptionError for a value that kiln does not follow.
+    """
+    option = FOREIGN[name]
+    if value in option.values:
+        return
+    text = three_lines(
+        f"config.update({name!r}, {value!r}) at {current_source()}",
+        f"kiln has no such option: {option.why}",
+        option.instead,
+    )
+    if not option.harmless:
+        raise UnavailableOptionError(text)
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def checked(name: str, value: Any) -> Any:
+    """Return the value of an option.
+
+    Raises: ValueError for a value that the option does not have.
+    """
+    choices = CHOICES.get(name)
+    if choices is not None and value not in choices:
+        raise ValueError(
+            three_lines(
+                f"{name}={value!r} at {current_source()}",
+                f"the option has no value {value!r}",
+                f"use one of: {', '.join(map(repr, choices))}",
+            )
+        )
+    return value

@@ -1,0 +1,77 @@
+"""Ctrl-C held back while a library must not be left, and remembered where one forgets it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class HeldBack:
+    """A context that Ctrl-C does not leave: what it does is done at the end of it.
+
+    On the main thread, where signals are handled; elsewhere there is nothing to hold back. Only
+    what the user's handler does is put off, and the handler is in place again afterwards.
+    """
+
+    __slots__ = ("_handler", "_struck")
+
+    def __enter__(self) -> None:
+        self._struck: list[tuple[int, FrameType | None]] = []
+        self._handler = None
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self._handler = handler
+                signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._struck.append((number, frame))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        handler = self._handler
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+            if self._struck:
+                number, frame = self._struck[0]
+                self._struck.clear()
+                handler(number, frame)
+
+
+REMEMBERED_S = 0.1
+
+
+class Forgotten:
+    """What a signal handler raised in a call whose caller forgets exceptions and then calls again.
+
+    NumPy does, when it asks an array for a buffer and then for `__array__`.
+    """
+
+    __slots__ = ("_struck",)
+
+    def __init__(self) -> None:
+        # The exception itself would hold the frames of the user.
+        self._struck: tuple[type[BaseException], tuple[Any, ...], float] | None = None
+
+    def note(self, error: BaseException) -> None:
+        """Remember an exception, unless the second call raises it by itself."""
+        if not isinstance(error, RuntimeError):
+            self._struck = type(error), error.args, time.monotonic()
+
+    def check(self) -> None:
+        """Raise what struck in the call before, if that was this very moment."""
+        found = self._struck
+        if found is not None:
+            self._struck = None
+            if time.monotonic() - found[2] < REMEMBERED_S:
+                raise found[0](*found[1])
+
+
+forgotten = Forgotten()

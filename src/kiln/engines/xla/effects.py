@@ -1,0 +1,182 @@
+"""Programs with effects under way: the order among them, what went wrong, and the process's end.
+
+Python must not be called, nor return from jaxlib, while the interpreter is taken down; and the
+child of a fork has none of the threads that run programs.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import contextlib
+import os
+import sys
+import threading
+import time
+import warnings
+from typing import NoReturn
+
+import numpy as np
+
+from kiln import _runtime
+from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.forks import in_child, new_lock, new_rlock
+from kiln.base.source import current_source
+from kiln.engines.xla import client as runtime
+from kiln.engines.xla.callbacks import refuse
+from kiln.engines.xla.client import Buffer
+from kiln.ir.sharding import Sharding
+
+PATIENCE_S = 2.0
+"""So long the end of the interpreter waits for what was interrupted or is of daemon threads."""
+
+
+class Effects:
+    """The programs with effects that may still be running, and the order among them."""
+
+    def __init__(self) -> None:
+        self.lock = new_rlock()
+        self.order: tuple[Buffer, Sharding | None] | None = None
+        self._running: collections.deque[Buffer] = collections.deque()
+        self._running_lock = new_lock()
+        self._failure: BaseException | None = None
+        self._watched: collections.deque[Buffer] = collections.deque()
+        atexit.register(self._end)
+        in_child(self._forget)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=_warn)
+
+    def take_order(self, everywhere: Sharding | None) -> Buffer:
+        """Return the token of the last ordered program; a new one if that program failed.
+
+        One that ran on other devices is waited for instead.
+        """
+        found, self.order = self.order, None
+        if found is not None and found[1] != everywhere:
+            _failure(found[0])
+        elif found is not None:
+            token = found[0]
+            if not runtime.is_ready(token) or _failure(token) is None:
+                return token
+        return runtime.client().put(np.zeros((0,), np.bool_), everywhere)
+
+    def add(self, token: Buffer) -> None:
+        """Remember a running program, and forget those that have ended."""
+        running = self._running
+        with self._running_lock:
+            running.append(token)
+            ended = []
+            while len(running) > 1 and runtime.is_ready(running[0]):
+                ended.append(running.popleft())
+        for token in ended:
+            self._finish(token)
+
+    def watch(self, result: Buffer) -> None:
+        """Remember a program that calls Python, by one of its results, until it has ended."""
+        if runtime.is_ready(result):
+            return
+        with self._running_lock:
+            while self._watched and _is_over(self._watched[0]):
+                self._watched.popleft()
+            self._watched.append(result)
+
+    def _finish(self, token: Buffer) -> None:
+        # The first is what `barrier` raises; without frames, which would hold the user's arrays.
+        failure = _failure(token)
+        if failure is not None and self._failure is None:
+            self._failure = failure.with_traceback(None)
+
+    def _settle(self) -> None:
+        while True:
+            with self._running_lock:
+                if not self._running:
+                    return
+                token = self._running[0]
+            # An interrupt leaves it where it is.
+            self._finish(token)
+            with self._running_lock:
+                if self._running and self._running[0] is token:
+                    self._running.popleft()
+
+    def barrier(self) -> None:
+        """Wait until every program with effects has ended; raise the first failure."""
+        self._settle()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _end(self) -> None:
+        """Wait for programs that call Python, and keep the threads of others out of jaxlib."""
+        _runtime.close_for_exit()
+        if getattr(sys, "last_type", None) is KeyboardInterrupt:
+            # Ctrl-C ends the program: it does not wait for callbacks.
+            refuse()
+        try:
+            self._wait_for_all()
+        except KeyboardInterrupt:
+            # The user waits no longer: what is still called fails, so that programs end soon.
+            refuse()
+            with contextlib.suppress(KeyboardInterrupt):
+                self._wait_for_all()
+        deadline = time.monotonic() + PATIENCE_S
+        while _runtime.threads_inside() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        # Those on their way out of short calls get the time to come to where they stay.
+        time.sleep(0.02 if _has_other_threads() else 0)
+
+    def _wait_for_all(self) -> None:
+        self._settle()
+        while self._watched:
+            _failure(self._watched[0])
+            self._watched.popleft()
+
+    def _forget(self) -> None:
+        """In the child of a fork: no program is under way, and none will be."""
+        self.order = self._failure = None
+        self._running.clear()
+        self._watched.clear()
+        if runtime.has_started():
+            _runtime.close_for_child(_refuse_in_child)
+
+
+def _is_over(result: Buffer) -> bool:
+    return runtime.is_deleted(result) or runtime.is_ready(result)
+
+
+def _failure(token: Buffer) -> BaseException | None:
+    try:
+        runtime.wait(token)
+    except JaxRuntimeError as error:
+        return error
+    except BaseException as error:
+        if not runtime.is_ready(token):
+            # It struck while we waited.
+            raise
+        return error
+    return None
+
+
+def _has_other_threads() -> bool:
+    return threading.active_count() > 1
+
+
+def _warn() -> None:
+    if runtime.has_started() and not _runtime.is_closed():
+        text = three_lines(
+            "os.fork() in a process whose programs run on the threads of the xla engine",
+            "the child gets none of these threads: there, whatever needs the engine will raise",
+            "use multiprocessing's 'spawn' or 'forkserver', or fork before the first program runs",
+        )
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _refuse_in_child() -> NoReturn:
+    raise JaxRuntimeError(
+        three_lines(
+            f"use of the xla engine in the child of a fork at {current_source()}",
+            "the threads that compile and run programs stayed in the parent, where the engine had "
+            "been in use before os.fork()",
+            "start processes by multiprocessing's 'spawn' or 'forkserver', or compute by "
+            "KILN_ENGINE=reference",
+        )
+    )

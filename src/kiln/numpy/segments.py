@@ -1,0 +1,173 @@
+"""Reductions over segments: rows that belong together by number, not by place.
+
+Users find these functions under `kiln.ops`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import ConcretizationTypeError, three_lines
+from kiln.base.source import api_boundary, current_source
+from kiln.core.trace import Tracer
+from kiln.ir.sizes import Size
+from kiln.numpy import reductions
+from kiln.numpy.creation import asarray, full
+from kiln.numpy.promotion import operands
+
+Reducer = Callable[..., Any]
+
+
+@api_boundary
+def segment_sum(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+) -> Any:
+    """Return the sums of the rows of `data` that have the same number in `segment_ids`.
+
+    Without `num_segments` there are as many segments as the largest number says. Numbers outside
+    are left out, unless `mode` says otherwise. `indices_are_sorted` and `unique_indices` are
+    promises. With `bucket_size`, so many rows at a time are summed first, which is more exact.
+
+    Shapes: (num_segments, *data.shape[1:]).
+    Raises: ConcretizationTypeError under jit without `num_segments`; ValueError if it is negative.
+    """
+    promises = (indices_are_sorted, unique_indices, mode)
+    return _reduced("sum", "add", data, segment_ids, num_segments, bucket_size, promises)
+
+
+@api_boundary
+def segment_prod(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+) -> Any:
+    """Return the products of the rows of `data` that have the same number in `segment_ids`.
+
+    A segment without rows has the product 1. Options, shapes and errors: as for `segment_sum`.
+    """
+    promises = (indices_are_sorted, unique_indices, mode)
+    return _reduced("prod", "multiply", data, segment_ids, num_segments, bucket_size, promises)
+
+
+@api_boundary
+def segment_max(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+) -> Any:
+    """Return the largest of the rows of `data` that have the same number in `segment_ids`.
+
+    A segment without rows has the least value of the dtype. Options, shapes and errors: as for
+    `segment_sum`.
+    """
+    promises = (indices_are_sorted, unique_indices, mode)
+    return _reduced("max", "max", data, segment_ids, num_segments, bucket_size, promises)
+
+
+@api_boundary
+def segment_min(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+) -> Any:
+    """Return the smallest of the rows of `data` that have the same number in `segment_ids`.
+
+    A segment without rows has the largest value of the dtype. Options, shapes and errors: as for
+    `segment_sum`.
+    """
+    promises = (indices_are_sorted, unique_indices, mode)
+    return _reduced("min", "min", data, segment_ids, num_segments, bucket_size, promises)
+
+
+def _reduced(
+    what: str,
+    update: str,
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None,
+    bucket_size: int | None,
+    promises: tuple[bool, bool, Any],
+) -> Any:
+    name = f"segment_{what}"
+    data, ids = map(asarray, operands(name, data, segment_ids))
+    count = _count(name, ids, num_segments)
+    start = _start(what, data.dtype)
+    is_sorted, unique, mode = promises
+    options = {
+        "indices_are_sorted": is_sorted,
+        "unique_indices": unique,
+        "mode": mode,
+        "wrap_negative_indices": False,
+    }
+    if bucket_size is None:
+        out = full((count, *data.shape[1:]), start, data.dtype)
+        return getattr(out.at[ids], update)(data, **options)
+    rows = ids.shape[0]
+    out = full((-(-rows // bucket_size), count, *data.shape[1:]), start, data.dtype)
+    out = getattr(out.at[np.arange(rows) // bucket_size, ids], update)(data, **options)
+    return getattr(reductions, what)(out, axis=0).astype(data.dtype)
+
+
+def _count(name: str, ids: Any, num_segments: Any) -> Any:
+    if type(num_segments) is Size:
+        return num_segments
+    known = ids if num_segments is None else num_segments
+    value = known.concrete() if isinstance(known, Tracer) else known
+    if value is None:
+        raise ConcretizationTypeError(
+            three_lines(
+                f"{name}(segment_ids of type {ids.aval}, num_segments={num_segments}) at "
+                f"{current_source()}",
+                "the number of segments is the size of the result: it must be concrete, but it "
+                "depends on a traced value",
+                f"pass num_segments as a Python int; under jit, as a static argument: "
+                f"{name}(data, segment_ids, num_segments=...)",
+            )
+        )
+    if num_segments is None:
+        return int(np.max(np.asarray(value))) + 1
+    count = operator.index(value)
+    if count < 0:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., num_segments={count}) at {current_source()}",
+                "num_segments must be non-negative",
+                "pass the number of segments, or leave it out",
+            )
+        )
+    return count
+
+
+def _start(what: str, dtype: Any) -> Any:
+    """Return what a segment without rows is reduced to."""
+    if what in ("sum", "prod"):
+        return int(what == "prod")
+    if dtype == np.bool_:
+        return what == "min"
+    if dtypes.issubdtype(dtype, np.integer):
+        limits = dtypes.iinfo(dtype)
+        return limits.max if what == "min" else limits.min
+    return np.inf if what == "min" else -np.inf

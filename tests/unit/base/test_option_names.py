@@ -1,0 +1,111 @@
+"""Options by JAX's names: those that are kiln's, and those that are refused or warned of."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import kiln
+from kiln.base.config import config, options
+from kiln.base.option_names import ALIASES, FOREIGN, checked
+from kiln.errors import UnavailableOptionError
+
+# What users of JAX set most, by the names of `jax.config` and of contexts.
+SET_MOST = """
+    jax_enable_x64 jax_debug_nans jax_debug_infs jax_disable_jit jax_check_tracer_leaks
+    jax_log_compiles jax_explain_cache_misses jax_default_matmul_precision jax_default_device
+    jax_default_prng_impl jax_threefry_partitionable jax_numpy_rank_promotion
+    jax_numpy_dtype_promotion jax_platforms jax_platform_name jax_num_cpu_devices
+    jax_compilation_cache_dir jax_persistent_cache_min_compile_time_secs jax_traceback_filtering
+    jax_transfer_guard jax_debug_key_reuse jax_enable_checks jax_enable_custom_prng
+    jax_softmax_custom_jvp jax_logging_level jax_use_shardy_partitioner
+    jax_cpu_enable_async_dispatch
+"""
+CONTEXTS: dict[str, Any] = {
+    "checking_leaks": True,
+    "debug_infs": True,
+    "debug_key_reuse": False,
+    "debug_nans": True,
+    "default_device": "cpu",
+    "default_matmul_precision": "highest",
+    "default_prng_impl": "threefry2x32",
+    "disable_jit": True,
+    "enable_checks": True,
+    "enable_x64": True,
+    "explain_cache_misses": False,
+    "log_compiles": False,
+    "numpy_dtype_promotion": "strict",
+    "numpy_rank_promotion": "raise",
+    "threefry_partitionable": True,
+    "transfer_guard": "allow",
+}
+
+
+@pytest.mark.parametrize("name", SET_MOST.split())
+def test_what_users_set_most_can_be_read_and_set_to_what_it_is(name: str) -> None:
+    value = getattr(config, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        config.update(name, value)
+    assert config.read(name) == value
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_contexts_change_options_and_end(name: str) -> None:
+    before = options()
+    with getattr(kiln, name)(CONTEXTS[name]):
+        pass
+    assert options() == before
+
+
+def test_a_name_is_one_of_a_kind() -> None:
+    assert not set(ALIASES) & set(FOREIGN)
+    for option in FOREIGN.values():
+        assert option.why and option.instead
+
+
+def test_other_values_are_refused_where_they_change_results() -> None:
+    for name, value in (
+        ("jax_platforms", "cuda"),
+        ("jax_debug_key_reuse", True),
+        ("jax_enable_custom_prng", True),
+        ("jax_transfer_guard", "disallow"),
+    ):
+        with pytest.raises(UnavailableOptionError, match=rf"{name}[\s\S]*test_option_names\.py:"):
+            config.update(name, value)
+    with pytest.raises(UnavailableOptionError):
+        kiln.transfer_guard("log")
+    with pytest.raises(UnavailableOptionError):
+        kiln.debug_key_reuse(True)
+
+
+def test_other_values_are_warned_of_where_they_do_not() -> None:
+    with pytest.warns(UserWarning, match="kept in memory") as caught:
+        config.update("jax_compilation_cache_dir", "/tmp/cache")
+    assert caught[0].filename == __file__
+
+
+def test_tracebacks_are_spelled_as_in_jax() -> None:
+    assert config.jax_traceback_filtering == "auto"
+    config.update("jax_traceback_filtering", "off")
+    try:
+        assert options().full_traceback
+        assert config.jax_traceback_filtering == "off"
+    finally:
+        config.update("jax_traceback_filtering", "auto")
+    assert not options().full_traceback
+
+
+def test_values_of_options_with_few_are_checked() -> None:
+    assert checked("numpy_rank_promotion", "warn") == "warn"
+    assert checked("dump", "anything") == "anything"
+    for set_it in (
+        lambda: config.update("jax_numpy_rank_promotion", "never"),
+        lambda: config.update("numpy_dtype_promotion", "never"),
+        lambda: kiln.numpy_rank_promotion("never"),
+        lambda: kiln.numpy_dtype_promotion("never"),
+    ):
+        with pytest.raises(ValueError, match=r"'never'[\s\S]*use one of: '"):
+            set_it()
