@@ -74,8 +74,9 @@ void array_dealloc(PyObject* object) {
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
   PyTypeObject* type = Py_TYPE(object);
   // What called this for a subclass lets the subclass go by itself if the class of this function is static.
+  bool is_ours = type == array_class || type == placed_class;
   PyTypeObject* owner = type;
-  while (owner->tp_dealloc != array_dealloc) owner = owner->tp_base;
+  while (!is_ours && owner->tp_dealloc != array_dealloc) owner = owner->tp_base;
   if (PyType_IS_GC(type) && PyObject_GC_IsTracked(object)) PyObject_GC_UnTrack(object);
   leave(self);
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
@@ -84,7 +85,7 @@ void array_dealloc(PyObject* object) {
   Py_CLEAR(self->buffer);
   Py_CLEAR(self->engine);
   Py_CLEAR(self->sharding);
-  if ((type == array_class || type == placed_class) && spares < kSpare) {
+  if (is_ours && spares < kSpare) {
     spare[spares++] = self;
   } else {
     type->tp_free(object);
