@@ -70,9 +70,9 @@ change(
 )
 change(
     "a pattern names a hidden attribute",
-    "def h(x): '12'\ndef make():\n  F = types.FunctionType\n  def f(x):\n    match h:\n"
-    "      case F(__doc__=d): return x * float(d)\n  return f\n",
-    "h.__doc__ = '13'",
+    "@dataclasses.dataclass(frozen=True)\nclass S:\n  '12'\ns = S()\ndef make():\n  def f(x):\n"
+    "    match s:\n      case S(__doc__=d): return x * float(d)\n  return f\n",
+    "S.__doc__ = '13'",
 )
 change(
     "the code of a rule",
@@ -460,15 +460,24 @@ change("a mutable default", "d = [2.0]\ndef make():\n  def f(x, d=d): return x *
 change("a cell", "def outer():\n  c = 2.0\n  def put(v): nonlocal c; c = v\n"
        "  def make(): return lambda x: x * c\n  return make, put\nmake, put = outer()\n",
        "put(3.0)")  # fmt: skip
-change("a constant exchanged in code",
-       "box = [2.0]\n"
-       "def make():\n  f = lambda x: x * (7777777)\n  c = f.__code__\n"
-       "  consts = tuple(box if v == 7777777 else v for v in c.co_consts)\n"
-       "  f.__code__ = c.replace(co_consts=consts)\n  g = lambda x: x * 1\n"
-       "  h = lambda b: 7777777\n"
-       "  h.__code__ = h.__code__.replace(co_consts=tuple(\n"
-       "    box if v == 7777777 else v for v in h.__code__.co_consts))\n"
-       "  return lambda x: x * h(x)[0]\n", "box[0] = 3.0")  # fmt: skip
+change(
+    "a constant exchanged in code",
+    "box = Plain(); box.k = 2.0\n"
+    "def make():\n  h = lambda b: 7777777\n"
+    "  h.__code__ = h.__code__.replace(co_consts=tuple(\n"
+    "    box if v == 7777777 else v for v in h.__code__.co_consts))\n"
+    "  return lambda x: x * h(x).k\n",
+    "box.k = 3.0",
+)
+change(
+    "a list among the constants of code",
+    "box = [2.0]\n"
+    "def make():\n  h = lambda b: 7777777\n"
+    "  h.__code__ = h.__code__.replace(co_consts=tuple(\n"
+    "    box if v == 7777777 else v for v in h.__code__.co_consts))\n"
+    "  return lambda x: x * h(x)[0]\n",
+    "box[0] = 3.0",
+)
 change("globals of a function that claims to be kiln's",
        "text = 'def outer():\\n  def f(x): return x * k\\n  return f\\n'\n"
        "def make():\n  space = {'k': k}\n"

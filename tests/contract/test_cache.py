@@ -160,6 +160,21 @@ def test_fresh_functions_of_equal_content_hit(name: str, count: Count) -> None:
 
 
 @contract("10.6")
+def test_an_option_switches_contents_off(count: Count) -> None:
+    def run() -> None:
+        kiln.jit(lambda v: body(v) * 2)(1.0)
+
+    with override(content=False):
+        for _ in range(3):
+            run()
+        assert count.traces == 3
+        run()
+    for _ in range(3):
+        run()
+    assert count.traces == 5
+
+
+@contract("10.6")
 def test_arrays_closed_over_are_bound_anew(count: Count) -> None:
     for n in range(5):
         w = jnp.full(3, float(n))

@@ -426,6 +426,23 @@ MORE: dict[str, str] = {
         jax.jacrev(lambda x: None)(f())
         jax.jacfwd(lambda x: None)(f())
     """,
+    "weak types of gradients": """
+        jax.grad(lambda x: jnp.where(x > 0, x * 2, x))(2.0)
+        jax.jit(jax.grad(lambda x: jnp.where(x > 0, x * 2, x)))(2.0)
+        jax.grad(lambda x: lax.cond(x > 0, lambda a: a * a, lambda a: a, x))(2.0)
+        jax.grad(jax.grad(lambda x: lax.cond(x > 0, lambda a: a * a, lambda a: a, x)))(2.0)
+        jax.grad(jax.grad(lambda x: lax.switch(1, [lambda a: a * a, lambda a: a], x)))(2.0)
+        jax.grad(lambda a: lax.cond(a > 0, a, jnp.sin, 2 * a, jnp.cos))(1.0)
+        jax.grad(lambda a: lax.cond(a > 0, a, jnp.sin, 2 * a, jnp.cos))(np.float32(1.0))
+        (lambda g: (g.defvjp(lambda x: (x * x, x), lambda r, ct: (ct * r,)), jax.grad(g)(2.0))[1])(jax.custom_vjp(lambda x: x * x))
+        (lambda g: (g.defvjp(lambda x: (x * x, x), lambda r, ct: (ct * r,)), jax.grad(jax.jit(g))(2.0))[1])(jax.custom_vjp(lambda x: x * x))
+        (lambda g: (g.defvjp(lambda x: (x * x, x), lambda r, ct: (ct * r,)), jax.grad(jax.jit(g))(f()))[1])(jax.custom_vjp(lambda x: x * x))
+        (lambda g: (g.defvjp(lambda x: (x * x, x), lambda r, ct: (ct * r,)), jax.jit(jax.grad(jax.jit(g)))(2.0))[1])(jax.custom_vjp(lambda x: x * x))
+        (lambda g: (g.defvjp(lambda x: (x * x, x), lambda r, ct: (np.float32(3),)), jax.grad(jax.jit(g))(2.0))[1])(jax.custom_vjp(lambda x: x * x))
+        (lambda g: (g.defjvp(lambda p, t: (p[0] ** 2, 2.0 * p[0] * t[0])), jax.grad(jax.jit(g))(2.0))[1])(jax.custom_jvp(lambda x: x * x))
+        jax.grad(lambda x: lax.scan(lambda c, _: (c * x, None), 1.0, None, length=2)[0])(2.0)
+        jax.grad(jax.checkpoint(lambda x: x * x * 2.0))(2.0)
+    """,
     "in_axes and out_axes": """
         jax.vmap(lambda x: x, in_axes=True)(f(3))
         jax.vmap(lambda x: x, in_axes=np.int64(0))(f(3))

@@ -2,6 +2,7 @@
 
     python -m tests.mutation            all rows of `breaks.py`; writes `log.txt` beside it
     python -m tests.mutation 3.6 8.1    some of them; writes nothing
+    python -m tests.mutation content    those of `content_breaks.py`; writes `content.txt`
 
 Every break is made in a copy of `src/`. Ends with an error if the tests of an item pass although it
 is broken, or fail although nothing is.
@@ -21,10 +22,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.mutation.breaks import BREAKS, DRAWN, SEED, Break, drawn, order
+from tests.mutation.content_breaks import CONTENT_BREAKS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = REPOSITORY / "tests" / "contract"
 LOG = Path(__file__).with_name("log.txt")
+CONTENT_LOG = Path(__file__).with_name("content.txt")
 SECONDS = 300
 
 
@@ -54,6 +57,11 @@ def broken(text: str, row: Break) -> str:
     return text.replace(row.text, row.instead)
 
 
+def tests_of(row: Break) -> Sequence[str]:
+    """Return the tests that are to see a break."""
+    return row.tests or marks()[row.item]
+
+
 def run(tests: Sequence[str], source: Path) -> tuple[int, list[str], str]:
     """Run tests against a copy of `src`: how many passed, which failed, and the output."""
     command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", *tests]
@@ -78,7 +86,7 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
     shutil.copytree(
         REPOSITORY / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
-    every = sorted({test for row in rows for test in marks()[row.item]})
+    every = sorted({test for row in rows for test in tests_of(row)})
     passed, failed, output = run(every, source)
     yield (
         passed > 0 and not failed,
@@ -89,7 +97,7 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
         path = source / "kiln" / row.file
         text = path.read_text(encoding="utf-8")
         path.write_text(broken(text, row), encoding="utf-8")
-        passed, failed, output = run(marks()[row.item], source)
+        passed, failed, output = run(tests_of(row), source)
         path.write_text(text, encoding="utf-8")
         first = failed[0].rpartition("/")[2] if failed else "NO TEST FAILED"
         yield (
@@ -102,21 +110,26 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
 def main(items: Sequence[str]) -> int:
     """Run the rows of the items named, or all rows, and return the exit status."""
     rows = sorted(BREAKS, key=lambda row: order().index(row.item))
-    if items:
+    file = None if items else LOG
+    if items == ["content"]:
+        rows, file = CONTENT_BREAKS, CONTENT_LOG
+    elif items:
         rows = [row for row in rows if row.item in items]
     count = sum(row.item in drawn() for row in rows)
     log = [
         f"{count} of the {DRAWN} items drawn with seed {SEED}, in the order of the draw; then "
         f"{len(rows) - count} of section 15"
     ]
+    if rows is CONTENT_BREAKS:
+        log = [f"{len(rows)} breaks of the reading of contents"]
     good = True
     with tempfile.TemporaryDirectory() as work:
         for fine, line in lines(rows, Path(work)):
             good &= fine
             log.append(line)
             print(line, flush=True)
-    if not items:
-        LOG.write_text("\n".join(log) + "\n", encoding="utf-8")
+    if file is not None:
+        file.write_text("\n".join(log) + "\n", encoding="utf-8")
     return 0 if good else 1
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutation.__main__ import LOG, broken, marks
+from tests.mutation.__main__ import CONTENT_LOG, LOG, REPOSITORY, broken, marks
 from tests.mutation.breaks import BREAKS, Break, drawn, order
+from tests.mutation.content_breaks import CONTENT_BREAKS
 from tests.structure.source_tree import KILN
 
 FEWEST = 30
@@ -32,6 +33,23 @@ def test_the_log_is_that_of_the_table() -> None:
     _, unbroken, *rows = LOG.read_text(encoding="utf-8").splitlines()
     assert unbroken.endswith("0 fail")
     assert {line.split()[0] for line in rows} == {row.item for row in BREAKS}
+    assert all(" fail: test_" in line for line in rows)
+
+
+@pytest.mark.parametrize("row", CONTENT_BREAKS, ids=lambda row: row.instead[:20])
+def test_each_break_of_contents_can_be_made(row: Break) -> None:
+    text = (KILN / row.file).read_text(encoding="utf-8")
+    compile(broken(text, row), row.file, "exec")
+    for test in row.tests:
+        file, _, name = test.partition("::")
+        function = name.partition("[")[0]
+        assert f"def {function}(" in (REPOSITORY / file).read_text(encoding="utf-8")
+
+
+def test_each_break_of_contents_was_seen() -> None:
+    _, unbroken, *rows = CONTENT_LOG.read_text(encoding="utf-8").splitlines()
+    assert unbroken.endswith("0 fail")
+    assert len(rows) == len(CONTENT_BREAKS) > 20
     assert all(" fail: test_" in line for line in rows)
 
 

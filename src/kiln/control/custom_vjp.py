@@ -78,8 +78,7 @@ class CustomLin(Primitive):
         return trace.record(self, atoms, self.infer(**params), params)
 
     def infer(self, *xs: Any, num_res: int, bwd: Any) -> list[ShapedArray]:
-        avals = select_by(bwd.moving_out, bwd.out_avals)
-        return [a.with_(weak_type=False) for a in avals]
+        return select_by(bwd.moving_out, bwd.out_avals)
 
     def evaluate(self, *xs: Any, num_res: int, bwd: Any) -> Any:
         if not all(map(_is_nothing, xs[num_res:])):

@@ -7,7 +7,9 @@ that decide what a class is, to pytrees and to `isinstance`.
 from __future__ import annotations
 
 import abc
+import itertools
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +17,35 @@ from kiln.base.config import options
 from kiln.base.tree_nodes import registrations
 from kiln.ir.assumptions import names_in_scope
 
+Ambient = tuple[Hashable, Hashable]
 
-def ambient(*, numpy: bool) -> tuple[Hashable, Hashable]:
+CAPACITY = 256
+_numbers: dict[Hashable, int] = {}
+_made = itertools.count()
+# What was in force the last time, and its keys; replaced as a whole.
+_last: tuple[Any, int, int, tuple[str, ...], Ambient] = (None, 0, 0, (), (0, 0))
+
+
+def ambient(*, numpy: bool) -> Ambient:
     """Return keys of what is in force in this thread: the options, and all else.
 
     With `numpy`, all else holds what is in force for NumPy's numbers.
     """
-    here = (registrations(), abc.get_cache_token(), names_in_scope())
+    global _last
+    opts, count, token, names = options(), registrations(), abc.get_cache_token(), names_in_scope()
+    last = _last
+    if last[0] is opts and last[1] == count and last[2] == token and last[3] == names:
+        here = last[4]
+    else:
+        here = (_number(opts), _number((count, token, names)))
+        _last = (opts, count, token, names, here)
     if not numpy:
-        return options(), here
-    return options(), (here, tuple(np.geterr().values()), str(np.get_printoptions()))
+        return here
+    return here[0], (here[1], tuple(np.geterr().values()), str(np.get_printoptions()))
+
+
+def _number(value: Hashable) -> int:
+    """Return the number of a value: that of no other."""
+    if len(_numbers) >= CAPACITY:
+        _numbers.clear()
+    return _numbers.setdefault(value, next(_made))

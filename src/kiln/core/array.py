@@ -296,14 +296,9 @@ def _unpickle(value: Any, aval: Any) -> ConcreteArray:
         physical = aval.physical()
         if value.shape == physical.shape and value.dtype == physical.dtype:
             return from_host(np.ascontiguousarray(value).reshape(value.shape), aval)
-    found = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value)
-    raise ValueError(
-        three_lines(
-            f"unpickling of an array of type {aval} at {current_source()}",
-            f"the pickle is spoilt: it holds {found}",
-            "pickle the array again",
-        )
-    )
+    asked = f"unpickling of an array of type {aval} at {current_source()}"
+    wrong = f"the pickle is spoilt: it holds a {type(value).__name__:.60} of another type"
+    raise ValueError(three_lines(asked, wrong, "pickle the array again"))
 
 
 def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArray:

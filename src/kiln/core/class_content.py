@@ -83,7 +83,6 @@ _ENUM_TABLES = frozenset(
         *("_unhashable_values_map_", "_hashable_values_"),
     ]
 )
-_ENUM_STATE = frozenset(["_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"])
 _LAYOUT = ("__dict__", "__weakref__")
 _ITEM: Any = type(vars(collections.namedtuple("_Item", "x"))["x"])
 
@@ -206,8 +205,8 @@ def read_instance(reading: Reads, value: Any) -> Hashable:
 def _read_enumerated(reading: Reads, value: Any) -> Hashable:
     kind = reading.read(type(value))
     state = object.__getattribute__(value, "__dict__")
-    if not _ENUM_STATE.issuperset(state) or state.get("__objclass__") is not type(value):
-        raise Unreadable("a member of an enumeration with attributes of its own")
+    if state.get("__objclass__") is not type(value):
+        raise Unreadable("a member of another enumeration")
     data: Hashable = None
     if isinstance(value, int):
         data = int.__index__(value)

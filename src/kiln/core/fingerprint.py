@@ -24,7 +24,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.tree import Partial
-from kiln.core.ambient import ambient
+from kiln.core.ambient import Ambient, ambient
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.bytecode import Chain, references
 from kiln.core.class_content import Unreadable, read_class, read_instance
@@ -36,7 +36,7 @@ class Content(NamedTuple):
     """The key of a value, what is in force, and the arrays the value reaches."""
 
     value: Hashable
-    ambient: tuple[Hashable, Hashable]
+    ambient: Ambient
     operands: list[ConcreteArray]
 
     @property

@@ -9,6 +9,8 @@ import abc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.ir.types import ShapedArray
@@ -54,6 +56,14 @@ class ArrayOperators:
     __slots__ = ()
     __array_priority__ = 100
     aval: ShapedArray
+
+    def __treescope_repr__(self, path: str | None, subtree_renderer: Callable[..., Any]) -> Any:
+        """Show the values in treescope as NumPy's; what has none is shown by its repr."""
+        try:
+            values = np.asarray(self)
+        except (TypeError, RuntimeError):
+            return NotImplemented
+        return subtree_renderer(values, path=path)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -335,8 +335,7 @@ class JitFunction(_runtime.Callable):
         if found is not None:
             return found
         names = self._names(args, kwargs)
-        nums = self._static.argnums
-        constant_args = {i: args[i] for i in nums if i < len(args)}
+        constant_args = {i: args[i] for i in self._static.argnums if i < len(args)}
         constant_kwargs = {k: kwargs[k] for k in self._static.argnames if k in kwargs}
         fun, count = self._fun, len(args)
 
@@ -434,12 +433,11 @@ class JitFunction(_runtime.Callable):
         positional, moved = len(args), self._spelling.moved(len(args), tuple(kwargs))
         args, kwargs = self._spelling.by_position(args, kwargs)
         numbers = self._places(args)
-        dynamic = tuple([args[i] for i in numbers])
+        dynamic = [args[i] for i in numbers]
         named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
         places = committed_places([*entry.consts, *flatten_call(dynamic, named)[0]])
         placer = entry.new_placer(self._keep_unused, self._settings)
-        names = self._spelling.dynamic_names()
-        form = form_of(entry.in_tree, numbers, positional, moved, names)
+        form = form_of(entry.in_tree, numbers, positional, moved, self._spelling.dynamic_names())
         return Traced(entry, placer, places, form)
 
     @api_boundary

@@ -23,7 +23,7 @@ from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import (
     broadcast_in_dim,
-    full,
+    full_of,
     mapped_at,
     reduce_sum,
     scalar,
@@ -254,8 +254,7 @@ def _named(fun: Any, primitive: Elementwise, args: str) -> Any:
 
 def full_like(x: Any, value: Any) -> Any:
     """Return an array of the type of `x` filled with a number."""
-    aval = aval_of(x)
-    return full(aval.shape, value, aval.dtype)
+    return full_of(aval_of(x), value)
 
 
 def constant(value: Any, like: Any) -> Any:

@@ -337,13 +337,18 @@ def iota(dtype: Any, size: Dim) -> Any:
 
 def full(shape: Sequence[Dim], value: Any, dtype: Any) -> Any:
     """Return an array of `shape` filled with a Python or NumPy scalar."""
-    filling = scalar(value, ShapedArray((), dtype))
-    return broadcast_scalar(filling, shape) if len(shape) else filling
+    return full_of(ShapedArray(tuple(shape), dtype), value)
+
+
+def full_of(aval: ShapedArray, value: Any) -> Any:
+    """Return an array of a type, weak if the type is, filled with a number."""
+    filling = scalar(value, aval)
+    return broadcast_scalar(filling, aval.shape) if aval.shape else filling
 
 
 def zeros_of(aval: ShapedArray) -> Any:
     """Return zeros of a type."""
-    return full(aval.shape, 0, aval.dtype)
+    return full_of(aval, 0)
 
 
 def filled(t: Any) -> Any:

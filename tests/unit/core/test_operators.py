@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import kiln
@@ -32,3 +33,16 @@ def test_attributes_come_from_the_type() -> None:
 def test_a_method_is_called_as_the_table_says() -> None:
     assert method("sum").__name__ == "sum"
     assert int(method("sum")(jnp.arange(4))) == 6
+
+
+def test_treescope_shows_values_where_there_are_some() -> None:
+    def shown(x: Array) -> object:
+        return x.__treescope_repr__("path", lambda value, path: (type(value), value.tolist(), path))
+
+    assert shown(jnp.arange(2)) == (np.ndarray, [0, 1], "path")
+    deleted = jnp.ones(3)
+    deleted.delete()
+    traced: list[Array] = []
+    kiln.make_jaxpr(lambda x: traced.append(x) or x)(1.0)
+    for x in (deleted, kiln.random.key(0), *traced):
+        assert shown(x) is NotImplemented

@@ -158,3 +158,11 @@ def test_permutations_and_choices_lose_nothing() -> None:
 def test_errors_name_the_function(use: Callable[[Any], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         use(random.key(0))
+
+
+@pytest.mark.parametrize("name", ["laplace", "logistic", "gumbel", "exponential"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_lowest_draw_is_finite(name: str, dtype: str) -> None:
+    # Of numbers of eleven bits or eight, 20,000 draws meet the lowest and the highest.
+    drawn = getattr(random, name)(random.key(0), (20_000,), dtype)
+    assert np.isfinite(np.asarray(drawn, np.float32)).all()
