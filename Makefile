@@ -73,7 +73,7 @@ breaks: $(VENV)/.has-test
 SANITIZED := build/sanitize
 PACKAGES = $$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 RUN_SANITIZED = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
+  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
   PYTHONPATH="$(CURDIR)/$(SANITIZED)/src:$(PACKAGES)" $(CURDIR)/$(RUN) -S
 sanitize: $(VENV)/.has-test
 	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -R src $(SANITIZED)/src

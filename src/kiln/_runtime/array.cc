@@ -47,10 +47,16 @@ PyObject* array_new(PyTypeObject* type, PyObject*, PyObject*) {
 int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"aval", "host", "buffer", "engine", "sharding", "committed", nullptr};
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
+  if (!may_be_made(self->aval != Py_None, object)) return -1;
   PyObject *aval, *host, *buffer = Py_None, *engine = Py_None, *sharding = Py_None;
   int committed = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOOp", const_cast<char**>(names), &aval, &host, &buffer, &engine,
                                    &sharding, &committed)) {
+    return -1;
+  }
+  for (PyObject* part : {aval, host, buffer, engine, sharding}) {
+    if (!PyObject_TypeCheck(part, &array_data_type)) continue;
+    PyErr_SetString(PyExc_TypeError, "an array does not hold another array");
     return -1;
   }
   self->committed = static_cast<char>(committed);
@@ -67,7 +73,11 @@ int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
 void array_dealloc(PyObject* object) {
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
   PyTypeObject* type = Py_TYPE(object);
-  if (PyObject_GC_IsTracked(object)) PyObject_GC_UnTrack(object);
+  // What called this for a subclass lets the subclass go by itself if the class of this function is static.
+  bool is_ours = type == array_class || type == placed_class;
+  PyTypeObject* owner = type;
+  while (!is_ours && owner->tp_dealloc != array_dealloc) owner = owner->tp_base;
+  if (PyType_IS_GC(type) && PyObject_GC_IsTracked(object)) PyObject_GC_UnTrack(object);
   leave(self);
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   Py_CLEAR(self->aval);
@@ -75,20 +85,21 @@ void array_dealloc(PyObject* object) {
   Py_CLEAR(self->buffer);
   Py_CLEAR(self->engine);
   Py_CLEAR(self->sharding);
-  if ((type == array_class || type == placed_class) && spares < kSpare) {
+  if (is_ours && spares < kSpare) {
     spare[spares++] = self;
   } else {
     type->tp_free(object);
   }
-  if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) Py_DECREF(type);
+  if (PyType_HasFeature(owner, Py_TPFLAGS_HEAPTYPE)) Py_DECREF(type);
 }
 
 PyMemberDef members[] = {
-    {"aval", T_OBJECT_EX, offsetof(ArrayData, aval), 0, "The type: shape, dtype, weakness."},
-    {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), 0, "A buffer of the engine, or None."},
-    {"_engine", T_OBJECT_EX, offsetof(ArrayData, engine), 0, "The engine whose buffer it is, or None."},
-    {"_sharding", T_OBJECT_EX, offsetof(ArrayData, sharding), 0, "The place of its own, or None."},
-    {"_committed", T_BOOL, offsetof(ArrayData, committed), 0, "Whether it was put at its place on purpose."},
+    {"aval", T_OBJECT_EX, offsetof(ArrayData, aval), READONLY, "The type: shape, dtype, weakness."},
+    {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), READONLY, "A buffer of the engine, or None."},
+    {"_engine", T_OBJECT_EX, offsetof(ArrayData, engine), READONLY, "The engine whose buffer it is, or None."},
+    {"_sharding", T_OBJECT_EX, offsetof(ArrayData, sharding), READONLY, "The place of its own, or None."},
+    {"_committed", T_BOOL, offsetof(ArrayData, committed), READONLY, "Whether it was put at its place on purpose."},
+    {"_is_part", T_BOOL, offsetof(ArrayData, is_part), READONLY, "Whether its buffer is a part of one on several devices."},
     {nullptr},
 };
 
@@ -96,8 +107,9 @@ PyObject* set_array_classes(PyObject*, PyObject* args) {
   PyTypeObject *plain, *placed;
   if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &plain, &PyType_Type, &placed)) return nullptr;
   for (PyTypeObject* type : {plain, placed}) {
+    // A dict of attributes would lie before the object, where no size tells of it.
     if (!PyType_IsSubtype(type, &array_data_type) || type->tp_basicsize != array_data_type.tp_basicsize ||
-        !PyType_IS_GC(type)) {
+        type->tp_dictoffset != 0 || !PyType_IS_GC(type)) {
       PyErr_SetString(PyExc_TypeError, "arrays need subclasses of ArrayData without fields");
       return nullptr;
     }
@@ -111,31 +123,87 @@ PyObject* set_array_classes(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyObject* get_host(PyObject* self, void*) { return Py_XNewRef(host_of(reinterpret_cast<ArrayData*>(self))); }
-
-int set_host(PyObject* self, PyObject* value, void*) {
-  if (value == nullptr) {
-    PyErr_SetString(PyExc_AttributeError, "the view of an array cannot be deleted");
-    return -1;
-  }
-  Py_SETREF(reinterpret_cast<ArrayData*>(self)->host, Py_NewRef(value));
-  return 0;
-}
+PyObject* get_host(PyObject* self, void*) { return host_of(reinterpret_cast<ArrayData*>(self)).release(); }
 
 PyGetSetDef fields[] = {
-    {"_host", get_host, set_host, "A read-only NumPy view of the values, or None.", nullptr},
+    {"_host", get_host, nullptr, "A read-only NumPy view of the values, or None.", nullptr},
+    {nullptr},
+};
+
+// Other threads see a field changed or not, and those that belong together changed together.
+
+// _data(): the view, the buffer and its engine.
+PyObject* array_data(PyObject* self, PyObject*) {
+  ArrayData* array = reinterpret_cast<ArrayData*>(self);
+  Ref host = host_of(array);
+  return host ? PyTuple_Pack(3, host.get(), array->buffer, array->engine) : nullptr;
+}
+
+// _settle(seen, buffer, engine, keeps_host)
+PyObject* array_settle(PyObject* self, PyObject* args) {
+  ArrayData* array = reinterpret_cast<ArrayData*>(self);
+  PyObject *seen, *buffer, *engine;
+  int keeps_host;
+  if (!PyArg_ParseTuple(args, "OOOp", &seen, &buffer, &engine, &keeps_host)) return nullptr;
+  bool is_gone = array->host == Py_None && array->buffer == Py_None;
+  if (is_gone || array->buffer != seen) Py_RETURN_FALSE;
+  if (PyObject_TypeCheck(buffer, &array_data_type) || PyObject_TypeCheck(engine, &array_data_type)) {
+    PyErr_SetString(PyExc_TypeError, "an array does not hold another array");
+    return nullptr;
+  }
+  Ref old_buffer = Ref::own(std::exchange(array->buffer, Py_NewRef(buffer)));
+  Ref old_engine = Ref::own(std::exchange(array->engine, Py_NewRef(engine)));
+  Ref old_host;
+  if (!keeps_host) old_host = Ref::own(std::exchange(array->host, Py_NewRef(Py_None)));
+  Py_RETURN_TRUE;
+}
+
+// _note(buffer, host)
+PyObject* array_note(PyObject* self, PyObject* args) {
+  ArrayData* array = reinterpret_cast<ArrayData*>(self);
+  PyObject *buffer, *host;
+  if (!PyArg_ParseTuple(args, "OO", &buffer, &host)) return nullptr;
+  if (PyObject_TypeCheck(host, &array_data_type)) {
+    PyErr_SetString(PyExc_TypeError, "an array does not hold another array");
+    return nullptr;
+  }
+  if (array->buffer == buffer && buffer != Py_None && array->host == Py_None) Py_SETREF(array->host, Py_NewRef(host));
+  Py_RETURN_NONE;
+}
+
+PyObject* array_note_part(PyObject* self, PyObject*) {
+  reinterpret_cast<ArrayData*>(self)->is_part = 1;
+  Py_RETURN_NONE;
+}
+
+PyObject* array_let_go(PyObject* self, PyObject*) {
+  ArrayData* array = reinterpret_cast<ArrayData*>(self);
+  Ref host = Ref::own(std::exchange(array->host, Py_NewRef(Py_None)));
+  Ref buffer = Ref::own(std::exchange(array->buffer, Py_NewRef(Py_None)));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef array_methods[] = {
+    {"_data", array_data, METH_NOARGS, "Return the view of the values, the buffer and its engine, as they are at one time."},
+    {"_settle", array_settle, METH_VARARGS,
+     "Exchange the buffer that was seen for one of an engine with the same values, and keep the view or not; "
+     "False if the array has another buffer by now, or was deleted."},
+    {"_note", array_note, METH_VARARGS, "Keep the view of a buffer, if that is the array's still."},
+    {"_note_part", array_note_part, METH_NOARGS, "Note that the buffer is a part of one on several devices."},
+    {"_let_go", array_let_go, METH_NOARGS, "Forget the values. Who uses them still has them to the end."},
     {nullptr},
 };
 
 // Offers the bytes of the NumPy view, which says what no buffer can: bfloat16. Keys have none.
 int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
-  Ref dtype = Ref::own(PyObject_GetAttrString(reinterpret_cast<ArrayData*>(self)->aval, "dtype"));
+  Ref aval = Ref::borrow(reinterpret_cast<ArrayData*>(self)->aval);
+  Ref dtype = Ref::own(PyObject_GetAttrString(aval.get(), "dtype"));
   if (dtype && !PyArray_DescrCheck(dtype.get())) PyErr_SetString(PyExc_BufferError, "random keys are no numbers");
   if (PyErr_Occurred()) {
     view->obj = nullptr;
     return -1;
   }
-  Ref host = Ref::own(PyObject_CallOneArg(lent_value_function, self));
+  Ref host = call_held(lent_value_function, self);
   if (!host) {
     view->obj = nullptr;
     return -1;
@@ -156,6 +224,8 @@ PyObject* set_host_value(PyObject*, PyObject* args) {
 PyObject* live_arrays(PyObject*, PyObject*) {
   PyObject* found = PyList_New(0);
   for (ArrayData* array = ring.after; found != nullptr && array != &ring; array = array->after) {
+    // One that is on its way out is in the ring while its weak references are told.
+    if (Py_REFCNT(array) == 0) continue;
     // The list may take memory, never run user code: the ring stays as it is meanwhile.
     if (PyList_Append(found, reinterpret_cast<PyObject*>(array)) < 0) Py_CLEAR(found);
   }
@@ -184,42 +254,49 @@ PyTypeObject array_data_type = {
     .tp_doc = "The data of a concrete array.",
     .tp_richcompare = compare_arrays,
     .tp_weaklistoffset = offsetof(ArrayData, weakrefs),
+    .tp_methods = array_methods,
     .tp_members = members,
     .tp_getset = fields,
     .tp_init = array_init,
     .tp_new = array_new,
 };
 
-PyObject* host_of(ArrayData* array) {
-  if (!is_memory(array->host)) return array->host;
+Ref host_of(ArrayData* array) {
+  if (!is_memory(array->host)) return Ref::borrow(array->host);
+  Ref host = Ref::borrow(array->host), aval = Ref::borrow(array->aval);
   // An extended dtype, such as that of keys, has a plain one beneath.
-  Ref physical = Ref::own(PyObject_CallMethod(array->aval, "physical", nullptr));
+  Ref physical = Ref::own(PyObject_CallMethod(aval.get(), "physical", nullptr));
   Ref dtype = physical ? Ref::own(PyObject_GetAttrString(physical.get(), "dtype")) : Ref();
-  Ref shape = dtype ? Ref::own(PyObject_GetAttrString(array->aval, "shape")) : Ref();
-  if (!shape) return nullptr;
+  Ref shape = dtype ? Ref::own(PyObject_GetAttrString(aval.get(), "shape")) : Ref();
+  if (!shape) return Ref();
   PyArray_Descr* descr;
   PyArray_Dims dims = {nullptr, 0};
-  if (!PyArray_DescrConverter(dtype.get(), &descr)) return nullptr;
-  if (!PyArray_IntpConverter(shape.get(), &dims)) {
+  if (!PyArray_DescrConverter(dtype.get(), &descr)) return Ref();
+  bool has_objects = PyDataType_REFCHK(descr);
+  if (has_objects || !PyArray_IntpConverter(shape.get(), &dims)) {
+    if (has_objects) PyErr_SetString(PyExc_TypeError, "memory of an array does not hold Python objects");
     Py_DECREF(descr);
-    return nullptr;
+    return Ref();
   }
-  Memory* memory = reinterpret_cast<Memory*>(array->host);
-  PyObject* view = PyArray_NewFromDescr(&PyArray_Type, descr, dims.len, dims.ptr, nullptr, memory->data,
-                                        NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, nullptr);
+  Memory* memory = reinterpret_cast<Memory*>(host.get());
+  Ref view = Ref::own(PyArray_NewFromDescr(&PyArray_Type, descr, dims.len, dims.ptr, nullptr, memory->data,
+                                           NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, nullptr));
   PyDimMem_FREE(dims.ptr);
-  if (view == nullptr) return nullptr;
-  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(view), Py_NewRef(array->host)) < 0) {
-    Py_DECREF(view);
-    return nullptr;
+  if (!view) return Ref();
+  PyArrayObject* values = reinterpret_cast<PyArrayObject*>(view.get());
+  if (static_cast<size_t>(PyArray_NBYTES(values)) > memory->bytes) {
+    PyErr_Format(PyExc_ValueError, "an array of type %R has %zu bytes of memory", aval.get(), memory->bytes);
+    return Ref();
   }
-  Py_SETREF(array->host, view);
+  if (PyArray_SetBaseObject(values, Py_NewRef(host.get())) < 0) return Ref();
+  // Python ran: the array may have another view by now, or none.
+  if (array->host == host.get()) Py_SETREF(array->host, Py_NewRef(view.get()));
   return view;
 }
 
 Ref values_of(ArrayData* array) {
   if (array->host != Py_None) return Ref::borrow(array->host);
-  return Ref::own(PyObject_CallOneArg(host_value_function, reinterpret_cast<PyObject*>(array)));
+  return call_held(host_value_function, reinterpret_cast<PyObject*>(array));
 }
 
 namespace {
@@ -227,6 +304,10 @@ namespace {
 // Make an array of a class without its data.
 ArrayData* make(PyTypeObject* type) {
   ArrayData* self;
+  if (type == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no class of arrays yet: import kiln first");
+    return nullptr;
+  }
   if (spares > 0) {
     self = spare[--spares];
     PyObject_Init(reinterpret_cast<PyObject*>(self), type);
@@ -237,6 +318,7 @@ ArrayData* make(PyTypeObject* type) {
     // What an array holds never leads back to it, so the collector need not look.
     PyObject_GC_UnTrack(self);
   }
+  self->is_part = 0;
   enter(self);
   return self;
 }

@@ -17,6 +17,7 @@ struct ArrayData {
   PyObject* weakrefs;
   ArrayData *before, *after;  // in the ring of all arrays
   char committed;             // whether it was put at its place on purpose
+  char is_part;               // whether its buffer is a part of one on several devices
 };
 
 extern PyTypeObject array_data_type;
@@ -35,10 +36,13 @@ PyObject* compare_arrays(PyObject* left, PyObject* right, int op);
 inline bool is_array(PyObject* object) { return Py_TYPE(object) == array_class; }
 inline bool is_placed(PyObject* object) { return Py_TYPE(object) == placed_class; }
 
-// Return a read-only ndarray of the array's values, or None, borrowed; null with an exception set.
-PyObject* host_of(ArrayData* array);
+// The fields may change whenever Python runs or another thread does, when the array is deleted, donated
+// or moved: what is used of them is held by a reference taken before.
 
-// Return the ndarray or Memory of an array's values, waiting for an engine if it must.
+// Return a read-only ndarray of the array's values, or None; nothing with an exception set.
+Ref host_of(ArrayData* array);
+
+// Return the ndarray of an array's values, or what else stands there, waiting for an engine if it must.
 Ref values_of(ArrayData* array);
 
 // Make an array. All but the type may be None.

@@ -1,5 +1,6 @@
 // The call of a jitted function. A call like one seen before is recognised by a walk over its
 // arguments and run; everything else goes to `_call`, the definition of a call, in jit/call.py.
+#include <climits>
 #include <memory>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct Leaf {
     if (slot == value) return true;
     Ref found = Ref::borrow(slot);
     if (!is_equal(found.get(), value)) return false;
-    Py_SETREF(slot, Py_NewRef(value));
+    if (slot == found.get()) Py_SETREF(slot, Py_NewRef(value));
     return true;
   }
 
@@ -145,11 +146,13 @@ bool has_names(PyObject* kwnames, PyObject* wanted) {
 }
 
 // Whether equality of static values of a kind is known here.
-bool is_plain_static(PyObject* value) {
+bool is_plain_static(PyObject* value, int depth = 0) {
+  constexpr int kDeepest = 100;
   PyTypeObject* type = Py_TYPE(value);
   if (type == &PyTuple_Type) {
+    if (depth == kDeepest) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-      if (!is_plain_static(PyTuple_GET_ITEM(value, i))) return false;
+      if (!is_plain_static(PyTuple_GET_ITEM(value, i), depth + 1)) return false;
     }
     return true;
   }
@@ -197,7 +200,7 @@ bool is_same(PyObject* given, const Static& s) {
   if (Py_TYPE(given) != Py_TYPE(s.value.get())) return false;
   if (s.has_parts) return has_same_parts(given, s);
   if (s.key) {
-    Ref key = Ref::own(PyObject_CallOneArg(static_key, given));
+    Ref key = call_held(static_key, given);
     if (!key) PyErr_Clear();
     return key && is_equal(s.key.get(), key.get());
   }
@@ -207,9 +210,9 @@ bool is_same(PyObject* given, const Static& s) {
   return hash == s.hash && is_equal(s.value.get(), given);
 }
 
-// Whether a node of a kind is made of nothing but its children, and in the case of dicts their keys.
-bool is_plain_container(NodeKind* kind) {
-  switch (static_cast<Form>(kind->form)) {
+// Whether a node of a form is made of nothing but its children, and in the case of dicts their keys.
+bool is_plain_container(Form form) {
+  switch (form) {
     case Form::kTuple:
     case Form::kList:
     case Form::kDict:
@@ -230,67 +233,101 @@ struct Match {
   size_t consts;
   size_t metadata = 0;
 
-  bool fits(PyObject* key, PyObject* value) {
-    if (key == Py_None) {
-      if (!known.leaves[values.size() - consts].fits(value)) return false;
-      values.push(value);
-      return true;
+  bool fits(PyObject* key, PyObject* value) { return key == Py_None ? fits_leaf(value) : fits_tree(key, value); }
+
+ private:
+  // A node whose children are being walked over.
+  struct Level {
+    PyObject* names;  // of a dict
+    PyObject* keys;
+    Ref children;  // a sequence, or the dict
+    Py_ssize_t next = 0;
+  };
+
+  bool fits_leaf(PyObject* value) {
+    if (!known.leaves[values.size() - consts].fits(value)) return false;
+    values.push(value);
+    return true;
+  }
+
+  bool fits_tree(PyObject* key, PyObject* root) {
+    Levels<Level> levels;
+    Ref value = Ref::borrow(root);
+    while (true) {
+      if (key == Py_None) {
+        if (!fits_leaf(value.get())) return false;
+      } else {
+        Level level;
+        if (!open(key, value.get(), level)) return false;
+        levels.push(std::move(level));
+      }
+      while (!levels.empty() && levels.top().next == PyTuple_GET_SIZE(levels.top().keys)) levels.pop();
+      if (levels.empty()) return true;
+      Level& top = levels.top();
+      key = PyTuple_GET_ITEM(top.keys, top.next);
+      value = child(top);
+      if (!value) return false;
+      ++top.next;
     }
+  }
+
+  // Take a node apart that looks like one of a structure.
+  bool open(PyObject* key, PyObject* value, Level& level) {
     PyTypeObject* type = Py_TYPE(value);
     if (reinterpret_cast<PyObject*>(type) != PyTuple_GET_ITEM(key, 0)) return false;
-    PyObject* keys = PyTuple_GET_ITEM(key, 2);
-    if (type == &PyDict_Type) return fits_dict(PyTuple_GET_ITEM(key, 1), keys, value);
-    if (type == &PyTuple_Type || type == &PyList_Type) return fits_sequence(keys, value);
-    if (value == Py_None) return true;
-    NodeKind* kind = kind_of(type);
-    if (kind != nullptr && is_plain_container(kind)) return PyTuple_Check(value) && fits_sequence(keys, value);
+    level.names = nullptr;
+    level.keys = PyTuple_GET_ITEM(key, 2);
+    Py_ssize_t count = PyTuple_GET_SIZE(level.keys);
+    if (type == &PyDict_Type) {
+      level.names = PyTuple_GET_ITEM(key, 1);
+      if (!PyTuple_CheckExact(level.names) || PyTuple_GET_SIZE(level.names) != count) return false;
+      level.children = Ref::borrow(value);
+      return PyDict_GET_SIZE(value) == count;
+    }
+    if (type == &PyTuple_Type || type == &PyList_Type) {
+      level.children = Ref::borrow(value);
+      return PySequence_Fast_GET_SIZE(value) == count;
+    }
+    if (value == Py_None) return count == 0;
+    Kind kind = kind_of(type);
+    if (kind && is_plain_container(kind.form())) {
+      level.children = Ref::borrow(value);
+      return PyTuple_Check(value) && PyTuple_GET_SIZE(value) == count;
+    }
     Node node;
-    if (kind == nullptr || !take_apart(kind, value, node)) {
+    if (!kind || !take_apart(kind.get(), value, node)) {
       PyErr_Clear();
       return false;
     }
     // A class may have become a node of another kind since.
     if (metadata == known.metadata.size() || !is_same(node.metadata.get(), known.metadata[metadata])) return false;
     ++metadata;
-    return fits_sequence(keys, node.children.get());
+    level.children = std::move(node.children);
+    return PySequence_Fast_GET_SIZE(level.children.get()) == count;
   }
 
- private:
-  bool fits_dict(PyObject* names, PyObject* keys, PyObject* value) {
-    Py_ssize_t count = PyTuple_GET_SIZE(keys);
-    if (PyDict_GET_SIZE(value) != count) return false;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      PyObject* child = PyDict_GetItemWithError(value, PyTuple_GET_ITEM(names, i));
-      if (child == nullptr) {
-        PyErr_Clear();
-        return false;
-      }
-      Ref held = Ref::borrow(child);
-      if (!fits(PyTuple_GET_ITEM(keys, i), child)) return false;
+  // Return the next child; nothing, without an exception, if there is none.
+  Ref child(Level& level) {
+    PyObject* children = level.children.get();
+    if (level.names != nullptr) {
+      Ref found = Ref::borrow(PyDict_GetItemWithError(children, PyTuple_GET_ITEM(level.names, level.next)));
+      if (!found) PyErr_Clear();
+      return found;
     }
-    return true;
-  }
-
-  bool fits_sequence(PyObject* keys, PyObject* value) {
-    Py_ssize_t count = PyTuple_GET_SIZE(keys);
-    if (PySequence_Fast_GET_SIZE(value) != count) return false;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      // A list may change while the user's functions take apart or compare what is in it.
-      if (PySequence_Fast_GET_SIZE(value) != count) return false;
-      Ref child = Ref::borrow(PySequence_Fast_GET_ITEM(value, i));
-      if (!fits(PyTuple_GET_ITEM(keys, i), child.get())) return false;
-    }
-    return true;
+    // A list may change while the user's functions take apart or compare what is in it.
+    if (PySequence_Fast_GET_SIZE(children) != PyTuple_GET_SIZE(level.keys)) return Ref();
+    return Ref::borrow(PySequence_Fast_GET_ITEM(children, level.next));
   }
 };
 
-// Note the metadata that a walk over such a structure compares; -1 with an exception set, 1 if there is
+// Note the metadata that a walk over such a structure compares; -1 with an exception set, 0 if there is
 // some without a hash: it may change, which `_call` takes care of.
-int note_metadata(PyObject* key, std::vector<Static>& metadata) {
-  if (key == Py_None) return 0;
-  NodeKind* kind = kind_of(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0)));
-  if (kind == nullptr && PyErr_Occurred()) return -1;
-  if (kind == nullptr || !is_plain_container(kind)) {
+int note_metadata(PyObject* root, std::vector<Static>& metadata) {
+  return visit_keys(root, [&](PyObject* key) {
+    if (key == Py_None) return 1;
+    Kind kind = kind_of(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0)));
+    if (!kind && PyErr_Occurred()) return -1;
+    if (kind && is_plain_container(kind.form())) return 1;
     PyObject* value = PyTuple_GET_ITEM(key, 1);
     Static s;
     s.value = Ref::borrow(value);
@@ -299,16 +336,11 @@ int note_metadata(PyObject* key, std::vector<Static>& metadata) {
     if (s.hash == -1) {
       if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
       PyErr_Clear();
-      return 1;
+      return 0;
     }
     metadata.push_back(std::move(s));
-  }
-  PyObject* keys = PyTuple_GET_ITEM(key, 2);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
-    int left = note_metadata(PyTuple_GET_ITEM(keys, i), metadata);
-    if (left != 0) return left;
-  }
-  return 0;
+    return 1;
+  });
 }
 
 bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames,
@@ -407,11 +439,20 @@ bool is_argument(Py_ssize_t place, Py_ssize_t most) {
   return false;
 }
 
+bool is_tuple(PyObject* given) {
+  if (PyTuple_Check(given)) return true;
+  PyErr_SetString(PyExc_TypeError, "the parts of a call are described by tuples");
+  return false;
+}
+
 // Read how a value is compared: what `comparison_of` in jit/static_values.py returns.
 bool read_static(PyObject* given, Static& s) {
   PyObject *value, *key, *names, *parts;
   int is_constant;
-  if (!PyArg_ParseTuple(given, "OOpOO!", &value, &key, &is_constant, &names, &PyTuple_Type, &parts)) return false;
+  if (!is_tuple(given) || !PyArg_ParseTuple(given, "OOpOO!", &value, &key, &is_constant, &names, &PyTuple_Type,
+                                             &parts)) {
+    return false;
+  }
   s.is_constant = is_constant != 0;
   s.value = Ref::borrow(value);
   s.is_plain = is_plain_static(value);
@@ -462,6 +503,12 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
     PyErr_SetString(PyExc_TypeError, "a program is remembered");
     return nullptr;
   }
+  bool named = true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); ++i) named = named && PyUnicode_CheckExact(PyTuple_GET_ITEM(kwnames, i));
+  if (!named || positional < 0 || positional > INT_MAX) {
+    PyErr_SetString(PyExc_TypeError, "a call has a number of positional arguments, and names of others");
+    return nullptr;
+  }
   auto known = std::make_shared<Known>();
   PyObject* options = current_options();
   if (options == nullptr) return nullptr;
@@ -474,23 +521,28 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
   Ref leaves = Ref::own(PyList_New(0));
   if (!known->consts || !leaves) return nullptr;
   Py_ssize_t most = positional + PyTuple_GET_SIZE(kwnames);
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(statics); ++i) {
+  // Hashing and flattening run Python, which may change the lists.
+  Ref all_statics = Ref::own(PyList_AsTuple(statics)), all_dynamics = Ref::own(PyList_AsTuple(dynamics));
+  if (!all_statics || !all_dynamics) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all_statics.get()); ++i) {
     StaticArgument s;
     PyObject* comparison;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(statics, i), "nO!", &s.place, &PyTuple_Type, &comparison)) return nullptr;
+    PyObject* given = PyTuple_GET_ITEM(all_statics.get(), i);
+    if (!is_tuple(given) || !PyArg_ParseTuple(given, "nO!", &s.place, &PyTuple_Type, &comparison)) return nullptr;
     if (!is_argument(s.place, most) || !read_static(comparison, s.known)) return nullptr;
     known->statics.push_back(std::move(s));
   }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(dynamics); ++i) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all_dynamics.get()); ++i) {
     Py_ssize_t place;
     PyObject* value;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(dynamics, i), "nO", &place, &value)) return nullptr;
+    PyObject* given = PyTuple_GET_ITEM(all_dynamics.get(), i);
+    if (!is_tuple(given) || !PyArg_ParseTuple(given, "nO", &place, &value)) return nullptr;
     if (!is_argument(place, most)) return nullptr;
     Ref key = flatten(value, leaves.get());
     if (!key) return nullptr;
     int left = note_metadata(key.get(), known->metadata);
     if (left < 0) return nullptr;
-    if (left > 0) Py_RETURN_FALSE;
+    if (left == 0) Py_RETURN_FALSE;
     known->dynamics.push_back(Dynamic{place, std::move(key)});
   }
   Py_ssize_t count = PyList_GET_SIZE(leaves.get());
@@ -560,9 +612,11 @@ int callable_clear(PyObject* self) {
 
 void callable_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
+  Py_TRASHCAN_BEGIN(self, callable_dealloc)
   callable_clear(self);
   delete reinterpret_cast<Callable*>(self)->known;
   Py_TYPE(self)->tp_free(self);
+  Py_TRASHCAN_END
 }
 
 PyMethodDef callable_methods[] = {

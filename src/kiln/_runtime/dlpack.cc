@@ -105,6 +105,14 @@ PyObject* to_dlpack(PyObject*, PyObject* args) {
   int versioned, copied;
   if (!PyArg_ParseTuple(args, "O!bbpp", &PyArray_Type, &array, &code, &bits, &versioned, &copied)) return nullptr;
   PyArrayObject* values = reinterpret_cast<PyArrayObject*>(array);
+  npy_intp item = PyArray_ITEMSIZE(values);
+  bool fits = !PyDataType_REFCHK(PyArray_DESCR(values)) && item * 8 == bits;
+  for (int i = 0; fits && i < PyArray_NDIM(values); ++i) fits = item == 0 || PyArray_STRIDE(values, i) % item == 0;
+  if (!fits) {
+    PyErr_Format(PyExc_BufferError, "an array of %R with items of %zd bytes is no memory of items of %d bits",
+                 PyArray_DESCR(values), static_cast<Py_ssize_t>(item), static_cast<int>(bits));
+    return nullptr;
+  }
   DataType dtype{code, bits, 1};
   if (!versioned) return lend<Managed>(values, dtype, 0);
   return lend<ManagedVersioned>(values, dtype, copied ? kCopied : kReadOnly);
@@ -140,13 +148,24 @@ PyObject* take(PyObject* capsule, PyObject* dtype_of) {
     PyErr_Format(PyExc_BufferError, "the memory has %d dimensions of %d lanes", tensor.ndim, tensor.dtype.lanes);
     return nullptr;
   }
-  Ref descr = Ref::own(PyObject_CallFunction(dtype_of, "ii", tensor.dtype.code, tensor.dtype.bits));
+  Ref code = Ref::own(PyLong_FromLong(tensor.dtype.code)), bits = Ref::own(PyLong_FromLong(tensor.dtype.bits));
+  Ref descr = code && bits ? call_held(dtype_of, code.get(), bits.get()) : Ref();
   if (!descr) return nullptr;
+  // Python ran, and may have taken the memory itself.
+  if (!PyCapsule_IsValid(capsule, M::kName)) {
+    PyErr_SetString(PyExc_BufferError, "the memory was taken by another meanwhile");
+    return nullptr;
+  }
   if (!PyArray_DescrCheck(descr.get())) {
     PyErr_SetString(PyExc_TypeError, "a dtype was asked for");
     return nullptr;
   }
-  npy_intp item = PyDataType_ELSIZE(reinterpret_cast<PyArray_Descr*>(descr.get()));
+  PyArray_Descr* type = reinterpret_cast<PyArray_Descr*>(descr.get());
+  npy_intp item = PyDataType_ELSIZE(type);
+  if (item * 8 != tensor.dtype.bits || PyDataType_REFCHK(type) || PyDataType_HASSUBARRAY(type)) {
+    PyErr_Format(PyExc_TypeError, "items of %d bits are not of type %R", static_cast<int>(tensor.dtype.bits), descr.get());
+    return nullptr;
+  }
   std::vector<npy_intp> shape, strides;
   for (int i = 0; i < tensor.ndim; ++i) {
     shape.push_back(static_cast<npy_intp>(tensor.shape[i]));

@@ -45,10 +45,13 @@ struct KnownType {
 constexpr size_t kKnownTypes = 256;
 KnownType known_types[kKnownTypes];
 
+// Comparing may run Python, which may forget all: then the address found means nothing, and the key that
+// it is part of is given up.
 PyObject* representative(PyObject* object) {
-  PyObject* found = PyDict_SetDefault(representatives, object, object);
+  Ref table = Ref::borrow(representatives);
+  PyObject* found = PyDict_SetDefault(table.get(), object, object);
   if (found == nullptr) PyErr_Clear();
-  return found;
+  return table.get() == representatives ? found : nullptr;
 }
 
 PyObject* type_of(ArrayData* array) {
@@ -66,6 +69,7 @@ PyObject* type_of(ArrayData* array) {
 // Options in force, as a number: equal where programs are equal.
 PyObject* numbered_options = nullptr;
 uint64_t options_number = 0;
+uint64_t options_met = 0;
 PyObject* option_numbers = nullptr;
 
 bool number_options() {
@@ -74,7 +78,7 @@ bool number_options() {
   if (options == numbered_options) return true;
   Ref kept = Ref::borrow(options);
   Ref key = Ref::own(PyObject_CallMethod(options, "key", nullptr));
-  Ref next = key ? Ref::own(PyLong_FromSsize_t(PyDict_GET_SIZE(option_numbers))) : Ref();
+  Ref next = key ? Ref::own(PyLong_FromUnsignedLongLong(++options_met)) : Ref();
   PyObject* number = next ? PyDict_SetDefault(option_numbers, key.get(), next.get()) : nullptr;
   if (number == nullptr) return false;
   options_number = PyLong_AsUnsignedLongLong(number);
@@ -103,6 +107,7 @@ class Key {
   Key& operator=(const Key&) = delete;
   ~Key() {
     for (size_t i = 0; i < array_count; ++i) Py_DECREF(arrays[i]);
+    for (size_t i = 0; i < object_count_; ++i) Py_DECREF(objects_[i]);
   }
 
   // Return false, without an exception, for calls that are not known this way.
@@ -112,6 +117,7 @@ class Key {
       return false;
     }
     if (!add(function->number, options_number)) return false;
+    PyObject* generation = representatives;
     for (size_t i = 0; i < count; ++i) {
       if (!read(args[i], 0)) return false;
     }
@@ -120,6 +126,7 @@ class Key {
       PyObject* name = representative(PyTuple_GET_ITEM(kwnames, i));
       if (name == nullptr || !add(kKeyword, address(name)) || !read(args[count + static_cast<size_t>(i)], 0)) return false;
     }
+    if (representatives != generation) return false;
     hash = 0x9e3779b97f4a7c15u;
     for (size_t i = 0; i < size; ++i) {
       hash = (hash ^ words[i]) * 0xff51afd7ed558ccdu;
@@ -150,11 +157,10 @@ class Key {
     if (is_array(x)) {
       if (array_count == kMostArrays) return false;
       ArrayData* array = reinterpret_cast<ArrayData*>(x);
-      PyObject* type = type_of(array);
-      if (type == nullptr) return false;
       Py_INCREF(x);
       arrays[array_count++] = array;
-      return add(kArray, address(type));
+      PyObject* type = type_of(array);
+      return type != nullptr && add(kArray, address(type));
     }
     if (x == Py_None) return add(kNone, 0);
     PyTypeObject* type = Py_TYPE(x);
@@ -178,19 +184,22 @@ class Key {
       Py_ssize_t count = PySequence_Fast_GET_SIZE(x);
       if (depth > 4 || !add(type == &PyTuple_Type ? kTuple : kList, static_cast<uint64_t>(count))) return false;
       for (Py_ssize_t i = 0; i < count; ++i) {
-        if (!read(PySequence_Fast_GET_ITEM(x, i), depth + 1)) return false;
+        // A list may change while types are compared.
+        if (i >= PySequence_Fast_GET_SIZE(x)) return false;
+        Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(x, i));
+        if (!read(item.get(), depth + 1)) return false;
       }
       return true;
     }
     if (type == &PySlice_Type) {
       PySliceObject* slice = reinterpret_cast<PySliceObject*>(x);
-      return add(kSlice, 0) && read(slice->start, depth + 1) && read(slice->stop, depth + 1) &&
+      return depth <= 4 && add(kSlice, 0) && read(slice->start, depth + 1) && read(slice->stop, depth + 1) &&
              read(slice->step, depth + 1);
     }
     if (x == Py_Ellipsis) return add(kEllipsis, 0);
     if (PyType_Check(x) || PyArray_DescrCheck(x)) {
       if (object_count_ == kMostArrays) return false;
-      objects_[object_count_++] = x;
+      objects_[object_count_++] = Py_NewRef(x);
       return add(kObject, address(x));
     }
     return read_scalar(x);
@@ -288,7 +297,7 @@ PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size
   entry->words.assign(key.words, key.words + key.size);
   key.hold(entry->held);
   PyObject* generation = representatives;
-  Ref plan = Ref::own(PyObject_CallFunctionObjArgs(planner, self->function, positional.get(), named.get(), result.get(), nullptr));
+  Ref plan = call_held(planner, self->function, positional.get(), named.get(), result.get());
   if (!plan) return nullptr;
   // Addresses in the key mean nothing any more if all was forgotten meanwhile.
   if (representatives != generation) return result.release();
@@ -329,6 +338,10 @@ PyObject* eager_call(PyObject* object, PyObject* const* args, size_t nargsf, PyO
 PyObject* eager_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* function;
   if (!PyArg_ParseTuple(args, "O", &function)) return nullptr;
+  if (Py_TYPE(function) == type || !PyCallable_Check(function)) {
+    PyErr_SetString(PyExc_TypeError, "a function is applied at once, and not one that is already");
+    return nullptr;
+  }
   EagerFunction* self = reinterpret_cast<EagerFunction*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
   self->vectorcall = eager_call;
@@ -360,10 +373,12 @@ int eager_clear(PyObject* object) {
 void eager_dealloc(PyObject* object) {
   EagerFunction* self = reinterpret_cast<EagerFunction*>(object);
   PyObject_GC_UnTrack(object);
+  Py_TRASHCAN_BEGIN(object, eager_dealloc)
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   Py_CLEAR(self->function);
   Py_CLEAR(self->dict);
   Py_TYPE(object)->tp_free(object);
+  Py_TRASHCAN_END
 }
 
 // What else is asked is asked of the function: its code, its defaults.

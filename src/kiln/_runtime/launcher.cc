@@ -23,6 +23,7 @@ PyObject* is_ready_name = nullptr;    // "is_ready"
 
 int launcher_init(PyObject* self, PyObject* args, PyObject*) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
+  if (!may_be_made(launcher->operands != nullptr, self)) return -1;
   PyObject *execute, *handlers, *name, *operands = nullptr, *share = Py_None;
   if (!PyArg_ParseTuple(args, "OO!O|OO", &execute, &PyList_Type, &handlers, &name, &operands, &share)) return -1;
   auto layouts = std::make_unique<std::vector<Layout>>();
@@ -31,7 +32,7 @@ int launcher_init(PyObject* self, PyObject* args, PyObject*) {
   Py_XSETREF(launcher->handlers, Py_NewRef(handlers));
   Py_XSETREF(launcher->name, Py_NewRef(name));
   Py_XSETREF(launcher->share, Py_NewRef(share));
-  delete std::exchange(launcher->operands, layouts.release());
+  launcher->operands = layouts.release();
   launcher->is_slow = 1;
   return 0;
 }
@@ -57,9 +58,11 @@ int launcher_clear(PyObject* self) {
 
 void launcher_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
+  Py_TRASHCAN_BEGIN(self, launcher_dealloc)
   launcher_clear(self);
   delete reinterpret_cast<Launcher*>(self)->operands;
   Py_TYPE(self)->tp_free(self);
+  Py_TRASHCAN_END
 }
 
 PyObject* launcher_call(PyObject* self, PyObject* args, PyObject*) {
@@ -105,7 +108,8 @@ long long coarse_time() {
 
 bool has_ended(PyObject* results) {
   if (!PyList_Check(results) || PyList_GET_SIZE(results) == 0) return false;
-  Ref ready = Ref::own(PyObject_CallMethodNoArgs(PyList_GET_ITEM(results, 0), is_ready_name));
+  Ref first = Ref::borrow(PyList_GET_ITEM(results, 0));
+  Ref ready = Ref::own(PyObject_CallMethodNoArgs(first.get(), is_ready_name));
   if (!ready) PyErr_Clear();
   return ready.get() == Py_True;
 }
@@ -128,17 +132,19 @@ PyTypeObject launcher_type = {
 };
 
 Ref launch(Launcher* launcher, PyObject* buffers) {
+  Ref execute = Ref::borrow(launcher->execute), handlers = Ref::borrow(launcher->handlers);
+  if (!was_made(execute && handlers, reinterpret_cast<PyObject*>(launcher))) return Ref();
   if (is_closed && !may_enter()) return Ref();
   if (launcher->is_slow && !launcher->calls_host && launch_apart != nullptr && is_main_thread()) {
-    return Ref::own(PyObject_CallFunctionObjArgs(launch_apart, launcher, buffers, nullptr));
+    return call_held(launch_apart, reinterpret_cast<PyObject*>(launcher), buffers);
   }
   bool in_callback = is_in_callback();
   if (in_callback && !wait_for_turn_in_callback()) return Ref();
   Inside inside;
   long long start = coarse_time();
-  Ref results = Ref::own(PyObject_CallOneArg(launcher->execute, buffers));
+  Ref results = Ref::own(PyObject_CallOneArg(execute.get(), buffers));
   if (results) {
-    PyObject* args[] = {results.get(), launcher->handlers};
+    PyObject* args[] = {results.get(), handlers.get()};
     Ref outs = Ref::own(PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     launcher->is_slow = coarse_time() - start > kSlow;
     if (outs && in_callback) remember_run_in_callback(outs.get());
@@ -149,7 +155,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   if (traceback != nullptr) PyException_SetTraceback(value, traceback);
-  Ref answer = Ref::own(PyObject_CallFunctionObjArgs(explain_failure, value, launcher->name, nullptr));
+  Ref answer = call_held(explain_failure, value, launcher->name);
   if (answer) {
     // It had nothing to say about this kind of error.
     PyErr_Restore(type, value, traceback);
@@ -195,7 +201,7 @@ Ref Staging::buffer(size_t number, PyObject* value) {
   if (is_new) {
     Ref index = Ref::own(PyLong_FromSize_t(number));
     if (!index) return Ref();
-    stage.buffer = Ref::own(PyObject_CallFunctionObjArgs(launcher_->share, index.get(), stage.memory.get(), nullptr));
+    stage.buffer = call_held(launcher_->share, index.get(), stage.memory.get());
     if (stage.buffer.get() == Py_None) {
       is_open_ = false;
       for (Layout& each : *launcher_->operands) each.bytes = 0;

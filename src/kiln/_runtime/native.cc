@@ -43,17 +43,14 @@ int native_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-int native_clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<Native*>(self)->owner);
-  return 0;
-}
-
 void native_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
-  native_clear(self);
+  Py_TRASHCAN_BEGIN(self, native_dealloc)
+  Py_CLEAR(reinterpret_cast<Native*>(self)->owner);
   delete reinterpret_cast<Native*>(self)->operands;
   delete reinterpret_cast<Native*>(self)->results;
   Py_TYPE(self)->tp_free(self);
+  Py_TRASHCAN_END
 }
 
 }  // namespace
@@ -66,7 +63,6 @@ PyTypeObject native_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .tp_doc = "A compiled function called by its address.",
     .tp_traverse = native_traverse,
-    .tp_clear = native_clear,
     .tp_new = native_new,
 };
 
@@ -91,6 +87,11 @@ Ref run_native(Native* native, PyObject* const* args, Py_ssize_t count, PyObject
     Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate((*native->results)[i].bytes)));
     if (!memory) return Ref();
     results[i] = reinterpret_cast<Memory*>(memory.get())->data;
+    // Python ran, and the collector may: the list may be another one.
+    if (static_cast<size_t>(PyList_GET_SIZE(out_avals)) != made) {
+      PyErr_SetString(PyExc_RuntimeError, "the types of a program's results changed while it ran");
+      return Ref();
+    }
     Ref array = make_array(PyList_GET_ITEM(out_avals, static_cast<Py_ssize_t>(i)), memory.get(), Py_None, Py_None);
     if (!array) return array;
     PyList_SET_ITEM(arrays.get(), static_cast<Py_ssize_t>(i), array.release());

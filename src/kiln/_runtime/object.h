@@ -5,6 +5,8 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include <cstddef>
+#include <new>
 #include <utility>
 
 namespace kiln {
@@ -39,18 +41,72 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// Guards C++ recursion over nested Python objects; converts to false after raising RecursionError.
-class Recursion {
+// A stack of what a walk over nested objects is in the middle of. Walks are loops, so that no depth
+// overflows the stack of the thread; the first few levels are kept where the stack itself is.
+template <typename T, size_t kInline = 16>
+class Levels {
  public:
-  explicit Recursion(const char* where) : entered_(Py_EnterRecursiveCall(where) == 0) {}
-  ~Recursion() {
-    if (entered_) Py_LeaveRecursiveCall();
+  Levels() = default;
+  Levels(const Levels&) = delete;
+  Levels& operator=(const Levels&) = delete;
+  ~Levels() {
+    while (size_ > 0) pop();
+    if (levels_ != inline_levels()) ::operator delete(levels_);
   }
-  explicit operator bool() const { return entered_; }
+
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
+  // Valid until the next level is entered.
+  T& top() { return levels_[size_ - 1]; }
+  void push(T level) {
+    if (size_ == room_) grow();
+    new (levels_ + size_) T(std::move(level));
+    ++size_;
+  }
+  void pop() { levels_[--size_].~T(); }
 
  private:
-  bool entered_;
+  T* inline_levels() { return reinterpret_cast<T*>(inline_); }
+  void grow() {
+    T* larger = static_cast<T*>(::operator new(2 * room_ * sizeof(T)));
+    for (size_t i = 0; i < size_; ++i) {
+      new (larger + i) T(std::move(levels_[i]));
+      levels_[i].~T();
+    }
+    if (levels_ != inline_levels()) ::operator delete(levels_);
+    levels_ = larger;
+    room_ *= 2;
+  }
+
+  alignas(T) unsigned char inline_[kInline * sizeof(T)];
+  T* levels_ = inline_levels();
+  size_t size_ = 0, room_ = kInline;
 };
+
+// Call a function that may be exchanged for another one meanwhile, such as those that kiln's Python
+// modules give to the extension. Without one, RuntimeError.
+template <typename... Args>
+Ref call_held(PyObject* function, Args... args) {
+  if (function == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has not been told what to call: import kiln first");
+    return Ref();
+  }
+  Ref held = Ref::borrow(function);
+  PyObject* given[] = {nullptr, args...};
+  return Ref::own(PyObject_Vectorcall(function, given + 1, sizeof...(args) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+}
+
+// Tell whether an object that is made by calling its class was; false with an exception set.
+inline bool was_made(bool is_made, PyObject* object) {
+  if (!is_made) PyErr_Format(PyExc_TypeError, "this %.100s was made without its __init__", Py_TYPE(object)->tp_name);
+  return is_made;
+}
+
+// Refuse the second `__init__` of an object that others may be using; false with an exception set.
+inline bool may_be_made(bool is_made, PyObject* object) {
+  if (is_made) PyErr_Format(PyExc_TypeError, "a %.100s is made once", Py_TYPE(object)->tp_name);
+  return !is_made;
+}
 
 // Each part adds its types and functions to the module; -1 with an exception set on failure.
 int add_state(PyObject* module);
@@ -67,6 +123,7 @@ int add_program(PyObject* module);
 int add_native(PyObject* module);
 int add_operators(PyObject* module);
 int add_call(PyObject* module);
+int add_loops(PyObject* module);
 int add_plan(PyObject* module);
 int add_eager(PyObject* module);
 int add_waiting(PyObject* module);

@@ -18,19 +18,29 @@ bool wrong_size(PyObject* object, const Layout& layout) {
 }  // namespace
 
 bool read_layouts(PyObject* given, std::vector<Layout>& layouts) {
-  Ref items = Ref::own(PySequence_Fast(given, "layouts are a sequence of pairs of a dtype and bytes"));
+  Ref items = Ref::own(PySequence_Tuple(given));
   if (!items) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(items.get(), i);
     if (item == Py_None) {
       layouts.push_back(Layout{NPY_VOID, 0});
       continue;
     }
+    if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2) {
+      PyErr_SetString(PyExc_TypeError, "a layout is a pair of a dtype and bytes");
+      return false;
+    }
     PyArray_Descr* descr = nullptr;
-    Py_ssize_t bytes;
-    if (!PyArg_ParseTuple(item, "O&n", PyArray_DescrConverter, &descr, &bytes)) return false;
+    Py_ssize_t bytes = PyLong_AsSsize_t(PyTuple_GET_ITEM(item, 1));
+    if (bytes == -1 && PyErr_Occurred()) return false;
+    if (!PyArray_DescrConverter(PyTuple_GET_ITEM(item, 0), &descr)) return false;
+    Ref held = Ref::own(reinterpret_cast<PyObject*>(descr));
+    npy_intp each = PyDataType_ELSIZE(descr);
+    if (PyDataType_REFCHK(descr) || bytes < 0 || (each > 0 && bytes % each != 0)) {
+      PyErr_Format(PyExc_ValueError, "%zd bytes do not hold elements of type %R", bytes, held.get());
+      return false;
+    }
     layouts.push_back(Layout{descr->type_num, static_cast<size_t>(bytes)});
-    Py_DECREF(descr);
   }
   return true;
 }
@@ -55,35 +65,38 @@ bool Operands::add(PyObject* object, const Layout& layout) {
     ArrayData* array = reinterpret_cast<ArrayData*>(object);
     if (!is_memory(array->host)) {
       Ref host = values_of(array);
-      return host && add_numpy(host.get(), layout);
+      if (!host) return false;
+      return PyArray_CheckExact(host.get()) ? add_numpy(host.get(), layout) : convert(host.get(), layout);
     }
+    if (reinterpret_cast<Memory*>(array->host)->bytes != layout.bytes) return wrong_size(object, layout);
     pointers_[size_++] = reinterpret_cast<Memory*>(array->host)->data;
     hold(array->host);
     return true;
   }
-  if (PyFloat_CheckExact(object)) return add_float(PyFloat_AS_DOUBLE(object), layout);
+  if (PyFloat_CheckExact(object)) return add_float(object, layout);
   if (PyArray_CheckExact(object)) return add_numpy(object, layout);
   if (PyLong_Check(object)) return add_int(object, layout);
   return convert(object, layout);
 }
 
 template <typename T>
-bool Operands::store(T value) {
+bool Operands::store(T value, PyObject* object, const Layout& layout) {
+  if (layout.bytes != sizeof value) return wrong_size(object, layout);
   std::memcpy(scalars_[size_].bytes, &value, sizeof value);
   pointers_[size_] = scalars_[size_].bytes;
   ++size_;
   return true;
 }
 
-bool Operands::add_float(double value, const Layout& layout) {
+bool Operands::add_float(PyObject* object, const Layout& layout) {
+  double value = PyFloat_AS_DOUBLE(object);
   switch (layout.type_number) {
     case NPY_FLOAT32:
-      return store(static_cast<float>(value));
+      return store(static_cast<float>(value), object, layout);
     case NPY_FLOAT64:
-      return store(value);
+      return store(value, object, layout);
   }
-  Ref number = Ref::own(PyFloat_FromDouble(value));
-  return number && convert(number.get(), layout);
+  return convert(object, layout);
 }
 
 bool Operands::add_int(PyObject* object, const Layout& layout) {
@@ -91,15 +104,15 @@ bool Operands::add_int(PyObject* object, const Layout& layout) {
   if (value == -1 && PyErr_Occurred()) return false;
   switch (layout.type_number) {
     case NPY_BOOL:
-      return store(static_cast<char>(value != 0));
+      return store(static_cast<char>(value != 0), object, layout);
     case NPY_INT32:
       if (value != static_cast<int32_t>(value)) {
         PyErr_Format(PyExc_OverflowError, "the integer %lld does not fit int32", value);
         return false;
       }
-      return store(static_cast<int32_t>(value));
+      return store(static_cast<int32_t>(value), object, layout);
     case NPY_INT64:
-      return store(static_cast<int64_t>(value));
+      return store(static_cast<int64_t>(value), object, layout);
   }
   return convert(object, layout);
 }

@@ -36,9 +36,9 @@ class Operands {
   };
 
   template <typename T>
-  bool store(T value);
+  bool store(T value, PyObject* object, const Layout& layout);
   void hold(PyObject* object) { held_[held_count_++] = Py_NewRef(object); }
-  bool add_float(double value, const Layout& layout);
+  bool add_float(PyObject* object, const Layout& layout);
   bool add_int(PyObject* object, const Layout& layout);
   bool add_numpy(PyObject* object, const Layout& layout);
   bool convert(PyObject* object, const Layout& layout);

@@ -44,12 +44,17 @@ bool describe(PyObject* aval, Kind& kind) {
   }
   if (kind.element < 0) return true;
   size_t count = 1;
+  bool fits = true;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape.get()); ++i) {
-    count *= static_cast<size_t>(PyLong_AsSsize_t(PyTuple_GET_ITEM(shape.get(), i)));
+    Py_ssize_t size = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape.get(), i));
+    fits = fits && size >= 0 && !__builtin_mul_overflow(count, static_cast<size_t>(size), &count);
   }
   if (PyErr_Occurred()) return false;
   kind.count = count;
-  kind.bytes = count * kSizes[kind.element];
+  if (!fits || __builtin_mul_overflow(count, kSizes[kind.element], &kind.bytes)) {
+    kind.element = -1;
+    return true;
+  }
   Ref descr = Ref::own(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_BOOL)));
   if (!descr) return false;
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(aval));
@@ -77,7 +82,8 @@ const Kind* kind_of(PyObject* aval) {
 
 bool has_type(ArrayData* array, PyObject* aval) {
   if (array->aval == aval) return true;
-  int same = PyObject_RichCompareBool(array->aval, aval, Py_EQ);
+  Ref other = Ref::borrow(array->aval);
+  int same = PyObject_RichCompareBool(other.get(), aval, Py_EQ);
   if (same < 0) PyErr_Clear();
   return same > 0;
 }
@@ -133,6 +139,7 @@ Ref apply(Binary op, PyObject* left, PyObject* right) {
   const Kind* known = kind_of(aval.get());
   if (known == nullptr) return Ref();
   const Kind kind = *known;
+  Ref truth = Ref::borrow(kind.truth);
   BinaryLoop loop = kernels->binary[op][kind.element];
   if (loop == nullptr) return Ref();
   alignas(8) char scalar[8];
@@ -157,7 +164,6 @@ Ref apply(Binary op, PyObject* left, PyObject* right) {
   }
   bool compares = op >= kEqual;
   void* out;
-  Ref truth = Ref::borrow(kind.truth);
   Ref made = result(compares ? truth.get() : aval.get(), compares ? kind.count : kind.bytes, out);
   if (!made) return made;
   if (kind.count < kLetOthersRun) {
@@ -188,7 +194,7 @@ Ref apply(Unary op, PyObject* operand) {
 // Return an array for a NumPy array; nothing, without an exception, where the functions must see it.
 Ref lifted(PyObject* x) {
   if (as_array == nullptr || !PyArray_CheckExact(x) || !may_apply_at_once()) return Ref();
-  Ref made = Ref::own(PyObject_CallOneArg(as_array, x));
+  Ref made = call_held(as_array, x);
   if (!made) PyErr_Clear();
   return made;
 }
@@ -199,7 +205,7 @@ PyObject* call(const char* name, PyObject* self, PyObject* other) {
     PyErr_Format(PyExc_TypeError, "arrays have no operator %s yet", name);
     return nullptr;
   }
-  return PyObject_CallFunctionObjArgs(function, self, other, nullptr);
+  return (other == nullptr ? call_held(function, self) : call_held(function, self, other)).release();
 }
 
 PyObject* by_function(const char* name, const char* reflected, PyObject* left, PyObject* right) {

@@ -10,6 +10,7 @@ namespace kiln {
 namespace {
 
 PyObject* buffer_at = nullptr;       // (array, engine, sharding) -> buffer, moving the data if needed
+PyObject* own_buffer = nullptr;      // (array, engine) -> a buffer of the same values, at the same place
 PyObject* warn_name = nullptr;       // "warn_of_unusable"
 PyObject* refuse_name = nullptr;     // "refuse_second_use"
 
@@ -28,7 +29,7 @@ Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object, Stagi
   PyObject*& met = (*placed->met)[number];
   bool is_there = array->engine == program->engine && array->buffer != Py_None;
   if (is_there && array->sharding == met) return Ref::borrow(array->buffer);
-  Ref buffer = Ref::own(PyObject_CallFunctionObjArgs(buffer_at, object, program->engine, cut, nullptr));
+  Ref buffer = call_held(buffer_at, object, program->engine, cut);
   if (buffer && buffer.get() == array->buffer) Py_XSETREF(met, Py_NewRef(array->sharding));
   return buffer;
 }
@@ -71,14 +72,21 @@ bool may_donate(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) 
 Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
   Program* program = placed->program;
   if (placed->out_cuts == nullptr) return wrap(program, buffers);
+  Ref types = out_types(program);
+  if (!types) return types;
   Py_ssize_t count = PyList_Check(buffers) ? PyList_GET_SIZE(buffers) : -1;
-  if (count != PyList_GET_SIZE(program->out_avals) || count != PyTuple_GET_SIZE(placed->out_cuts)) {
+  if (count != PyList_GET_SIZE(types.get()) || count != PyTuple_GET_SIZE(placed->out_cuts)) {
     PyErr_SetString(PyExc_RuntimeError, "an executable returned another number of results than it has");
     return Ref();
   }
   Ref arrays = Ref::own(PyList_New(count));
   for (Py_ssize_t i = 0; arrays && i < count; ++i) {
-    Ref array = make_placed(PyList_GET_ITEM(program->out_avals, i), PyList_GET_ITEM(buffers, i), program->engine,
+    // The collector may run in between, and with it anything.
+    if (PyList_GET_SIZE(types.get()) <= i || PyList_GET_SIZE(buffers) <= i) {
+      PyErr_SetString(PyExc_RuntimeError, "the results of a program changed while it ran");
+      return Ref();
+    }
+    Ref array = make_placed(PyList_GET_ITEM(types.get(), i), PyList_GET_ITEM(buffers, i), program->engine,
                             PyTuple_GET_ITEM(placed->out_cuts, i), placed->committed);
     if (!array) return array;
     PyList_SET_ITEM(arrays.get(), i, array.release());
@@ -113,10 +121,11 @@ int placed_init(PyObject* self, PyObject* args, PyObject*) {
     return -1;
   }
   Py_ssize_t count = cuts == Py_None ? -1 : PyTuple_GET_SIZE(cuts);
-  placed->donated = new std::vector<Py_ssize_t>();
-  placed->usable = new std::vector<Py_ssize_t>();
+  auto all_donated = std::make_unique<std::vector<Py_ssize_t>>(), all_usable = std::make_unique<std::vector<Py_ssize_t>>();
+  if (!read_numbers(donated, *all_donated, count) || !read_numbers(usable, *all_usable, count)) return -1;
+  placed->donated = all_donated.release();
+  placed->usable = all_usable.release();
   placed->met = new std::vector<PyObject*>(static_cast<size_t>(std::max<Py_ssize_t>(count, 0)));
-  if (!read_numbers(donated, *placed->donated, count) || !read_numbers(usable, *placed->usable, count)) return -1;
   placed->program = reinterpret_cast<Program*>(Py_NewRef(program));
   placed->cuts = cuts == Py_None ? nullptr : Py_NewRef(cuts);
   placed->out_cuts = out_cuts == Py_None ? nullptr : Py_NewRef(out_cuts);
@@ -137,6 +146,7 @@ int placed_traverse(PyObject* self, visitproc visit, void* arg) {
 void placed_dealloc(PyObject* self) {
   PlacedProgram* placed = reinterpret_cast<PlacedProgram*>(self);
   PyObject_GC_UnTrack(self);
+  Py_TRASHCAN_BEGIN(self, placed_dealloc)
   Py_CLEAR(placed->program);
   Py_CLEAR(placed->cuts);
   Py_CLEAR(placed->out_cuts);
@@ -148,28 +158,32 @@ void placed_dealloc(PyObject* self) {
   delete placed->donated;
   delete placed->usable;
   Py_TYPE(self)->tp_free(self);
+  Py_TRASHCAN_END
 }
 
 PyObject* placed_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   PlacedProgram* placed = reinterpret_cast<PlacedProgram*>(self);
   PyObject* given;
-  if ((kwargs != nullptr && PyDict_GET_SIZE(kwargs) > 0) || placed->program == nullptr) {
+  if (kwargs != nullptr && PyDict_GET_SIZE(kwargs) > 0) {
     PyErr_SetString(PyExc_TypeError, "a program takes one sequence of arguments");
     return nullptr;
   }
   if (!PyArg_ParseTuple(args, "O", &given)) return nullptr;
-  Ref items = Ref::own(PySequence_Fast(given, "a program takes a sequence of arguments"));
+  Ref items = Ref::own(PySequence_Tuple(given));
   if (!items) return nullptr;
-  return run_placed(placed, PySequence_Fast_ITEMS(items.get()), PySequence_Fast_GET_SIZE(items.get())).release();
+  return run_placed(placed, &PyTuple_GET_ITEM(items.get(), 0), PyTuple_GET_SIZE(items.get())).release();
 }
 
-PyObject* set_buffer_at(PyObject*, PyObject* function) {
-  Py_XSETREF(buffer_at, Py_NewRef(function));
+PyObject* set_buffer_at(PyObject*, PyObject* args) {
+  PyObject *existing, *own;
+  if (!PyArg_ParseTuple(args, "OO", &existing, &own)) return nullptr;
+  Py_XSETREF(buffer_at, Py_NewRef(existing));
+  Py_XSETREF(own_buffer, Py_NewRef(own));
   Py_RETURN_NONE;
 }
 
 PyMethodDef functions[] = {
-    {"set_buffer_at", set_buffer_at, METH_O, "Set what brings an array to a place on an engine."},
+    {"set_buffer_at", set_buffer_at, METH_VARARGS, "Set what brings an array to a place on an engine, and what copies it."},
     {nullptr},
 };
 
@@ -190,6 +204,7 @@ PyTypeObject placed_program_type = {
 
 Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
   Program* program = placed->program;
+  if (!was_made(program != nullptr, reinterpret_cast<PyObject*>(placed))) return Ref();
   program->used = clock_now;
   std::vector<PyObject*> taken;
   if (!take(program, args, count, taken)) return Ref();
@@ -197,7 +212,8 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
     PyErr_SetString(PyExc_TypeError, "a program was given another number of arguments than it has operands");
     return Ref();
   }
-  Ref run = Ref::borrow(program->run);
+  Ref run = runner(program);
+  if (!run) return run;
   Staging staging(run.get(), static_cast<size_t>(count));
   Ref buffers = Ref::own(PyList_New(count));
   for (Py_ssize_t i = 0; buffers && i < count; ++i) {
@@ -213,6 +229,12 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
       // Not those that were copied to get there.
       if (i >= count || !is_any_array(args[i]) || buffer_of(args[i]) != PyList_GET_ITEM(buffers.get(), i)) continue;
       ArrayData* array = reinterpret_cast<ArrayData*>(args[i]);
+      if (array->is_part) {
+        // The array that it is a part of keeps its memory: a program that runs on several devices dies if
+        // one of the parts goes away.
+        Ref own = call_held(own_buffer, args[i], program->engine);
+        if (!own || PyList_SetItem(buffers.get(), i, own.release()) < 0) return Ref();
+      }
       // Memory that is looked at cannot be reused.
       Py_SETREF(array->host, Py_NewRef(Py_None));
       given.push_back(array);

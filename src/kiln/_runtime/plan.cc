@@ -2,17 +2,12 @@
 
 #include <cstring>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "kernels/level.h"
-#include "kernels/strided.h"
 #include "memory.h"
 #include "numpy.h"
-#include "operands.h"
+#include "schedule.h"
 #include "values.h"
-
-#include <numpy/ufuncobject.h>
 
 namespace kiln {
 namespace {
@@ -21,144 +16,6 @@ namespace {
 constexpr intptr_t kLetOthersRun = 1 << 15;
 // Scratch memory up to so many bytes is on the stack.
 constexpr size_t kOnStack = 2048;
-constexpr int kMostOperands = 4;
-constexpr int kMostAxes = 32;
-
-// A loop with what it needs besides its operands.
-struct Loop {
-  PyObject_HEAD
-  StridedLoop loop;
-  void* data;
-  PyObject* owner;
-};
-
-void loop_dealloc(PyObject* object) {
-  Py_XDECREF(reinterpret_cast<Loop*>(object)->owner);
-  Py_TYPE(object)->tp_free(object);
-}
-
-PyTypeObject loop_type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "kiln._runtime.Loop",
-    .tp_basicsize = sizeof(Loop),
-    .tp_dealloc = loop_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_doc = "A compiled loop over strided operands.",
-};
-
-PyObject* make_loop(StridedLoop found, void* data, PyObject* owner) {
-  Loop* made = reinterpret_cast<Loop*>(loop_type.tp_alloc(&loop_type, 0));
-  if (made == nullptr) return nullptr;
-  made->loop = found;
-  made->data = data;
-  made->owner = Py_XNewRef(owner);
-  return reinterpret_cast<PyObject*>(made);
-}
-
-PyObject* loop_of_ufunc(PyObject*, PyObject* args) {
-  PyObject* given;
-  const char* types;
-  if (!PyArg_ParseTuple(args, "Os", &given, &types)) return nullptr;
-  if (std::strcmp(Py_TYPE(given)->tp_name, "numpy.ufunc") != 0) Py_RETURN_NONE;
-  PyUFuncObject* ufunc = reinterpret_cast<PyUFuncObject*>(given);
-  if (static_cast<int>(std::strlen(types)) != ufunc->nargs || ufunc->nargs > kMostOperands) {
-    Py_RETURN_NONE;
-  }
-  for (int i = 0; i < ufunc->ntypes; ++i) {
-    bool fits = true;
-    for (int j = 0; j < ufunc->nargs; ++j) {
-      PyArray_Descr* descr = PyArray_DescrFromType(ufunc->types[i * ufunc->nargs + j]);
-      if (descr == nullptr) return nullptr;
-      fits = fits && descr->type == types[j];
-      Py_DECREF(descr);
-    }
-    if (fits && ufunc->functions[i] != nullptr) {
-      static_assert(sizeof(npy_intp) == sizeof(intptr_t));
-      return make_loop(reinterpret_cast<StridedLoop>(ufunc->functions[i]),
-                       ufunc->data == nullptr ? nullptr : const_cast<void*>(static_cast<const void*>(ufunc->data[i])),
-                       given);
-    }
-  }
-  Py_RETURN_NONE;
-}
-
-PyObject* loop_named(PyObject*, PyObject* args) {
-  const char* name;
-  int type, result;
-  if (!PyArg_ParseTuple(args, "sCC", &name, &type, &result)) return nullptr;
-  StridedLoop found = nullptr;
-#ifdef KILN_X86_64
-  if (processor_level() == 4) found = strided_v4(name, static_cast<char>(type), static_cast<char>(result));
-  else if (processor_level() == 3) found = strided_v3(name, static_cast<char>(type), static_cast<char>(result));
-  else
-#endif
-    found = strided_baseline(name, static_cast<char>(type), static_cast<char>(result));
-  if (found == nullptr) Py_RETURN_NONE;
-  return make_loop(found, nullptr, nullptr);
-}
-
-// Where an operand is: a buffer, and the bytes to its first element.
-struct Place {
-  int buffer;
-  intptr_t offset;
-};
-
-// An operand of a NumPy function, or a result of one.
-struct View {
-  Place place;
-  Ref descr;
-  std::vector<npy_intp> shape, strides;
-};
-
-struct Step {
-  Ref loop;  // a Loop; if there is none, `function` is called
-  StridedLoop run = nullptr;
-  void* data = nullptr;
-  int operands = 0;
-  int outer = 0;  // axes around the one of the loop
-  intptr_t count = 0;
-  intptr_t inner[kMostOperands] = {};
-  Place places[kMostOperands] = {};
-  std::vector<intptr_t> sizes;    // of the outer axes
-  std::vector<intptr_t> strides;  // for each outer axis, of each operand
-  std::vector<intptr_t> core_sizes, core_steps;  // of a loop over more than elements, as NumPy has them
-
-  Ref function;
-  std::vector<View> given, made;
-};
-
-// What the bytes of a buffer are.
-enum Source : int { kInput, kConstant, kScratch, kResult, kFromFunction };
-
-struct Buffer {
-  Source source;
-  intptr_t number;  // of the input; bytes otherwise
-  size_t offset = 0;  // in the scratch memory
-  Ref constant;
-};
-
-// How a result is made: of a buffer, of the memory of an input, or it is an input.
-enum Outcome : int { kFresh, kSame, kSharing };
-
-struct Result {
-  Outcome outcome;
-  int buffer;
-  Ref aval;
-};
-
-enum Container : int { kSingle, kTuple, kList };
-
-struct Schedule {
-  std::vector<Layout> inputs;
-  std::vector<Buffer> buffers;
-  std::vector<Step> steps;
-  std::vector<Result> results;
-  Container container = kSingle;
-  size_t scratch = 0;
-  size_t bytes = 0;
-  intptr_t work = 0;  // elements in all loops
-  bool calls = false;
-};
 
 struct Plan {
   PyObject_HEAD
@@ -259,10 +116,10 @@ bool run_function(const Step& step, Run& run) {
                                            step.given.size() | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   if (!value) return false;
   if (step.made.size() == 1) return take(step.made[0], value.get(), run);
-  Ref values = Ref::own(PySequence_Fast(value.get(), "several results"));
-  if (!values || PySequence_Fast_GET_SIZE(values.get()) != static_cast<Py_ssize_t>(step.made.size())) return false;
+  Ref values = Ref::own(PySequence_Tuple(value.get()));
+  if (!values || PyTuple_GET_SIZE(values.get()) != static_cast<Py_ssize_t>(step.made.size())) return false;
   for (size_t i = 0; i < step.made.size(); ++i) {
-    if (!take(step.made[i], PySequence_Fast_GET_ITEM(values.get(), static_cast<Py_ssize_t>(i)), run)) return false;
+    if (!take(step.made[i], PyTuple_GET_ITEM(values.get(), static_cast<Py_ssize_t>(i)), run)) return false;
   }
   return true;
 }
@@ -304,6 +161,7 @@ Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
       }
       case kConstant:
         run.bases[i] = PyArray_BYTES(reinterpret_cast<PyArrayObject*>(buffer.constant.get()));
+        if (schedule.calls) run.owners[i] = Ref::borrow(buffer.constant.get());
         break;
       case kScratch:
         run.bases[i] = scratch + buffer.offset;
@@ -324,7 +182,7 @@ Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
   PyThreadState* saved = lets_others_run ? PyEval_SaveThread() : nullptr;
   for (const Step& step : schedule.steps) {
     if (step.loop) {
-      run_loop(step, run.bases);
+      if (!step.is_empty) run_loop(step, run.bases);
     } else if (!run_function(step, run)) {
       return Ref();
     }
@@ -342,180 +200,9 @@ Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
   return all;
 }
 
-// Making a plan of what Python says.
-
-bool numbers(PyObject* given, std::vector<npy_intp>& found) {
-  if (!PyTuple_Check(given)) {
-    PyErr_SetString(PyExc_TypeError, "sizes and strides are tuples");
-    return false;
-  }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
-    found.push_back(PyLong_AsSsize_t(PyTuple_GET_ITEM(given, i)));
-  }
-  if (found.size() > kMostAxes) PyErr_SetString(PyExc_ValueError, "too many axes");
-  return !PyErr_Occurred();
-}
-
-bool read_view(PyObject* given, View& view) {
-  PyObject *descr, *shape, *strides;
-  if (!PyArg_ParseTuple(given, "inO!OO", &view.place.buffer, &view.place.offset, &PyArrayDescr_Type, &descr, &shape,
-                        &strides)) {
-    return false;
-  }
-  view.descr = Ref::borrow(descr);
-  return numbers(shape, view.shape) && numbers(strides, view.strides);
-}
-
-bool read_views(PyObject* given, std::vector<View>& views) {
-  if (!PyList_Check(given) || PyList_GET_SIZE(given) > kMostAxes) {
-    PyErr_SetString(PyExc_TypeError, "operands are a list, of at most 32");
-    return false;
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(given); ++i) {
-    views.emplace_back();
-    if (!read_view(PyList_GET_ITEM(given, i), views.back())) return false;
-  }
-  return true;
-}
-
-// (loop, sizes, [(buffer, offset, strides)]), or (loop, sizes, [(buffer, offset, ())], steps) for a
-// loop over more than elements
-bool read_loop(PyObject* given, Step& step) {
-  PyObject *loop, *sizes, *operands, *core_steps = nullptr;
-  if (!PyArg_ParseTuple(given, "O!OO!|O", &loop_type, &loop, &sizes, &PyList_Type, &operands, &core_steps)) return false;
-  std::vector<npy_intp> found;
-  if (!numbers(sizes, found)) return false;
-  step.operands = static_cast<int>(PyList_GET_SIZE(operands));
-  if (found.empty() || step.operands > kMostOperands) {
-    PyErr_SetString(PyExc_ValueError, "a loop has an axis, and at most four operands");
-    return false;
-  }
-  step.loop = Ref::borrow(loop);
-  step.run = reinterpret_cast<Loop*>(loop)->loop;
-  step.data = reinterpret_cast<Loop*>(loop)->data;
-  if (core_steps != nullptr) {
-    std::vector<npy_intp> steps;
-    if (!numbers(core_steps, steps)) return false;
-    step.core_sizes.assign(found.begin(), found.end());
-    step.core_steps.assign(steps.begin(), steps.end());
-    found.assign(1, 1);
-    for (npy_intp size : step.core_sizes) found[0] *= size;
-  }
-  step.count = found.back();
-  step.outer = static_cast<int>(found.size()) - 1;
-  step.sizes.assign(found.begin(), found.end() - 1);
-  step.strides.resize(static_cast<size_t>(step.outer * step.operands));
-  for (int i = 0; i < step.operands; ++i) {
-    PyObject* strides;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(operands, i), "inO", &step.places[i].buffer, &step.places[i].offset,
-                          &strides)) {
-      return false;
-    }
-    std::vector<npy_intp> steps;
-    if (!numbers(strides, steps)) return false;
-    if (core_steps != nullptr) continue;
-    if (steps.size() != found.size()) {
-      PyErr_SetString(PyExc_ValueError, "an operand has one stride for each axis");
-      return false;
-    }
-    step.inner[i] = steps.back();
-    for (int axis = 0; axis < step.outer; ++axis) {
-      step.strides[static_cast<size_t>(axis * step.operands + i)] = steps[static_cast<size_t>(axis)];
-    }
-  }
-  return true;
-}
-
-// (function, operands, results)
-bool read_function(PyObject* given, Step& step) {
-  PyObject *function, *operands, *results;
-  if (!PyArg_ParseTuple(given, "OOO", &function, &operands, &results)) return false;
-  step.function = Ref::borrow(function);
-  return read_views(operands, step.given) && read_views(results, step.made) && !step.made.empty();
-}
-
-bool read_buffer(PyObject* given, Schedule& schedule) {
-  int source;
-  PyObject* detail;
-  if (!PyArg_ParseTuple(given, "iO", &source, &detail)) return false;
-  Buffer buffer{static_cast<Source>(source), 0};
-  if (source == kConstant) {
-    if (!PyArray_CheckExact(detail)) {
-      PyErr_SetString(PyExc_TypeError, "a constant is an array of NumPy's");
-      return false;
-    }
-    buffer.constant = Ref::borrow(detail);
-    schedule.bytes += static_cast<size_t>(PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(detail)));
-  } else {
-    buffer.number = PyLong_AsSsize_t(detail);
-    if (PyErr_Occurred()) return false;
-  }
-  if (source == kScratch) {
-    buffer.offset = schedule.scratch;
-    schedule.scratch += (static_cast<size_t>(buffer.number) + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  schedule.buffers.push_back(std::move(buffer));
-  return true;
-}
-
-bool read_program(PyObject* args, Schedule& schedule) {
-  PyObject *inputs, *buffers, *steps, *results;
-  int container;
-  if (!PyArg_ParseTuple(args, "O!O!O!O!i", &PyList_Type, &inputs, &PyList_Type, &buffers, &PyList_Type, &steps,
-                        &PyList_Type, &results, &container)) {
-    return false;
-  }
-  schedule.container = static_cast<Container>(container);
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(inputs); ++i) {
-    PyObject* descr;
-    Py_ssize_t bytes;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(inputs, i), "O!n", &PyArrayDescr_Type, &descr, &bytes)) return false;
-    schedule.inputs.push_back({reinterpret_cast<PyArray_Descr*>(descr)->type_num, static_cast<size_t>(bytes)});
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(buffers); ++i) {
-    if (!read_buffer(PyList_GET_ITEM(buffers, i), schedule)) return false;
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(steps); ++i) {
-    PyObject* given = PyList_GET_ITEM(steps, i);
-    schedule.steps.emplace_back();
-    Step& step = schedule.steps.back();
-    bool is_loop = PyTuple_Check(given) && PyTuple_GET_SIZE(given) > 0 &&
-                   Py_TYPE(PyTuple_GET_ITEM(given, 0)) == &loop_type;
-    if (!(is_loop ? read_loop(given, step) : read_function(given, step))) return false;
-    schedule.calls = schedule.calls || !is_loop;
-    intptr_t work = step.count;
-    for (intptr_t size : step.sizes) work *= size;
-    schedule.work += work;
-    schedule.bytes += sizeof(Step);
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(results); ++i) {
-    int outcome, buffer;
-    PyObject* aval;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(results, i), "iiO", &outcome, &buffer, &aval)) return false;
-    schedule.results.push_back({static_cast<Outcome>(outcome), buffer, Ref::borrow(aval)});
-  }
-  schedule.bytes += sizeof(Schedule) + schedule.buffers.size() * sizeof(Buffer);
-  auto known = [&](int buffer) { return buffer >= 0 && static_cast<size_t>(buffer) < schedule.buffers.size(); };
-  bool sound = !schedule.results.empty();
-  for (const Result& result : schedule.results) sound = sound && known(result.buffer);
-  for (const Step& step : schedule.steps) {
-    for (int i = 0; i < step.operands; ++i) sound = sound && known(step.places[i].buffer);
-    for (const View& view : step.given) sound = sound && known(view.place.buffer);
-    for (const View& view : step.made) sound = sound && known(view.place.buffer);
-  }
-  for (const Buffer& buffer : schedule.buffers) {
-    if (buffer.source == kInput) sound = sound && static_cast<size_t>(buffer.number) < schedule.inputs.size();
-  }
-  if (!sound) PyErr_SetString(PyExc_ValueError, "a plan names a buffer that it does not have");
-  return sound;
-}
-
 PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject*) {
   auto schedule = std::make_unique<Schedule>();
-  if (!read_program(args, *schedule)) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a step of a plan has results");
-    return nullptr;
-  }
+  if (!read_schedule(args, *schedule)) return nullptr;
   Plan* self = reinterpret_cast<Plan*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
   self->schedule = schedule.release();
@@ -559,12 +246,6 @@ PyGetSetDef plan_fields[] = {
     {nullptr},
 };
 
-PyMethodDef functions[] = {
-    {"loop_of_ufunc", loop_of_ufunc, METH_VARARGS, "Return NumPy's loop for types, given as characters, or None."},
-    {"loop_named", loop_named, METH_VARARGS, "Return the loop of a name for a type and a type of result, or None."},
-    {nullptr},
-};
-
 }  // namespace
 
 PyTypeObject plan_type = {
@@ -587,8 +268,7 @@ Ref run_plan(PyObject* plan, ArrayData* const* arrays) {
 size_t plan_bytes(PyObject* plan) { return reinterpret_cast<Plan*>(plan)->schedule->bytes; }
 
 int add_plan(PyObject* module) {
-  if (PyType_Ready(&loop_type) < 0 || add_type(module, &loop_type) < 0 || add_type(module, &plan_type) < 0) return -1;
-  return PyModule_AddFunctions(module, functions);
+  return add_type(module, &plan_type);
 }
 
 }  // namespace kiln

@@ -20,6 +20,7 @@ PyObject* new_buffer = nullptr;  // (scalar or ndarray, engine, sharding or None
 
 int program_init(PyObject* self, PyObject* args, PyObject*) {
   Program* program = reinterpret_cast<Program*>(self);
+  if (!may_be_made(program->engine != nullptr, self)) return -1;
   PyObject *run, *out_avals, *kept, *engine;
   int in_host_memory;
   if (!PyArg_ParseTuple(args, "OO!OOp", &run, &PyList_Type, &out_avals, &kept, &engine, &in_host_memory)) return -1;
@@ -55,8 +56,10 @@ int program_clear(PyObject* self) {
 
 void program_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
+  Py_TRASHCAN_BEGIN(self, program_dealloc)
   program_clear(self);
   Py_TYPE(self)->tp_free(self);
+  Py_TRASHCAN_END
 }
 
 PyObject* program_call(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -66,10 +69,10 @@ PyObject* program_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   if (!PyArg_ParseTuple(args, "O", &given)) return nullptr;
-  Ref items = Ref::own(PySequence_Fast(given, "a program takes a sequence of arguments"));
+  // A tuple, because a list may be changed while the program runs.
+  Ref items = Ref::own(PySequence_Tuple(given));
   if (!items) return nullptr;
-  return run_program(reinterpret_cast<Program*>(self), PySequence_Fast_ITEMS(items.get()),
-                     PySequence_Fast_GET_SIZE(items.get()))
+  return run_program(reinterpret_cast<Program*>(self), &PyTuple_GET_ITEM(items.get(), 0), PyTuple_GET_SIZE(items.get()))
       .release();
 }
 
@@ -142,6 +145,7 @@ PyTypeObject program_type = {
 
 bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vector<PyObject*>& taken) {
   PyObject* kept = program->kept;
+  if (!was_made(kept != nullptr && program->engine != nullptr, reinterpret_cast<PyObject*>(program))) return false;
   if (kept == Py_None) return true;
   taken.reserve(static_cast<size_t>(PyList_GET_SIZE(kept)));
   for (Py_ssize_t n = 0; n < PyList_GET_SIZE(kept); ++n) {
@@ -161,13 +165,14 @@ Ref operand(Program* program, size_t number, PyObject* object, PyObject* shardin
   if (is_array(object)) {
     ArrayData* array = reinterpret_cast<ArrayData*>(object);
     if (array->engine == program->engine && array->buffer != Py_None) return Ref::borrow(array->buffer);
-    return Ref::own(PyObject_CallFunctionObjArgs(buffer_for, object, program->engine, nullptr));
+    return call_held(buffer_for, object, program->engine);
   }
   if (staging.takes(number, object)) {
     Ref buffer = staging.buffer(number, object);
     if (buffer || PyErr_Occurred()) return buffer;
   }
-  return Ref::own(PyObject_CallFunctionObjArgs(new_buffer, object, program->engine, sharding, nullptr));
+  if (sharding == nullptr) return call_held(new_buffer, object, program->engine);
+  return call_held(new_buffer, object, program->engine, sharding);
 }
 
 Ref execute(PyObject* run, PyObject* buffers, Staging& staging) {
@@ -177,17 +182,29 @@ Ref execute(PyObject* run, PyObject* buffers, Staging& staging) {
   return outs;
 }
 
+Ref out_types(Program* program) {
+  Ref types = Ref::borrow(program->out_avals);
+  if (types && PyList_Check(types.get())) return types;
+  PyErr_SetString(PyExc_TypeError, "the types of a program's results are a list");
+  return Ref();
+}
+
 Ref wrap(Program* program, PyObject* buffers) {
   Ref outs = Ref::own(PySequence_Fast(buffers, "an executable returns a sequence of buffers"));
   if (!outs) return outs;
-  PyObject* avals = program->out_avals;
+  Ref types = out_types(program);
+  if (!types) return types;
+  PyObject* avals = types.get();
   Py_ssize_t count = PySequence_Fast_GET_SIZE(outs.get());
-  if (count != PyList_GET_SIZE(avals)) {
-    PyErr_Format(PyExc_RuntimeError, "an executable returned %zd results instead of %zd", count, PyList_GET_SIZE(avals));
-    return Ref();
-  }
   Ref arrays = Ref::own(PyList_New(count));
-  for (Py_ssize_t i = 0; arrays && i < count; ++i) {
+  for (Py_ssize_t i = 0; arrays && i <= count; ++i) {
+    // The collector may run in between, and with it anything.
+    if (PySequence_Fast_GET_SIZE(outs.get()) != count || PyList_GET_SIZE(avals) != count) {
+      PyErr_Format(PyExc_RuntimeError, "an executable returned %zd results instead of %zd",
+                   PySequence_Fast_GET_SIZE(outs.get()), PyList_GET_SIZE(avals));
+      return Ref();
+    }
+    if (i == count) break;
     PyObject *aval = PyList_GET_ITEM(avals, i), *buffer = PySequence_Fast_GET_ITEM(outs.get(), i);
     Ref array = program->in_host_memory ? make_array(aval, buffer, Py_None, Py_None)
                                         : make_array(aval, Py_None, buffer, program->engine);
@@ -197,13 +214,21 @@ Ref wrap(Program* program, PyObject* buffers) {
   return arrays;
 }
 
+Ref runner(Program* program) {
+  Ref run = Ref::borrow(program->run);
+  was_made(bool(run), reinterpret_cast<PyObject*>(program));
+  return run;
+}
+
 Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count) {
   program->used = clock_now;
   std::vector<PyObject*> taken;
   if (!take(program, args, count, taken)) return Ref();
-  Ref run = Ref::borrow(program->run);
+  Ref run = runner(program);
+  if (!run) return run;
   if (Py_TYPE(run.get()) == &native_type) {
-    return run_native(reinterpret_cast<Native*>(run.get()), args, count, program->out_avals);
+    Ref types = out_types(program);
+    return types ? run_native(reinterpret_cast<Native*>(run.get()), args, count, types.get()) : Ref();
   }
   Staging staging(run.get(), static_cast<size_t>(count));
   Ref buffers = Ref::own(PyList_New(count));

@@ -103,12 +103,16 @@ PyMethodDef functions[] = {
 
 PyObject* current_options() {
   ThreadState& thread = thread_state;
+  if (base_options == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no options yet: import kiln first");
+    return nullptr;
+  }
   if (thread.overrides == nullptr) return base_options;
   if (thread.merged == nullptr || thread.merged_from != base_options) {
-    Ref base = Ref::borrow(base_options);
-    PyObject* merged = PyObject_CallFunctionObjArgs(merge_function, base.get(), thread.overrides, nullptr);
-    if (merged == nullptr) return nullptr;
-    Py_XSETREF(thread.merged, merged);
+    Ref base = Ref::borrow(base_options), overrides = Ref::borrow(thread.overrides);
+    Ref merged = call_held(merge_function, base.get(), overrides.get());
+    if (!merged) return nullptr;
+    Py_XSETREF(thread.merged, merged.release());
     Py_XSETREF(thread.merged_from, base.release());
   }
   return thread.merged;

@@ -7,9 +7,8 @@ namespace {
 
 PyObject* none_key = nullptr;
 
-Ref node_key(PyTypeObject* type, PyObject* metadata, Ref children) {
-  if (!children) return Ref();
-  return Ref::own(PyTuple_Pack(3, reinterpret_cast<PyObject*>(type), metadata, children.get()));
+Ref node_key(PyObject* type, PyObject* metadata, PyObject* children) {
+  return Ref::own(PyTuple_Pack(3, type, metadata, children));
 }
 
 bool is_true(const Ref& answer, bool& failed) {
@@ -34,40 +33,103 @@ Ref leaf(PyObject* value, PyObject* leaves) {
   return PyList_Append(leaves, value) < 0 ? Ref() : Ref::borrow(Py_None);
 }
 
-// A walk that keeps the path to where it is; the entries are borrowed from the nodes above.
-class PathWalk {
+// A node whose children are being taken apart.
+struct Opened {
+  Ref type;
+  Node node;
+  Ref entries;  // of its children, in a walk with paths
+  Ref keys;
+  Py_ssize_t count, next;
+};
+
+// A walk over a tree that makes its key. `Reader` says what to do with the trees it meets:
+// `leaf_or_node(value, opened)` returns the key of a leaf, or nothing after opening a node, or nothing with
+// an exception set; `enter(opened, i)` and `leave()` stand around the i-th child.
+template <typename Reader>
+Ref walk(PyObject* root, Reader& reader) {
+  Levels<Opened> levels;
+  Ref value = Ref::borrow(root);
+  while (true) {
+    Opened opened;
+    Ref key = reader.leaf_or_node(value.get(), opened);
+    if (!key) {
+      if (!opened.node.children || !may_enter(levels.size())) return Ref();
+      opened.type = Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(value.get())));
+      opened.keys = Ref::own(PyTuple_New(opened.count));
+      if (!opened.keys) return Ref();
+      opened.next = 0;
+      levels.push(std::move(opened));
+    }
+    while (true) {
+      if (levels.empty()) return key;
+      Opened& top = levels.top();
+      if (key) {
+        reader.leave();
+        PyTuple_SET_ITEM(top.keys.get(), top.next++, key.release());
+      }
+      if (top.next < top.count) {
+        if (!has_still(top.node.children.get(), top.count)) return Ref();
+        value = Ref::borrow(PySequence_Fast_GET_ITEM(top.node.children.get(), top.next));
+        reader.enter(top);
+        break;
+      }
+      key = node_key(top.type.get(), top.node.metadata.get(), top.keys.get());
+      if (!key) return Ref();
+      levels.pop();
+    }
+  }
+}
+
+class Flattening {
  public:
-  PathWalk(PyObject* pairs, PyObject* is_leaf, bool takes_path)
+  Flattening(PyObject* leaves, PyObject* is_leaf) : leaves_(leaves), is_leaf_(is_leaf) {}
+
+  Ref leaf_or_node(PyObject* value, Opened& opened) {
+    bool failed = false;
+    if (stops_at(is_leaf_, value, failed)) return leaf(value, leaves_);
+    if (failed) return Ref();
+    PyTypeObject* type = Py_TYPE(value);
+    if (is_known_leaf(type)) return leaf(value, leaves_);
+    if (value == Py_None && is_leaf_ == nullptr) return Ref::borrow(none_key);
+    Kind kind = kind_of(type);
+    if (!kind) return PyErr_Occurred() ? Ref() : leaf(value, leaves_);
+    Node node;
+    if (!take_apart(kind.get(), value, node)) return Ref();
+    opened.node = std::move(node);
+    opened.count = PySequence_Fast_GET_SIZE(opened.node.children.get());
+    return Ref();
+  }
+  void enter(Opened&) {}
+  void leave() {}
+
+ private:
+  PyObject* leaves_;
+  PyObject* is_leaf_;
+};
+
+// Keeps the path to where it is; the entries are borrowed from the nodes above.
+class PathFlattening {
+ public:
+  PathFlattening(PyObject* pairs, PyObject* is_leaf, bool takes_path)
       : pairs_(pairs), is_leaf_(is_leaf), takes_path_(takes_path) {}
 
-  Ref visit(PyObject* value) {
+  Ref leaf_or_node(PyObject* value, Opened& opened) {
     bool failed = false;
     if (stops_here(value, failed)) return leaf_here(value);
     if (failed) return Ref();
     PyTypeObject* type = Py_TYPE(value);
     if (is_known_leaf(type)) return leaf_here(value);
-    NodeKind* kind = kind_of(type);
-    if (kind == nullptr) return PyErr_Occurred() ? Ref() : leaf_here(value);
-    Recursion recursion(" while flattening a pytree");
-    if (!recursion) return Ref();
+    Kind kind = kind_of(type);
+    if (!kind) return PyErr_Occurred() ? Ref() : leaf_here(value);
     Node node;
-    Ref entries = take_apart_with_entries(kind, value, node);
-    if (!entries) return Ref();
-    PyObject* children = node.children.get();
-    Py_ssize_t count = PyTuple_GET_SIZE(entries.get());
-    Ref keys = Ref::own(PyTuple_New(count));
-    if (!keys) return Ref();
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      if (!has_still(children, count)) return Ref();
-      Ref child = Ref::borrow(PySequence_Fast_GET_ITEM(children, i));
-      path_.push_back(PyTuple_GET_ITEM(entries.get(), i));
-      Ref key = visit(child.get());
-      path_.pop_back();
-      if (!key) return Ref();
-      PyTuple_SET_ITEM(keys.get(), i, key.release());
-    }
-    return node_key(type, node.metadata.get(), std::move(keys));
+    opened.entries = take_apart_with_entries(kind.get(), value, node);
+    if (!opened.entries) return Ref();
+    opened.node = std::move(node);
+    opened.count = PyTuple_GET_SIZE(opened.entries.get());
+    return Ref();
   }
+  void enter(Opened& opened) { path_.push_back(PyTuple_GET_ITEM(opened.entries.get(), opened.next)); }
+  void leave() { path_.pop_back(); }
 
  private:
   Ref path() const {
@@ -98,153 +160,210 @@ class PathWalk {
   bool takes_path_;
 };
 
-Ref build_children(PyObject* keys, Leaves& leaves, PyObject* into, void (*put)(PyObject*, Py_ssize_t, PyObject*)) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
-    Ref child = build(PyTuple_GET_ITEM(keys, i), leaves);
-    if (!child) {
-      Py_DECREF(into);
-      return Ref();
-    }
-    put(into, i, child.release());
+// A node that is being put together: its children so far, in what it is or what it is made of.
+struct Unfinished {
+  Kind kind;
+  PyObject* key;
+  Ref children;  // a list, a tuple, or the dict itself
+  Py_ssize_t next = 0;
+
+  PyObject* type() const { return PyTuple_GET_ITEM(key, 0); }
+  PyObject* metadata() const { return PyTuple_GET_ITEM(key, 1); }
+  PyObject* keys() const { return PyTuple_GET_ITEM(key, 2); }
+};
+
+bool begin(PyObject* key, Unfinished& node) {
+  node.key = key;
+  node.kind = kind_of(reinterpret_cast<PyTypeObject*>(node.type()));
+  if (!node.kind) {
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "%R is no class of pytree nodes any more", node.type());
+    return false;
   }
-  return Ref::own(into);
-}
-
-void put_in_list(PyObject* list, Py_ssize_t i, PyObject* item) { PyList_SET_ITEM(list, i, item); }
-void put_in_tuple(PyObject* tuple, Py_ssize_t i, PyObject* item) { PyTuple_SET_ITEM(tuple, i, item); }
-
-Ref new_list(PyObject* keys, Leaves& leaves) {
-  PyObject* list = PyList_New(PyTuple_GET_SIZE(keys));
-  return list == nullptr ? Ref() : build_children(keys, leaves, list, put_in_list);
-}
-
-Ref new_tuple(PyObject* keys, Leaves& leaves) {
-  PyObject* tuple = PyTuple_New(PyTuple_GET_SIZE(keys));
-  return tuple == nullptr ? Ref() : build_children(keys, leaves, tuple, put_in_tuple);
-}
-
-Ref new_dict(PyObject* names, PyObject* keys, Leaves& leaves) {
-  Ref dict = Ref::own(PyDict_New());
-  if (!dict) return Ref();
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
-    Ref child = build(PyTuple_GET_ITEM(keys, i), leaves);
-    if (!child || PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(names, i), child.get()) < 0) return Ref();
+  Py_ssize_t count = PyTuple_GET_SIZE(node.keys());
+  switch (node.kind.form()) {
+    case Form::kList:
+    case Form::kCustom:
+      node.children = Ref::own(PyList_New(count));
+      break;
+    case Form::kDict:
+      if (!PyTuple_CheckExact(node.metadata()) || PyTuple_GET_SIZE(node.metadata()) != count) {
+        PyErr_SetString(PyExc_ValueError, "the structure of a pytree has other children than its dict");
+        return false;
+      }
+      node.children = Ref::own(PyDict_New());
+      break;
+    default:
+      node.children = Ref::own(PyTuple_New(count));
   }
-  return dict;
+  return bool(node.children);
+}
+
+bool add_child(Unfinished& node, Ref child) {
+  Py_ssize_t i = node.next++;
+  switch (node.kind.form()) {
+    case Form::kList:
+    case Form::kCustom:
+      PyList_SET_ITEM(node.children.get(), i, child.release());
+      return true;
+    case Form::kDict:
+      return PyDict_SetItem(node.children.get(), PyTuple_GET_ITEM(node.metadata(), i), child.get()) == 0;
+    default:
+      PyTuple_SET_ITEM(node.children.get(), i, child.release());
+      return true;
+  }
 }
 
 // Construct a dataclass from its fields by name.
-Ref new_from_fields(PyObject* type, NodeKind* kind, PyObject* metadata, PyObject* keys, Leaves& leaves) {
-  Ref children = new_tuple(keys, leaves);
-  if (!children) return Ref();
-  Ref names = Ref::own(PySequence_Concat(kind->children, kind->metadata));
-  Ref values = Ref::own(PySequence_Concat(children.get(), metadata));
-  if (!names || !values) return Ref();
-  return Ref::own(PyObject_Vectorcall(type, &PyTuple_GET_ITEM(values.get(), 0), 0, names.get()));
+Ref new_from_fields(const Unfinished& node) {
+  Ref names = Ref::own(PySequence_Concat(node.kind->children, node.kind->metadata));
+  Ref values = names ? Ref::own(PySequence_Concat(node.children.get(), node.metadata())) : Ref();
+  if (!values) return Ref();
+  if (!PyTuple_CheckExact(values.get()) || PyTuple_GET_SIZE(values.get()) != PyTuple_GET_SIZE(names.get())) {
+    PyErr_Format(PyExc_ValueError, "%R has other fields than it had in the structure of a pytree", node.type());
+    return Ref();
+  }
+  return Ref::own(PyObject_Vectorcall(node.type(), &PyTuple_GET_ITEM(values.get(), 0), 0, names.get()));
+}
+
+Ref finish(Unfinished& node) {
+  switch (node.kind.form()) {
+    case Form::kTuple:
+    case Form::kList:
+    case Form::kDict:
+      return std::move(node.children);
+    case Form::kNone:
+      return Ref::borrow(Py_None);
+    case Form::kNamedTuple:
+      return Ref::own(PyObject_Call(node.type(), node.children.get(), nullptr));
+    case Form::kFields:
+      return new_from_fields(node);
+    case Form::kCustom:
+      break;
+  }
+  return call_held(node.kind->build, node.metadata(), node.children.get());
+}
+
+// A node whose children are compared with those of a structure.
+struct Compared {
+  PyObject* keys;
+  Ref children;
+  Py_ssize_t next = 0;
+};
+
+// Take a tree apart as a node of a structure; 1, 0 if they differ, -1 on error.
+int take_apart_as(PyObject* key, PyObject* tree, Compared& found) {
+  PyTypeObject* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0));
+  PyObject* metadata = PyTuple_GET_ITEM(key, 1);
+  found.keys = PyTuple_GET_ITEM(key, 2);
+  if (Py_TYPE(tree) != type) return 0;
+  Kind kind = kind_of(type);
+  if (!kind) return PyErr_Occurred() ? -1 : 0;
+  if (kind.form() == Form::kDict && PyTuple_CheckExact(metadata)) {
+    // The order of the structure's keys counts, so that other trees need not have sortable ones.
+    Py_ssize_t count = PyTuple_GET_SIZE(metadata);
+    if (!PyDict_Check(tree) || PyDict_GET_SIZE(tree) != count) return 0;
+    found.children = Ref::own(PyTuple_New(count));
+    if (!found.children) return -1;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject* child = PyDict_GetItemWithError(tree, PyTuple_GET_ITEM(metadata, i));
+      if (child == nullptr) return PyErr_Occurred() ? -1 : 0;
+      PyTuple_SET_ITEM(found.children.get(), i, Py_NewRef(child));
+    }
+  } else {
+    Node node;
+    if (!take_apart(kind.get(), tree, node)) return -1;
+    int same = PyObject_RichCompareBool(node.metadata.get(), metadata, Py_EQ);
+    if (same <= 0) return same;
+    found.children = std::move(node.children);
+  }
+  return PySequence_Fast_GET_SIZE(found.children.get()) == PyTuple_GET_SIZE(found.keys);
 }
 
 }  // namespace
 
+bool may_enter(size_t depth) {
+  if (depth < kDeepest) return true;
+  PyErr_Format(PyExc_RecursionError,
+               "taking a pytree apart\nits containers are nested more than %zu deep, or one of them holds itself\n"
+               "use lists or arrays instead of chains of containers",
+               kDeepest);
+  return false;
+}
+
 Ref flatten(PyObject* value, PyObject* leaves, PyObject* is_leaf) {
-  bool failed = false;
-  if (stops_at(is_leaf, value, failed)) return leaf(value, leaves);
-  if (failed) return Ref();
-  PyTypeObject* type = Py_TYPE(value);
-  if (is_known_leaf(type)) return leaf(value, leaves);
-  if (value == Py_None && is_leaf == nullptr) return Ref::borrow(none_key);
-  NodeKind* kind = kind_of(type);
-  if (kind == nullptr) return PyErr_Occurred() ? Ref() : leaf(value, leaves);
-  Recursion recursion(" while flattening a pytree");
-  if (!recursion) return Ref();
-  Node node;
-  if (!take_apart(kind, value, node)) return Ref();
-  PyObject* children = node.children.get();
-  Py_ssize_t count = PySequence_Fast_GET_SIZE(children);
-  Ref keys = Ref::own(PyTuple_New(count));
-  if (!keys) return Ref();
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    if (!has_still(children, count)) return Ref();
-    Ref child = Ref::borrow(PySequence_Fast_GET_ITEM(children, i));
-    Ref key = flatten(child.get(), leaves, is_leaf);
-    if (!key) return Ref();
-    PyTuple_SET_ITEM(keys.get(), i, key.release());
-  }
-  return node_key(type, node.metadata.get(), std::move(keys));
+  Flattening reader(leaves, is_leaf);
+  return walk(value, reader);
 }
 
 Ref flatten_with_path(PyObject* tree, PyObject* pairs, PyObject* is_leaf, bool takes_path) {
-  return PathWalk(pairs, is_leaf, takes_path).visit(tree);
+  PathFlattening reader(pairs, is_leaf, takes_path);
+  return walk(tree, reader);
 }
 
-int flatten_up_to(PyObject* key, PyObject* tree, PyObject* leaves) {
-  if (key == Py_None) return PyList_Append(leaves, tree) < 0 ? -1 : 1;
-  PyTypeObject* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0));
-  PyObject* metadata = PyTuple_GET_ITEM(key, 1);
-  PyObject* keys = PyTuple_GET_ITEM(key, 2);
-  if (Py_TYPE(tree) != type) return 0;
-  NodeKind* kind = kind_of(type);
-  if (kind == nullptr) return PyErr_Occurred() ? -1 : 0;
-  Recursion recursion(" while flattening a pytree");
-  if (!recursion) return -1;
-  Node node;
-  if (static_cast<Form>(kind->form) == Form::kDict) {
-    // The order of the structure's keys counts, so that other trees need not have sortable ones.
-    Py_ssize_t count = PyTuple_GET_SIZE(metadata);
-    if (PyDict_GET_SIZE(tree) != count) return 0;
-    node.children = Ref::own(PyTuple_New(count));
-    if (!node.children) return -1;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      PyObject* child = PyDict_GetItemWithError(tree, PyTuple_GET_ITEM(metadata, i));
-      if (child == nullptr) return PyErr_Occurred() ? -1 : 0;
-      PyTuple_SET_ITEM(node.children.get(), i, Py_NewRef(child));
+int flatten_up_to(PyObject* root, PyObject* tree, PyObject* leaves) {
+  Levels<Compared> levels;
+  PyObject* key = root;
+  Ref value = Ref::borrow(tree);
+  while (true) {
+    if (key == Py_None) {
+      if (PyList_Append(leaves, value.get()) < 0) return -1;
+    } else {
+      Compared found;
+      int same = take_apart_as(key, value.get(), found);
+      if (same <= 0) return same;
+      levels.push(std::move(found));
     }
-  } else {
-    if (!take_apart(kind, tree, node)) return -1;
-    int same = PyObject_RichCompareBool(node.metadata.get(), metadata, Py_EQ);
-    if (same <= 0) return same;
-  }
-  Py_ssize_t count = PyTuple_GET_SIZE(keys);
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    if (PySequence_Fast_GET_SIZE(node.children.get()) != count) return 0;
-    Ref child = Ref::borrow(PySequence_Fast_GET_ITEM(node.children.get(), i));
-    int same = flatten_up_to(PyTuple_GET_ITEM(keys, i), child.get(), leaves);
-    if (same <= 0) return same;
-  }
-  return PySequence_Fast_GET_SIZE(node.children.get()) == count ? 1 : 0;
-}
-
-Ref build(PyObject* key, Leaves& leaves) {
-  if (key == Py_None) return Ref::borrow(*leaves.next++);
-  Recursion recursion(" while putting a pytree together");
-  if (!recursion) return Ref();
-  PyObject* type = PyTuple_GET_ITEM(key, 0);
-  PyObject* metadata = PyTuple_GET_ITEM(key, 1);
-  PyObject* keys = PyTuple_GET_ITEM(key, 2);
-  NodeKind* kind = kind_of(reinterpret_cast<PyTypeObject*>(type));
-  if (kind == nullptr) {
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "%R is no class of pytree nodes any more", type);
-    return Ref();
-  }
-  switch (static_cast<Form>(kind->form)) {
-    case Form::kTuple:
-      return new_tuple(keys, leaves);
-    case Form::kList:
-      return new_list(keys, leaves);
-    case Form::kDict:
-      return new_dict(metadata, keys, leaves);
-    case Form::kNone:
-      return Ref::borrow(Py_None);
-    case Form::kNamedTuple: {
-      Ref children = new_tuple(keys, leaves);
-      return children ? Ref::own(PyObject_Call(type, children.get(), nullptr)) : Ref();
-    }
-    case Form::kFields:
-      return new_from_fields(type, kind, metadata, keys, leaves);
-    case Form::kCustom:
+    while (true) {
+      if (levels.empty()) return 1;
+      Compared& top = levels.top();
+      // A list may change while what is in it is taken apart.
+      if (PySequence_Fast_GET_SIZE(top.children.get()) != PyTuple_GET_SIZE(top.keys)) return 0;
+      if (top.next == PyTuple_GET_SIZE(top.keys)) {
+        levels.pop();
+        continue;
+      }
+      key = PyTuple_GET_ITEM(top.keys, top.next);
+      value = Ref::borrow(PySequence_Fast_GET_ITEM(top.children.get(), top.next));
+      ++top.next;
       break;
+    }
   }
-  Ref children = new_list(keys, leaves);
-  return children ? Ref::own(PyObject_CallFunctionObjArgs(kind->build, metadata, children.get(), nullptr)) : Ref();
+}
+
+Ref build(PyObject* root, Leaves& leaves) {
+  auto next_leaf = [&] {
+    if (leaves.next != leaves.end) return Ref::borrow(*leaves.next++);
+    PyErr_SetString(PyExc_ValueError, "a pytree has more leaves than were given");
+    return Ref();
+  };
+  if (root == Py_None) return next_leaf();
+  Levels<Unfinished> levels;
+  PyObject* key = root;
+  while (true) {
+    Ref made;
+    if (key == Py_None) {
+      made = next_leaf();
+      if (!made) return Ref();
+    } else {
+      Unfinished node;
+      if (!begin(key, node)) return Ref();
+      levels.push(std::move(node));
+    }
+    while (true) {
+      if (made) {
+        if (levels.empty()) return made;
+        if (!add_child(levels.top(), std::move(made))) return Ref();
+      }
+      Unfinished& top = levels.top();
+      if (top.next < PyTuple_GET_SIZE(top.keys())) {
+        key = PyTuple_GET_ITEM(top.keys(), top.next);
+        break;
+      }
+      made = finish(top);
+      if (!made) return Ref();
+      levels.pop();
+    }
+  }
 }
 
 int add_tree(PyObject*) {

@@ -27,4 +27,33 @@ struct Leaves {
 // Put a tree together.
 Ref build(PyObject* key, Leaves& leaves);
 
+// Deeper trees are refused: most of them have no end, because they hold themselves.
+constexpr size_t kDeepest = 5000;
+
+// Whether a walk may enter one more level; false with RecursionError set.
+bool may_enter(size_t depth);
+
+// Visit the keys of a tree from the root to the leaves, in order, until `visit(key)` returns 0 or less;
+// return what it returned last. A key is known to be one only after its visit.
+template <typename Visit>
+int visit_keys(PyObject* key, Visit visit) {
+  struct Level {
+    PyObject* children;
+    Py_ssize_t next;
+  };
+  Levels<Level> levels;
+  while (true) {
+    int answer = visit(key);
+    if (answer <= 0) return answer;
+    if (key != Py_None) {
+      if (!may_enter(levels.size())) return -1;
+      levels.push({PyTuple_GET_ITEM(key, 2), 0});
+    }
+    while (!levels.empty() && levels.top().next == PyTuple_GET_SIZE(levels.top().children)) levels.pop();
+    if (levels.empty()) return answer;
+    Level& top = levels.top();
+    key = PyTuple_GET_ITEM(top.children, top.next++);
+  }
+}
+
 }  // namespace kiln

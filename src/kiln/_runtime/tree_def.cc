@@ -6,15 +6,16 @@ namespace kiln {
 namespace {
 
 // The class of structures and functions of base/treedef.py, given by `set_tree_class`.
-PyTypeObject* tree_def_class = nullptr;
+PyTypeObject* tree_def_class = &tree_def_type;
 PyObject* explain_count = nullptr;   // raises: too few or too many leaves
 PyObject* explain_prefix = nullptr;  // raises: the tree does not begin like the structure
 
 Py_ssize_t count_leaves(PyObject* key) {
-  if (key == Py_None) return 1;
-  PyObject* children = PyTuple_GET_ITEM(key, 2);
   Py_ssize_t count = 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children); ++i) count += count_leaves(PyTuple_GET_ITEM(children, i));
+  visit_keys(key, [&](PyObject* each) {
+    count += each == Py_None;
+    return 1;
+  });
   return count;
 }
 
@@ -33,22 +34,85 @@ bool is_possible(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
   }
 }
 
-// Returns 1 or 0, -1 on error.
-int is_key(PyObject* key) {
+// Whether one node of a structure is one, whatever its children are. Returns 1 or 0, -1 on error.
+int is_node(PyObject* key) {
   if (key == Py_None) return 1;
   if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != 3) return 0;
   if (!PyType_Check(PyTuple_GET_ITEM(key, 0)) || !PyTuple_CheckExact(PyTuple_GET_ITEM(key, 2))) return 0;
-  PyObject* children = PyTuple_GET_ITEM(key, 2);
-  NodeKind* kind = kind_of(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0)));
-  if (kind == nullptr && PyErr_Occurred()) return -1;
-  if (kind != nullptr && !is_possible(kind, PyTuple_GET_ITEM(key, 1), PyTuple_GET_SIZE(children))) return 0;
-  Recursion recursion(" while reading the structure of a pytree");
-  if (!recursion) return -1;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children); ++i) {
-    int answer = is_key(PyTuple_GET_ITEM(children, i));
-    if (answer <= 0) return answer;
+  Kind kind = kind_of(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0)));
+  if (!kind) return PyErr_Occurred() ? -1 : 1;
+  return is_possible(kind.get(), PyTuple_GET_ITEM(key, 1), PyTuple_GET_SIZE(PyTuple_GET_ITEM(key, 2)));
+}
+
+int is_key(PyObject* key) { return visit_keys(key, is_node); }
+
+// Metadata may hold structures, whose metadata holds structures, and so on.
+class Recursion {
+ public:
+  explicit Recursion(const char* where) : entered_(Py_EnterRecursiveCall(where) == 0) {}
+  Recursion(const Recursion&) = delete;
+  ~Recursion() {
+    if (entered_) Py_LeaveRecursiveCall();
   }
-  return 1;
+  explicit operator bool() const { return entered_; }
+
+ private:
+  bool entered_;
+};
+
+// Hash a structure, equal ones alike; -1 with an exception set.
+Py_hash_t hash_of(PyObject* key) {
+  Recursion recursion(" while hashing the structure of a pytree");
+  if (!recursion) return -1;
+  size_t hash = 0x345678;
+  auto mix = [&](size_t value) { hash = (hash ^ value) * 1000003 + 97531; };
+  int answer = visit_keys(key, [&](PyObject* each) {
+    if (each == Py_None) {
+      mix(1);
+      return 1;
+    }
+    PyObject* metadata = PyTuple_GET_ITEM(each, 1);
+    Py_hash_t found = metadata == Py_None ? 2 : PyObject_Hash(metadata);
+    if (found == -1) {
+      // Some metadata has no hash, and is told apart by equality alone.
+      if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError)) return -1;
+      PyErr_Clear();
+    }
+    mix(reinterpret_cast<size_t>(PyTuple_GET_ITEM(each, 0)) >> 4);
+    mix(static_cast<size_t>(found));
+    mix(static_cast<size_t>(PyTuple_GET_SIZE(PyTuple_GET_ITEM(each, 2))));
+    return 1;
+  });
+  if (answer < 0) return -1;
+  Py_hash_t found = static_cast<Py_hash_t>(hash);
+  return found == -1 ? -2 : found;
+}
+
+// Compare structures: 1, 0, -1 on error.
+int is_same(PyObject* one, PyObject* other) {
+  struct Level {
+    PyObject *one, *other;
+    Py_ssize_t next;
+  };
+  Recursion recursion(" while comparing the structures of pytrees");
+  if (!recursion) return -1;
+  Levels<Level> levels;
+  while (true) {
+    if (one != other) {
+      if (one == Py_None || other == Py_None || PyTuple_GET_ITEM(one, 0) != PyTuple_GET_ITEM(other, 0)) return 0;
+      PyObject *a = PyTuple_GET_ITEM(one, 2), *b = PyTuple_GET_ITEM(other, 2);
+      if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return 0;
+      int same = PyObject_RichCompareBool(PyTuple_GET_ITEM(one, 1), PyTuple_GET_ITEM(other, 1), Py_EQ);
+      if (same <= 0) return same;
+      levels.push({a, b, 0});
+    }
+    while (!levels.empty() && levels.top().next == PyTuple_GET_SIZE(levels.top().one)) levels.pop();
+    if (levels.empty()) return 1;
+    Level& top = levels.top();
+    one = PyTuple_GET_ITEM(top.one, top.next);
+    other = PyTuple_GET_ITEM(top.other, top.next);
+    ++top.next;
+  }
 }
 
 PyObject* tree_def_new(PyTypeObject* type, PyObject* args, PyObject*) {
@@ -57,7 +121,7 @@ PyObject* tree_def_new(PyTypeObject* type, PyObject* args, PyObject*) {
   int answer = is_key(key);
   if (answer < 0) return nullptr;
   if (answer == 0) {
-    PyErr_Format(PyExc_ValueError, "PyTreeDef(%R)\nthis is no structure\nuse tree_structure(tree)", key);
+    PyErr_Format(PyExc_ValueError, "PyTreeDef(%.200R)\nthis is no structure\nuse tree_structure(tree)", key);
     return nullptr;
   }
   TreeDef* self = reinterpret_cast<TreeDef*>(type->tp_alloc(type, 0));
@@ -73,40 +137,19 @@ int tree_def_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-int tree_def_clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<TreeDef*>(self)->key);
-  return 0;
-}
-
 void tree_def_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
+  Py_TRASHCAN_BEGIN(self, tree_def_dealloc)
   if (reinterpret_cast<TreeDef*>(self)->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
-  tree_def_clear(self);
+  Py_CLEAR(reinterpret_cast<TreeDef*>(self)->key);
   Py_TYPE(self)->tp_free(self);
-}
-
-// The hash of a key by its classes alone: some of its metadata has none.
-Py_uhash_t hash_of_classes(PyObject* key, Py_uhash_t hash) {
-  hash = hash * 1000003 ^ (reinterpret_cast<Py_uhash_t>(key == Py_None ? key : PyTuple_GET_ITEM(key, 0)) >> 4);
-  if (key == Py_None) return hash;
-  PyObject* children = PyTuple_GET_ITEM(key, 2);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children); ++i) {
-    hash = hash_of_classes(PyTuple_GET_ITEM(children, i), hash);
-  }
-  return hash * 1000003 + 1;
+  Py_TRASHCAN_END
 }
 
 Py_hash_t tree_def_hash(PyObject* self) {
   TreeDef* tree = reinterpret_cast<TreeDef*>(self);
-  if (tree->hash != -1) return tree->hash;
-  Py_hash_t hash = PyObject_Hash(tree->key);
-  if (hash == -1) {
-    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError)) return -1;
-    PyErr_Clear();
-    hash = static_cast<Py_hash_t>(hash_of_classes(tree->key, 20221));
-    if (hash == -1) hash = -2;
-  }
-  return tree->hash = hash;
+  if (tree->hash == -1) tree->hash = hash_of(tree->key);
+  return tree->hash;
 }
 
 PyObject* tree_def_compare(PyObject* self, PyObject* other, int op) {
@@ -115,7 +158,7 @@ PyObject* tree_def_compare(PyObject* self, PyObject* other, int op) {
   if (!same && PyObject_TypeCheck(other, &tree_def_type)) {
     TreeDef *a = reinterpret_cast<TreeDef*>(self), *b = reinterpret_cast<TreeDef*>(other);
     if (a->num_leaves == b->num_leaves && (a->hash == -1 || b->hash == -1 || a->hash == b->hash)) {
-      same = PyObject_RichCompareBool(a->key, b->key, Py_EQ);
+      same = is_same(a->key, b->key);
       if (same < 0) return nullptr;
     }
   }
@@ -127,7 +170,10 @@ PyObject* tree_def_unflatten(PyObject* self, PyObject* given) {
   Ref leaves = Ref::own(PySequence_Fast(given, "the leaves of a pytree must be iterable"));
   if (!leaves) return nullptr;
   Py_ssize_t count = PySequence_Fast_GET_SIZE(leaves.get());
-  if (count != tree->num_leaves) return PyObject_CallFunction(explain_count, "On", self, count);
+  if (count != tree->num_leaves) {
+    Ref number = Ref::own(PyLong_FromSsize_t(count));
+    return number ? call_held(explain_count, self, number.get()).release() : nullptr;
+  }
   if (tree->key == Py_None) return Py_NewRef(PySequence_Fast_GET_ITEM(leaves.get(), 0));
   // A list may be changed by the user's functions that put nodes together; a tuple may not.
   if (PyList_CheckExact(leaves.get())) leaves = Ref::own(PyList_AsTuple(leaves.get()));
@@ -142,7 +188,7 @@ PyObject* tree_def_flatten_up_to(PyObject* self, PyObject* tree) {
   if (!leaves) return nullptr;
   int same = flatten_up_to(reinterpret_cast<TreeDef*>(self)->key, tree, leaves.get());
   if (same < 0) return nullptr;
-  if (same == 0) return PyObject_CallFunctionObjArgs(explain_prefix, self, tree, nullptr);
+  if (same == 0) return call_held(explain_prefix, self, tree).release();
   return leaves.release();
 }
 
@@ -221,8 +267,8 @@ PyObject* set_tree_class(PyObject*, PyObject* args) {
   }
   Py_XSETREF(explain_count, Py_NewRef(count));
   Py_XSETREF(explain_prefix, Py_NewRef(prefix));
-  Py_INCREF(cls);
-  Py_XSETREF(tree_def_class, reinterpret_cast<PyTypeObject*>(cls));
+  Ref old = Ref::own(reinterpret_cast<PyObject*>(
+      std::exchange(tree_def_class, reinterpret_cast<PyTypeObject*>(Py_NewRef(cls)))));
   Py_RETURN_NONE;
 }
 
@@ -250,7 +296,6 @@ PyTypeObject tree_def_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .tp_doc = "The structure of a pytree.",
     .tp_traverse = tree_def_traverse,
-    .tp_clear = tree_def_clear,
     .tp_richcompare = tree_def_compare,
     .tp_weaklistoffset = offsetof(TreeDef, weakrefs),
     .tp_methods = tree_def_methods,
@@ -268,6 +313,7 @@ Ref make_tree_def(Ref key, Py_ssize_t num_leaves) {
 }
 
 int add_tree_def(PyObject* module) {
+  Py_INCREF(&tree_def_type);
   if (add_type(module, &tree_def_type) < 0) return -1;
   return PyModule_AddFunctions(module, functions);
 }

@@ -38,15 +38,12 @@ int entry_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-int entry_clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<PathEntry*>(self)->value);
-  return 0;
-}
-
 void entry_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
-  entry_clear(self);
+  Py_TRASHCAN_BEGIN(self, entry_dealloc)
+  Py_CLEAR(reinterpret_cast<PathEntry*>(self)->value);
   Py_TYPE(self)->tp_free(self);
+  Py_TRASHCAN_END
 }
 
 PyObject* entry_compare(PyObject* self, PyObject* other, int op) {
@@ -56,8 +53,11 @@ PyObject* entry_compare(PyObject* self, PyObject* other, int op) {
 }
 
 Py_hash_t entry_hash(PyObject* self) {
+  if (Py_EnterRecursiveCall(" while hashing a key path")) return -1;
   Ref values = Ref::own(PyTuple_Pack(1, value_of(self)));
-  return values ? PyObject_Hash(values.get()) : -1;
+  Py_hash_t hash = values ? PyObject_Hash(values.get()) : -1;
+  Py_LeaveRecursiveCall();
+  return hash;
 }
 
 PyObject* entry_repr(PyObject* self) {
@@ -93,7 +93,6 @@ constexpr PyTypeObject entry_type(const char* name, const char* doc, PyMemberDef
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
   type.tp_doc = doc;
   type.tp_traverse = entry_traverse;
-  type.tp_clear = entry_clear;
   type.tp_richcompare = entry_compare;
   type.tp_methods = entry_methods;
   type.tp_members = members;

@@ -23,7 +23,7 @@ Ref keys_of(PyObject* dict) {
   if (PyList_Sort(keys.get()) < 0) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) return Ref();
     PyErr_Clear();
-    return Ref::own(PyObject_CallOneArg(sorted_keys, dict));
+    return call_held(sorted_keys, dict);
   }
   return Ref::own(PyList_AsTuple(keys.get()));
 }
@@ -42,7 +42,7 @@ Ref attributes(PyObject* value, PyObject* names) {
 
 // Call a function that takes a value apart into two.
 bool call_for_two(PyObject* function, const char* role, PyObject* value, Ref& first, Ref& second) {
-  Ref pair = Ref::own(PyObject_CallOneArg(function, value));
+  Ref pair = call_held(function, value);
   Ref both = pair ? Ref::own(PySequence_Tuple(pair.get())) : Ref();
   if (!both) return false;
   if (PyTuple_GET_SIZE(both.get()) != 2) {
@@ -81,6 +81,10 @@ Ref entries_of(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
     case Form::kList:
       return tuple_of(count, sequence_key);
     case Form::kDict:
+      if (!PyTuple_CheckExact(metadata)) {
+        PyErr_SetString(PyExc_TypeError, "the metadata of a dict is a tuple of keys");
+        return Ref();
+      }
       return tuple_of(PyTuple_GET_SIZE(metadata),
                       [&](Py_ssize_t i) { return path_entry(&dict_key_type, PyTuple_GET_ITEM(metadata, i)); });
     case Form::kNone:
@@ -96,8 +100,13 @@ Ref entries_of(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
           return number ? path_entry(&flattened_index_key_type, number.get()) : Ref();
         });
       }
-      Ref given = Ref::own(PyObject_CallFunction(kind->entries, "On", metadata, count));
+      Ref number = Ref::own(PyLong_FromSsize_t(count));
+      Ref given = number ? call_held(kind->entries, metadata, number.get()) : Ref();
       entries = given ? Ref::own(PySequence_Tuple(given.get())) : Ref();
+  }
+  if (entries && !PyTuple_CheckExact(entries.get())) {
+    PyErr_SetString(PyExc_TypeError, "the key entries of a node kind are a tuple");
+    return Ref();
   }
   if (entries && PyTuple_GET_SIZE(entries.get()) != count) {
     PyErr_Format(PyExc_ValueError,
@@ -109,9 +118,19 @@ Ref entries_of(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
   return entries;
 }
 
+PyObject* node_kind_new(PyTypeObject* type, PyObject*, PyObject*) {
+  NodeKind* kind = reinterpret_cast<NodeKind*>(type->tp_alloc(type, 0));
+  if (kind == nullptr) return nullptr;
+  for (PyObject** field : {&kind->flatten, &kind->build, &kind->entries, &kind->keyed, &kind->children, &kind->metadata}) {
+    *field = Py_NewRef(Py_None);
+  }
+  return reinterpret_cast<PyObject*>(kind);
+}
+
 int node_kind_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"flatten", "build", "entries", "keyed", "registered", "form", "children", "metadata", nullptr};
   NodeKind* kind = reinterpret_cast<NodeKind*>(self);
+  if (!may_be_made(kind->is_made, self)) return -1;
   PyObject *flatten = Py_None, *build = Py_None, *entries = Py_None, *keyed = Py_None, *children = Py_None, *metadata = Py_None;
   int registered = 1, form = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOOpiOO", const_cast<char**>(names), &flatten, &build, &entries,
@@ -120,6 +139,15 @@ int node_kind_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   }
   bool is_fields = form == static_cast<int>(Form::kFields);
   bool is_named = is_fields || form == static_cast<int>(Form::kNamedTuple);
+  if (is_named && PyTuple_CheckExact(children) && PyTuple_CheckExact(is_fields ? metadata : children)) {
+    for (PyObject* names : {children, is_fields ? metadata : children}) {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+        if (PyUnicode_Check(PyTuple_GET_ITEM(names, i))) continue;
+        PyErr_SetString(PyExc_TypeError, "the names of children and metadata are strings");
+        return -1;
+      }
+    }
+  }
   if (form < 0 || form > static_cast<int>(Form::kFields) || (is_named && !PyTuple_CheckExact(children)) ||
       (is_fields && !PyTuple_CheckExact(metadata))) {
     PyErr_SetString(PyExc_ValueError, "a node kind with named children needs tuples of names");
@@ -139,6 +167,7 @@ int node_kind_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   Py_XSETREF(kind->metadata, Py_NewRef(metadata));
   kind->registered = static_cast<char>(registered);
   kind->form = form;
+  kind->is_made = 1;
   return 0;
 }
 
@@ -155,19 +184,21 @@ int node_kind_traverse(PyObject* self, visitproc visit, void* arg) {
 
 int node_kind_clear(PyObject* self) {
   NodeKind* kind = reinterpret_cast<NodeKind*>(self);
-  Py_CLEAR(kind->flatten);
-  Py_CLEAR(kind->build);
-  Py_CLEAR(kind->entries);
-  Py_CLEAR(kind->keyed);
-  Py_CLEAR(kind->children);
-  Py_CLEAR(kind->metadata);
+  for (PyObject** field : {&kind->flatten, &kind->build, &kind->entries, &kind->keyed}) {
+    Py_XSETREF(*field, Py_NewRef(Py_None));
+  }
   return 0;
 }
 
 void node_kind_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
-  node_kind_clear(self);
+  Py_TRASHCAN_BEGIN(self, node_kind_dealloc)
+  NodeKind* kind = reinterpret_cast<NodeKind*>(self);
+  for (PyObject** field : {&kind->flatten, &kind->build, &kind->entries, &kind->keyed, &kind->children, &kind->metadata}) {
+    Py_CLEAR(*field);
+  }
   Py_TYPE(self)->tp_free(self);
+  Py_TRASHCAN_END
 }
 
 PyObject* node_kind_take_apart(PyObject* self, PyObject* value) {
@@ -187,8 +218,8 @@ PyObject* node_kind_entries_of(PyObject* self, PyObject* args) {
   PyObject* metadata;
   Py_ssize_t count;
   if (!PyArg_ParseTuple(args, "On", &metadata, &count)) return nullptr;
-  if (static_cast<Form>(kind->form) == Form::kDict && !PyTuple_CheckExact(metadata)) {
-    PyErr_SetString(PyExc_TypeError, "the metadata of a dict is a tuple of keys");
+  if (count < 0) {
+    PyErr_SetString(PyExc_ValueError, "a node has at least 0 children");
     return nullptr;
   }
   return entries_of(kind, metadata, count).release();
@@ -242,30 +273,56 @@ PyTypeObject node_kind_type = {
     .tp_methods = node_kind_methods,
     .tp_members = node_kind_members,
     .tp_init = node_kind_init,
-    .tp_new = PyType_GenericNew,
+    .tp_new = node_kind_new,
 };
 
-NodeKind* kind_of(PyTypeObject* type) {
+Kind kind_of(PyTypeObject* type) {
   PyObject* object = reinterpret_cast<PyObject*>(type);
-  PyObject* found = PyDict_GetItemWithError(kinds, object);
-  if (found != nullptr) return reinterpret_cast<NodeKind*>(found);
-  if (PyErr_Occurred()) return nullptr;
-  int leaf = PySet_Contains(leaf_types, object);
-  if (leaf < 0) return nullptr;
-  if (leaf == 0) {
-    Ref made = Ref::own(PyObject_CallOneArg(kind_of_new, object));
-    if (!made) return nullptr;
-    // The table holds it, so that what is returned here may be borrowed.
-    if (made.get() != Py_None) return reinterpret_cast<NodeKind*>(PyDict_GetItemWithError(kinds, object));
-    leaf = PySet_Contains(leaf_types, object);
-    if (leaf < 0) return nullptr;
+  if (kinds == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no classes of nodes yet: import kiln first");
+    return Kind();
   }
-  if (leaf) seen_leaves[place_of(type)] = type;
-  return nullptr;
+  Ref found = Ref::borrow(PyDict_GetItemWithError(kinds, object));
+  if (!found) {
+    if (PyErr_Occurred()) return Kind();
+    int leaf = PySet_Contains(leaf_types, object);
+    if (leaf == 0) {
+      found = call_held(kind_of_new, object);
+      if (!found) return Kind();
+      leaf = found.get() == Py_None ? PySet_Contains(leaf_types, object) : -1;
+    }
+    if (leaf > 0) seen_leaves[place_of(type)] = type;
+    if (!found || found.get() == Py_None) return Kind();
+  }
+  if (!PyObject_TypeCheck(found.get(), &node_kind_type)) {
+    PyErr_Format(PyExc_TypeError, "the class %R is registered as a %.100s", object, Py_TYPE(found.get())->tp_name);
+    return Kind();
+  }
+  return Kind(std::move(found));
+}
+
+// Whether a value of the form is one: kinds may be asked for values of any class.
+bool has_form(Form form, PyObject* value) {
+  switch (form) {
+    case Form::kTuple:
+    case Form::kNamedTuple:
+      return PyTuple_Check(value);
+    case Form::kList:
+      return PyList_Check(value);
+    case Form::kDict:
+      return PyDict_Check(value);
+    default:
+      return true;
+  }
 }
 
 bool take_apart(NodeKind* kind, PyObject* value, Node& node) {
-  switch (static_cast<Form>(kind->form)) {
+  Form form = static_cast<Form>(kind->form);
+  if (!has_form(form, value)) {
+    PyErr_Format(PyExc_TypeError, "a %.100s does not come apart as its kind says", Py_TYPE(value)->tp_name);
+    return false;
+  }
+  switch (form) {
     case Form::kTuple:
     case Form::kList:
     case Form::kNamedTuple:
@@ -279,6 +336,10 @@ bool take_apart(NodeKind* kind, PyObject* value, Node& node) {
     case Form::kDict: {
       node.metadata = keys_of(value);
       if (!node.metadata) return false;
+      if (!PyTuple_CheckExact(node.metadata.get())) {
+        PyErr_SetString(PyExc_TypeError, "the keys of a dict in their order are a tuple");
+        return false;
+      }
       Py_ssize_t count = PyTuple_GET_SIZE(node.metadata.get());
       node.children = Ref::own(PyTuple_New(count));
       if (!node.children) return false;

@@ -18,6 +18,7 @@ struct NodeKind {
   PyObject* children;  // of kFields and kNamedTuple: names of the attributes that are children
   PyObject* metadata;  // of kFields: names of the attributes that are metadata
   char registered;
+  char is_made;
   int form;
 };
 
@@ -30,8 +31,22 @@ extern PyTypeObject* seen_leaves[kSeen];
 inline size_t place_of(PyTypeObject* type) { return (reinterpret_cast<size_t>(type) >> 4) % kSeen; }
 inline bool is_known_leaf(PyTypeObject* type) { return seen_leaves[place_of(type)] == type; }
 
-// Return the kind of a class, borrowed; null for leaves, and null with an exception set.
-NodeKind* kind_of(PyTypeObject* type);
+// The kind of a class, held while it is used: another may be registered meanwhile.
+class Kind {
+ public:
+  Kind() = default;
+  explicit Kind(Ref kind) : kind_(std::move(kind)) {}
+  explicit operator bool() const { return bool(kind_); }
+  NodeKind* get() const { return reinterpret_cast<NodeKind*>(kind_.get()); }
+  NodeKind* operator->() const { return get(); }
+  Form form() const { return static_cast<Form>(get()->form); }
+
+ private:
+  Ref kind_;
+};
+
+// Return the kind of a class; nothing for leaves, and nothing with an exception set.
+Kind kind_of(PyTypeObject* type);
 
 // How a value came apart. `children` is a list or tuple; its size may change while user code runs.
 struct Node {

@@ -39,6 +39,7 @@ bool may_apply_at_once() {
 
 bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values) {
   if (is_memory(array->host)) {
+    if (reinterpret_cast<Memory*>(array->host)->bytes < bytes) return false;
     values.pointer = reinterpret_cast<Memory*>(array->host)->data;
     values.owner = Ref::borrow(array->host);
     return true;
@@ -48,7 +49,7 @@ bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values
   if (!values.owner) return false;
   if (!PyArray_CheckExact(values.owner.get())) return false;
   PyArrayObject* view = reinterpret_cast<PyArrayObject*>(values.owner.get());
-  if (PyArray_TYPE(view) != type_number) return false;
+  if (PyArray_TYPE(view) != type_number || static_cast<size_t>(PyArray_NBYTES(view)) != bytes) return false;
   if (!PyArray_ISCARRAY_RO(view)) {
     // Spread out once, for this operation and those to come.
     Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate(bytes)));
@@ -56,7 +57,7 @@ bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values
       PyErr_Clear();
       return false;
     }
-    Py_SETREF(array->host, Py_NewRef(memory.get()));
+    if (array->host == values.owner.get()) Py_SETREF(array->host, Py_NewRef(memory.get()));
     values.pointer = reinterpret_cast<Memory*>(memory.get())->data;
     values.owner = std::move(memory);
     return true;

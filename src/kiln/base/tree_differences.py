@@ -17,33 +17,37 @@ Key = Any
 
 def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> Iterator[str]:
     """Say, place by place, why a structure is no prefix of the tree `full`, called `name`."""
-    if key is None:
-        return
-    kind, data, keys = key
-    at = f"pytree structure error at {name}{keystr(path)}"
-    if type(full) is not kind:
-        yield three_lines(
-            at,
-            f"the prefix has a {kind.__name__} with {_children_text(kind, data, keys)}, "
-            f"but the full tree has a different type, {type(full).__name__}",
-            f"use a {type(full).__name__} in the prefix, or one leaf for the whole subtree",
-        )
-        return
-    children, other = flatten_one_level(full) or ([], None)
-    if kind in (tuple, list) and len(keys) != len(children):
-        yield three_lines(
-            at,
-            f"different lengths of {kind.__name__}: the prefix has length {len(keys)}, "
-            f"the full tree has length {len(children)}",
-            f"give {len(children)} elements, or one leaf for the whole {kind.__name__}",
-        )
-        return
-    if data != other or len(keys) != len(children):
-        yield three_lines(at, *_data_errors(kind, data, other))
-        return
-    entries = KINDS[kind].with_entries(full)[0]
-    for entry, child_key, child in zip(entries, keys, children, strict=True):
-        yield from differences_from_prefix(child_key, child, (*path, entry), name)
+    # Trees may be deeper than Python's stack, here and below.
+    left = [(key, full, path)]
+    while left:
+        key, full, path = left.pop()
+        if key is None:
+            continue
+        kind, data, keys = key
+        at = f"pytree structure error at {name}{keystr(path)}"
+        if type(full) is not kind:
+            yield three_lines(
+                at,
+                f"the prefix has a {kind.__name__} with {_children_text(kind, data, keys)}, "
+                f"but the full tree has a different type, {type(full).__name__}",
+                f"use a {type(full).__name__} in the prefix, or one leaf for the whole subtree",
+            )
+            continue
+        children, other = flatten_one_level(full) or ([], None)
+        if kind in (tuple, list) and len(keys) != len(children):
+            yield three_lines(
+                at,
+                f"different lengths of {kind.__name__}: the prefix has length {len(keys)}, "
+                f"the full tree has length {len(children)}",
+                f"give {len(children)} elements, or one leaf for the whole {kind.__name__}",
+            )
+            continue
+        if data != other or len(keys) != len(children):
+            yield three_lines(at, *_data_errors(kind, data, other))
+            continue
+        entries = KINDS[kind].with_entries(full)[0]
+        below = zip(keys, children, [(*path, entry) for entry in entries], strict=True)
+        left += reversed(list(below))
 
 
 def _data_errors(kind: type, data: Any, other: Any) -> tuple[str, str]:
@@ -66,33 +70,33 @@ def _children_text(kind: type, data: Any, keys: Sequence[Key]) -> str:
 
 def differences(a: Key, b: Key, path: KeyPath) -> Iterator[tuple[KeyPath, str, str, str]]:
     """Yield (key path, what a has there, what b has, in what way they differ)."""
-    if a == b:
-        return
-    if a is None or b is None or a[0] is not b[0]:
-        yield path, _describe(a), _describe(b), "their types differ"
-        return
-    kind, data, keys = a
-    _, other, other_keys = b
-    if kind is dict and data != other:
-        first, second = (
-            sorted(set(x) - set(y), key=repr) for x, y in ((data, other), (other, data))
-        )
-        only = [f"only the first has {first}" if first else ""]
-        only += [f"only the second has {second}" if second else ""]
-        yield (
-            path,
-            _describe(a),
-            _describe(b),
-            "their keys differ: " + ", ".join(filter(None, only)),
-        )
-    elif len(keys) != len(other_keys):
-        yield path, _describe(a), _describe(b), "their lengths differ"
-    elif data != other:
-        yield path, f"{kind.__name__}[{data}]", f"{kind.__name__}[{other}]", "their metadata differ"
-    else:
-        entries = KINDS[kind].entries_of(data, len(keys))
-        for entry, x, y in zip(entries, keys, other_keys, strict=True):
-            yield from differences(x, y, (*path, entry))
+    left = [(a, b, path)]
+    while left:
+        a, b, path = left.pop()
+        if a is b:
+            continue
+        if a is None or b is None or a[0] is not b[0]:
+            yield path, _describe(a), _describe(b), "their types differ"
+            continue
+        kind, data, keys = a
+        _, other, other_keys = b
+        if kind is dict and data != other:
+            first, second = (
+                sorted(set(x) - set(y), key=repr) for x, y in ((data, other), (other, data))
+            )
+            only = [f"only the first has {first}" if first else ""]
+            only += [f"only the second has {second}" if second else ""]
+            wrong = "their keys differ: " + ", ".join(filter(None, only))
+            yield path, _describe(a), _describe(b), wrong
+        elif len(keys) != len(other_keys):
+            yield path, _describe(a), _describe(b), "their lengths differ"
+        elif data != other:
+            wrong = "their metadata differ"
+            yield path, f"{kind.__name__}[{data}]", f"{kind.__name__}[{other}]", wrong
+        else:
+            entries = KINDS[kind].entries_of(data, len(keys))
+            below = zip(keys, other_keys, [(*path, entry) for entry in entries], strict=True)
+            left += reversed(list(below))
 
 
 def _describe(key: Key) -> str:

@@ -70,14 +70,37 @@ class PyTreeDef(_runtime.TreeDef):
         return PyTreeDef(_compose(self.key, inner.key))
 
 
+# Structures may be deeper than Python's stack: these are loops, like those of the runtime.
+
+
+def _folded(key: Key, leaf: Any, node: Callable[[Key, list[Any]], Any]) -> Any:
+    """Return what `node(key, results of the children)` makes of the root; `leaf` of a leaf."""
+    if key is None:
+        return leaf
+    levels: list[tuple[Key, list[Any]]] = [(key, [])]
+    while True:
+        at, done = levels[-1]
+        if len(done) < len(at[2]):
+            child = at[2][len(done)]
+            if child is None:
+                done.append(leaf)
+            else:
+                levels.append((child, []))
+            continue
+        levels.pop()
+        result = node(at, done)
+        if not levels:
+            return result
+        levels[-1][1].append(result)
+
+
 def _count_nodes(key: Key) -> int:
-    return 1 if key is None else 1 + sum(map(_count_nodes, key[2]))
+    count: int = _folded(key, 1, lambda _, counts: 1 + sum(counts))
+    return count
 
 
 def _compose(key: Key, inner: Key) -> Key:
-    if key is None:
-        return inner
-    return key[0], key[1], tuple(_compose(child, inner) for child in key[2])
+    return _folded(key, inner, lambda at, children: (at[0], at[1], tuple(children)))
 
 
 def settled(treedef: PyTreeDef) -> PyTreeDef:
@@ -86,14 +109,20 @@ def settled(treedef: PyTreeDef) -> PyTreeDef:
     Metadata without a hash is what may change: its lists, dicts and sets are copied, and what they
     hold that is none of these counts as it is.
     """
-    return treedef if _has_hash(treedef.key) else PyTreeDef(_settled(treedef.key))
+    left = [treedef.key]
+    while left:
+        key = left.pop()
+        if key is None:
+            continue
+        if not _has_hash(key[1]):
+            return PyTreeDef(_folded(treedef.key, None, _settled))
+        left += key[2]
+    return treedef
 
 
-def _settled(key: Key) -> Key:
-    if key is None:
-        return None
-    kind, data, children = key
-    return kind, data if _has_hash(data) else _copied(data), tuple(map(_settled, children))
+def _settled(key: Key, children: list[Key]) -> Key:
+    kind, data, _ = key
+    return kind, data if _has_hash(data) else _copied(data), tuple(children)
 
 
 def _has_hash(data: Any) -> bool:
@@ -114,10 +143,12 @@ def _copied(data: Any) -> Any:
 
 
 def _text(key: Key) -> str:
-    if key is None:
-        return "*"
-    kind, data, children = key
-    texts = [_text(child) for child in children]
+    text: str = _folded(key, "*", _node_text)
+    return text
+
+
+def _node_text(key: Key, texts: list[str]) -> str:
+    kind, data, _ = key
     joined = ", ".join(texts)
     if kind is tuple:
         return f"({joined},)" if len(texts) == 1 else f"({joined})"
@@ -146,10 +177,10 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
 
 
 def _no_prefix(treedef: PyTreeDef, tree: Any) -> NoReturn:
-    errors = differences_from_prefix(treedef.key, tree, (), "tree")
-    found = next(errors, f"the tree {tree!r:.200} does not match {treedef}").splitlines()
-    found[0] += f" at {current_source()}"
-    raise ValueError("\n".join(found))
+    for error in differences_from_prefix(treedef.key, tree, (), "tree"):
+        first, *rest = error.splitlines()
+        raise ValueError("\n".join([f"{first} at {current_source()}", *rest]))
+    raise ValueError(f"the tree {tree!r:.200} does not match {treedef} at {current_source()}")
 
 
 _runtime.set_tree_class(PyTreeDef, _wrong_count, _no_prefix)

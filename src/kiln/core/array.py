@@ -7,17 +7,19 @@ ask through the functions at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.config import options
-from kiln.base.errors import three_lines
+from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.signals import forgotten
 from kiln.base.source import current_source
+from kiln.core import array_errors
+from kiln.core.array_text import printable, representation
 from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
@@ -27,7 +29,7 @@ from kiln.core.watching import WATCHES, note_look
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
 from kiln.ir.types import ShapedArray
 
-_DELETED = "Array has been deleted"
+T = TypeVar("T")
 
 
 class ConcreteArray(_runtime.ArrayData, ArrayOperators):
@@ -38,72 +40,79 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     trace = method("trace")
 
+    # Another thread may delete the array, give it away or move it at any time. What is used of it
+    # is held from one look at its fields on; the runtime changes together what belongs together.
+
+    def _held(self) -> tuple[Any, Buffer, Engine | None]:
+        """Return the view of the values or None, and a buffer with its engine or None.
+
+        Raises: RuntimeError if the array was deleted.
+        """
+        found = self._data()
+        if found[0] is None and found[1] is None:
+            raise self._gone()
+        return found
+
+    def _gone(self) -> RuntimeError:
+        return array_errors.deleted(self.aval)
+
+    def _ask(self, question: Callable[..., T], engine: Engine, buffer: Buffer, *about: Any) -> T:
+        """Ask the engine something about a buffer, which others may have donated meanwhile."""
+        try:
+            return question(buffer, *about)
+        except JaxRuntimeError:
+            if engine.is_deleted(buffer):
+                raise self._gone() from None
+            raise
+
     def is_deleted(self) -> bool:
         """Tell whether the array's memory was given away or freed."""
-        if self._host is not None:
+        host, buffer, engine = self._data()
+        if host is not None:
             return False
-        if self._buffer is None or self._engine is None:
+        if buffer is None or engine is None:
             return True
-        return self._engine.is_deleted(self._buffer)
+        return engine.is_deleted(buffer)
 
     def delete(self) -> None:
-        """Free the memory; any later use of the values raises RuntimeError."""
-        if self._buffer is not None and self._engine is not None:
-            self._engine.delete(self._buffer)
-        self._host = self._buffer = None
+        """Let the memory go; any later use of the values raises RuntimeError.
+
+        It is free once nobody uses it: views, parts of the array and calls under way keep it.
+        """
+        self._let_go()
 
     def is_ready(self) -> bool:
         """Tell whether the values have been computed."""
-        self._check()
-        if self._buffer is None or self._engine is None:
+        _, buffer, engine = self._held()
+        if buffer is None or engine is None:
             return True
-        return self._engine.is_ready(self._buffer)
+        if engine.is_ready(buffer):
+            return True
+        if engine.is_deleted(buffer) and self._host is None:
+            raise self._gone()
+        return False
 
     def block_until_ready(self) -> ConcreteArray:
         """Wait until the values have been computed, and return the array."""
-        self._check()
-        if self._buffer is not None and self._engine is not None:
-            self._engine.wait(self._buffer)
+        _, buffer, engine = self._held()
+        if buffer is not None and engine is not None:
+            self._ask(engine.wait, engine, buffer)
         return self
 
     def copy_to_host_async(self) -> None:
         """Start copying to the host; on the CPU the values are there already."""
-        self._check()
-
-    def _check(self) -> None:
-        if self._host is None and self._buffer is None:
-            raise RuntimeError(
-                three_lines(
-                    f"use of an array {self.aval} at {current_source()}",
-                    f"{_DELETED}: its memory was donated or freed",
-                    "keep a copy with x.copy() before donating or deleting x",
-                )
-            )
+        self._held()
 
     def _scalar(self, conversion: str) -> Any:
         value = numbers_of(self, conversion)
         if value.ndim:
-            raise TypeError(
-                three_lines(
-                    f"{conversion}() of an array {self.aval} at {current_source()}",
-                    "Only scalar arrays can be converted to Python scalars; "
-                    f"got arr.ndim={value.ndim}",
-                    "index one element first",
-                )
-            )
+            raise array_errors.not_scalar(self.aval, conversion)
         return value
 
     def __bool__(self) -> bool:
         value = numbers_of(self, "bool")
         if value.size != 1:
-            count = "no" if value.size == 0 else "more than one"
-            raise ValueError(
-                three_lines(
-                    f"bool() of an array {self.aval} at {current_source()}",
-                    f"The truth value of an array with {count} element is ambiguous",
-                    "use .any() or .all()",
-                )
-            )
+            raise array_errors.ambiguous(self.aval, value.size)
         return bool(value.reshape(()))
 
     def __int__(self) -> int:
@@ -118,9 +127,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def __index__(self) -> int:
         value = numbers_of(self, "operator.index")
         if value.ndim or value.dtype.kind not in "iu":
-            asked = f"use of an array {self.aval} as an index at {current_source()}"
-            wrong = "only integer scalar arrays can be converted to a scalar index"
-            raise TypeError(three_lines(asked, wrong, "convert one element: int(x[0])"))
+            raise array_errors.not_index(self.aval)
         return int(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -135,9 +142,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         try:
             return numbers_of(self, "item").item(*args)
         except (ValueError, IndexError) as error:
-            asked = f"item of {self.aval} at {current_source()}"
-            remedy = "name one element, as in x.item(0), or use x.tolist()"
-            raise type(error)(three_lines(asked, str(error), remedy)) from None
+            raise array_errors.no_item(self.aval, args, error) from None
 
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
@@ -152,7 +157,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
         Raises: ValueError for an array on several devices.
         """
-        self._check()
+        self._held()
         if len(self.sharding.devices) > 1:
             raise ValueError(
                 three_lines(
@@ -161,12 +166,13 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
                     "ask one of x.addressable_shards: shard.data.unsafe_buffer_pointer()",
                 )
             )
-        if self._buffer is None or self._engine is None:
+        while True:
+            host, buffer, engine = self._held()
+            if buffer is not None and engine is not None:
+                return self._ask(engine.pointer, engine, buffer)
             # Memory of the engine's own, which programs may reuse if the array is donated to them.
             home = default_engine()
-            self._buffer, self._engine = home.put(host_value(self), self.sharding), home
-            self._host = None
-        return self._engine.pointer(self._buffer)
+            self._settle(buffer, home.put(host, self.sharding), home, False)
 
     # Where it lives.
 
@@ -216,34 +222,29 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         """Return one part as an array on its device."""
         return parts_of(self)[index]
 
-    def _read(self) -> np.ndarray:
-        assert self._engine is not None
-        return self._engine.get(self._buffer)
+    def _read(self, buffer: Buffer, engine: Engine) -> np.ndarray:
+        return self._ask(engine.get, engine, buffer)
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise TypeError(
-            three_lines(
-                f"assignment to an item of an array {self.aval} at {current_source()}",
-                "kiln arrays are immutable and do not support item assignment",
-                "write x = x.at[idx].set(y) instead of x[idx] = y",
-            )
-        )
+        raise array_errors.immutable(self.aval)
 
     def __repr__(self) -> str:
-        return _representation(self)
+        return representation(host_value(self), self.aval)
 
     def __str__(self) -> str:
-        return str(_printable(self))
+        return str(printable(host_value(self), self.aval))
 
     def __format__(self, spec: str) -> str:
-        return format(_printable(self)[()] if not self.aval.shape else _printable(self), spec)
+        value = printable(host_value(self), self.aval)
+        return format(value if self.aval.shape else value[()], spec)
+
+    # Either copy may be donated while the other is used.
 
     def __copy__(self) -> ConcreteArray:
-        return self
+        return copied(self)
 
     def __deepcopy__(self, memo: Any) -> ConcreteArray:
-        self._check()
-        return self
+        return copied(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (host_value(self), self.aval)
@@ -273,12 +274,15 @@ class PlacedArray(ConcreteArray):
         note_look(self)
         return self._committed
 
-    def _read(self) -> np.ndarray:
-        assert self._engine is not None
+    def _read(self, buffer: Buffer, engine: Engine) -> np.ndarray:
         if len(self._sharding.devices) == 1:
-            return self._engine.get(self._buffer)
-        parts = self._engine.shards(self._buffer, self._sharding)
-        return assembled(self._sharding, self.shape, parts, self._engine.get)
+            return self._ask(engine.get, engine, buffer)
+        parts = self._ask(engine.shards, engine, buffer, self._sharding)
+
+        def get(part: Buffer) -> np.ndarray:
+            return self._ask(engine.get, engine, part)
+
+        return assembled(self._sharding, self.shape, parts, get)
 
 
 Array.register(ConcreteArray)
@@ -294,33 +298,6 @@ def _unpickle(value: Any, aval: Any) -> ConcreteArray:
     asked = f"unpickling of an array of type {aval} at {current_source()}"
     wrong = f"the pickle is spoilt: it holds a {type(value).__name__:.60} of another type"
     raise ValueError(three_lines(asked, wrong, "pickle the array again"))
-
-
-def _printable(x: ConcreteArray) -> np.ndarray:
-    value = host_value(x)
-    if dtypes.is_extended(x.aval.dtype):
-        # A key shows its two words, the low half of the element first.
-        return np.stack([value.astype(np.uint32), (value >> 32).astype(np.uint32)], axis=-1)
-    return value
-
-
-def _representation(x: ConcreteArray) -> str:
-    value = _printable(x)
-    dtype = dtypes.long_name(x.aval.dtype)
-    if dtypes.is_extended(x.aval.dtype):
-        shape = ", ".join(map(str, x.aval.shape)) + ("," if len(x.aval.shape) == 1 else "")
-        return f"Array(({shape}), dtype={dtype}) overlaying:\n{value}"
-    weak = ", weak_type=True" if x.aval.weak_type else ""
-    if value.size == 0:
-        return f"Array([], shape={value.shape}, dtype={dtype}{weak})"
-    body = np.array2string(
-        value,
-        separator=", ",
-        prefix="Array(",
-        suffix=f", dtype={dtype}{weak})",
-        threshold=np.get_printoptions()["threshold"],
-    )
-    return f"Array({body}, dtype={dtype}{weak})"
 
 
 def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArray:
@@ -342,10 +319,14 @@ def host_value(x: ConcreteArray) -> np.ndarray:
     """Return a read-only NumPy view of the values (physical ones for extended dtypes); may wait."""
     if WATCHES:
         note_look(x)
-    value = x._host
+    value: np.ndarray | None = x._host
+    if value is not None:
+        return value
+    value, buffer, engine = x._held()
     if value is None:
-        x._check()
-        value = x._host = x._read()
+        assert engine is not None
+        value = x._read(buffer, engine)
+        x._note(buffer, value)
     return value
 
 
@@ -366,35 +347,42 @@ def buffer_for(x: ConcreteArray, engine: Engine) -> Buffer:
 
     For arrays without a place of their own.
     """
-    if x._engine is engine and x._buffer is not None:
-        return x._buffer
+    _, buffer, home = x._held()
+    if home is engine and buffer is not None:
+        return buffer
     if engine.host_memory:
         return host_value(x)
-    buffer = engine.adopt(host_value(x))
-    x._buffer, x._engine = buffer, engine
-    return buffer
+    made = engine.adopt(host_value(x))
+    x._settle(buffer, made, engine, True)
+    return made
 
 
 def buffer_at(x: ConcreteArray, engine: Engine, sharding: Sharding) -> Buffer:
     """Return a buffer of the engine with the array's values, cut as told; the array's own if so."""
-    x._check()
+    _, buffer, home = x._held()
     if type(x) is PlacedArray and x._sharding.is_equivalent_to(sharding, x.ndim):
-        if x._buffer is None or x._engine is not engine:
-            x._buffer, x._engine = engine.put(host_value(x), sharding), engine
-        return x._buffer
+        if buffer is not None and home is engine:
+            return buffer
+        made = engine.put(host_value(x), sharding)
+        x._settle(buffer, made, engine, True)
+        return made
     if type(x) is ConcreteArray and sharding.devices == (engine.devices()[0],):
         return buffer_for(x, engine)
     if (
         type(x) is PlacedArray
-        and x._buffer is not None
-        and x._engine is engine
+        and buffer is not None
+        and home is engine
         and len(x._sharding.devices) == len(sharding.devices) == 1
     ):
-        return engine.moved(x._buffer, x.aval, sharding)
+        return x._ask(engine.moved, engine, buffer, x.aval, sharding)
     return engine.put(host_value(x), sharding)
 
 
-_runtime.set_buffer_at(buffer_at)
+def _own_buffer(x: ConcreteArray, engine: Engine) -> Buffer:
+    return engine.put(host_value(x), x._sharding)
+
+
+_runtime.set_buffer_at(buffer_at, _own_buffer)
 
 
 def placed(
@@ -405,7 +393,15 @@ def placed(
     Raises: ValueError if the array cannot be cut this way.
     """
     require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
-    return from_placed([x.aval], [buffer_at(x, engine, sharding)], engine, [sharding], committed)[0]
+    made = from_placed([x.aval], [buffer_at(x, engine, sharding)], engine, [sharding], committed)[0]
+    return _part_like(x, made)
+
+
+def _part_like(x: ConcreteArray, other: ConcreteArray) -> ConcreteArray:
+    """Return an array that may have the buffer of `x`, and is a part of another one if `x` is."""
+    if x._is_part:
+        other._note_part()
+    return other
 
 
 def from_placed(
@@ -424,10 +420,11 @@ def from_placed(
 
 def copied(x: ConcreteArray) -> ConcreteArray:
     """Return an array with the same values, at the same place, in memory of its own."""
-    if type(x) is PlacedArray and x._engine is not None:
+    _, _, engine = x._held()
+    if type(x) is PlacedArray and engine is not None:
         # A view could become the memory of the new array.
-        buffer = x._engine.put(np.array(host_value(x)), x._sharding)
-        return PlacedArray(x.aval, None, buffer, x._engine, x._sharding, x._committed)
+        buffer = engine.put(np.array(host_value(x)), x._sharding)
+        return PlacedArray(x.aval, None, buffer, engine, x._sharding, x._committed)
     return from_host(np.array(host_value(x)), x.aval)
 
 
@@ -438,18 +435,21 @@ def unplaced(x: ConcreteArray) -> ConcreteArray:
 
 def parts_of(x: ConcreteArray) -> list[ConcreteArray]:
     """Return the parts of an array, each on its device."""
-    x._check()
+    host, buffer, engine = x._held()
     devices = x.sharding.devices
-    home = x._engine or default_engine()
+    home = engine or default_engine()
     if len(devices) == 1:
         here = SingleDeviceSharding(devices[0])
-        return [PlacedArray(x.aval, x._host, x._buffer, x._engine, here, True)]
+        return [_part_like(x, PlacedArray(x.aval, host, buffer, engine, here, True))]
     aval = x.aval.with_(shape=x.sharding.shard_shape(x.shape))
-    parts = home.shards(buffer_at(x, home, x.sharding), x.sharding)
-    return [
+    parts = x._ask(home.shards, home, buffer_at(x, home, x.sharding), x.sharding)
+    found = [
         PlacedArray(aval, None, part, home, SingleDeviceSharding(device), True)
         for device, part in zip(devices, parts, strict=True)
     ]
+    for part in found:
+        part._note_part()
+    return list(found)
 
 
 def joined(
@@ -460,20 +460,24 @@ def joined(
         buffer_at(part, engine, SingleDeviceSharding(device))
         for part, device in zip(parts, sharding.devices, strict=True)
     ]
+    if len(buffers) > 1:
+        for part in parts:
+            part._note_part()
     whole = buffers[0] if len(buffers) == 1 else engine.join(aval, sharding, buffers)
     return from_placed([aval], [whole], engine, [sharding], True)[0]
 
 
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weakness, or a view as key)."""
-    x._check()
+    host, buffer, engine = x._held()
     # What becomes of the new array is not followed.
     note_look(x)
     if type(x) is PlacedArray:
-        return PlacedArray(aval, x._host, x._buffer, x._engine, x._sharding, x._committed)
-    return ConcreteArray(aval, x._host, x._buffer, x._engine)
+        return _part_like(x, PlacedArray(aval, host, buffer, engine, x._sharding, x._committed))
+    return _part_like(x, ConcreteArray(aval, host, buffer, engine))
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
     """Tell whether two arrays are one, or have one buffer."""
-    return x is y or (x._buffer is not None and x._buffer is y._buffer)
+    buffer = x._buffer
+    return x is y or (buffer is not None and buffer is y._buffer)

@@ -45,13 +45,19 @@ def is_plain(tree: PyTreeDef, *others: type) -> bool:
     return _is_plain(tree.key, (*_CONTAINERS, *others))
 
 
-def _is_plain(key: Any, kinds: tuple[type, ...]) -> bool:
-    if key is None:
-        return True
-    kind, data, children = key
-    if kind not in kinds:
-        return False
-    # 1, 1.0 and True are equal as keys, and not as numbers.
-    if kind is dict and len({type(k) for k in data} - {str}) and {type(k) for k in data} != {int}:
-        return False
-    return children.count(None) == len(children) or all(_is_plain(c, kinds) for c in children)
+def _is_plain(root: Any, kinds: tuple[type, ...]) -> bool:
+    left = [root]
+    while left:
+        key = left.pop()
+        if key is None:
+            continue
+        kind, data, children = key
+        if kind not in kinds:
+            return False
+        # 1, 1.0 and True are equal as keys, and not as numbers.
+        if kind is dict and len({type(k) for k in data} - {str}):
+            if {type(k) for k in data} != {int}:
+                return False
+        if children.count(None) < len(children):
+            left += children
+    return True

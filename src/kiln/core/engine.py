@@ -107,7 +107,11 @@ class Executable(Protocol):
 
 
 class Engine(Protocol):
-    """Runs programs on the devices of one platform."""
+    """Runs programs on the devices of one platform.
+
+    A buffer's memory is free when nobody holds the buffer. It is never freed under those who do:
+    jaxlib reads a buffer without holding it while it waits, and dies if another thread deletes it.
+    """
 
     @property
     def name(self) -> str:
@@ -153,10 +157,6 @@ class Engine(Protocol):
 
     def is_ready(self, buffer: Buffer) -> bool:
         """Tell whether a buffer's data is there."""
-        ...
-
-    def delete(self, buffer: Buffer) -> None:
-        """Free a buffer's memory."""
         ...
 
     def is_deleted(self, buffer: Buffer) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kiln
 import kiln.tree as tree
 from kiln.base.tree_nodes import kind_of_new, register_dataclass
 from kiln.base.treedef import PyTreeDef
@@ -214,6 +215,40 @@ def test_nesting_without_end_is_an_error() -> None:
     # Taken down by hand: freeing so many nested lists at once is Python's affair.
     while isinstance(deep, list):
         deep = deep.pop()
+
+
+def nested(kind: str, depth: int) -> Any:
+    """Return a tree of containers of a kind, one in the other."""
+    value: Any = 1.0
+    for _ in range(depth):
+        value = {
+            "list": lambda x: [x, 2.0],
+            "tuple": lambda x: (None, x),
+            "dict": lambda x: {"a": 2.0, "b": x},
+            "custom": lambda x: Partial(len, x),
+        }[kind](value)
+    return value
+
+
+@pytest.mark.parametrize("kind", ["list", "tuple", "dict", "custom"])
+def test_trees_that_are_2000_deep(kind: str) -> None:
+    x, y = nested(kind, 2000), nested(kind, 2000)
+    leaves, structure = tree.flatten(x)
+    again = tree.unflatten(structure, leaves)
+    other = tree.structure(again)
+    assert structure == other and hash(structure) == hash(other)
+    assert structure != tree.structure(nested(kind, 1999))
+    doubled = tree.map(lambda a, b: a + b, x, y)
+    assert tree.leaves(doubled) == [2 * leaf for leaf in leaves]
+    assert repr(structure).count("*") == len(leaves)
+    assert structure.num_nodes >= 2000
+    assert structure.compose(tree.structure([1, 2])).num_leaves == 2 * len(leaves)
+    path, leaf = max(tree.flatten_with_path(x)[0], key=lambda pair: len(pair[0]))
+    assert len(path) >= 2000 and leaf in leaves
+    with pytest.raises(ValueError, match="structure error"):
+        tree.map(lambda a, b: a, x, nested(kind, 1999))
+    called = kiln.jit(lambda t: tree.leaves(t)[-1])
+    assert [float(called(v)) for v in (x, y, again)] == [leaves[-1]] * 3
 
 
 def test_a_list_that_changes_meanwhile() -> None:

@@ -93,8 +93,8 @@ def test_text(value: ConcreteArray, text: str) -> None:
 
 def test_copies_and_pickles() -> None:
     x = array([1, 2], weak=True)
-    assert copy.copy(x) is x
-    assert copy.deepcopy([x])[0] is x
+    for same in (copy.copy(x), copy.deepcopy([x])[0]):
+        assert (same.aval, same.tolist()) == (x.aval, [1, 2])
     again = pickle.loads(pickle.dumps(x))
     assert (again.aval, again.tolist()) == (x.aval, [1, 2])
 
@@ -186,3 +186,72 @@ def test_spoilt_pickles_of_arrays(value, aval) -> None:
     make, _ = from_host(np.ones(2, np.float32)).__reduce__()
     with pytest.raises(ValueError, match="spoilt"):
         make(value, aval)
+
+
+def test_copies_have_memory_of_their_own() -> None:
+    give_away = kiln.jit(lambda x: x + 1, donate_argnums=0)
+    for make in (array, lambda v: kiln.device_put(array(v), kiln.devices()[1])):
+        for copied in (copy.copy, copy.deepcopy):
+            x = make([1.0, 2.0])
+            y = copied(x)
+            assert y.devices() == x.devices() and y.committed == x.committed
+            give_away(x)
+            assert x.is_deleted() and y.tolist() == [1, 2]
+            with pytest.raises(RuntimeError, match="deleted"):
+                copied(x)
+
+
+def _cut() -> tuple[ConcreteArray, ConcreteArray]:
+    """Return an array on four devices and its first part."""
+    mesh = kiln.sharding.Mesh(np.array(kiln.devices()[:4]), ("d",))
+    place = kiln.sharding.NamedSharding(mesh, kiln.sharding.PartitionSpec("d"))
+    whole = kiln.device_put(array(np.arange(8.0)), place)
+    return whole, whole.addressable_shards[0].data
+
+
+@pytest.mark.parametrize("how", ["delete", "donate"])
+def test_a_part_goes_and_the_whole_stays(how: str) -> None:
+    whole, part = _cut()
+    if how == "delete":
+        part.delete()
+    else:
+        assert kiln.jit(lambda x: x + 1, donate_argnums=0)(part).tolist() == [1, 2]
+    assert part.is_deleted() and not whole.is_deleted() and whole.is_ready()
+    assert kiln.jit(lambda x: x * 2)(whole).tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert whole.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert len(whole.addressable_shards) == 4
+    with pytest.raises(RuntimeError, match="deleted"):
+        part.tolist()
+
+
+def test_the_whole_goes_and_its_parts_raise_or_stay() -> None:
+    whole, part = _cut()
+    whole.delete()
+    assert part.tolist() == [0, 1] and kiln.jit(lambda x: x + 1)(part).tolist() == [1, 2]
+    whole, part = _cut()
+    kiln.jit(lambda x: x + 1, donate_argnums=0)(whole)
+    uses = [repr, np.asarray, lambda x: x + 1, lambda x: x.block_until_ready()]
+    uses += [lambda x: x.is_ready(), kiln.jit(lambda x: x + 1), lambda x: x.unsafe_buffer_pointer()]
+    for use in uses:
+        with pytest.raises(RuntimeError, match=r"deleted|donated"):
+            use(part)
+
+
+def test_an_array_that_is_deleted_while_it_is_read_stays_deleted() -> None:
+    x = kiln.jit(lambda x: x + 1)(array([1.0, 2.0]))
+    engine = x._engine
+    assert engine is not None
+
+    class Slow:
+        def get(self, buffer: Any) -> np.ndarray:
+            x.delete()
+            return engine.get(buffer)
+
+        def is_deleted(self, buffer: Any) -> bool:
+            return False
+
+    assert x._settle(x._buffer, x._buffer, Slow(), False)  # type: ignore[arg-type]
+    assert np.asarray(x).tolist() == [2, 3]
+    assert x.is_deleted()
+    with pytest.raises(RuntimeError, match="deleted"):
+        x.tolist()

@@ -51,7 +51,6 @@ def test_every_engine_runs_a_program(name: str) -> None:
     frozen = np.ones(3, np.float32)
     frozen.flags.writeable = False
     np.testing.assert_allclose(home.get(executable([home.adopt(frozen)])[0]), np.sin(1.0), 1e-6)
-    home.delete(buffer)
 
 
 def test_engines_are_loaded_by_name_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ using Unsigned = typename std::conditional_t<kInteger<T>, std::make_unsigned<T>,
 
 template <typename T>
 T load(const char* p) {
+  if constexpr (std::is_same_v<T, bool>) return *p != 0;
   T value;
   std::memcpy(&value, p, sizeof value);
   return value;
@@ -166,7 +167,7 @@ void copy(char** args, const intptr_t* count, const intptr_t* steps, void*) {
   char* out = args[1];
   constexpr intptr_t kDense = sizeof(T);
   if (steps[0] == kDense && steps[1] == kDense) {
-    std::memcpy(out, a, static_cast<size_t>(*count) * sizeof(T));
+    std::memmove(out, a, static_cast<size_t>(*count) * sizeof(T));
     return;
   }
   for (intptr_t i = 0; i < *count; ++i, a += steps[0], out += steps[1]) store(out, load<T>(a));

@@ -108,9 +108,6 @@ class ReferenceEngine:
         """Return True: programs run on the calling thread."""
         return True
 
-    def delete(self, buffer: np.ndarray) -> None:
-        """Leave the memory to the garbage collector."""
-
     def is_deleted(self, buffer: np.ndarray) -> bool:
         """Return False: what is referred to is there."""
         return False

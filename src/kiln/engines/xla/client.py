@@ -211,8 +211,10 @@ class Client:
         placement = self.placement(sharding, len(buffer.aval.shape))
         found: list[Buffer] = [None] * len(placement.order)
         with without_jax():
-            parts = zip(placement.order, buffer._arrays, placement.devices, strict=True)
-            for i, part, device in parts:
+            arrays = buffer._arrays
+            if arrays is None:
+                raise JaxRuntimeError("a part of the array has been deleted or donated")
+            for i, part, device in zip(placement.order, arrays, placement.devices, strict=True):
                 found[i] = part._rewrap_with_aval_and_sharding(aval, Layout([device]))
         return found
 
@@ -443,11 +445,6 @@ def is_deleted(buffer: Buffer) -> bool:
 def is_ready(buffer: Buffer) -> bool:
     """Tell whether a buffer's data is there. False for a deleted one, where jaxlib would crash."""
     return not buffer.is_deleted() and bool(buffer.is_ready())
-
-
-def delete(buffer: Buffer) -> None:
-    """Free a buffer now; views of it keep the memory."""
-    buffer.delete()
 
 
 def pointer(buffer: Buffer) -> int:

@@ -218,10 +218,6 @@ class XlaEngine:
         """Tell whether a buffer's data is there."""
         return runtime.is_ready(buffer)
 
-    def delete(self, buffer: Buffer) -> None:
-        """Free a buffer."""
-        runtime.delete(buffer)
-
     def is_deleted(self, buffer: Buffer) -> bool:
         """Tell whether a buffer was freed or donated."""
         return runtime.is_deleted(buffer)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kiln import _runtime
+from kiln.base.errors import JaxRuntimeError
 from kiln.base.forks import in_child, new_lock
 from kiln.engines.xla.binding import XlaError, raise_failure
 from kiln.engines.xla.callbacks import HostCallback, Run
@@ -68,6 +69,9 @@ class _Turn(NamedTuple):
     def _to_the_end(self, handlers: Sequence[Any], at_end: Callable[[], None]) -> Sequence[Buffer]:
         outs: Sequence[Buffer] = []
         try:
+            if any(buffer.is_deleted() for buffer in self.buffers):
+                # jaxlib would run the program on the devices whose parts are left, or crash.
+                raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
             outs = self.execute(self.buffers).consume_with_handlers(handlers)
             _wait(outs)
         except Exception:

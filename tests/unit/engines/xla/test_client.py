@@ -68,7 +68,7 @@ def test_adopt_shares_aligned_memory():
 
 def test_deleted_buffers_raise():
     buffer = XLA.put(np.ones(3, np.float32))
-    XLA.delete(buffer)
+    buffer.delete()
     assert client.is_deleted(buffer)
     assert not XLA.is_ready(buffer)
     add = compiled(lambda b, out, x: [b.apply("add", x, x)], [aval(3)], [aval(3)])
@@ -165,7 +165,7 @@ xla = engine("xla")
 for dtype in (np.float32, ml_dtypes.bfloat16, ml_dtypes.int4):
     buffer = xla.put(np.ones(3, dtype))
     assert (xla.get(buffer) == np.ones(3, dtype)).all()
-    xla.wait(buffer); xla.is_ready(buffer); xla.pointer(buffer); xla.delete(buffer)
+    xla.wait(buffer); xla.is_ready(buffer); xla.pointer(buffer)
 print(sorted(m for m in sys.modules if m.partition(".")[0] == "jax"))
 print("jaxlib.mlir" in sys.modules, "scipy" in sys.modules)
 """

@@ -1,0 +1,79 @@
+"""What is said of an array that cannot be used as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.ir.types import ShapedArray
+
+
+def deleted(aval: ShapedArray) -> RuntimeError:
+    """Return the error of an array whose memory is gone."""
+    return RuntimeError(
+        three_lines(
+            f"use of an array {aval} at {current_source()}",
+            "Array has been deleted: its memory was donated or freed",
+            "keep a copy with x.copy() before donating or deleting x",
+        )
+    )
+
+
+def not_scalar(aval: ShapedArray, conversion: str) -> TypeError:
+    """Return the error of an array that is converted to one number."""
+    return TypeError(
+        three_lines(
+            f"{conversion}() of an array {aval} at {current_source()}",
+            "Only scalar arrays can be converted to Python scalars; "
+            f"got arr.ndim={len(aval.shape)}",
+            "index one element first",
+        )
+    )
+
+
+def ambiguous(aval: ShapedArray, size: int) -> ValueError:
+    """Return the error of an array that is asked whether it is true."""
+    return ValueError(
+        three_lines(
+            f"bool() of an array {aval} at {current_source()}",
+            "The truth value of an array with "
+            + ("no" if size == 0 else "more than one")
+            + " element is ambiguous",
+            "use .any() or .all()",
+        )
+    )
+
+
+def not_index(aval: ShapedArray) -> TypeError:
+    """Return the error of an array that is used as a position."""
+    return TypeError(
+        three_lines(
+            f"use of an array {aval} as an index at {current_source()}",
+            "only integer scalar arrays can be converted to a scalar index",
+            "index one element and convert it: int(x[0])",
+        )
+    )
+
+
+def no_item(aval: ShapedArray, args: Sequence[Any], error: Exception) -> Exception:
+    """Return NumPy's error of an element that is not there, in more words."""
+    return type(error)(
+        three_lines(
+            f"item({', '.join(map(str, args))}) of {aval} at {current_source()}",
+            str(error),
+            "name one element, as in x.item(0), or use x.tolist()",
+        )
+    )
+
+
+def immutable(aval: ShapedArray) -> TypeError:
+    """Return the error of an assignment to an element."""
+    return TypeError(
+        three_lines(
+            f"assignment to an item of an array {aval} at {current_source()}",
+            "kiln arrays are immutable and do not support item assignment",
+            "write x = x.at[idx].set(y) instead of x[idx] = y",
+        )
+    )

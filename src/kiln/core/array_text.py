@@ -1,0 +1,38 @@
+"""How arrays are written."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.ir.types import ShapedArray
+
+
+def printable(value: np.ndarray, aval: ShapedArray) -> np.ndarray:
+    """Return what is shown of the values of an array: of a random key its two words."""
+    if dtypes.is_extended(aval.dtype):
+        # The low half of the element comes first.
+        return np.stack([value.astype(np.uint32), (value >> 32).astype(np.uint32)], axis=-1)
+    return value
+
+
+def representation(value: np.ndarray, aval: ShapedArray) -> str:
+    """Return the text of an array with its type."""
+    value = printable(value, aval)
+    dtype = dtypes.long_name(aval.dtype)
+    name = "Array"
+    if dtypes.is_extended(aval.dtype):
+        shape = ", ".join(map(str, aval.shape)) + ("," if len(aval.shape) == 1 else "")
+        return f"{name}(({shape}), dtype={dtype}) overlaying:\n{value}"
+    weak = ", weak_type=True" if aval.weak_type else ""
+    if value.size == 0:
+        shape = f", shape={value.shape}"
+        return f"{name}([]{shape}, dtype={dtype}{weak})"
+    body = np.array2string(
+        value,
+        separator=", ",
+        prefix=f"{name}(",
+        suffix=f", dtype={dtype}{weak})",
+        threshold=np.get_printoptions()["threshold"],
+    )
+    return f"{name}({body}, dtype={dtype}{weak})"
