@@ -11,12 +11,25 @@ from tests.contract.marks import contract
 
 
 @contract("14")
-@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1, 2**32 + 5, 2**63 + 7])
-def test_seeds(seed) -> None:
-    words = [seed >> 32, seed & 0xFFFFFFFF]
-    assert np.asarray(random.key_data(random.key(seed))).tolist() == words
-    raw = random.PRNGKey(seed)
-    assert (raw.shape, raw.dtype, raw.tolist()) == ((2,), np.uint32, words)
+@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1, 2**32 + 5, -1, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("x64", [False, True])
+def test_seeds(seed, x64) -> None:
+    """A seed is an int64; without x64 its low half is all that is left of it."""
+    with kiln.enable_x64(x64):
+        words = [(seed >> 32) & 0xFFFFFFFF if x64 else 0, seed & 0xFFFFFFFF]
+        made = random.key_data(random.key(seed))
+        assert np.asarray(made).tolist() == words
+        jitted = kiln.jit(lambda: random.key_data(random.key(seed)))()
+        assert np.asarray(jitted).tolist() == words
+        raw = random.PRNGKey(seed)
+        assert (raw.shape, raw.dtype, raw.tolist()) == ((2,), np.uint32, words)
+
+
+@contract("14")
+def test_seeds_that_are_no_int64() -> None:
+    for seed in (2**63, -(2**63) - 1):
+        with pytest.raises(OverflowError, match="int64"):
+            random.key(seed)
 
 
 @contract("14")

@@ -188,8 +188,8 @@ BREAKS = [
     ),
     Break(
         "9.7",
-        "core/array.py",
-        'weak = ", weak_type=True" if x.aval.weak_type else ""',
+        "core/array_text.py",
+        'weak = ", weak_type=True" if aval.weak_type else ""',
         'weak = ""',
     ),
     Break(

@@ -41,6 +41,7 @@ _PURE = tuple(
     for name in (
         *("numpy", "lax", "nn", "random", "scipy", "ops", "control", "transforms"),
         *("api", "base.tree", "base.dtypes", "base.promotion", "base.kinds", "tree", "dtypes"),
+        "base.dtype_questions",
     )
 )
 _WORLDLY = frozenset(

@@ -14,7 +14,7 @@ from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.creation import cast, concrete_number, full
 from kiln.numpy.indexing import take
-from kiln.numpy.logic import choose_by, isnan, less, less_equal
+from kiln.numpy.logic import choose_by, greater_equal, isnan, less, less_equal
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import operands, promote_dtypes
 from kiln.ops import elementwise, indexing
@@ -107,7 +107,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     if n == 1:
         return rising
     falling = elementwise.sub(n, searchsorted(bins[::-1], x, side))
-    return choose_by(elementwise.ge(bins[-1], bins[0]), rising, falling)
+    return choose_by(greater_equal(bins[-1], bins[0]), rising, falling)
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:

@@ -215,7 +215,7 @@ def test_statics_that_cannot_be_compared() -> None:
     static.broken = True
     with pytest.raises(RuntimeError, match="no hash today"):
         jitted(1.0, static)
-    with pytest.raises(RuntimeError, match="no equality"):
+    with pytest.raises(ValueError, match="no equality"):
         jitted(1.0, Hostile())
 
 
@@ -404,7 +404,7 @@ def test_donating_calls_are_the_runtimes(slow: list[Any]) -> None:
         assert not y.is_deleted()
         assert x.tolist() == [n + 2.0] * 3
     assert len(slow) == 2
-    with pytest.raises(ValueError, match="used twice in the same call"):
+    with pytest.raises(RuntimeError, match="used twice in the same call"):
         jitted(x, x)
     with pytest.raises(RuntimeError, match="deleted"):
         jitted(before, y)
@@ -592,7 +592,8 @@ def _growth(call: Callable[[], Any], times: int) -> int:
 def test_growth_is_seen() -> None:
     kept: list[Any] = []
     call = functools.partial(next, map(kept.append, iter(object, None)))
-    assert _growth(call, 100) == 20
+    # Something else may end in one of the rounds.
+    assert 150 <= _growth(call, 1000) <= 200
 
 
 @pytest.mark.parametrize("times", [2000, pytest.param(1_000_000, marks=pytest.mark.full)])

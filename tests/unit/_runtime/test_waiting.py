@@ -52,6 +52,13 @@ class Ready(np.ndarray):
         return True
 
     def block_until_ready(self) -> None:
+        pass
+
+
+class Failed(Ready):
+    """One that was to be computed, and was not."""
+
+    def block_until_ready(self) -> None:
         raise KeyError("what went wrong")
 
 
@@ -91,9 +98,12 @@ def test_an_array_of_another_dtype_is_refused(dtype: np.dtype) -> None:
         _runtime.array_when_ready(np.arange(3.0).view(Ready), dtype)
 
 
-def test_blocking_raises_what_went_wrong() -> None:
+def test_blocking_and_reading_raise_what_went_wrong() -> None:
+    failed = np.zeros(3).view(Failed)
     with pytest.raises(KeyError, match="what went wrong"):
-        _runtime.block_until_ready(np.zeros(3).view(Ready))
+        _runtime.block_until_ready(failed)
+    with pytest.raises(KeyError, match="what went wrong"):
+        _runtime.array_when_ready(failed, failed.dtype)
 
 
 def test_signal_handlers_run_while_it_waits() -> None:
