@@ -250,25 +250,29 @@ struct Match {
     return true;
   }
 
-  bool fits_tree(PyObject* key, PyObject* root) {
+  bool fits_tree(PyObject* root_key, PyObject* root) {
     Levels<Level> levels;
-    Ref value = Ref::borrow(root);
-    while (true) {
-      if (key == Py_None) {
-        if (!fits_leaf(value.get())) return false;
-      } else {
-        Level level;
-        if (!open(key, value.get(), level)) return false;
-        levels.push(std::move(level));
-      }
-      while (!levels.empty() && levels.top().next == PyTuple_GET_SIZE(levels.top().keys)) levels.pop();
-      if (levels.empty()) return true;
+    if (!enter(root_key, root, levels)) return false;
+    while (!levels.empty()) {
       Level& top = levels.top();
-      key = PyTuple_GET_ITEM(top.keys, top.next);
-      value = child(top);
+      if (top.next == PyTuple_GET_SIZE(top.keys)) {
+        levels.pop();
+        continue;
+      }
+      PyObject* key = PyTuple_GET_ITEM(top.keys, top.next);
+      Ref value = child(top);
       if (!value) return false;
       ++top.next;
+      if (key == Py_None ? !fits_leaf(value.get()) : !enter(key, value.get(), levels)) return false;
     }
+    return true;
+  }
+
+  bool enter(PyObject* key, PyObject* value, Levels<Level>& levels) {
+    Level level;
+    if (!open(key, value, level)) return false;
+    levels.push(std::move(level));
+    return true;
   }
 
   // Take a node apart that looks like one of a structure.

@@ -138,7 +138,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   if (launcher->is_slow && !launcher->calls_host && launch_apart != nullptr && is_main_thread()) {
     return call_held(launch_apart, reinterpret_cast<PyObject*>(launcher), buffers);
   }
-  bool in_callback = is_in_callback();
+  bool in_callback = threads_in_callbacks > 0 && is_in_callback();
   if (in_callback && !wait_for_turn_in_callback()) return Ref();
   Inside inside;
   long long start = coarse_time();

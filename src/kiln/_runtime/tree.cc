@@ -172,7 +172,8 @@ struct Unfinished {
   PyObject* keys() const { return PyTuple_GET_ITEM(key, 2); }
 };
 
-bool begin(PyObject* key, Unfinished& node) {
+bool enter(PyObject* key, Levels<Unfinished>& levels) {
+  Unfinished node;
   node.key = key;
   node.kind = kind_of(reinterpret_cast<PyTypeObject*>(node.type()));
   if (!node.kind) {
@@ -195,7 +196,9 @@ bool begin(PyObject* key, Unfinished& node) {
     default:
       node.children = Ref::own(PyTuple_New(count));
   }
-  return bool(node.children);
+  if (!node.children) return false;
+  levels.push(std::move(node));
+  return true;
 }
 
 bool add_child(Unfinished& node, Ref child) {
@@ -338,31 +341,24 @@ Ref build(PyObject* root, Leaves& leaves) {
   };
   if (root == Py_None) return next_leaf();
   Levels<Unfinished> levels;
-  PyObject* key = root;
+  if (!enter(root, levels)) return Ref();
   while (true) {
-    Ref made;
-    if (key == Py_None) {
-      made = next_leaf();
-      if (!made) return Ref();
-    } else {
-      Unfinished node;
-      if (!begin(key, node)) return Ref();
-      levels.push(std::move(node));
-    }
-    while (true) {
-      if (made) {
-        if (levels.empty()) return made;
-        if (!add_child(levels.top(), std::move(made))) return Ref();
+    Unfinished& top = levels.top();
+    if (top.next < PyTuple_GET_SIZE(top.keys())) {
+      PyObject* key = PyTuple_GET_ITEM(top.keys(), top.next);
+      if (key == Py_None) {
+        Ref leaf = next_leaf();
+        if (!leaf || !add_child(top, std::move(leaf))) return Ref();
+      } else if (!enter(key, levels)) {
+        return Ref();
       }
-      Unfinished& top = levels.top();
-      if (top.next < PyTuple_GET_SIZE(top.keys())) {
-        key = PyTuple_GET_ITEM(top.keys(), top.next);
-        break;
-      }
-      made = finish(top);
-      if (!made) return Ref();
-      levels.pop();
+      continue;
     }
+    Ref made = finish(top);
+    if (!made) return made;
+    levels.pop();
+    if (levels.empty()) return made;
+    if (!add_child(levels.top(), std::move(made))) return Ref();
   }
 }
 
