@@ -30,6 +30,8 @@ def cases() -> Iterator[Case]:
         for group, text in family.items():
             for dtype in dtypes:
                 for line in lines_for(text, dtype):
+                    if dtype == "bfloat16" and "array_str" in line:
+                        continue  # how it looks depends on the version of NumPy
                     # Functions of numpy come without jit: the topics about them ask with it.
                     jit = family is LAX or family is NN
                     yield case(group, line, LOOSE.get(dtype), dtype, jit=jit)

@@ -15,7 +15,7 @@ import math
 import operator
 import sys
 import types
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -85,15 +85,52 @@ def is_fixed(value: Any) -> bool:
     return found[0] is value and (found[1] is None or found[1] == _shape(value))
 
 
-def _shape(value: Any) -> Hashable:
-    """Return what tells that something was added to a value, or exchanged in a class."""
-    if type(value) is EagerFunction:
-        # What it has not itself it gets from its function.
-        return len(value.__dict__) + len(value.__wrapped__.__dict__)
-    if not isinstance(value, type):
-        return len(value.__dict__)
-    bases = [vars(base) for base in value.__mro__ if _is_changeable(base)]
-    return tuple([(tuple(space), tuple(map(id, space.values()))) for space in bases])
+def _shape(value: Any, as_made: bool = False) -> Hashable:
+    """Return what tells that something was added to a value, or exchanged in a class.
+
+    `as_made` leaves out what users have set on functions of kiln before they were met here.
+    """
+    if isinstance(value, type):
+        bases = [vars(base) for base in value.__mro__ if _is_changeable(base)]
+        return tuple([(tuple(space), _Same(space.values())) for space in bases])
+    space = value.__dict__
+    if type(value) not in _FUNCTIONS:
+        return (tuple(space), _Same(space.values()))
+    if as_made:
+        space = {name: space[name] for name in space if name in _FIRST}
+    if len(space) >= _MANY:
+        return (tuple(space), _Same(space.values()))
+    # What an eager function has not itself it gets from its function.
+    inner = value.__wrapped__.__dict__ if type(value) is EagerFunction else ()
+    return len(space) + sum(not as_made or name in _FIRST for name in inner)
+
+
+class _Same:
+    """Values that are the same only if they are the same objects; kept, so that no id is reused."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self.values = tuple(values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same) or len(self.values) != len(other.values):
+            return False
+        return all(map(operator.is_, self.values, other.values))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_FUNCTIONS = (types.FunctionType, EagerFunction, functools._lru_cache_wrapper)
+# What functions of kiln have from the beginning; those of NumPy's kind have methods, too.
+_FIRST = frozenset(
+    [
+        *("__wrapped__", "__name__", "__qualname__", "__module__", "__doc__", "__annotations__"),
+        *("cache_parameters", "identity", "nin", "nout", "nargs"),
+        *("reduce", "accumulate", "outer", "at", "reduceat"),
+    ]
+)
+_MANY = 8
 
 
 def _is_changeable(cls: type) -> bool:
@@ -119,7 +156,7 @@ def is_kiln_module(module: types.ModuleType) -> bool:
 
 def _fix(value: Any) -> None:
     changeable = _is_changeable(value) if isinstance(value, type) else hasattr(value, "__dict__")
-    _fixed[id(value)] = (value, _shape(value) if changeable else None)
+    _fixed[id(value)] = (value, _shape(value, as_made=True) if changeable else None)
 
 
 def _learn() -> bool:

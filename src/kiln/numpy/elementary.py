@@ -13,11 +13,11 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
+from kiln.numpy.float_parts import check_real
 from kiln.numpy.logic import choose_by, isinf
 from kiln.numpy.promotion import (
     binary_inexact,
     converted,
-    full_shapes,
     inexact,
     lifted,
     operands,
@@ -254,144 +254,11 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     """Return 0 for negative x1, 1 for positive, x2 for zero."""
     given = x1, x2
     x1, x2 = promote_inexact("heaviside", x1, x2)
-    _check_real("heaviside", aval_of(x1).dtype)
+    check_real("heaviside", aval_of(x1).dtype)
     zero = constant(0, x1)
     at_zero = choose_by(elementwise.ne(x1, x1), x1, x2)
     upper = choose_by(elementwise.gt(x1, zero), constant(1, x1), at_zero)
     return weak_as(choose_by(elementwise.lt(x1, zero), zero, upper), given[0])
-
-
-def signbit(x: Any, /) -> Any:
-    """Tell whether the sign bit is set."""
-    (x,) = operands("signbit", x)
-    dtype = aval_of(x).dtype
-    if dtype == _BOOL or dtypes.issubdtype(dtype, np.unsignedinteger):
-        return elementwise.full_like(conversion.convert_element_type(x, _BOOL), False)
-    if dtypes.issubdtype(dtype, np.integer):
-        return elementwise.lt(x, constant(0, x))
-    if not dtypes.issubdtype(dtype, np.floating):
-        raise ValueError(
-            three_lines(
-                f"signbit: operand {aval_of(x)} at {current_source()}",
-                "jax.numpy.signbit is not well defined for complex-valued inputs",
-                "apply it to real and imag parts",
-            )
-        )
-    bits = conversion.bitcast_convert_type(lifted(x), _bits_of(dtype))
-    return elementwise.lt(bits, constant(0, bits))
-
-
-def _bits_of(dtype: Any) -> Any:
-    return np.dtype(f"i{dtype.itemsize}")
-
-
-def copysign(x1: Any, x2: Any, /) -> Any:
-    """Return x1 with the sign of x2."""
-    x1, x2 = promote_inexact("copysign", x1, x2)
-    _check_real("copysign", aval_of(x1).dtype)
-    size = elementwise.abs(x1)
-    return choose_by(signbit(x2), elementwise.neg(size), size)
-
-
-def _check_real(name: str, dtype: Any) -> None:
-    if dtypes.issubdtype(dtype, np.complexfloating):
-        raise TypeError(
-            three_lines(
-                f"{name}: operand of dtype {dtype} at {current_source()}",
-                f"{name} does not support complex-valued inputs",
-                "apply it to real and imag parts",
-            )
-        )
-
-
-def nextafter(x: Any, y: Any, /) -> Any:
-    """Return the next number after x in the direction of y."""
-    x, y = promote_inexact("nextafter", x, y)
-    return elementwise.nextafter_p.bind(x, y)
-
-
-def spacing(x: Any, /) -> Any:
-    """Return the distance to the next number away from zero."""
-    x = _strong(inexact("spacing", x))
-    if not dtypes.issubdtype(aval_of(x).dtype, np.floating):
-        raise ValueError(
-            three_lines(
-                f"spacing: operand {aval_of(x)} at {current_source()}",
-                "jnp.spacing is not defined for complex inputs.",
-                "pass real numbers",
-            )
-        )
-    away = copysign(math.inf, x)
-    return elementwise.sub(nextafter(x, away), x)
-
-
-def frexp(x: Any, /) -> tuple[Any, Any]:
-    """Return mantissa in [0.5, 1) and exponent, so that x = mantissa * 2^exponent."""
-    x = inexact("frexp", x)
-    dtype = aval_of(x).dtype
-    x = converted(x, dtype, False)
-    _check_real("frexp", dtype)
-    fraction, bias, whole = _layout(dtype)
-    subnormal = elementwise.lt(
-        elementwise.abs(x), constant(float(dtypes.finfo(dtype).smallest_normal), x)
-    )
-    normal = select(subnormal, elementwise.mul(x, constant(2.0**fraction, x)), lifted(x))
-    bits = conversion.bitcast_convert_type(normal, whole)
-    field = elementwise.bitwise_and(
-        elementwise.shift_right_arithmetic(bits, whole.type(fraction)), whole.type(2 * bias + 1)
-    )
-    exponent = elementwise.sub(conversion.convert_element_type(field, np.int32), np.int32(bias - 1))
-    special = elementwise.bitwise_or(
-        elementwise.bitwise_not(elementwise.is_finite(x)), elementwise.eq(x, constant(0, x))
-    )
-    exponent = select(special, np.int32(0), exponent)
-    mantissa = select(special, normal, _scaled(normal, elementwise.neg(exponent)))
-    shift = select(
-        elementwise.bitwise_and(subnormal, elementwise.bitwise_not(special)),
-        np.int32(-fraction),
-        np.int32(0),
-    )
-    return mantissa, elementwise.add(exponent, shift)
-
-
-def _layout(dtype: Any) -> tuple[int, int, Any]:
-    """Return a float dtype's fraction bits, exponent bias, and the integers of its width."""
-    fraction = int(dtypes.finfo(dtype).nmant)
-    bits = 8 * dtype.itemsize
-    return fraction, (1 << (bits - 2 - fraction)) - 1, _bits_of(dtype)
-
-
-def _scaled(x: Any, k: Any) -> Any:
-    """Return x * 2^k for int32 k: products with powers of two made of bits, hence exact."""
-    fraction, bias, whole = _layout(aval_of(x).dtype)
-    low, high = np.int32(1 - bias), np.int32(bias)
-    for _ in range(3):
-        step = elementwise.max(elementwise.min(k, high), low)
-        field = conversion.convert_element_type(elementwise.add(step, np.int32(bias)), whole)
-        bits = elementwise.shift_left(field, whole.type(fraction))
-        x = elementwise.mul(x, conversion.bitcast_convert_type(bits, aval_of(x).dtype))
-        k = elementwise.sub(k, step)
-    return x
-
-
-def ldexp(x1: Any, x2: Any, /) -> Any:
-    """Return x1 * 2^x2 for integers x2."""
-    x1, x2 = operands("ldexp", x1, x2)
-    dtype1, dtype2 = aval_of(x1).dtype, aval_of(x2).dtype
-    if dtypes.issubdtype(dtype1, np.complexfloating) or not (
-        dtypes.issubdtype(dtype2, np.integer) or dtype2 == _BOOL
-    ):
-        raise ValueError(
-            three_lines(
-                f"ldexp: operands {aval_of(x1)}, {aval_of(x2)} at {current_source()}",
-                "ldexp not supported for input types "
-                f"{(dtypes.long_name(dtype1), dtypes.long_name(dtype2))}",
-                "pass a real number and an integer",
-            )
-        )
-    x1 = converted(x1, dtypes.to_inexact_dtype(dtype1), False)
-    x1, x2 = full_shapes("ldexp", x1, converted(x2, np.dtype(np.int32), False))
-    return _scaled(x1, x2)
 
 
 def nan_to_num(

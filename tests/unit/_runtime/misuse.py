@@ -35,9 +35,10 @@ def load() -> Any:
     """Load the extension before kiln does, and note what it is told."""
     spec = importlib.util.find_spec("kiln")
     assert spec is not None and spec.submodule_search_locations is not None
-    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
     places = [Path(p) for p in spec.submodule_search_locations]
-    (path,) = [f for p in places for f in p.glob("_runtime*") if f.name.endswith(suffixes)][:1]
+    # That of this version of Python comes first among the suffixes.
+    files = [p / f"_runtime{end}" for end in importlib.machinery.EXTENSION_SUFFIXES for p in places]
+    path = next(file for file in files if file.exists())
     name = "kiln._runtime"
     loader = importlib.machinery.ExtensionFileLoader(name, str(path))
     made = importlib.util.spec_from_file_location(name, path, loader=loader)

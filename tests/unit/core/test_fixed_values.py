@@ -13,6 +13,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln.core import fixed_values
 from kiln.core.fixed_values import is_fixed, is_kiln_module
 
 
@@ -38,6 +39,32 @@ def test_fixed(value: Any) -> None:
 )
 def test_not_fixed(value: Any) -> None:
     assert not is_fixed(value)
+
+
+@pytest.mark.parametrize(
+    "value", [jnp.tan, jnp.add, kiln.lax.fori_loop], ids=["tan", "add", "loop"]
+)
+@pytest.mark.parametrize("met_before", [True, False])
+def test_attributes_of_users(monkeypatch: Any, value: Any, met_before: bool) -> None:
+    """A function with an attribute of the user's is no fixed value, whenever it was set."""
+    if met_before:
+        assert is_fixed(value)
+    else:
+        for name, nothing in (("_fixed", {}), ("_spaces", {}), ("_seen", set()), ("_count", 0)):
+            monkeypatch.setattr(fixed_values, name, nothing)
+    value.note = [1]
+    try:
+        assert not is_fixed(value)
+    finally:
+        del value.note
+    assert is_fixed(value)
+
+
+def test_methods_that_are_exchanged(monkeypatch: Any) -> None:
+    assert is_fixed(jnp.add)
+    for method in (lambda x: x, lambda x: x + 1):
+        monkeypatch.setattr(jnp.add, "reduce", method)
+        assert not is_fixed(jnp.add)
 
 
 def test_modules_of_kiln() -> None:
