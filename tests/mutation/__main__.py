@@ -66,8 +66,10 @@ def tests_of(row: Break) -> Sequence[str]:
 
 def run(tests: Sequence[str], source: Path) -> tuple[int, list[str], str]:
     """Run tests against a copy of `src`: how many passed, which failed, and the output."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    # `-S` leaves out the editable installation, which would put the sources before their copy.
+    command = [sys.executable, "-S", "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", *tests]
+    places = os.pathsep.join([str(source), *[p for p in sys.path if p.endswith("-packages")]])
+    environment = {**os.environ, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         command,
         cwd=REPOSITORY,
