@@ -87,11 +87,9 @@ def spacing(x: Any, /) -> Any:
         )
     parts = _parts(x)
     # One unit of the last place, which is subnormal itself for small numbers.
-    one = elementwise.full_like(parts.significand, 1)
     unit = elementwise.sub(parts.field, np.int32(parts.fraction))
-    found = _float_of(
-        parts.sign, unit, elementwise.shift_left(one, one.dtype.type(parts.fraction)), x
-    )
+    one = elementwise.full_like(parts.significand, 1 << parts.fraction)
+    found = _float_of(parts.sign, unit, one, aval_of(x).dtype)
     return select(elementwise.is_finite(x), found, constant(math.nan, x))
 
 
@@ -104,7 +102,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     parts = _parts(x)
     half = np.int32(parts.bias - 1)
     exponent = select(parts.is_special, np.int32(0), elementwise.sub(parts.exponent, half))
-    exact = _float_of(parts.sign, elementwise.full_like(exponent, half), parts.significand, x)
+    exact = _float_of(parts.sign, elementwise.full_like(exponent, half), parts.significand, dtype)
     subnormal = elementwise.le(parts.exponent, np.int32(0))
     scaled = select(parts.is_special, lifted(x), _scaled(x, elementwise.neg(exponent)))
     exact_there = elementwise.bitwise_and(subnormal, elementwise.bitwise_not(parts.is_special))
@@ -130,7 +128,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     x1, x2 = full_shapes("ldexp", x1, converted(x2, np.dtype(np.int32), False))
     parts = _parts(x1)
     exponent = elementwise.add(parts.exponent, _clipped(x2, 4 * parts.bias))
-    rounded = _float_of(parts.sign, exponent, parts.significand, x1)
+    rounded = _float_of(parts.sign, exponent, parts.significand, aval_of(x1).dtype)
     outside = elementwise.le(elementwise.min(parts.exponent, exponent), np.int32(0))
     exact = elementwise.bitwise_and(outside, elementwise.bitwise_not(parts.is_special))
     return select(exact, rounded, _scaled(x1, x2))
@@ -176,9 +174,8 @@ def _parts(x: Any) -> _Parts:
     return _Parts(sign, exponent, significand, field, is_special, fraction, bias)
 
 
-def _float_of(sign: Any, exponent: Any, significand: Any, like: Any) -> Any:
+def _float_of(sign: Any, exponent: Any, significand: Any, dtype: Any) -> Any:
     """Return the float with such parts, rounded to nearest, ties to even, if it is subnormal."""
-    dtype = aval_of(like).dtype
     fraction, bias, whole = _layout(dtype)
     bounded = elementwise.min(
         elementwise.max(exponent, np.int32(-fraction - 1)), np.int32(2 * bias + 1)
