@@ -12,7 +12,7 @@ import pytest
 from tests.contract.marks import contract
 
 HEAD = """
-import threading, time, sys, os, signal
+import enum, threading, time, sys, os, signal
 import numpy as np
 import kiln
 import kiln.numpy as jnp
@@ -85,6 +85,30 @@ def test_the_interpreter_ends_while_something_is_under_way(names: list[str]) -> 
     processes = {name: start(PROGRAMS[name]) for name in names}
     for process in processes.values():
         ended(process)
+
+
+LOADING = """
+def slow(frame, event, arg):
+    # jaxlib makes its enumerations while it loads.
+    by = frame.f_back.f_code.co_filename if frame.f_back else ""
+    if frame.f_code.co_filename == enum.__file__ and "importlib" in by and not loading.is_set():
+        loading.set()
+        time.sleep(0.3)
+class Late:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.6)
+loading = threading.Event()
+threading.setprofile(slow)
+sys.late = Late()
+threading.Thread(target=lambda: turn(x, 1), daemon=True).start()
+assert loading.wait(30)
+"""
+
+
+@contract("13.2")
+def test_the_interpreter_ends_while_a_daemon_thread_loads_an_engine() -> None:
+    """A thread that is ended within a library written in C++ ends the process."""
+    ended(start(LOADING))
 
 
 @contract("13.2")

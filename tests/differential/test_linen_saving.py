@@ -330,7 +330,8 @@ def _saved_model(lib: Any) -> Any:
 
 
 def _cases() -> Iterator[Case]:
-    yield Case("models", "network", _saved_model)
+    # The layer norm takes the difference of numbers near 760: their last bits are seen.
+    yield Case("models", "network", _saved_model, 1e-3)
     for name, make in {**LEAVES, **TREES}.items():
         yield Case("written", name, _written(make))
         yield Case("read", name, _read(make))

@@ -171,6 +171,16 @@ SHAPES = [
 ]
 
 
+def _residuals_beside_one(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Those of equations that can be met are rounding errors, which differ between processors."""
+
+    def of(lib: Any) -> list[Any]:
+        solution, residuals, rank, values = run(lib)
+        return [solution, residuals + 1, rank, values]
+
+    return of
+
+
 def _equations() -> Iterator[Case]:
     for a, b in SHAPES:
         x = square("float32", a) if len(a) > 1 and a[-1] == a[-2] else smooth("float32", a)
@@ -187,7 +197,7 @@ def _equations() -> Iterator[Case]:
             run = call("lstsq", tall, array(smooth("float32", shape)), numpy_resid=numpy_resid)
             yield Case("lstsq", f"{shape} {numpy_resid}", run, 1e-3)
         run = call("lstsq", wide, array(smooth("float32", (2, 3))), numpy_resid=numpy_resid)
-        yield Case("lstsq", f"wide {numpy_resid}", run, 1e-3)
+        yield Case("lstsq", f"wide {numpy_resid}", _residuals_beside_one(run), 1e-3)
     singular = array(np.array([[1, 2], [2, 4], [3, 6]], np.float32))
     yield Case("lstsq", "singular", call("lstsq", singular, array(np.ones(3)), 1e-3), 1e-3)
     none, ones = array(np.ones((3, 0), np.float32)), array(np.ones((3, 2), np.float32))

@@ -121,6 +121,14 @@ class CallbackWait {
   long long used_ = 0;
 };
 
+// A thread that is ended in a library written in C++ takes the process with it.
+void stay_if_it_ends() {
+  if (ending_thread == 0 || ending_thread == PyThread_get_thread_ident() || callback_depth > 0) return;
+  PyEval_SaveThread();
+  timespec day = {86400, 0};
+  for (;;) nanosleep(&day, nullptr);
+}
+
 // 1, 0, or -1 with an exception set. Asked whether it is ready, a deleted buffer would crash.
 int has_come(PyObject* buffer) {
   for (PyObject* name : {is_deleted_name, is_ready_name}) {
@@ -177,6 +185,13 @@ PyObject* check_entry(PyObject*, PyObject*) {
 
 PyObject* enter(PyObject*, PyObject*) {
   if (is_closed && !may_enter()) return nullptr;
+  ++threads_inside;
+  Py_RETURN_NONE;
+}
+
+// As far as libraries are concerned that are no engine, so that the child of a fork may use them.
+PyObject* enter_library(PyObject*, PyObject*) {
+  stay_if_it_ends();
   ++threads_inside;
   Py_RETURN_NONE;
 }
@@ -256,8 +271,9 @@ PyMethodDef functions[] = {
     {"check_entry", check_entry, METH_NOARGS, "Raise in the child of a fork; stay if the interpreter ends."},
     {"is_closed", python_is_closed, METH_NOARGS, "Tell whether not everybody may enter an engine any more."},
     {"enter", enter, METH_NOARGS, "Note that this thread enters an engine, if it may."},
-    {"leave", leave, METH_NOARGS, "Note that this thread has left an engine."},
-    {"threads_inside", inside, METH_NOARGS, "Return how many threads are inside an engine."},
+    {"enter_library", enter_library, METH_NOARGS, "Note that this thread enters a library that must not be left."},
+    {"leave", leave, METH_NOARGS, "Note that this thread has left an engine or a library."},
+    {"threads_inside", inside, METH_NOARGS, "Return how many threads are inside an engine or a library."},
     {"enter_callback", enter_callback, METH_NOARGS, "Note that an engine calls Python on this thread."},
     {"leave_callback", leave_callback, METH_NOARGS, "Note that such a call has ended."},
     {"set_main_thread", set_main_thread, METH_O, "Say on which thread signals are handled."},
@@ -313,10 +329,8 @@ bool may_enter() {
     Ref answer = Ref::own(PyObject_CallNoArgs(refusal));
     return static_cast<bool>(answer);
   }
-  if (ending_thread == 0 || ending_thread == PyThread_get_thread_ident() || callback_depth > 0) return true;
-  PyEval_SaveThread();
-  timespec day = {86400, 0};
-  for (;;) nanosleep(&day, nullptr);
+  stay_if_it_ends();
+  return true;
 }
 
 bool is_main_thread() { return main_thread == PyThread_get_thread_ident(); }

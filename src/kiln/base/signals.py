@@ -1,13 +1,20 @@
-"""Ctrl-C held back while a library must not be left, and remembered where one forgets it."""
+"""Ctrl-C held back while a library must not be left, and remembered where one forgets it.
+
+Nor may the interpreter be taken down while a thread is in such a library.
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import signal
 import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
+
+from kiln import _runtime
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,6 +30,7 @@ class HeldBack:
     __slots__ = ("_handler", "_struck")
 
     def __enter__(self) -> None:
+        _runtime.enter_library()
         self._struck: list[tuple[int, FrameType | None]] = []
         self._handler = None
         if threading.current_thread() is threading.main_thread():
@@ -40,6 +48,7 @@ class HeldBack:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        _runtime.leave()
         handler = self._handler
         if handler is not None:
             signal.signal(signal.SIGINT, handler)
@@ -48,6 +57,22 @@ class HeldBack:
                 self._struck.clear()
                 handler(number, frame)
 
+
+PATIENCE_S = 2.0
+"""So long the end of the interpreter waits for what was interrupted or is of daemon threads."""
+
+
+def _end() -> None:
+    _runtime.close_for_exit()
+    deadline = time.monotonic() + PATIENCE_S
+    with contextlib.suppress(KeyboardInterrupt):
+        while _runtime.threads_inside() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        # Those on their way out of short calls get the time to come to where they stay.
+        time.sleep(0.02 if threading.active_count() > 1 else 0)
+
+
+atexit.register(_end)
 
 REMEMBERED_S = 0.1
 

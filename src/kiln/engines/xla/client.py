@@ -381,7 +381,7 @@ def client() -> Client:
     """Return the process's client, made on first use."""
     global _client
     if _client is None:
-        with _lock, HeldBack():
+        with HeldBack(), _lock:
             if _client is None:
                 _client = Client(cpu_devices())
                 settle("num_cpu_devices", "the devices have been made already")
@@ -391,7 +391,7 @@ def client() -> Client:
 def register_lapack() -> None:
     """Make LAPACK's routines known to XLA; this imports scipy.linalg, so only when needed."""
     global _lapack_registered
-    with _lock, HeldBack():
+    with HeldBack(), _lock:
         if _lapack_registered:
             return
         lapack = importlib.import_module("jaxlib.lapack")

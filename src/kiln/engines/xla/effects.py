@@ -11,8 +11,6 @@ import collections
 import contextlib
 import os
 import sys
-import threading
-import time
 import warnings
 from typing import NoReturn
 
@@ -26,9 +24,6 @@ from kiln.engines.xla import client as runtime
 from kiln.engines.xla.callbacks import refuse
 from kiln.engines.xla.client import Buffer
 from kiln.ir.sharding import Sharding
-
-PATIENCE_S = 2.0
-"""So long the end of the interpreter waits for what was interrupted or is of daemon threads."""
 
 
 class Effects:
@@ -106,7 +101,7 @@ class Effects:
             raise failure
 
     def _end(self) -> None:
-        """Wait for programs that call Python, and keep the threads of others out of jaxlib."""
+        """Wait for programs that call Python; threads with others stay out of jaxlib."""
         _runtime.close_for_exit()
         if getattr(sys, "last_type", None) is KeyboardInterrupt:
             # Ctrl-C ends the program: it does not wait for callbacks.
@@ -118,12 +113,6 @@ class Effects:
             refuse()
             with contextlib.suppress(KeyboardInterrupt):
                 self._wait_for_all()
-        deadline = time.monotonic() + PATIENCE_S
-        with contextlib.suppress(KeyboardInterrupt):
-            while _runtime.threads_inside() and time.monotonic() < deadline:
-                time.sleep(0.001)
-            # Those on their way out of short calls get the time to come to where they stay.
-            time.sleep(0.02 if _has_other_threads() else 0)
 
     def _wait_for_all(self) -> None:
         self._settle()
@@ -155,10 +144,6 @@ def _failure(token: Buffer) -> BaseException | None:
             raise
         return error
     return None
-
-
-def _has_other_threads() -> bool:
-    return threading.active_count() > 1
 
 
 def _warn() -> None:

@@ -18,7 +18,7 @@ _context: Any = None
 def parse(text: str) -> Any:
     """Parse StableHLO text into jaxlib's module object, loading the MLIR bindings on first use."""
     global _context
-    with _lock, HeldBack():
+    with HeldBack(), _lock:
         ir = importlib.import_module("jaxlib.mlir.ir")
         if _context is None:
             dialect = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
