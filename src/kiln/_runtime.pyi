@@ -295,12 +295,13 @@ class Program:
     """A compiled program. Calling it with a sequence of arrays and scalars runs it."""
 
     _call: Function[[Sequence[Any]], Sequence[Any]]
-    out_avals: list[ShapedArray]
     used: int
 
     def __init__(
-        self, run: Any, out_avals: list[Any], kept: list[int] | None, engine: Any, host: bool, /
+        self, run: Any, out_avals: Iterable[Any], kept: list[int] | None, engine: Any, host: bool, /
     ) -> None: ...
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]: ...
     @property
     def kept(self) -> list[int] | None: ...
     @property

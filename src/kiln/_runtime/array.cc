@@ -73,11 +73,8 @@ int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
 void array_dealloc(PyObject* object) {
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
   PyTypeObject* type = Py_TYPE(object);
-  // What called this for a subclass lets the subclass go by itself if the class of this function is static.
   bool is_ours = type == array_class || type == placed_class;
-  PyTypeObject* owner = type;
-  while (!is_ours && owner->tp_dealloc != array_dealloc) owner = owner->tp_base;
-  if (PyType_IS_GC(type) && PyObject_GC_IsTracked(object)) PyObject_GC_UnTrack(object);
+  if ((is_ours || PyType_IS_GC(type)) && PyObject_GC_IsTracked(object)) PyObject_GC_UnTrack(object);
   leave(self);
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   Py_CLEAR(self->aval);
@@ -87,9 +84,13 @@ void array_dealloc(PyObject* object) {
   Py_CLEAR(self->sharding);
   if (is_ours && spares < kSpare) {
     spare[spares++] = self;
-  } else {
-    type->tp_free(object);
+    Py_DECREF(type);
+    return;
   }
+  type->tp_free(object);
+  // What called this for a subclass lets the subclass go by itself if the class of this function is static.
+  PyTypeObject* owner = type;
+  while (owner->tp_dealloc != array_dealloc) owner = owner->tp_base;
   if (PyType_HasFeature(owner, Py_TPFLAGS_HEAPTYPE)) Py_DECREF(type);
 }
 

@@ -72,21 +72,20 @@ bool may_donate(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) 
 Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
   Program* program = placed->program;
   if (placed->out_cuts == nullptr) return wrap(program, buffers);
-  Ref types = out_types(program);
-  if (!types) return types;
+  PyObject* types = program->out_avals;
   Py_ssize_t count = PyList_Check(buffers) ? PyList_GET_SIZE(buffers) : -1;
-  if (count != PyList_GET_SIZE(types.get()) || count != PyTuple_GET_SIZE(placed->out_cuts)) {
+  if (count != PyTuple_GET_SIZE(types) || count != PyTuple_GET_SIZE(placed->out_cuts)) {
     PyErr_SetString(PyExc_RuntimeError, "an executable returned another number of results than it has");
     return Ref();
   }
   Ref arrays = Ref::own(PyList_New(count));
   for (Py_ssize_t i = 0; arrays && i < count; ++i) {
     // The collector may run in between, and with it anything.
-    if (PyList_GET_SIZE(types.get()) <= i || PyList_GET_SIZE(buffers) <= i) {
+    if (PyList_GET_SIZE(buffers) <= i) {
       PyErr_SetString(PyExc_RuntimeError, "the results of a program changed while it ran");
       return Ref();
     }
-    Ref array = make_placed(PyList_GET_ITEM(types.get(), i), PyList_GET_ITEM(buffers, i), program->engine,
+    Ref array = make_placed(PyTuple_GET_ITEM(types, i), PyList_GET_ITEM(buffers, i), program->engine,
                             PyTuple_GET_ITEM(placed->out_cuts, i), placed->committed);
     if (!array) return array;
     PyList_SET_ITEM(arrays.get(), i, array.release());

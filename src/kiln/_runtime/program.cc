@@ -23,13 +23,15 @@ int program_init(PyObject* self, PyObject* args, PyObject*) {
   if (!may_be_made(program->engine != nullptr, self)) return -1;
   PyObject *run, *out_avals, *kept, *engine;
   int in_host_memory;
-  if (!PyArg_ParseTuple(args, "OO!OOp", &run, &PyList_Type, &out_avals, &kept, &engine, &in_host_memory)) return -1;
+  if (!PyArg_ParseTuple(args, "OOOOp", &run, &out_avals, &kept, &engine, &in_host_memory)) return -1;
   if (kept != Py_None && !PyList_CheckExact(kept)) {
     PyErr_SetString(PyExc_TypeError, "the inputs kept are a list of numbers, or None");
     return -1;
   }
+  Ref types = Ref::own(PySequence_Tuple(out_avals));
+  if (!types || !may_be_made(program->engine != nullptr, self)) return -1;
   Py_XSETREF(program->run, Py_NewRef(run));
-  Py_XSETREF(program->out_avals, Py_NewRef(out_avals));
+  Py_XSETREF(program->out_avals, types.release());
   Py_XSETREF(program->kept, Py_NewRef(kept));
   Py_XSETREF(program->engine, Py_NewRef(engine));
   program->in_host_memory = static_cast<char>(in_host_memory);
@@ -78,7 +80,7 @@ PyObject* program_call(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 PyMemberDef program_members[] = {
     {"_call", T_OBJECT_EX, offsetof(Program, run), 0, "What runs it: buffers -> buffers."},
-    {"out_avals", T_OBJECT_EX, offsetof(Program, out_avals), 0, "The types of the results."},
+    {"out_avals", T_OBJECT_EX, offsetof(Program, out_avals), READONLY, "The types of the results."},
     {"kept", T_OBJECT_EX, offsetof(Program, kept), READONLY, "The numbers of the inputs it takes, or None for all."},
     {"engine", T_OBJECT_EX, offsetof(Program, engine), READONLY, "The engine it runs on."},
     {"used", T_LONGLONG, offsetof(Program, used), 0, "When it last ran, in the time of `clock`."},
@@ -182,30 +184,21 @@ Ref execute(PyObject* run, PyObject* buffers, Staging& staging) {
   return outs;
 }
 
-Ref out_types(Program* program) {
-  Ref types = Ref::borrow(program->out_avals);
-  if (types && PyList_Check(types.get())) return types;
-  PyErr_SetString(PyExc_TypeError, "the types of a program's results are a list");
-  return Ref();
-}
-
 Ref wrap(Program* program, PyObject* buffers) {
   Ref outs = Ref::own(PySequence_Fast(buffers, "an executable returns a sequence of buffers"));
   if (!outs) return outs;
-  Ref types = out_types(program);
-  if (!types) return types;
-  PyObject* avals = types.get();
+  PyObject* avals = program->out_avals;
   Py_ssize_t count = PySequence_Fast_GET_SIZE(outs.get());
   Ref arrays = Ref::own(PyList_New(count));
   for (Py_ssize_t i = 0; arrays && i <= count; ++i) {
     // The collector may run in between, and with it anything.
-    if (PySequence_Fast_GET_SIZE(outs.get()) != count || PyList_GET_SIZE(avals) != count) {
+    if (PySequence_Fast_GET_SIZE(outs.get()) != count || PyTuple_GET_SIZE(avals) != count) {
       PyErr_Format(PyExc_RuntimeError, "an executable returned %zd results instead of %zd",
-                   PySequence_Fast_GET_SIZE(outs.get()), PyList_GET_SIZE(avals));
+                   PySequence_Fast_GET_SIZE(outs.get()), PyTuple_GET_SIZE(avals));
       return Ref();
     }
     if (i == count) break;
-    PyObject *aval = PyList_GET_ITEM(avals, i), *buffer = PySequence_Fast_GET_ITEM(outs.get(), i);
+    PyObject *aval = PyTuple_GET_ITEM(avals, i), *buffer = PySequence_Fast_GET_ITEM(outs.get(), i);
     Ref array = program->in_host_memory ? make_array(aval, buffer, Py_None, Py_None)
                                         : make_array(aval, Py_None, buffer, program->engine);
     if (!array) return array;
@@ -227,8 +220,7 @@ Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count) {
   Ref run = runner(program);
   if (!run) return run;
   if (Py_TYPE(run.get()) == &native_type) {
-    Ref types = out_types(program);
-    return types ? run_native(reinterpret_cast<Native*>(run.get()), args, count, types.get()) : Ref();
+    return run_native(reinterpret_cast<Native*>(run.get()), args, count, program->out_avals);
   }
   Staging staging(run.get(), static_cast<size_t>(count));
   Ref buffers = Ref::own(PyList_New(count));

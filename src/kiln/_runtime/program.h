@@ -11,7 +11,7 @@ namespace kiln {
 struct Program {
   PyObject_HEAD
   PyObject* run;        // buffers -> buffers
-  PyObject* out_avals;  // list of the results' types
+  PyObject* out_avals;  // tuple of the results' types, from the beginning to the end
   PyObject* kept;       // list of the numbers of the inputs it takes, or None for all
   PyObject* engine;
   char in_host_memory;  // whether the engine's buffers are NumPy arrays
@@ -29,10 +29,9 @@ bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vect
 // Bring an array or scalar to the engine, to the first device or as a sharding says.
 Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding, Staging& staging);
 
-// Return what runs a program, and the list of the types of its results. It may be exchanged while it
-// runs, so it is held; nothing with an exception set if it was taken away.
+// Return what runs a program. It may be exchanged while it runs, so it is held; nothing with an
+// exception set if it was taken away.
 Ref runner(Program* program);
-Ref out_types(Program* program);
 
 // Run an executable on buffers.
 Ref execute(PyObject* run, PyObject* buffers, Staging& staging);

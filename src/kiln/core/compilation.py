@@ -95,8 +95,11 @@ class Compiled(_runtime.Program):
         home: Engine,
         kept: list[int] | None,
         own: Jaxpr | None,
+        out_avals: Sequence[ShapedArray] | None = None,
     ) -> None:
-        super().__init__(_Return(key), program.jaxpr.out_avals, kept, home, home.host_memory)
+        if out_avals is None:
+            out_avals = program.jaxpr.out_avals
+        super().__init__(_Return(key), out_avals, kept, home, home.host_memory)
         self.key = key
         self.program = program
         self.own = own
@@ -113,7 +116,7 @@ class Compiled(_runtime.Program):
 
     def giving(self, out_avals: list[ShapedArray]) -> Compiled:
         """Return the same executable with results of these types, weak or not."""
-        return self if out_avals == self.out_avals else _Retyped(self, out_avals)
+        return self if tuple(out_avals) == self.out_avals else _Retyped(self, out_avals)
 
     @property
     def executable(self) -> Executable:
@@ -161,9 +164,8 @@ class _Retyped(Compiled):
     __slots__ = ("_base",)
 
     def __init__(self, base: Compiled, out_avals: list[ShapedArray]) -> None:
-        super().__init__(base.key, base.program, base.engine, base.kept, base.own)
+        super().__init__(base.key, base.program, base.engine, base.kept, base.own, out_avals)
         self._base = base
-        self.out_avals = out_avals
         self._call = self._run
 
     def _run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:

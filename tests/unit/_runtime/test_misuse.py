@@ -50,9 +50,10 @@ def test_a_program_without_what_runs_it() -> None:
     assert program([x])[0].tolist() == [1, 1, 1]
     with pytest.raises(TypeError, match="once"):
         program.__init__(list, [], None, engine("reference"), True)  # type: ignore[misc]
-    program.out_avals = 3  # type: ignore[assignment]
-    with pytest.raises(TypeError, match="list"):
-        program([x])
+    with pytest.raises(AttributeError):
+        program.out_avals = ()  # type: ignore[misc]
+    with pytest.raises(TypeError, match="iterable"):
+        _runtime.Program(list, 3, None, engine("reference"), True)  # type: ignore[arg-type]
     del program._call
     with pytest.raises(TypeError, match="__init__"):
         program([x])

@@ -85,7 +85,7 @@ def test_running_takes_the_inputs_that_stay() -> None:
     run = compile_jaxpr(program(), "f", on="reference")
     (out,) = run([X, 7.0])
     np.testing.assert_allclose(np.asarray(out), np.sin([1, 2, 3]) * [1, 2, 3], 1e-6)
-    assert run.out_avals == [AVAL]
+    assert run.out_avals == (AVAL,)
 
 
 def test_threads_share_one_compilation(compiled: list[str]) -> None:
