@@ -1,7 +1,7 @@
 """Time two checkouts of kiln against each other: `python -m benchmarks.against TREE [NAME ...]`.
 
-TREE is another checkout with its own `.venv` (`git worktree add TREE COMMIT`, then
-`make .venv/.has-bench` there). Each checkout runs its own benchmarks in its own process; the two
+TREE is another checkout with its own environment (`git worktree add TREE COMMIT`, then
+`make .venv-3.11/.has-bench` there; `.venv` before there was one for each version of Python). Each checkout runs its own benchmarks in its own process; the two
 take turns within every round and change places from round to round, as the columns of a table do.
 """
 
@@ -51,6 +51,12 @@ def answer(value: Any) -> None:
     print(json.dumps(value), flush=True)
 
 
+def python_of(tree: Path) -> Path:
+    """Return the interpreter of a checkout's environment, of this version of Python if it can be."""
+    own = tree / f".venv-{sys.version_info[0]}.{sys.version_info[1]}"
+    return (own if own.exists() else tree / ".venv") / "bin" / "python"
+
+
 class Checkout:
     """A process that runs the benchmarks of one checkout."""
 
@@ -61,7 +67,7 @@ class Checkout:
         program += f"sys.path.insert(0, {str(tree)!r}); "
         program += f"runpy.run_path({str(Path(__file__).resolve())!r}, run_name='__main__')"
         self.process = subprocess.Popen(
-            [str(tree / ".venv" / "bin" / "python"), "-c", program],
+            [str(python_of(tree)), "-c", program],
             cwd=tree,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
