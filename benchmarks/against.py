@@ -1,8 +1,9 @@
 """Time two checkouts of kiln against each other: `python -m benchmarks.against TREE [NAME ...]`.
 
 TREE is another checkout with its own environment (`git worktree add TREE COMMIT`, then
-`make .venv-3.11/.has-bench` there; `.venv` before there was one for each version of Python). Each checkout runs its own benchmarks in its own process; the two
-take turns within every round and change places from round to round, as the columns of a table do.
+`make .venv-3.11/.has-bench` there; `.venv` before there was one for each version of Python). Each
+checkout runs its own benchmarks in its own process; the two take turns within every round and
+change places from round to round, as the columns of a table do.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def answer(value: Any) -> None:
 
 
 def python_of(tree: Path) -> Path:
-    """Return the interpreter of a checkout's environment, of this version of Python if it can be."""
+    """Return the interpreter of a checkout's environment, of this Python if there is one."""
     own = tree / f".venv-{sys.version_info[0]}.{sys.version_info[1]}"
     return (own if own.exists() else tree / ".venv") / "bin" / "python"
 
