@@ -295,10 +295,7 @@ Ref host_of(ArrayData* array) {
   return view;
 }
 
-Ref values_of(ArrayData* array) {
-  if (array->host != Py_None) return Ref::borrow(array->host);
-  return call_held(host_value_function, reinterpret_cast<PyObject*>(array));
-}
+Ref values_waited_for(ArrayData* array) { return call_held(host_value_function, reinterpret_cast<PyObject*>(array)); }
 
 namespace {
 

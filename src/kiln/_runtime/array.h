@@ -43,7 +43,10 @@ inline bool is_placed(PyObject* object) { return Py_TYPE(object) == placed_class
 Ref host_of(ArrayData* array);
 
 // Return the ndarray of an array's values, or what else stands there, waiting for an engine if it must.
-Ref values_of(ArrayData* array);
+Ref values_waited_for(ArrayData* array);
+inline Ref values_of(ArrayData* array) {
+  return array->host != Py_None ? Ref::borrow(array->host) : values_waited_for(array);
+}
 
 // Make an array. All but the type may be None.
 Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine);

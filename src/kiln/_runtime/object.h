@@ -84,9 +84,10 @@ class Levels {
 };
 
 // Call a function that may be exchanged for another one meanwhile, such as those that kiln's Python
-// modules give to the extension. Without one, RuntimeError.
+// modules give to the extension. Without one, RuntimeError. Kept out of the functions that call it,
+// whose usual way is another one.
 template <typename... Args>
-Ref call_held(PyObject* function, Args... args) {
+[[gnu::noinline]] Ref call_held(PyObject* function, Args... args) {
   if (function == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has not been told what to call: import kiln first");
     return Ref();
@@ -96,11 +97,13 @@ Ref call_held(PyObject* function, Args... args) {
   return Ref::own(PyObject_Vectorcall(function, given + 1, sizeof...(args) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
-// Tell whether an object that is made by calling its class was; false with an exception set.
-inline bool was_made(bool is_made, PyObject* object) {
-  if (!is_made) PyErr_Format(PyExc_TypeError, "this %.100s was made without its __init__", Py_TYPE(object)->tp_name);
-  return is_made;
+[[gnu::cold, gnu::noinline]] inline bool refuse_unmade(PyObject* object) {
+  PyErr_Format(PyExc_TypeError, "this %.100s was made without its __init__", Py_TYPE(object)->tp_name);
+  return false;
 }
+
+// Tell whether an object that is made by calling its class was; false with an exception set.
+inline bool was_made(bool is_made, PyObject* object) { return is_made || refuse_unmade(object); }
 
 // Refuse the second `__init__` of an object that others may be using; false with an exception set.
 inline bool may_be_made(bool is_made, PyObject* object) {

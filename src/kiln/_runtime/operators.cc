@@ -192,12 +192,14 @@ Ref apply(Unary op, PyObject* operand) {
 }
 
 // Return an array for a NumPy array; nothing, without an exception, where the functions must see it.
-Ref lifted(PyObject* x) {
-  if (as_array == nullptr || !PyArray_CheckExact(x) || !may_apply_at_once()) return Ref();
+Ref lifted_numpy(PyObject* x) {
+  if (as_array == nullptr || !may_apply_at_once()) return Ref();
   Ref made = call_held(as_array, x);
   if (!made) PyErr_Clear();
   return made;
 }
+
+inline Ref lifted(PyObject* x) { return PyArray_CheckExact(x) ? lifted_numpy(x) : Ref(); }
 
 PyObject* call(const char* name, PyObject* self, PyObject* other) {
   PyObject* function = table == nullptr ? nullptr : PyDict_GetItemString(table, name);

@@ -83,6 +83,21 @@ PyGetSetDef fields[] = {
     {nullptr},
 };
 
+[[gnu::noinline]] PyObject* merged_options(ThreadState& thread) {
+  if (base_options == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no options yet: import kiln first");
+    return nullptr;
+  }
+  if (thread.merged == nullptr || thread.merged_from != base_options) {
+    Ref base = Ref::borrow(base_options), overrides = Ref::borrow(thread.overrides);
+    Ref merged = call_held(merge_function, base.get(), overrides.get());
+    if (!merged) return nullptr;
+    Py_XSETREF(thread.merged, merged.release());
+    Py_XSETREF(thread.merged_from, base.release());
+  }
+  return thread.merged;
+}
+
 PyTypeObject state_type = {
     .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
     .tp_name = "kiln._runtime.State",
@@ -103,19 +118,8 @@ PyMethodDef functions[] = {
 
 PyObject* current_options() {
   ThreadState& thread = thread_state;
-  if (base_options == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no options yet: import kiln first");
-    return nullptr;
-  }
-  if (thread.overrides == nullptr) return base_options;
-  if (thread.merged == nullptr || thread.merged_from != base_options) {
-    Ref base = Ref::borrow(base_options), overrides = Ref::borrow(thread.overrides);
-    Ref merged = call_held(merge_function, base.get(), overrides.get());
-    if (!merged) return nullptr;
-    Py_XSETREF(thread.merged, merged.release());
-    Py_XSETREF(thread.merged_from, base.release());
-  }
-  return thread.merged;
+  if (thread.overrides == nullptr && base_options != nullptr) return base_options;
+  return merged_options(thread);
 }
 
 int add_state(PyObject* module) {
