@@ -60,11 +60,13 @@ class Recursion {
   bool entered_;
 };
 
-// Hash a structure, equal ones alike; -1 with an exception set.
-Py_hash_t hash_of(PyObject* key) {
+// Hash a structure, equal ones alike; -1 with an exception set. Metadata without a hash is told apart by
+// equality alone.
+Py_hash_t hash_of(PyObject* key, char& is_hashable) {
   Recursion recursion(" while hashing the structure of a pytree");
   if (!recursion) return -1;
   size_t hash = 0x345678;
+  is_hashable = 1;
   auto mix = [&](size_t value) { hash = (hash ^ value) * 1000003 + 97531; };
   int answer = visit_keys(key, [&](PyObject* each) {
     if (each == Py_None) {
@@ -74,9 +76,9 @@ Py_hash_t hash_of(PyObject* key) {
     PyObject* metadata = PyTuple_GET_ITEM(each, 1);
     Py_hash_t found = metadata == Py_None ? 2 : PyObject_Hash(metadata);
     if (found == -1) {
-      // Some metadata has no hash, and is told apart by equality alone.
       if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError)) return -1;
       PyErr_Clear();
+      is_hashable = 0;
     }
     mix(reinterpret_cast<size_t>(PyTuple_GET_ITEM(each, 0)) >> 4);
     mix(static_cast<size_t>(found));
@@ -148,9 +150,19 @@ void tree_def_dealloc(PyObject* self) {
 
 Py_hash_t tree_def_hash(PyObject* self) {
   TreeDef* tree = reinterpret_cast<TreeDef*>(self);
-  if (tree->hash == -1) tree->hash = hash_of(tree->key);
+  if (tree->hash == -1) tree->hash = hash_of(tree->key, tree->is_hashable);
   return tree->hash;
 }
+
+PyObject* tree_def_is_hashable(PyObject* self, void*) {
+  if (tree_def_hash(self) == -1) return nullptr;
+  return PyBool_FromLong(reinterpret_cast<TreeDef*>(self)->is_hashable);
+}
+
+PyGetSetDef tree_def_fields[] = {
+    {"is_hashable", tree_def_is_hashable, nullptr, "Whether all metadata of nodes has a hash.", nullptr},
+    {nullptr},
+};
 
 PyObject* tree_def_compare(PyObject* self, PyObject* other, int op) {
   if (op != Py_EQ && op != Py_NE) Py_RETURN_NOTIMPLEMENTED;
@@ -300,6 +312,7 @@ PyTypeObject tree_def_type = {
     .tp_weaklistoffset = offsetof(TreeDef, weakrefs),
     .tp_methods = tree_def_methods,
     .tp_members = tree_def_members,
+    .tp_getset = tree_def_fields,
     .tp_new = tree_def_new,
 };
 

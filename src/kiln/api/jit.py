@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 from kiln.api.arrays import devices
 from kiln.base.config import override
@@ -15,7 +16,7 @@ from kiln.base.source import api_boundary, current_source, name_of
 from kiln.jit.call import JitFunction
 from kiln.jit.compiler_options import settings_of
 from kiln.jit.named_axes import NamedAxes
-from kiln.jit.placing import Placing, check_leaves_of
+from kiln.jit.placing import NO_PLACING, Placing, check_leaves_of
 from kiln.jit.signature import Chosen, choose
 from kiln.jit.sized import SizedJitFunction
 from kiln.ops.sharding import checked_device
@@ -136,13 +137,8 @@ def jit(
             threads=threads,
             check=check,
         )
-    _require_available(
-        fun,
-        {
-            "threads": threads is not None,
-            "check": check is not None,
-        },
-    )
+    if threads is not None or check is not None:
+        _refuse_unavailable(fun, "check" if threads is None else "threads")
     return wrap(
         fun,
         static_argnums,
@@ -161,16 +157,14 @@ def jit(
     )
 
 
-def _require_available(fun: Any, given: dict[str, bool]) -> None:
-    for name, is_given in given.items():
-        if is_given:
-            raise UnavailableOptionError(
-                three_lines(
-                    f"jit({getattr(fun, '__name__', fun)!s}, {name}=...) at {current_source()}",
-                    f"this version of kiln does not offer {name} yet",
-                    f"leave {name} out",
-                )
-            )
+def _refuse_unavailable(fun: Any, name: str) -> NoReturn:
+    raise UnavailableOptionError(
+        three_lines(
+            f"jit({getattr(fun, '__name__', fun)!s}, {name}=...) at {current_source()}",
+            f"this version of kiln does not offer {name} yet",
+            f"leave {name} out",
+        )
+    )
 
 
 @api_boundary
@@ -201,7 +195,7 @@ def wrap(
                 "pass a function to jit",
             )
         )
-    if inspect.isgeneratorfunction(fun):
+    if is_generator_function(fun):
         raise TypeError(
             three_lines(
                 f"jit({name_of(fun)}) at {current_source()}",
@@ -219,11 +213,9 @@ def wrap(
         )
     static = choose(fun, static_argnums, static_argnames, "static")
     donated = choose(fun, donate_argnums, donate_argnames, "donate")
-    check_overlap(fun, static, donated)
-    check_leaves_of(in_shardings, "in_shardings", fun)
-    check_leaves_of(out_shardings, "out_shardings", fun)
-    where = chosen_device(fun, device, backend, in_shardings, out_shardings)
-    placing = Placing(donated, where, in_shardings, out_shardings)
+    if static and donated:
+        check_overlap(fun, static, donated)
+    placing = placing_of(fun, donated, device, backend, in_shardings, out_shardings)
     if abstracted_axes is not None:
         axes = NamedAxes(fun, abstracted_axes, static)
         return SizedJitFunction(
@@ -244,8 +236,28 @@ def wrap(
         static_result=static_result,
         max_traces=max_traces,
         placing=placing,
-        settings=settings_of(compiler_options, f"jit({name_of(fun)})"),
+        settings=()
+        if compiler_options is None
+        else settings_of(compiler_options, f"jit({name_of(fun)})"),
     )
+
+
+def is_generator_function(fun: Any) -> bool:
+    """Tell whether calls of a function return generators."""
+    if type(fun) is types.FunctionType:
+        return bool(fun.__code__.co_flags & inspect.CO_GENERATOR)
+    return inspect.isgeneratorfunction(fun)
+
+
+def placing_of(
+    fun: Any, donated: Chosen, device: Any, backend: str | None, ins: Any, outs: Any
+) -> Placing:
+    """Return the options about memory and devices, checked; `NO_PLACING` if none is given."""
+    if not donated and device is None and backend is None and ins is None and outs is None:
+        return NO_PLACING
+    check_leaves_of(ins, "in_shardings", fun)
+    check_leaves_of(outs, "out_shardings", fun)
+    return Placing(donated, chosen_device(fun, device, backend, ins, outs), ins, outs)
 
 
 def _is_positive(number: Any) -> bool:

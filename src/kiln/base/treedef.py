@@ -109,15 +109,7 @@ def settled(treedef: PyTreeDef) -> PyTreeDef:
     Metadata without a hash is what may change: its lists, dicts and sets are copied, and what they
     hold that is none of these counts as it is.
     """
-    left = [treedef.key]
-    while left:
-        key = left.pop()
-        if key is None:
-            continue
-        if not _has_hash(key[1]):
-            return PyTreeDef(_folded(treedef.key, None, _settled))
-        left += key[2]
-    return treedef
+    return treedef if treedef.is_hashable else PyTreeDef(_folded(treedef.key, None, _settled))
 
 
 def _settled(key: Key, children: list[Key]) -> Key:

@@ -208,7 +208,8 @@ class Entries(dict[Hashable, Entry]):
 
 def settled_key(key: Any) -> Any:
     """Return the key of a signature, to be kept: nothing that can change is part of it."""
-    return (settled(key[0]), *key[1:])
+    tree = key[0]
+    return key if tree.is_hashable else (settled(tree), *key[1:])
 
 
 _by_identity: dict[int, tuple[weakref.ref[Any], Hashable, dict[Hashable, Entries]]] = {}

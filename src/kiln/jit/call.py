@@ -96,7 +96,8 @@ class JitFunction(_runtime.Callable):
         self._has_static = bool(static)
         self._spelling = spelling_for(placing, fun, static)
         self._static_result = static_result
-        self._options = (static, keep_unused, inline, static_result, sharing, settings)
+        chosen = static.argnums, static.argnames
+        self._options = (chosen, keep_unused, inline, static_result, sharing, settings)
         self._max_traces = max_traces
         self._traces = 0
         self._placing = placing
@@ -288,7 +289,7 @@ class JitFunction(_runtime.Callable):
 
     def _own(self, key: Any, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Make a program this wrapper's, to be run as the wrapper's options wish."""
-        if self._placing:
+        if self._placing is not NO_PLACING:
             places = self._places(args)
             named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
             dynamic = [args[i] for i in places]

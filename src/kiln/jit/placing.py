@@ -23,11 +23,9 @@ from kiln.core.placement import Wishes
 from kiln.core.trace import aval_of
 from kiln.ir.sharding import PartitionSpec, Sharding, require_fit
 from kiln.jit.cache import Entry
-from kiln.jit.signature import Chosen
+from kiln.jit.signature import NONE_CHOSEN, Chosen
 from kiln.jit.spelling import Call, Spelling
 from kiln.ops.sharding import resolved, with_sharding_constraint
-
-NONE_CHOSEN = Chosen()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,6 +42,9 @@ class Chosen:
         return bool(self.argnums or self.argnames)
 
 
+NONE_CHOSEN = Chosen()
+
+
 def choose(fun: Callable[..., Any], argnums: Any, argnames: Any, option: str) -> Chosen:
     """Validate `static_argnums` / `static_argnames` (or the donated ones) of a function.
 
@@ -50,7 +53,7 @@ def choose(fun: Callable[..., Any], argnums: Any, argnames: Any, option: str) ->
     Raises: TypeError for other types; ValueError for numbers and names the function does not have.
     """
     if argnums is None and argnames is None:
-        return Chosen()
+        return NONE_CHOSEN
     nums = _numbers(argnums, f"{option}_argnums")
     names = _names(argnames, f"{option}_argnames")
     signature = signature_of(fun)
