@@ -112,6 +112,12 @@ def test_the_interpreter_ends_while_a_daemon_thread_loads_an_engine() -> None:
 
 
 @contract("13.2")
+def test_the_interpreter_ends_while_a_daemon_thread_is_inside_for_long() -> None:
+    """Longer than the end waits for it: the thread stays where it is."""
+    ended(start("from kiln.base import signals\nsignals.PATIENCE_S = 0.0" + LOADING))
+
+
+@contract("13.2")
 def test_callbacks_under_way_are_waited_for() -> None:
     """Of programs on XLA's threads too, ordered or not."""
     processes = [

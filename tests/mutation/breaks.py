@@ -201,7 +201,7 @@ BREAKS = [
     Break(
         "1.3",
         "api/jit.py",
-        "if inspect.isgeneratorfunction(fun):",
+        "if is_generator_function(fun):",
         "if False:",
     ),
     Break(

@@ -1,11 +1,13 @@
 #include "waiting.h"
 
+#include <cstdlib>
 #include <ctime>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
 
 #include <algorithm>
+#include <exception>
 #include <vector>
 
 #include "numpy.h"
@@ -121,12 +123,27 @@ class CallbackWait {
   long long used_ = 0;
 };
 
+[[noreturn]] void stay() {
+  timespec day = {86400, 0};
+  for (;;) nanosleep(&day, nullptr);
+}
+
 // A thread that is ended in a library written in C++ takes the process with it.
 void stay_if_it_ends() {
   if (ending_thread == 0 || ending_thread == PyThread_get_thread_ident() || callback_depth > 0) return;
   PyEval_SaveThread();
-  timespec day = {86400, 0};
-  for (;;) nanosleep(&day, nullptr);
+  stay();
+}
+
+std::terminate_handler usual_terminate = nullptr;
+
+// Python ends daemon threads where they next want its lock, by unwinding their stacks, which C++ does not
+// let happen in most of the places where libraries ask for the lock. Such a thread stays there instead:
+// the process is about to end.
+[[noreturn]] void stay_or_terminate() {
+  if (ending_thread != PyThread_get_thread_ident()) stay();
+  if (usual_terminate != nullptr) usual_terminate();
+  std::abort();
 }
 
 // 1, 0, or -1 with an exception set. Asked whether it is ready, a deleted buffer would crash.
@@ -236,6 +253,8 @@ PyObject* set_main_thread(PyObject*, PyObject* ident) {
 PyObject* close_for_exit(PyObject*, PyObject*) {
   is_closed = true;
   ending_thread = PyThread_get_thread_ident();
+  std::terminate_handler found = std::set_terminate(stay_or_terminate);
+  if (found != stay_or_terminate) usual_terminate = found;
   Py_RETURN_NONE;
 }
 
