@@ -73,7 +73,8 @@ int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
 void array_dealloc(PyObject* object) {
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
   PyTypeObject* type = Py_TYPE(object);
-  // What called this for a subclass lets the subclass go by itself if the class of this function is static.
+  // What called this for a subclass lets the subclass go by itself if the class of this function is
+  // static.
   bool is_ours = type == array_class || type == placed_class;
   PyTypeObject* owner = type;
   while (!is_ours && owner->tp_dealloc != array_dealloc) owner = owner->tp_base;

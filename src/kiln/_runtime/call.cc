@@ -44,7 +44,8 @@ struct Leaf {
   }
 
  private:
-  // Types and shardings are values: those found equal become one, and are compared at once next time.
+  // Types and shardings are values: those found equal become one, and are compared at once next
+  // time.
   static bool unify(PyObject*& slot, PyObject* value) {
     if (slot == value) return true;
     Ref found = Ref::borrow(slot);
@@ -77,7 +78,8 @@ struct Dynamic {
 // How a value that is no array is compared to the one of another call.
 struct Static {
   Ref value;
-  Ref key;                    // what `static_key` made of it; null if values are told apart by type, hash and equality
+  // What `static_key` made of it; null if values are told apart by type, hash and equality.
+  Ref key;
   Py_hash_t hash = 0;         // of these
   bool is_plain = false;      // neither: the comparison is known here
   bool is_constant = false;   // nothing can change it: the same object is the same value
@@ -97,7 +99,8 @@ struct Known {
   Ref kwnames;  // null if there are none
   std::vector<StaticArgument> statics;
   std::vector<Dynamic> dynamics;
-  std::vector<Static> metadata;  // of nodes that are none of the usual containers, in the order of a walk
+  // Of nodes that are none of the usual containers, in the order of a walk.
+  std::vector<Static> metadata;
   std::vector<Leaf> leaves;
   Ref consts;  // a tuple
   Ref program;
@@ -210,7 +213,8 @@ bool is_same(PyObject* given, const Static& s) {
   return hash == s.hash && is_equal(s.value.get(), given);
 }
 
-// Whether a node of a form is made of nothing but its children, and in the case of dicts their keys.
+// Whether a node of a form is made of nothing but its children, and in the case of dicts their
+// keys.
 bool is_plain_container(Form form) {
   switch (form) {
     case Form::kTuple:
@@ -324,8 +328,8 @@ struct Match {
   }
 };
 
-// Note the metadata that a walk over such a structure compares; -1 with an exception set, 0 if there is
-// some without a hash: it may change, which `_call` takes care of.
+// Note the metadata that a walk over such a structure compares; -1 with an exception set, 0 if
+// there is some without a hash: it may change, which `_call` takes care of.
 int note_metadata(PyObject* root, std::vector<Static>& metadata) {
   return visit_keys(root, [&](PyObject* key) {
     if (key == Py_None) return 1;
@@ -492,9 +496,9 @@ int visit_static(const Static& s, visitproc visit, void* arg) {
   return 0;
 }
 
-// remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` is a
-// list of pairs of the number of an argument and how it is compared, `dynamics` one of pairs of the
-// number of an argument and its value.
+// remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` is
+// a list of pairs of the number of an argument and how it is compared, `dynamics` one of pairs of
+// the number of an argument and its value.
 PyObject* callable_remember(PyObject* self, PyObject* args) {
   Callable* callable = reinterpret_cast<Callable*>(self);
   Py_ssize_t positional;

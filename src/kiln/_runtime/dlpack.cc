@@ -98,7 +98,8 @@ PyObject* lend(PyArrayObject* array, DataType dtype, uint64_t flags) {
   return capsule;
 }
 
-// to_dlpack(array, code, bits, versioned, copied): the array has a whole number of items per stride.
+// to_dlpack(array, code, bits, versioned, copied): the array has a whole number of items per
+// stride.
 PyObject* to_dlpack(PyObject*, PyObject* args) {
   PyObject* array;
   unsigned char code, bits;
@@ -130,7 +131,8 @@ bool has_no_elements(const Tensor& tensor) {
   return false;
 }
 
-// Take the memory of a capsule over: an array that is not to be written to, and whether it is a copy.
+// Take the memory of a capsule over: an array that is not to be written to, and whether it is a
+// copy.
 template <typename M>
 PyObject* take(PyObject* capsule, PyObject* dtype_of) {
   M* managed = static_cast<M*>(PyCapsule_GetPointer(capsule, M::kName));

@@ -45,8 +45,8 @@ struct KnownType {
 constexpr size_t kKnownTypes = 256;
 KnownType known_types[kKnownTypes];
 
-// Comparing may run Python, which may forget all: then the address found means nothing, and the key that
-// it is part of is given up.
+// Comparing may run Python, which may forget all: then the address found means nothing, and the key
+// that it is part of is given up.
 PyObject* representative(PyObject* object) {
   Ref table = Ref::borrow(representatives);
   PyObject* found = PyDict_SetDefault(table.get(), object, object);

@@ -21,7 +21,7 @@ struct Launcher {
   PyObject* execute;   // buffers -> results
   PyObject* handlers;  // given to `results.consume_with_handlers`
   PyObject* name;
-  PyObject* share;                // (number of an operand, memory) -> a buffer of that memory, or None
+  PyObject* share;                // (number of an operand, memory) -> a buffer of it, or None
   std::vector<Layout>* operands;  // no bytes: the operand cannot be staged
   Stages* stages;                 // of the last call, if it has ended; null while a call uses them
   int calls_without;              // how many calls to come go without: the last one did not end at once

@@ -191,7 +191,8 @@ Ref apply(Unary op, PyObject* operand) {
   return made;
 }
 
-// Return an array for a NumPy array; nothing, without an exception, where the functions must see it.
+// Return an array for a NumPy array; nothing, without an exception, where the functions must see
+// it.
 Ref lifted(PyObject* x) {
   if (as_array == nullptr || !PyArray_CheckExact(x) || !may_apply_at_once()) return Ref();
   Ref made = call_held(as_array, x);

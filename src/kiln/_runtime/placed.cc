@@ -10,7 +10,7 @@ namespace kiln {
 namespace {
 
 PyObject* buffer_at = nullptr;       // (array, engine, sharding) -> buffer, moving the data if needed
-PyObject* own_buffer = nullptr;      // (array, engine) -> a buffer of the same values, at the same place
+PyObject* own_buffer = nullptr;      // (array, engine) -> a buffer with the same values and place
 PyObject* warn_name = nullptr;       // "warn_of_unusable"
 PyObject* refuse_name = nullptr;     // "refuse_second_use"
 
@@ -25,7 +25,8 @@ Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object, Stagi
   PyObject* cut = PyTuple_GET_ITEM(placed->cuts, static_cast<Py_ssize_t>(number));
   if (!is_any_array(object)) return operand(program, number, object, cut, staging);
   ArrayData* array = reinterpret_cast<ArrayData*>(object);
-  // Of an array without a place of its own the sharding is None: met if the first device is the cut.
+  // Of an array without a place of its own the sharding is None: met if the first device is the
+  // cut.
   PyObject*& met = (*placed->met)[number];
   bool is_there = array->engine == program->engine && array->buffer != Py_None;
   if (is_there && array->sharding == met) return Ref::borrow(array->buffer);
@@ -230,8 +231,8 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
       if (i >= count || !is_any_array(args[i]) || buffer_of(args[i]) != PyList_GET_ITEM(buffers.get(), i)) continue;
       ArrayData* array = reinterpret_cast<ArrayData*>(args[i]);
       if (array->is_part) {
-        // The array that it is a part of keeps its memory: a program that runs on several devices dies if
-        // one of the parts goes away.
+        // The array that it is a part of keeps its memory: a program that runs on several devices
+        // dies if one of the parts goes away.
         Ref own = call_held(own_buffer, args[i], program->engine);
         if (!own || PyList_SetItem(buffers.get(), i, own.release()) < 0) return Ref();
       }

@@ -29,8 +29,8 @@ bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vect
 // Bring an array or scalar to the engine, to the first device or as a sharding says.
 Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding, Staging& staging);
 
-// Return what runs a program, and the list of the types of its results. It may be exchanged while it
-// runs, so it is held; nothing with an exception set if it was taken away.
+// Return what runs a program, and the list of the types of its results. It may be exchanged while
+// it runs, so it is held; nothing with an exception set if it was taken away.
 Ref runner(Program* program);
 Ref out_types(Program* program);
 

@@ -37,7 +37,8 @@ struct Step {
   Place places[kMostOperands] = {};
   std::vector<intptr_t> sizes;    // of the outer axes
   std::vector<intptr_t> strides;  // for each outer axis, of each operand
-  std::vector<intptr_t> core_sizes, core_steps;  // of a loop over more than elements, as NumPy has them
+  // Of a loop over more than elements, as NumPy has them.
+  std::vector<intptr_t> core_sizes, core_steps;
   bool is_empty = false;  // an axis has no elements
 
   Ref function;

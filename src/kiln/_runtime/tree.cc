@@ -22,7 +22,8 @@ bool stops_at(PyObject* is_leaf, PyObject* value, bool& failed) {
   return is_true(Ref::own(PyObject_CallOneArg(is_leaf, value)), failed);
 }
 
-// A list may be changed by the functions that take apart what is in it. False with an exception set.
+// A list may be changed by the functions that take apart what is in it. False with an exception
+// set.
 bool has_still(PyObject* children, Py_ssize_t count) {
   if (PySequence_Fast_GET_SIZE(children) == count) return true;
   PyErr_SetString(PyExc_RuntimeError, "a list changed its size while it was flattened as a pytree");
@@ -43,8 +44,8 @@ struct Opened {
 };
 
 // A walk over a tree that makes its key. `Reader` says what to do with the trees it meets:
-// `leaf_or_node(value, opened)` returns the key of a leaf, or nothing after opening a node, or nothing with
-// an exception set; `enter(opened, i)` and `leave()` stand around the i-th child.
+// `leaf_or_node(value, opened)` returns the key of a leaf, or nothing after opening a node, or
+// nothing with an exception set; `enter(opened, i)` and `leave()` stand around the i-th child.
 template <typename Reader>
 Ref walk(PyObject* root, Reader& reader) {
   Levels<Opened> levels;

@@ -208,7 +208,8 @@ PyMethodDef tree_def_methods[] = {
     {nullptr},
 };
 
-// Sort the arguments of a call by name; those not given stay as they are. False with an exception set.
+// Sort the arguments of a call by name; those not given stay as they are. False with an exception
+// set.
 template <size_t N>
 bool take_arguments(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, const char* const (&names)[N],
                     PyObject* (&values)[N], const char* usage) {

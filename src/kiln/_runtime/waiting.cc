@@ -18,8 +18,8 @@ int threads_in_callbacks = 0;
 
 namespace {
 
-// A wait looks again after a 64th of the time it has lasted: it ends late by less than a hundredth on
-// average, and costs less than a hundredth of a processor.
+// A wait looks again after a 64th of the time it has lasted: it ends late by less than a hundredth
+// on average, and costs less than a hundredth of a processor.
 constexpr long kShortest = 10'000, kLongest = 1'000'000;  // nanoseconds
 constexpr long kParts = 64;
 
@@ -43,7 +43,8 @@ unsigned long ending_thread = 0;
 PyObject* refusal = nullptr;  // raises what the child of a fork is told
 
 thread_local int callback_depth = 0;
-// Whether the innermost callback of the thread has entered an engine, and those around it, a bit each.
+// Whether the innermost callback of the thread has entered an engine, and those around it, a bit
+// each.
 thread_local bool is_in_engine = false;
 thread_local unsigned long long was_in_engine = 0;
 int callbacks_in_engine = 0;
