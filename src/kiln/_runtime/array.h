@@ -48,6 +48,7 @@ Ref values_of(ArrayData* array);
 
 // Make an array. All but the type may be None.
 Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine);
-Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding, bool committed);
+Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding,
+                bool committed);
 
 }  // namespace kiln

@@ -88,17 +88,22 @@ class Levels {
 template <typename... Args>
 Ref call_held(PyObject* function, Args... args) {
   if (function == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has not been told what to call: import kiln first");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "kiln._runtime has not been told what to call: import kiln first");
     return Ref();
   }
   Ref held = Ref::borrow(function);
   PyObject* given[] = {nullptr, args...};
-  return Ref::own(PyObject_Vectorcall(function, given + 1, sizeof...(args) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  return Ref::own(PyObject_Vectorcall(function, given + 1,
+                                      sizeof...(args) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
 // Tell whether an object that is made by calling its class was; false with an exception set.
 inline bool was_made(bool is_made, PyObject* object) {
-  if (!is_made) PyErr_Format(PyExc_TypeError, "this %.100s was made without its __init__", Py_TYPE(object)->tp_name);
+  if (!is_made) {
+    PyErr_Format(PyExc_TypeError, "this %.100s was made without its __init__",
+                 Py_TYPE(object)->tp_name);
+  }
   return is_made;
 }
 

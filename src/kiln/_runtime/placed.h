@@ -16,8 +16,8 @@ struct PlacedProgram {
   PyObject* donation;  // None, or what warns of donated arguments and refuses them
   std::vector<Py_ssize_t>* donated;  // numbers of operands
   std::vector<Py_ssize_t>* usable;   // those of them whose memory becomes that of results
-  std::vector<PyObject*>* met;       // per operand the last sharding met that cuts it as told, or null
-  char committed;                    // whether results are committed
+  std::vector<PyObject*>* met;  // per operand the last sharding met that cuts it as told, or null
+  char committed;               // whether results are committed
   char has_warned;
 };
 

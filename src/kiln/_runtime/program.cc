@@ -23,7 +23,10 @@ int program_init(PyObject* self, PyObject* args, PyObject*) {
   if (!may_be_made(program->engine != nullptr, self)) return -1;
   PyObject *run, *out_avals, *kept, *engine;
   int in_host_memory;
-  if (!PyArg_ParseTuple(args, "OO!OOp", &run, &PyList_Type, &out_avals, &kept, &engine, &in_host_memory)) return -1;
+  if (!PyArg_ParseTuple(args, "OO!OOp", &run, &PyList_Type, &out_avals, &kept, &engine,
+                        &in_host_memory)) {
+    return -1;
+  }
   if (kept != Py_None && !PyList_CheckExact(kept)) {
     PyErr_SetString(PyExc_TypeError, "the inputs kept are a list of numbers, or None");
     return -1;
@@ -72,14 +75,16 @@ PyObject* program_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   // A tuple, because a list may be changed while the program runs.
   Ref items = Ref::own(PySequence_Tuple(given));
   if (!items) return nullptr;
-  return run_program(reinterpret_cast<Program*>(self), &PyTuple_GET_ITEM(items.get(), 0), PyTuple_GET_SIZE(items.get()))
+  return run_program(reinterpret_cast<Program*>(self), &PyTuple_GET_ITEM(items.get(), 0),
+                     PyTuple_GET_SIZE(items.get()))
       .release();
 }
 
 PyMemberDef program_members[] = {
     {"_call", T_OBJECT_EX, offsetof(Program, run), 0, "What runs it: buffers -> buffers."},
     {"out_avals", T_OBJECT_EX, offsetof(Program, out_avals), 0, "The types of the results."},
-    {"kept", T_OBJECT_EX, offsetof(Program, kept), READONLY, "The numbers of the inputs it takes, or None for all."},
+    {"kept", T_OBJECT_EX, offsetof(Program, kept), READONLY,
+     "The numbers of the inputs it takes, or None for all."},
     {"engine", T_OBJECT_EX, offsetof(Program, engine), READONLY, "The engine it runs on."},
     {"used", T_LONGLONG, offsetof(Program, used), 0, "When it last ran, in the time of `clock`."},
     {nullptr},
@@ -122,7 +127,8 @@ PyObject* set_buffer_functions(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"set_buffer_functions", set_buffer_functions, METH_VARARGS, "Set what brings arrays, and scalars, to an engine."},
+    {"set_buffer_functions", set_buffer_functions, METH_VARARGS,
+     "Set what brings arrays, and scalars, to an engine."},
     {nullptr},
 };
 
@@ -143,15 +149,21 @@ PyTypeObject program_type = {
     .tp_new = PyType_GenericNew,
 };
 
-bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vector<PyObject*>& taken) {
+bool take(Program* program, PyObject* const*& args, Py_ssize_t& count,
+          std::vector<PyObject*>& taken) {
   PyObject* kept = program->kept;
-  if (!was_made(kept != nullptr && program->engine != nullptr, reinterpret_cast<PyObject*>(program))) return false;
+  if (!was_made(kept != nullptr && program->engine != nullptr,
+                reinterpret_cast<PyObject*>(program))) {
+    return false;
+  }
   if (kept == Py_None) return true;
   taken.reserve(static_cast<size_t>(PyList_GET_SIZE(kept)));
   for (Py_ssize_t n = 0; n < PyList_GET_SIZE(kept); ++n) {
     Py_ssize_t i = PyLong_AsSsize_t(PyList_GET_ITEM(kept, n));
     if (i < 0 || i >= count) {
-      if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "a program takes input %zd, but was given %zd", i, count);
+      if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_TypeError, "a program takes input %zd, but was given %zd", i, count);
+      }
       return false;
     }
     taken.push_back(args[i]);
@@ -161,10 +173,13 @@ bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vect
   return true;
 }
 
-Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding, Staging& staging) {
+Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding,
+            Staging& staging) {
   if (is_array(object)) {
     ArrayData* array = reinterpret_cast<ArrayData*>(object);
-    if (array->engine == program->engine && array->buffer != Py_None) return Ref::borrow(array->buffer);
+    if (array->engine == program->engine && array->buffer != Py_None) {
+      return Ref::borrow(array->buffer);
+    }
     return call_held(buffer_for, object, program->engine);
   }
   if (staging.takes(number, object)) {
@@ -228,7 +243,8 @@ Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count) {
   if (!run) return run;
   if (Py_TYPE(run.get()) == &native_type) {
     Ref types = out_types(program);
-    return types ? run_native(reinterpret_cast<Native*>(run.get()), args, count, types.get()) : Ref();
+    return types ? run_native(reinterpret_cast<Native*>(run.get()), args, count, types.get())
+                 : Ref();
   }
   Staging staging(run.get(), static_cast<size_t>(count));
   Ref buffers = Ref::own(PyList_New(count));

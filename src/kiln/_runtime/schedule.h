@@ -50,11 +50,11 @@ enum Source : int { kInput, kConstant, kScratch, kResult, kFromFunction };
 
 struct Buffer {
   Source source;
-  intptr_t number;       // of the input; of others their bytes
+  intptr_t number;  // of the input; of others their bytes
   intptr_t bytes = 0;
   intptr_t aligned = kAlignment;  // to so many bytes
-  size_t offset = 0;     // in the scratch memory
-  bool is_there = true;  // not before a function has made it
+  size_t offset = 0;              // in the scratch memory
+  bool is_there = true;           // not before a function has made it
   Ref constant;
 };
 

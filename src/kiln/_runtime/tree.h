@@ -51,7 +51,9 @@ int visit_keys(PyObject* key, Visit visit) {
       if (!may_enter(levels.size())) return -1;
       levels.push({PyTuple_GET_ITEM(key, 2), 0});
     }
-    while (!levels.empty() && levels.top().next == PyTuple_GET_SIZE(levels.top().children)) levels.pop();
+    while (!levels.empty() && levels.top().next == PyTuple_GET_SIZE(levels.top().children)) {
+      levels.pop();
+    }
     if (levels.empty()) return answer;
     Level& top = levels.top();
     key = PyTuple_GET_ITEM(top.children, top.next++);

@@ -12,8 +12,8 @@ enum class Form : int { kCustom, kTuple, kList, kDict, kNone, kNamedTuple, kFiel
 // only.
 struct NodeKind {
   PyObject_HEAD
-  PyObject* flatten;   // value -> (children, metadata)
-  PyObject* build;     // (metadata, children) -> value
+  PyObject* flatten;  // value -> (children, metadata)
+  PyObject* build;    // (metadata, children) -> value
   // (metadata, number of children) -> key entries, or None; a tuple if they are always the same
   PyObject* entries;
   PyObject* keyed;     // value -> ((key entry, child) pairs, metadata), or None

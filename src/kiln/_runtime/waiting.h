@@ -25,7 +25,9 @@ void note_return_to_callback();
 // Stands on the stack of a thread inside an engine.
 class Inside {
  public:
-  Inside() : from_callback_(threads_in_callbacks > 0 && note_entry_from_callback()) { ++threads_inside; }
+  Inside() : from_callback_(threads_in_callbacks > 0 && note_entry_from_callback()) {
+    ++threads_inside;
+  }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
   ~Inside() {
