@@ -13,7 +13,8 @@ import pytest
 from kiln.__main__ import main
 from tests.structure.source_tree import KILN, REPOSITORY
 
-DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DOCUMENTS = [*(REPOSITORY / page for page in PAGES), *sorted((REPOSITORY / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
