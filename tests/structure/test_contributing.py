@@ -127,6 +127,13 @@ def test_the_example_passes_all_checks(tmp_path: Path) -> None:
     run(tmp_path, *pytest_, *(f"tests/structure/test_{name}.py" for name in STRUCTURE))
 
 
+def test_the_files_that_it_names_exist() -> None:
+    named = set(re.findall(r"\b(?:src|tests|docs)/[\w/]+\.\w+", TEXT))
+    made = {path for path, language, _ in steps(EXAMPLE) if language == "python"}
+    assert len(named - made) > 10
+    assert [path for path in sorted(named - made) if not (REPOSITORY / path).exists()] == []
+
+
 def test_what_the_page_prints() -> None:
     blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", SECTIONS["Debug"], re.DOTALL)
     assert len(blocks) == SECTIONS["Debug"].count("```python") > 2
