@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -112,6 +113,15 @@ def python_of_version(version: str, folder: Path) -> Path:
     path.write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
     path.chmod(0o755)
     return path
+
+
+def test_hooks_of_git_call_what_make_knows(environment: str) -> None:
+    text = (REPOSITORY / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    calls = re.findall(r"entry: make --no-print-directory (.+)", text)
+    assert len(calls) == text.count("entry:") == 3
+    commands = [planned(environment, *call.split()) for call in calls]
+    for tool in ("ruff format .", "clang-format -i", "ruff check", "mypy", "pytest -q"):
+        assert any(tool in command for command in commands)
 
 
 def test_each_version_of_python_has_its_environment(tmp_path: Path) -> None:
