@@ -2,10 +2,15 @@
 # as .venv-3.12.   make PYTHON=python3.12 demo
 PYTHON ?= python3
 WORKERS ?= 2
+# With WERROR=1 warnings of the C++ compiler are errors, as in .ci/run.
+ifneq ($(WERROR),)
+export SKBUILD_CMAKE_DEFINE := KILN_WERROR=ON
+endif
 
 VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+SOURCES := $(shell find src/kiln/_runtime -name '*.cc' -o -name '*.h')
 # The extension is built again when one of these changes.
-RUNTIME := pyproject.toml CMakeLists.txt $(shell find src/kiln/_runtime -name '*.cc' -o -name '*.h')
+RUNTIME := pyproject.toml CMakeLists.txt $(SOURCES)
 # The versions that pyproject.toml names, each where it is found first: on the path, or kept by pyenv or uv.
 VERSIONS = $(shell sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
 PYTHONS = $(shell for v in $(VERSIONS); do \
@@ -20,8 +25,8 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons oracle breaks sanitize bench lint docs wheel \
-  check-wheel clean
+.PHONY: help demo story test test-full test-pythons oracle breaks sanitize bench lint format hooks docs \
+  wheel check-wheel clean
 
 help:
 	@echo "make demo       the tutorial line by line, then two networks that learn to read digits"
@@ -33,7 +38,9 @@ help:
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
 	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
-	@echo "make lint       ruff and mypy"
+	@echo "make lint       ruff, mypy and clang-format"
+	@echo "make format     format Python and C++ as make lint wants it"
+	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
@@ -90,6 +97,14 @@ lint: $(VENV)/.has-lint
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(VENV)/bin/clang-format --dry-run --Werror $(SOURCES)
+
+format: $(VENV)/.has-lint
+	$(RUN) -m ruff format .
+	$(VENV)/bin/clang-format -i $(SOURCES)
+
+hooks: $(VENV)/.has-lint
+	$(RUN) -m pre_commit install --hook-type pre-commit --hook-type pre-push
 
 docs: $(VENV)/.has-bench
 	$(RUN) -m kiln coverage --markdown > $(VENV)/primitives.md

@@ -11,7 +11,8 @@ import numpy as np
 from kiln.api.arrays import devices as all_devices
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding
 
 P = PartitionSpec
 

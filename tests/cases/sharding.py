@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import kiln
-from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding
 from kiln.ops import sharding as ops
 from tests.cases.case import Case, Operand
 

@@ -290,7 +290,7 @@ BREAKS = [
     ),
     Break(
         "15.2",
-        "linen/lift.py",
+        "linen/lifted.py",
         "    @functools.wraps(fun)\n",
         "",
     ),

@@ -10,7 +10,8 @@ import pytest
 import kiln
 from kiln.base.config import override
 from tests.differential.oracle import Case, Topic
-from tests.programs.models import MODELS, Model
+from tests.programs.models import MODELS
+from tests.programs.registry import Model
 
 # Long chains of roundings, or bfloat16.
 LOOSE = {"adam_training": 1e-3, "mixed_precision": 2e-2, "kalman_filter": 2e-4}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import kiln
 from tests.structure.source_tree import REPOSITORY
 
 SYSTEMS = ("Debian, Ubuntu: apt-get install", "Fedora: dnf install", "macOS:")
@@ -80,6 +83,13 @@ def environment(tmp_path: Path) -> str:
     return f"VENV={tmp_path}"
 
 
+def test_the_version_is_the_same_everywhere() -> None:
+    with (REPOSITORY / "pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["version"] == kiln.__version__
+    changes = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "\n## Unreleased\n" in changes
+
+
 def test_nothing_is_built_if_nothing_changed(environment: str) -> None:
     commands = planned(environment, "test")
     assert "-m pytest" in commands
@@ -103,6 +113,15 @@ def python_of_version(version: str, folder: Path) -> Path:
     path.write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
     path.chmod(0o755)
     return path
+
+
+def test_hooks_of_git_call_what_make_knows(environment: str) -> None:
+    text = (REPOSITORY / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    calls = re.findall(r"entry: make --no-print-directory (.+)", text)
+    assert len(calls) == text.count("entry:") == 3
+    commands = [planned(environment, *call.split()) for call in calls]
+    for tool in ("ruff format .", "clang-format -i", "ruff check", "mypy", "pytest -q"):
+        assert any(tool in command for command in commands)
 
 
 def test_each_version_of_python_has_its_environment(tmp_path: Path) -> None:

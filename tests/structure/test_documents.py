@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kiln.__main__ import main
 from tests.structure.source_tree import KILN, REPOSITORY
 
-DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DOCUMENTS = [*(REPOSITORY / page for page in PAGES), *sorted((REPOSITORY / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
@@ -66,6 +68,12 @@ def test_the_example_of_the_readme_prints_what_it_says() -> None:
     with contextlib.redirect_stdout(printed):
         exec(compile(blocks["python"], "README.md", "exec"), {})
     assert printed.getvalue() == blocks["text"]
+
+
+def test_the_table_of_primitives_is_that_of_the_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["coverage", "--markdown"])
+    written = (REPOSITORY / "docs" / "primitives.md").read_text(encoding="utf-8")
+    assert written == capsys.readouterr().out, "write docs/primitives.md again: make docs"
 
 
 @pytest.mark.parametrize("page", ["tour.md", "linen.md", "debugging.md"])

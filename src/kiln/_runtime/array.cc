@@ -45,13 +45,14 @@ PyObject* array_new(PyTypeObject* type, PyObject*, PyObject*) {
 }
 
 int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"aval", "host", "buffer", "engine", "sharding", "committed", nullptr};
+  static const char* names[] = {"aval",     "host",      "buffer", "engine",
+                                "sharding", "committed", nullptr};
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
   if (!may_be_made(self->aval != Py_None, object)) return -1;
   PyObject *aval, *host, *buffer = Py_None, *engine = Py_None, *sharding = Py_None;
   int committed = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOOp", const_cast<char**>(names), &aval, &host, &buffer, &engine,
-                                   &sharding, &committed)) {
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOOp", const_cast<char**>(names), &aval, &host,
+                                   &buffer, &engine, &sharding, &committed)) {
     return -1;
   }
   for (PyObject* part : {aval, host, buffer, engine, sharding}) {
@@ -88,7 +89,8 @@ void array_dealloc(PyObject* object) {
     return;
   }
   type->tp_free(object);
-  // What called this for a subclass lets the subclass go by itself if the class of this function is static.
+  // What called this for a subclass lets the subclass go by itself if the class of this function
+  // is static.
   PyTypeObject* owner = type;
   while (owner->tp_dealloc != array_dealloc) owner = owner->tp_base;
   if (PyType_HasFeature(owner, Py_TPFLAGS_HEAPTYPE)) Py_DECREF(type);
@@ -96,11 +98,16 @@ void array_dealloc(PyObject* object) {
 
 PyMemberDef members[] = {
     {"aval", T_OBJECT_EX, offsetof(ArrayData, aval), READONLY, "The type: shape, dtype, weakness."},
-    {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), READONLY, "A buffer of the engine, or None."},
-    {"_engine", T_OBJECT_EX, offsetof(ArrayData, engine), READONLY, "The engine whose buffer it is, or None."},
-    {"_sharding", T_OBJECT_EX, offsetof(ArrayData, sharding), READONLY, "The place of its own, or None."},
-    {"_committed", T_BOOL, offsetof(ArrayData, committed), READONLY, "Whether it was put at its place on purpose."},
-    {"_is_part", T_BOOL, offsetof(ArrayData, is_part), READONLY, "Whether its buffer is a part of one on several devices."},
+    {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), READONLY,
+     "A buffer of the engine, or None."},
+    {"_engine", T_OBJECT_EX, offsetof(ArrayData, engine), READONLY,
+     "The engine whose buffer it is, or None."},
+    {"_sharding", T_OBJECT_EX, offsetof(ArrayData, sharding), READONLY,
+     "The place of its own, or None."},
+    {"_committed", T_BOOL, offsetof(ArrayData, committed), READONLY,
+     "Whether it was put at its place on purpose."},
+    {"_is_part", T_BOOL, offsetof(ArrayData, is_part), READONLY,
+     "Whether its buffer is a part of one on several devices."},
     {nullptr},
 };
 
@@ -109,8 +116,9 @@ PyObject* set_array_classes(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &plain, &PyType_Type, &placed)) return nullptr;
   for (PyTypeObject* type : {plain, placed}) {
     // A dict of attributes would lie before the object, where no size tells of it.
-    if (!PyType_IsSubtype(type, &array_data_type) || type->tp_basicsize != array_data_type.tp_basicsize ||
-        type->tp_dictoffset != 0 || !PyType_IS_GC(type)) {
+    if (!PyType_IsSubtype(type, &array_data_type) ||
+        type->tp_basicsize != array_data_type.tp_basicsize || type->tp_dictoffset != 0 ||
+        !PyType_IS_GC(type)) {
       PyErr_SetString(PyExc_TypeError, "arrays need subclasses of ArrayData without fields");
       return nullptr;
     }
@@ -124,7 +132,9 @@ PyObject* set_array_classes(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyObject* get_host(PyObject* self, void*) { return host_of(reinterpret_cast<ArrayData*>(self)).release(); }
+PyObject* get_host(PyObject* self, void*) {
+  return host_of(reinterpret_cast<ArrayData*>(self)).release();
+}
 
 PyGetSetDef fields[] = {
     {"_host", get_host, nullptr, "A read-only NumPy view of the values, or None.", nullptr},
@@ -148,7 +158,8 @@ PyObject* array_settle(PyObject* self, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OOOp", &seen, &buffer, &engine, &keeps_host)) return nullptr;
   bool is_gone = array->host == Py_None && array->buffer == Py_None;
   if (is_gone || array->buffer != seen) Py_RETURN_FALSE;
-  if (PyObject_TypeCheck(buffer, &array_data_type) || PyObject_TypeCheck(engine, &array_data_type)) {
+  if (PyObject_TypeCheck(buffer, &array_data_type) ||
+      PyObject_TypeCheck(engine, &array_data_type)) {
     PyErr_SetString(PyExc_TypeError, "an array does not hold another array");
     return nullptr;
   }
@@ -168,7 +179,9 @@ PyObject* array_note(PyObject* self, PyObject* args) {
     PyErr_SetString(PyExc_TypeError, "an array does not hold another array");
     return nullptr;
   }
-  if (array->buffer == buffer && buffer != Py_None && array->host == Py_None) Py_SETREF(array->host, Py_NewRef(host));
+  if (array->buffer == buffer && buffer != Py_None && array->host == Py_None) {
+    Py_SETREF(array->host, Py_NewRef(host));
+  }
   Py_RETURN_NONE;
 }
 
@@ -185,13 +198,17 @@ PyObject* array_let_go(PyObject* self, PyObject*) {
 }
 
 PyMethodDef array_methods[] = {
-    {"_data", array_data, METH_NOARGS, "Return the view of the values, the buffer and its engine, as they are at one time."},
+    {"_data", array_data, METH_NOARGS,
+     "Return the view of the values, the buffer and its engine, as they are at one time."},
     {"_settle", array_settle, METH_VARARGS,
-     "Exchange the buffer that was seen for one of an engine with the same values, and keep the view or not; "
+     "Exchange the buffer that was seen for one of an engine with the same values, and keep the "
+     "view or not; "
      "False if the array has another buffer by now, or was deleted."},
     {"_note", array_note, METH_VARARGS, "Keep the view of a buffer, if that is the array's still."},
-    {"_note_part", array_note_part, METH_NOARGS, "Note that the buffer is a part of one on several devices."},
-    {"_let_go", array_let_go, METH_NOARGS, "Forget the values. Who uses them still has them to the end."},
+    {"_note_part", array_note_part, METH_NOARGS,
+     "Note that the buffer is a part of one on several devices."},
+    {"_let_go", array_let_go, METH_NOARGS,
+     "Forget the values. Who uses them still has them to the end."},
     {nullptr},
 };
 
@@ -199,7 +216,9 @@ PyMethodDef array_methods[] = {
 int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   Ref aval = Ref::borrow(reinterpret_cast<ArrayData*>(self)->aval);
   Ref dtype = Ref::own(PyObject_GetAttrString(aval.get(), "dtype"));
-  if (dtype && !PyArray_DescrCheck(dtype.get())) PyErr_SetString(PyExc_BufferError, "random keys are no numbers");
+  if (dtype && !PyArray_DescrCheck(dtype.get())) {
+    PyErr_SetString(PyExc_BufferError, "random keys are no numbers");
+  }
   if (PyErr_Occurred()) {
     view->obj = nullptr;
     return -1;
@@ -236,8 +255,10 @@ PyObject* live_arrays(PyObject*, PyObject*) {
 PyMethodDef functions[] = {
     {"live_arrays", live_arrays, METH_NOARGS, "Return all arrays there are, the newest first."},
     {"set_host_value", set_host_value, METH_VARARGS,
-     "Set what returns the values of an array on the host, waiting for them; for buffers another function."},
-    {"set_array_classes", set_array_classes, METH_VARARGS, "Set the classes of arrays without and with a place."},
+     "Set what returns the values of an array on the host, waiting for them; for buffers another "
+     "function."},
+    {"set_array_classes", set_array_classes, METH_VARARGS,
+     "Set the classes of arrays without and with a place."},
     {nullptr},
 };
 
@@ -275,18 +296,22 @@ Ref host_of(ArrayData* array) {
   if (!PyArray_DescrConverter(dtype.get(), &descr)) return Ref();
   bool has_objects = PyDataType_REFCHK(descr);
   if (has_objects || !PyArray_IntpConverter(shape.get(), &dims)) {
-    if (has_objects) PyErr_SetString(PyExc_TypeError, "memory of an array does not hold Python objects");
+    if (has_objects) {
+      PyErr_SetString(PyExc_TypeError, "memory of an array does not hold Python objects");
+    }
     Py_DECREF(descr);
     return Ref();
   }
   Memory* memory = reinterpret_cast<Memory*>(host.get());
-  Ref view = Ref::own(PyArray_NewFromDescr(&PyArray_Type, descr, dims.len, dims.ptr, nullptr, memory->data,
-                                           NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, nullptr));
+  Ref view =
+      Ref::own(PyArray_NewFromDescr(&PyArray_Type, descr, dims.len, dims.ptr, nullptr, memory->data,
+                                    NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, nullptr));
   PyDimMem_FREE(dims.ptr);
   if (!view) return Ref();
   PyArrayObject* values = reinterpret_cast<PyArrayObject*>(view.get());
   if (static_cast<size_t>(PyArray_NBYTES(values)) > memory->bytes) {
-    PyErr_Format(PyExc_ValueError, "an array of type %R has %zu bytes of memory", aval.get(), memory->bytes);
+    PyErr_Format(PyExc_ValueError, "an array of type %R has %zu bytes of memory", aval.get(),
+                 memory->bytes);
     return Ref();
   }
   if (PyArray_SetBaseObject(values, Py_NewRef(host.get())) < 0) return Ref();
@@ -295,7 +320,9 @@ Ref host_of(ArrayData* array) {
   return view;
 }
 
-Ref values_waited_for(ArrayData* array) { return call_held(host_value_function, reinterpret_cast<PyObject*>(array)); }
+Ref values_waited_for(ArrayData* array) {
+  return call_held(host_value_function, reinterpret_cast<PyObject*>(array));
+}
 
 namespace {
 
@@ -303,7 +330,8 @@ namespace {
 ArrayData* make(PyTypeObject* type) {
   ArrayData* self;
   if (type == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no class of arrays yet: import kiln first");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "kiln._runtime has no class of arrays yet: import kiln first");
     return nullptr;
   }
   if (spares > 0) {
@@ -335,7 +363,8 @@ Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engin
   return Ref::own(reinterpret_cast<PyObject*>(self));
 }
 
-Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding, bool committed) {
+Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding,
+                bool committed) {
   ArrayData* self = make(placed_class);
   if (self == nullptr) return Ref();
   self->aval = Py_NewRef(aval);

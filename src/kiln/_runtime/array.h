@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-// An array holds an engine's buffer, a host view of it, or both. It is on the first device unless it
-// has a sharding.
+// An array holds an engine's buffer, a host view of it, or both. It is on the first device unless
+// it has a sharding.
 struct ArrayData {
   PyObject_HEAD
   PyObject* aval;
@@ -36,13 +36,14 @@ PyObject* compare_arrays(PyObject* left, PyObject* right, int op);
 inline bool is_array(PyObject* object) { return Py_TYPE(object) == array_class; }
 inline bool is_placed(PyObject* object) { return Py_TYPE(object) == placed_class; }
 
-// The fields may change whenever Python runs or another thread does, when the array is deleted, donated
-// or moved: what is used of them is held by a reference taken before.
+// The fields may change whenever Python runs or another thread does, when the array is deleted,
+// donated or moved: what is used of them is held by a reference taken before.
 
 // Return a read-only ndarray of the array's values, or None; nothing with an exception set.
 Ref host_of(ArrayData* array);
 
-// Return the ndarray of an array's values, or what else stands there, waiting for an engine if it must.
+// Return the ndarray of an array's values, or what else stands there, waiting for an engine if it
+// must.
 Ref values_waited_for(ArrayData* array);
 inline Ref values_of(ArrayData* array) {
   return array->host != Py_None ? Ref::borrow(array->host) : values_waited_for(array);
@@ -50,6 +51,7 @@ inline Ref values_of(ArrayData* array) {
 
 // Make an array. All but the type may be None.
 Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine);
-Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding, bool committed);
+Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding,
+                bool committed);
 
 }  // namespace kiln

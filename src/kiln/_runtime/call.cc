@@ -23,17 +23,20 @@ bool is_equal(PyObject* a, PyObject* b) {
 
 // What a leaf must be for a remembered program to fit.
 struct Leaf {
-  PyTypeObject* type = nullptr;      // its exact class
-  Ref aval;                          // of arrays
-  Ref sharding;                      // of arrays with a place of their own
-  char committed = 0;                // of these too
-  Ref dtype;                         // of NumPy arrays
-  std::vector<npy_intp> shape;       // of NumPy arrays
-  long long least = 0, greatest = 0; // of ints
+  PyTypeObject* type = nullptr;       // its exact class
+  Ref aval;                           // of arrays
+  Ref sharding;                       // of arrays with a place of their own
+  char committed = 0;                 // of these too
+  Ref dtype;                          // of NumPy arrays
+  std::vector<npy_intp> shape;        // of NumPy arrays
+  long long least = 0, greatest = 0;  // of ints
 
   bool fits(PyObject* object) {
     if (Py_TYPE(object) != type) return false;
-    if (aval) return has_aval(reinterpret_cast<ArrayData*>(object)) && is_there(reinterpret_cast<ArrayData*>(object));
+    if (aval) {
+      return has_aval(reinterpret_cast<ArrayData*>(object)) &&
+             is_there(reinterpret_cast<ArrayData*>(object));
+    }
     if (dtype) return is_like(reinterpret_cast<PyArrayObject*>(object));
     if (type == &PyLong_Type) {
       int overflow = 0;
@@ -44,7 +47,8 @@ struct Leaf {
   }
 
  private:
-  // Types and shardings are values: those found equal become one, and are compared at once next time.
+  // Types and shardings are values: those found equal become one, and are compared at once next
+  // time.
   static bool unify(PyObject*& slot, PyObject* value) {
     if (slot == value) return true;
     Ref found = Ref::borrow(slot);
@@ -77,12 +81,13 @@ struct Dynamic {
 // How a value that is no array is compared to the one of another call.
 struct Static {
   Ref value;
-  Ref key;                    // what `static_key` made of it; null if values are told apart by type, hash and equality
-  Py_hash_t hash = 0;         // of these
-  bool is_plain = false;      // neither: the comparison is known here
-  bool is_constant = false;   // nothing can change it: the same object is the same value
-  bool has_parts = false;     // these are compared instead: the items of a tuple,
-  Ref names;                  // or the fields of a dataclass with such names
+  // What `static_key` made of it; null if values are told apart by type, hash and equality.
+  Ref key;
+  Py_hash_t hash = 0;        // of these
+  bool is_plain = false;     // neither: the comparison is known here
+  bool is_constant = false;  // nothing can change it: the same object is the same value
+  bool has_parts = false;    // these are compared instead: the items of a tuple,
+  Ref names;                 // or the fields of a dataclass with such names
   std::vector<Static> parts;
 };
 struct StaticArgument {
@@ -97,7 +102,8 @@ struct Known {
   Ref kwnames;  // null if there are none
   std::vector<StaticArgument> statics;
   std::vector<Dynamic> dynamics;
-  std::vector<Static> metadata;  // of nodes that are none of the usual containers, in the order of a walk
+  // Of nodes that are none of the usual containers, in the order of a walk.
+  std::vector<Static> metadata;
   std::vector<Leaf> leaves;
   Ref consts;  // a tuple
   Ref program;
@@ -156,9 +162,9 @@ bool is_plain_static(PyObject* value, int depth = 0) {
     }
     return true;
   }
-  return type == &PyLong_Type || type == &PyBool_Type || type == &PyUnicode_Type || type == &PyBytes_Type ||
-         type == &PyFloat_Type || type == &PyComplex_Type || type == &PyFunction_Type || type == &PyType_Type ||
-         value == Py_None;
+  return type == &PyLong_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
+         type == &PyBytes_Type || type == &PyFloat_Type || type == &PyComplex_Type ||
+         type == &PyFunction_Type || type == &PyType_Type || value == Py_None;
 }
 
 // Whether two such values are the same beyond doubt. Where they may be, `_call` decides.
@@ -181,7 +187,8 @@ bool is_same(PyObject* given, const Static& s);
 
 // Even of the same object: whoever insists can change a frozen dataclass.
 bool has_same_parts(PyObject* given, const Static& s) {
-  if (!s.names && (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != static_cast<Py_ssize_t>(s.parts.size()))) {
+  if (!s.names && (!PyTuple_Check(given) ||
+                   PyTuple_GET_SIZE(given) != static_cast<Py_ssize_t>(s.parts.size()))) {
     return false;
   }
   for (size_t i = 0; i < s.parts.size(); ++i) {
@@ -210,18 +217,17 @@ bool is_same(PyObject* given, const Static& s) {
   return hash == s.hash && is_equal(s.value.get(), given);
 }
 
-// Whether a node of a form is made of nothing but its children, and in the case of dicts their keys.
+// Whether a node of a form is made of nothing but its children, and in the case of dicts their
+// keys.
 bool is_plain_container(Form form) {
   switch (form) {
     case Form::kTuple:
     case Form::kList:
     case Form::kDict:
     case Form::kNone:
-    case Form::kNamedTuple:
-      return true;
+    case Form::kNamedTuple: return true;
     case Form::kFields:
-    case Form::kCustom:
-      break;
+    case Form::kCustom: break;
   }
   return false;
 }
@@ -233,7 +239,9 @@ struct Match {
   size_t consts;
   size_t metadata = 0;
 
-  bool fits(PyObject* key, PyObject* value) { return key == Py_None ? fits_leaf(value) : fits_tree(key, value); }
+  bool fits(PyObject* key, PyObject* value) {
+    return key == Py_None ? fits_leaf(value) : fits_tree(key, value);
+  }
 
  private:
   // A node whose children are being walked over.
@@ -304,7 +312,10 @@ struct Match {
       return false;
     }
     // A class may have become a node of another kind since.
-    if (metadata == known.metadata.size() || !is_same(node.metadata.get(), known.metadata[metadata])) return false;
+    if (metadata == known.metadata.size() ||
+        !is_same(node.metadata.get(), known.metadata[metadata])) {
+      return false;
+    }
     ++metadata;
     level.children = std::move(node.children);
     return PySequence_Fast_GET_SIZE(level.children.get()) == count;
@@ -314,7 +325,8 @@ struct Match {
   Ref child(Level& level) {
     PyObject* children = level.children.get();
     if (level.names != nullptr) {
-      Ref found = Ref::borrow(PyDict_GetItemWithError(children, PyTuple_GET_ITEM(level.names, level.next)));
+      Ref found =
+          Ref::borrow(PyDict_GetItemWithError(children, PyTuple_GET_ITEM(level.names, level.next)));
       if (!found) PyErr_Clear();
       return found;
     }
@@ -324,8 +336,8 @@ struct Match {
   }
 };
 
-// Note the metadata that a walk over such a structure compares; -1 with an exception set, 0 if there is
-// some without a hash: it may change, which `_call` takes care of.
+// Note the metadata that a walk over such a structure compares; -1 with an exception set, 0 if
+// there is some without a hash: it may change, which `_call` takes care of.
 int note_metadata(PyObject* root, std::vector<Static>& metadata) {
   return visit_keys(root, [&](PyObject* key) {
     if (key == Py_None) return 1;
@@ -347,9 +359,10 @@ int note_metadata(PyObject* root, std::vector<Static>& metadata) {
   });
 }
 
-bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames,
-          Values& values) {
-  if (known.options.get() != options || known.positional != positional || !has_names(kwnames, known.kwnames.get())) {
+bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t positional,
+          PyObject* kwnames, Values& values) {
+  if (known.options.get() != options || known.positional != positional ||
+      !has_names(kwnames, known.kwnames.get())) {
     return false;
   }
   for (const StaticArgument& s : known.statics) {
@@ -367,28 +380,33 @@ bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t pos
 
 Ref run(Known& known, Values& values) {
   Py_ssize_t count = static_cast<Py_ssize_t>(values.size());
-  Ref outs = Py_TYPE(known.program.get()) == &placed_program_type
-                 ? run_placed(reinterpret_cast<PlacedProgram*>(known.program.get()), values.data(), count)
-                 : run_program(reinterpret_cast<Program*>(known.program.get()), values.data(), count);
+  Ref outs =
+      Py_TYPE(known.program.get()) == &placed_program_type
+          ? run_placed(reinterpret_cast<PlacedProgram*>(known.program.get()), values.data(), count)
+          : run_program(reinterpret_cast<Program*>(known.program.get()), values.data(), count);
   if (!outs) return outs;
   PyObject** items = PySequence_Fast_ITEMS(outs.get());
   Leaves rest{items, items + PyList_GET_SIZE(outs.get())};
   return build(known.out_key.get(), rest);
 }
 
-PyObject* slow_call(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
+PyObject* slow_call(PyObject* self, PyObject* const* args, Py_ssize_t positional,
+                    PyObject* kwnames) {
   Ref given = Ref::own(PyTuple_New(positional));
   Ref named = Ref::own(PyDict_New());
   if (!given || !named) return nullptr;
   for (Py_ssize_t i = 0; i < positional; ++i) PyTuple_SET_ITEM(given.get(), i, Py_NewRef(args[i]));
   for (Py_ssize_t i = 0; kwnames != nullptr && i < PyTuple_GET_SIZE(kwnames); ++i) {
-    if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(kwnames, i), args[positional + i]) < 0) return nullptr;
+    if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(kwnames, i), args[positional + i]) < 0) {
+      return nullptr;
+    }
   }
   PyObject* call[] = {self, given.get(), named.get()};
   return PyObject_VectorcallMethod(slow_name, call, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
 }
 
-PyObject* callable_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+PyObject* callable_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf,
+                              PyObject* kwnames) {
   Callable* callable = reinterpret_cast<Callable*>(self);
   Py_ssize_t positional = PyVectorcall_NARGS(nargsf);
   if (thread_state.trace == nullptr && thread_state.axes == nullptr) {
@@ -453,8 +471,8 @@ bool is_tuple(PyObject* given) {
 bool read_static(PyObject* given, Static& s) {
   PyObject *value, *key, *names, *parts;
   int is_constant;
-  if (!is_tuple(given) || !PyArg_ParseTuple(given, "OOpOO!", &value, &key, &is_constant, &names, &PyTuple_Type,
-                                             &parts)) {
+  if (!is_tuple(given) || !PyArg_ParseTuple(given, "OOpOO!", &value, &key, &is_constant, &names,
+                                            &PyTuple_Type, &parts)) {
     return false;
   }
   s.is_constant = is_constant != 0;
@@ -492,15 +510,16 @@ int visit_static(const Static& s, visitproc visit, void* arg) {
   return 0;
 }
 
-// remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` is a
-// list of pairs of the number of an argument and how it is compared, `dynamics` one of pairs of the
-// number of an argument and its value.
+// remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` is
+// a list of pairs of the number of an argument and how it is compared, `dynamics` one of pairs of
+// the number of an argument and its value.
 PyObject* callable_remember(PyObject* self, PyObject* args) {
   Callable* callable = reinterpret_cast<Callable*>(self);
   Py_ssize_t positional;
   PyObject *kwnames, *statics, *dynamics, *avals, *consts, *program, *out_tree;
-  if (!PyArg_ParseTuple(args, "nO!O!O!O!OOO!", &positional, &PyTuple_Type, &kwnames, &PyList_Type, &statics, &PyList_Type,
-                        &dynamics, &PyTuple_Type, &avals, &consts, &program, &tree_def_type, &out_tree)) {
+  if (!PyArg_ParseTuple(args, "nO!O!O!O!OOO!", &positional, &PyTuple_Type, &kwnames, &PyList_Type,
+                        &statics, &PyList_Type, &dynamics, &PyTuple_Type, &avals, &consts, &program,
+                        &tree_def_type, &out_tree)) {
     return nullptr;
   }
   if (Py_TYPE(program) != &placed_program_type && !PyObject_TypeCheck(program, &program_type)) {
@@ -508,9 +527,12 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
     return nullptr;
   }
   bool named = true;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); ++i) named = named && PyUnicode_CheckExact(PyTuple_GET_ITEM(kwnames, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); ++i) {
+    named = named && PyUnicode_CheckExact(PyTuple_GET_ITEM(kwnames, i));
+  }
   if (!named || positional < 0 || positional > INT_MAX) {
-    PyErr_SetString(PyExc_TypeError, "a call has a number of positional arguments, and names of others");
+    PyErr_SetString(PyExc_TypeError,
+                    "a call has a number of positional arguments, and names of others");
     return nullptr;
   }
   auto known = std::make_shared<Known>();
@@ -526,13 +548,16 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
   if (!known->consts || !leaves) return nullptr;
   Py_ssize_t most = positional + PyTuple_GET_SIZE(kwnames);
   // Hashing and flattening run Python, which may change the lists.
-  Ref all_statics = Ref::own(PyList_AsTuple(statics)), all_dynamics = Ref::own(PyList_AsTuple(dynamics));
+  Ref all_statics = Ref::own(PyList_AsTuple(statics)),
+      all_dynamics = Ref::own(PyList_AsTuple(dynamics));
   if (!all_statics || !all_dynamics) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all_statics.get()); ++i) {
     StaticArgument s;
     PyObject* comparison;
     PyObject* given = PyTuple_GET_ITEM(all_statics.get(), i);
-    if (!is_tuple(given) || !PyArg_ParseTuple(given, "nO!", &s.place, &PyTuple_Type, &comparison)) return nullptr;
+    if (!is_tuple(given) || !PyArg_ParseTuple(given, "nO!", &s.place, &PyTuple_Type, &comparison)) {
+      return nullptr;
+    }
     if (!is_argument(s.place, most) || !read_static(comparison, s.known)) return nullptr;
     known->statics.push_back(std::move(s));
   }
@@ -553,7 +578,8 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
   if (count != PyTuple_GET_SIZE(avals)) Py_RETURN_FALSE;
   known->leaves.resize(static_cast<size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (!describe(PyList_GET_ITEM(leaves.get(), i), PyTuple_GET_ITEM(avals, i), known->leaves[static_cast<size_t>(i)])) {
+    if (!describe(PyList_GET_ITEM(leaves.get(), i), PyTuple_GET_ITEM(avals, i),
+                  known->leaves[static_cast<size_t>(i)])) {
       Py_RETURN_FALSE;
     }
   }
@@ -624,7 +650,8 @@ void callable_dealloc(PyObject* self) {
 }
 
 PyMethodDef callable_methods[] = {
-    {"remember", callable_remember, METH_VARARGS, "Let calls like one that was made run a program without asking again."},
+    {"remember", callable_remember, METH_VARARGS,
+     "Let calls like one that was made run a program without asking again."},
     {"forget_calls", callable_forget, METH_NOARGS, "Forget the calls remembered."},
     {nullptr},
 };
@@ -636,8 +663,10 @@ PyTypeObject callable_type = {
     .tp_dealloc = callable_dealloc,
     .tp_vectorcall_offset = offsetof(Callable, vectorcall),
     .tp_call = PyVectorcall_Call,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_doc = "A function whose calls are remembered; `_call(args, kwargs)` makes those that are not.",
+    .tp_flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_doc =
+        "A function whose calls are remembered; `_call(args, kwargs)` makes those that are not.",
     .tp_traverse = callable_traverse,
     .tp_clear = callable_clear,
     .tp_methods = callable_methods,
@@ -647,8 +676,11 @@ PyTypeObject callable_type = {
 // Classes made in Python do not inherit the flag, because their `__call__` could be replaced.
 PyObject* call_directly(PyObject*, PyObject* given) {
   PyTypeObject* type = reinterpret_cast<PyTypeObject*>(given);
-  if (!PyType_Check(given) || !PyType_IsSubtype(type, &callable_type) || type->tp_call != PyVectorcall_Call) {
-    PyErr_SetString(PyExc_TypeError, "only subclasses of Callable without a __call__ of their own are called directly");
+  if (!PyType_Check(given) || !PyType_IsSubtype(type, &callable_type) ||
+      type->tp_call != PyVectorcall_Call) {
+    PyErr_SetString(
+        PyExc_TypeError,
+        "only subclasses of Callable without a __call__ of their own are called directly");
     return nullptr;
   }
   type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
@@ -663,7 +695,8 @@ PyObject* set_static_key(PyObject*, PyObject* function) {
 
 PyMethodDef functions[] = {
     {"set_static_key", set_static_key, METH_O, "Set what makes comparable keys of static values."},
-    {"call_directly", call_directly, METH_O, "Decorate a subclass of Callable: its instances are called without a tuple."},
+    {"call_directly", call_directly, METH_O,
+     "Decorate a subclass of Callable: its instances are called without a tuple."},
     {nullptr},
 };
 

@@ -73,7 +73,9 @@ void let_go(M* managed) {
 // Ends what nobody took.
 template <typename M>
 void capsule_end(PyObject* capsule) {
-  if (PyCapsule_IsValid(capsule, M::kName)) let_go(static_cast<M*>(PyCapsule_GetPointer(capsule, M::kName)));
+  if (PyCapsule_IsValid(capsule, M::kName)) {
+    let_go(static_cast<M*>(PyCapsule_GetPointer(capsule, M::kName)));
+  }
 }
 
 template <typename M>
@@ -85,7 +87,8 @@ PyObject* lend(PyArrayObject* array, DataType dtype, uint64_t flags) {
     lent->shape.push_back(PyArray_DIM(array, i));
     lent->strides.push_back(item == 0 ? 0 : PyArray_STRIDE(array, i) / item);
   }
-  lent->managed.tensor = {PyArray_DATA(array), {kHost, 0}, ndim, dtype, lent->shape.data(), lent->strides.data(), 0};
+  lent->managed.tensor = {PyArray_DATA(array), {kHost, 0},           ndim, dtype,
+                          lent->shape.data(),  lent->strides.data(), 0};
   lent->managed.context = lent.get();
   lent->managed.deleter = Lent<M>::end;
   if constexpr (std::is_same_v<M, ManagedVersioned>) {
@@ -98,18 +101,24 @@ PyObject* lend(PyArrayObject* array, DataType dtype, uint64_t flags) {
   return capsule;
 }
 
-// to_dlpack(array, code, bits, versioned, copied): the array has a whole number of items per stride.
+// to_dlpack(array, code, bits, versioned, copied): the array has a whole number of items per
+// stride.
 PyObject* to_dlpack(PyObject*, PyObject* args) {
   PyObject* array;
   unsigned char code, bits;
   int versioned, copied;
-  if (!PyArg_ParseTuple(args, "O!bbpp", &PyArray_Type, &array, &code, &bits, &versioned, &copied)) return nullptr;
+  if (!PyArg_ParseTuple(args, "O!bbpp", &PyArray_Type, &array, &code, &bits, &versioned, &copied)) {
+    return nullptr;
+  }
   PyArrayObject* values = reinterpret_cast<PyArrayObject*>(array);
   npy_intp item = PyArray_ITEMSIZE(values);
   bool fits = !PyDataType_REFCHK(PyArray_DESCR(values)) && item * 8 == bits;
-  for (int i = 0; fits && i < PyArray_NDIM(values); ++i) fits = item == 0 || PyArray_STRIDE(values, i) % item == 0;
+  for (int i = 0; fits && i < PyArray_NDIM(values); ++i) {
+    fits = item == 0 || PyArray_STRIDE(values, i) % item == 0;
+  }
   if (!fits) {
-    PyErr_Format(PyExc_BufferError, "an array of %R with items of %zd bytes is no memory of items of %d bits",
+    PyErr_Format(PyExc_BufferError,
+                 "an array of %R with items of %zd bytes is no memory of items of %d bits",
                  PyArray_DESCR(values), static_cast<Py_ssize_t>(item), static_cast<int>(bits));
     return nullptr;
   }
@@ -130,7 +139,8 @@ bool has_no_elements(const Tensor& tensor) {
   return false;
 }
 
-// Take the memory of a capsule over: an array that is not to be written to, and whether it is a copy.
+// Take the memory of a capsule over: an array that is not to be written to, and whether it is a
+// copy.
 template <typename M>
 PyObject* take(PyObject* capsule, PyObject* dtype_of) {
   M* managed = static_cast<M*>(PyCapsule_GetPointer(capsule, M::kName));
@@ -139,16 +149,19 @@ PyObject* take(PyObject* capsule, PyObject* dtype_of) {
   bool copied = false;
   if constexpr (std::is_same_v<M, ManagedVersioned>) {
     if (managed->major > 1) {
-      PyErr_Format(PyExc_BufferError, "the memory is described in version %u of DLPack, newer than 1", managed->major);
+      PyErr_Format(PyExc_BufferError,
+                   "the memory is described in version %u of DLPack, newer than 1", managed->major);
       return nullptr;
     }
     copied = (managed->flags & kCopied) != 0;
   }
   if (tensor.ndim < 0 || tensor.ndim > NPY_MAXDIMS || tensor.dtype.lanes != 1) {
-    PyErr_Format(PyExc_BufferError, "the memory has %d dimensions of %d lanes", tensor.ndim, tensor.dtype.lanes);
+    PyErr_Format(PyExc_BufferError, "the memory has %d dimensions of %d lanes", tensor.ndim,
+                 tensor.dtype.lanes);
     return nullptr;
   }
-  Ref code = Ref::own(PyLong_FromLong(tensor.dtype.code)), bits = Ref::own(PyLong_FromLong(tensor.dtype.bits));
+  Ref code = Ref::own(PyLong_FromLong(tensor.dtype.code)),
+      bits = Ref::own(PyLong_FromLong(tensor.dtype.bits));
   Ref descr = code && bits ? call_held(dtype_of, code.get(), bits.get()) : Ref();
   if (!descr) return nullptr;
   // Python ran, and may have taken the memory itself.
@@ -163,13 +176,16 @@ PyObject* take(PyObject* capsule, PyObject* dtype_of) {
   PyArray_Descr* type = reinterpret_cast<PyArray_Descr*>(descr.get());
   npy_intp item = PyDataType_ELSIZE(type);
   if (item * 8 != tensor.dtype.bits || PyDataType_REFCHK(type) || PyDataType_HASSUBARRAY(type)) {
-    PyErr_Format(PyExc_TypeError, "items of %d bits are not of type %R", static_cast<int>(tensor.dtype.bits), descr.get());
+    PyErr_Format(PyExc_TypeError, "items of %d bits are not of type %R",
+                 static_cast<int>(tensor.dtype.bits), descr.get());
     return nullptr;
   }
   std::vector<npy_intp> shape, strides;
   for (int i = 0; i < tensor.ndim; ++i) {
     shape.push_back(static_cast<npy_intp>(tensor.shape[i]));
-    if (tensor.strides != nullptr) strides.push_back(static_cast<npy_intp>(tensor.strides[i]) * item);
+    if (tensor.strides != nullptr) {
+      strides.push_back(static_cast<npy_intp>(tensor.strides[i]) * item);
+    }
   }
   // From here on the memory is ours to let go.
   Ref owner = Ref::own(PyCapsule_New(managed, M::kUsed, taken_end<M>));
@@ -183,7 +199,8 @@ PyObject* take(PyObject* capsule, PyObject* dtype_of) {
   bool is_empty = tensor.data == nullptr;
   PyObject* array = PyArray_NewFromDescr(
       &PyArray_Type, reinterpret_cast<PyArray_Descr*>(descr.release()), tensor.ndim, shape.data(),
-      strides.empty() || is_empty ? nullptr : strides.data(), is_empty ? nullptr : data, 0, nullptr);
+      strides.empty() || is_empty ? nullptr : strides.data(), is_empty ? nullptr : data, 0,
+      nullptr);
   if (array == nullptr) return nullptr;
   PyArrayObject* values = reinterpret_cast<PyArrayObject*>(array);
   PyArray_UpdateFlags(values, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
@@ -199,7 +216,9 @@ PyObject* take(PyObject* capsule, PyObject* dtype_of) {
 PyObject* from_dlpack(PyObject*, PyObject* args) {
   PyObject *capsule, *dtype_of;
   if (!PyArg_ParseTuple(args, "OO", &capsule, &dtype_of)) return nullptr;
-  if (PyCapsule_IsValid(capsule, ManagedVersioned::kName)) return take<ManagedVersioned>(capsule, dtype_of);
+  if (PyCapsule_IsValid(capsule, ManagedVersioned::kName)) {
+    return take<ManagedVersioned>(capsule, dtype_of);
+  }
   if (PyCapsule_IsValid(capsule, Managed::kName)) return take<Managed>(capsule, dtype_of);
   PyErr_SetString(PyExc_TypeError, "this is no capsule of DLPack that was not taken yet");
   return nullptr;
@@ -207,7 +226,8 @@ PyObject* from_dlpack(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"to_dlpack", to_dlpack, METH_VARARGS, "Lend the memory of a NumPy array."},
-    {"from_dlpack", from_dlpack, METH_VARARGS, "Return the memory in a capsule as a NumPy array, and whether it is a copy."},
+    {"from_dlpack", from_dlpack, METH_VARARGS,
+     "Return the memory in a capsule as a NumPy array, and whether it is a copy."},
     {nullptr},
 };
 

@@ -45,8 +45,8 @@ struct KnownType {
 constexpr size_t kKnownTypes = 256;
 KnownType known_types[kKnownTypes];
 
-// Comparing may run Python, which may forget all: then the address found means nothing, and the key that
-// it is part of is given up.
+// Comparing may run Python, which may forget all: then the address found means nothing, and the key
+// that it is part of is given up.
 PyObject* representative(PyObject* object) {
   Ref table = Ref::borrow(representatives);
   PyObject* found = PyDict_SetDefault(table.get(), object, object);
@@ -87,7 +87,19 @@ bool number_options() {
 }
 
 enum Tag : uint64_t {
-  kArray = 1, kNone, kEllipsis, kBool, kInt, kFloat, kScalar, kName, kObject, kTuple, kList, kSlice, kKeyword
+  kArray = 1,
+  kNone,
+  kEllipsis,
+  kBool,
+  kInt,
+  kFloat,
+  kScalar,
+  kName,
+  kObject,
+  kTuple,
+  kList,
+  kSlice,
+  kKeyword
 };
 
 // What a call is known by: words for the function, the options and each argument.
@@ -124,7 +136,10 @@ class Key {
     Py_ssize_t keywords = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
     for (Py_ssize_t i = 0; i < keywords; ++i) {
       PyObject* name = representative(PyTuple_GET_ITEM(kwnames, i));
-      if (name == nullptr || !add(kKeyword, address(name)) || !read(args[count + static_cast<size_t>(i)], 0)) return false;
+      if (name == nullptr || !add(kKeyword, address(name)) ||
+          !read(args[count + static_cast<size_t>(i)], 0)) {
+        return false;
+      }
     }
     if (representatives != generation) return false;
     hash = 0x9e3779b97f4a7c15u;
@@ -182,7 +197,9 @@ class Key {
     }
     if (type == &PyTuple_Type || type == &PyList_Type) {
       Py_ssize_t count = PySequence_Fast_GET_SIZE(x);
-      if (depth > 4 || !add(type == &PyTuple_Type ? kTuple : kList, static_cast<uint64_t>(count))) return false;
+      if (depth > 4 || !add(type == &PyTuple_Type ? kTuple : kList, static_cast<uint64_t>(count))) {
+        return false;
+      }
       for (Py_ssize_t i = 0; i < count; ++i) {
         // A list may change while types are compared.
         if (i >= PySequence_Fast_GET_SIZE(x)) return false;
@@ -193,8 +210,8 @@ class Key {
     }
     if (type == &PySlice_Type) {
       PySliceObject* slice = reinterpret_cast<PySliceObject*>(x);
-      return depth <= 4 && add(kSlice, 0) && read(slice->start, depth + 1) && read(slice->stop, depth + 1) &&
-             read(slice->step, depth + 1);
+      return depth <= 4 && add(kSlice, 0) && read(slice->start, depth + 1) &&
+             read(slice->stop, depth + 1) && read(slice->step, depth + 1);
     }
     if (x == Py_Ellipsis) return add(kEllipsis, 0);
     if (PyType_Check(x) || PyArray_DescrCheck(x)) {
@@ -206,9 +223,9 @@ class Key {
   }
 
   bool read_scalar(PyObject* x) {
-    PyTypeObject* const kKinds[] = {&PyFloat32ArrType_Type, &PyInt32ArrType_Type, &PyFloat64ArrType_Type,
-                                    &PyInt64ArrType_Type,   &PyBoolArrType_Type,  &PyUInt32ArrType_Type,
-                                    &PyUInt8ArrType_Type};
+    PyTypeObject* const kKinds[] = {
+        &PyFloat32ArrType_Type, &PyInt32ArrType_Type,  &PyFloat64ArrType_Type, &PyInt64ArrType_Type,
+        &PyBoolArrType_Type,    &PyUInt32ArrType_Type, &PyUInt8ArrType_Type};
     for (PyTypeObject* kind : kKinds) {
       if (Py_TYPE(x) != kind) continue;
       uint64_t bits = 0;
@@ -258,7 +275,9 @@ void forget_all() {
   entries = entry_bytes = 0;
   std::memset(met, 0, sizeof met);
   std::vector<Ref> types;
-  for (KnownType& known : known_types) types.push_back(Ref::own(std::exchange(known, KnownType{}).type));
+  for (KnownType& known : known_types) {
+    types.push_back(Ref::own(std::exchange(known, KnownType{}).type));
+  }
   // No key is left that names one by its address.
   PyObject* fresh = PyDict_New();
   if (fresh == nullptr) PyErr_Clear();
@@ -281,7 +300,8 @@ bool was_met(const Key& key) {
   return std::exchange(slot, key.hash) == key.hash;
 }
 
-PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size_t nargsf,
+                PyObject* kwnames) {
   Ref result = Ref::own(PyObject_Vectorcall(self->function, args, nargsf, kwnames));
   if (!result) return nullptr;
   Py_ssize_t count = PyVectorcall_NARGS(nargsf);
@@ -290,7 +310,9 @@ PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size
   if (!positional || !named) return nullptr;
   for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
   for (Py_ssize_t i = 0; kwnames != nullptr && i < PyTuple_GET_SIZE(kwnames); ++i) {
-    if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(kwnames, i), args[count + i]) < 0) return nullptr;
+    if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(kwnames, i), args[count + i]) < 0) {
+      return nullptr;
+    }
   }
   auto entry = std::make_unique<Entry>();
   entry->hash = key.hash;
@@ -349,7 +371,9 @@ PyObject* eager_new(PyTypeObject* type, PyObject* args, PyObject*) {
   self->number = ++functions_made;
   self->dict = PyDict_New();
   Ref kept = Ref::own(reinterpret_cast<PyObject*>(self));
-  if (self->dict == nullptr || PyDict_SetItemString(self->dict, "__wrapped__", function) < 0) return nullptr;
+  if (self->dict == nullptr || PyDict_SetItemString(self->dict, "__wrapped__", function) < 0) {
+    return nullptr;
+  }
   for (const char* name : {"__name__", "__qualname__", "__module__", "__doc__"}) {
     Ref value = Ref::own(PyObject_GetAttrString(function, name));
     if (!value || PyDict_SetItemString(self->dict, name, value.get()) < 0) return nullptr;
@@ -393,9 +417,13 @@ PyObject* eager_bind(PyObject* object, PyObject* instance, PyObject*) {
   return instance == nullptr ? Py_NewRef(object) : PyMethod_New(object, instance);
 }
 
-PyObject* eager_repr(PyObject* object) { return PyObject_Repr(reinterpret_cast<EagerFunction*>(object)->function); }
+PyObject* eager_repr(PyObject* object) {
+  return PyObject_Repr(reinterpret_cast<EagerFunction*>(object)->function);
+}
 
-PyObject* eager_reduce(PyObject* object, PyObject*) { return PyObject_GetAttrString(object, "__qualname__"); }
+PyObject* eager_reduce(PyObject* object, PyObject*) {
+  return PyObject_GetAttrString(object, "__qualname__");
+}
 
 PyMethodDef eager_methods[] = {
     {"__reduce__", eager_reduce, METH_NOARGS, "Pickle by name."},
@@ -418,7 +446,8 @@ PyTypeObject eager_type = {
     .tp_call = PyVectorcall_Call,
     .tp_getattro = eager_getattr,
     .tp_setattro = PyObject_GenericSetAttr,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_doc = "A function of arrays that is applied at once where it can be.",
     .tp_traverse = eager_traverse,
     .tp_clear = eager_clear,
@@ -455,11 +484,13 @@ PyObject* plan_statistics(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
-    {"set_planner", set_planner, METH_O, "Set what makes plans: `plan(function, args, kwargs, result)`."},
+    {"set_planner", set_planner, METH_O,
+     "Set what makes plans: `plan(function, args, kwargs, result)`."},
     {"forget_plans", forget_plans, METH_NOARGS, "Forget all plans."},
     {"limit_plans", limit_plans, METH_O, "Set the bytes that plans may take together."},
     {"plan_statistics", plan_statistics, METH_NOARGS,
-     "Return how many calls are known and the bytes of that, and how often plans were made, refused and run."},
+     "Return how many calls are known and the bytes of that, and how often plans were made, "
+     "refused and run."},
     {nullptr},
 };
 
@@ -468,7 +499,10 @@ PyMethodDef functions[] = {
 int add_eager(PyObject* module) {
   representatives = PyDict_New();
   option_numbers = PyDict_New();
-  if (representatives == nullptr || option_numbers == nullptr || add_type(module, &eager_type) < 0) return -1;
+  if (representatives == nullptr || option_numbers == nullptr ||
+      add_type(module, &eager_type) < 0) {
+    return -1;
+  }
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -25,7 +25,10 @@ int launcher_init(PyObject* self, PyObject* args, PyObject*) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
   if (!may_be_made(launcher->operands != nullptr, self)) return -1;
   PyObject *execute, *handlers, *name, *operands = nullptr, *share = Py_None;
-  if (!PyArg_ParseTuple(args, "OO!O|OO", &execute, &PyList_Type, &handlers, &name, &operands, &share)) return -1;
+  if (!PyArg_ParseTuple(args, "OO!O|OO", &execute, &PyList_Type, &handlers, &name, &operands,
+                        &share)) {
+    return -1;
+  }
   auto layouts = std::make_unique<std::vector<Layout>>();
   if (operands != nullptr && !read_layouts(operands, *layouts)) return -1;
   Py_XSETREF(launcher->execute, Py_NewRef(execute));
@@ -74,7 +77,8 @@ PyObject* launcher_call(PyObject* self, PyObject* args, PyObject*) {
 PyMemberDef launcher_members[] = {
     {"name", T_OBJECT_EX, offsetof(Launcher, name), READONLY, "The name of the program."},
     {"_execute", T_OBJECT_EX, offsetof(Launcher, execute), 0, "buffers -> results"},
-    {"_is_slow", T_BOOL, offsetof(Launcher, is_slow), 0, "Whether the next call leaves the main thread."},
+    {"_is_slow", T_BOOL, offsetof(Launcher, is_slow), 0,
+     "Whether the next call leaves the main thread."},
     {"_calls_host", T_BOOL, offsetof(Launcher, calls_host), 0, "Whether programs call Python."},
     {nullptr},
 };
@@ -90,8 +94,10 @@ PyObject* set_launch_apart(PyObject*, PyObject* function) {
 }
 
 PyMethodDef functions[] = {
-    {"set_launch_apart", set_launch_apart, METH_O, "Set what launches on another thread: (launcher, buffers)."},
-    {"set_explain_failure", set_explain_failure, METH_O, "Set what raises an engine's error in kiln's words."},
+    {"set_launch_apart", set_launch_apart, METH_O,
+     "Set what launches on another thread: (launcher, buffers)."},
+    {"set_explain_failure", set_explain_failure, METH_O,
+     "Set what raises an engine's error in kiln's words."},
     {nullptr},
 };
 
@@ -145,7 +151,8 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   Ref results = Ref::own(PyObject_CallOneArg(execute.get(), buffers));
   if (results) {
     PyObject* args[] = {results.get(), handlers.get()};
-    Ref outs = Ref::own(PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    Ref outs = Ref::own(
+        PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     launcher->is_slow = coarse_time() - start > kSlow;
     if (outs && in_callback) remember_run_in_callback(outs.get());
     if (outs) return outs;
@@ -178,8 +185,8 @@ Staging::Staging(PyObject* run, size_t count) {
 bool Staging::takes(size_t number, PyObject* value) const {
   if (!is_open_ || (*launcher_->operands)[number].bytes == 0) return false;
   PyTypeObject* type = Py_TYPE(value);
-  return type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyComplex_Type ||
-         PyArray_CheckExact(value) || PyArray_CheckScalar(value);
+  return type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type ||
+         type == &PyComplex_Type || PyArray_CheckExact(value) || PyArray_CheckScalar(value);
 }
 
 Ref Staging::buffer(size_t number, PyObject* value) {
@@ -224,7 +231,9 @@ void Staging::end(PyObject* results) {
 int add_launcher(PyObject* module) {
   consume_name = PyUnicode_InternFromString("consume_with_handlers");
   is_ready_name = PyUnicode_InternFromString("is_ready");
-  if (consume_name == nullptr || is_ready_name == nullptr || add_type(module, &launcher_type) < 0) return -1;
+  if (consume_name == nullptr || is_ready_name == nullptr || add_type(module, &launcher_type) < 0) {
+    return -1;
+  }
   return PyModule_AddFunctions(module, functions);
 }
 

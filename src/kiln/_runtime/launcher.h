@@ -21,18 +21,19 @@ struct Launcher {
   PyObject* execute;   // buffers -> results
   PyObject* handlers;  // given to `results.consume_with_handlers`
   PyObject* name;
-  PyObject* share;                // (number of an operand, memory) -> a buffer of that memory, or None
+  PyObject* share;                // (number of an operand, memory) -> a buffer of it, or None
   std::vector<Layout>* operands;  // no bytes: the operand cannot be staged
   Stages* stages;                 // of the last call, if it has ended; null while a call uses them
-  int calls_without;              // how many calls to come go without: the last one did not end at once
-  char is_slow;     // whether the last call kept its thread for long, as the first one may
-  char calls_host;  // whether programs call Python: signals arrive there
+  int calls_without;  // how many calls to come go without: the last one did not end at once
+  char is_slow;       // whether the last call kept its thread for long, as the first one may
+  char calls_host;    // whether programs call Python: signals arrive there
 };
 
 extern PyTypeObject launcher_type;
 
 inline bool is_launcher(PyObject* object) {
-  return PyObject_TypeCheck(object, &launcher_type) && Py_TYPE(object)->tp_call == launcher_type.tp_call;
+  return PyObject_TypeCheck(object, &launcher_type) &&
+         Py_TYPE(object)->tp_call == launcher_type.tp_call;
 }
 
 // Run on buffers and return buffers.

@@ -74,7 +74,9 @@ PyObject* loop_of_ufunc(PyObject*, PyObject* args) {
       }
     }
     return make_loop(reinterpret_cast<StridedLoop>(ufunc->functions[i]),
-                     ufunc->data == nullptr ? nullptr : const_cast<void*>(static_cast<const void*>(ufunc->data[i])),
+                     ufunc->data == nullptr
+                         ? nullptr
+                         : const_cast<void*>(static_cast<const void*>(ufunc->data[i])),
                      given, std::move(shape));
   }
   Py_RETURN_NONE;
@@ -82,10 +84,19 @@ PyObject* loop_of_ufunc(PyObject*, PyObject* args) {
 
 intptr_t bytes_of(char type) {
   switch (type) {
-    case '?': case 'b': case 'B': return 1;
-    case 'h': case 'H': case 'e': return 2;
-    case 'i': case 'I': case 'f': return 4;
-    case 'l': case 'L': case 'd': case 'F': return 8;
+    case '?':
+    case 'b':
+    case 'B': return 1;
+    case 'h':
+    case 'H':
+    case 'e': return 2;
+    case 'i':
+    case 'I':
+    case 'f': return 4;
+    case 'l':
+    case 'L':
+    case 'd':
+    case 'F': return 8;
     default: return 16;
   }
 }
@@ -113,18 +124,23 @@ PyObject* loop_named(PyObject*, PyObject* args) {
   if (type > 127 || result > 127) Py_RETURN_NONE;
   StridedLoop found = nullptr;
 #ifdef KILN_X86_64
-  if (processor_level() == 4) found = strided_v4(name, static_cast<char>(type), static_cast<char>(result));
-  else if (processor_level() == 3) found = strided_v3(name, static_cast<char>(type), static_cast<char>(result));
+  if (processor_level() == 4)
+    found = strided_v4(name, static_cast<char>(type), static_cast<char>(result));
+  else if (processor_level() == 3)
+    found = strided_v3(name, static_cast<char>(type), static_cast<char>(result));
   else
 #endif
     found = strided_baseline(name, static_cast<char>(type), static_cast<char>(result));
   if (found == nullptr) Py_RETURN_NONE;
-  return make_loop(found, nullptr, nullptr, shape_named(name, static_cast<char>(type), static_cast<char>(result)));
+  return make_loop(found, nullptr, nullptr,
+                   shape_named(name, static_cast<char>(type), static_cast<char>(result)));
 }
 
 PyMethodDef functions[] = {
-    {"loop_of_ufunc", loop_of_ufunc, METH_VARARGS, "Return NumPy's loop for types, given as characters, or None."},
-    {"loop_named", loop_named, METH_VARARGS, "Return the loop of a name for a type and a type of result, or None."},
+    {"loop_of_ufunc", loop_of_ufunc, METH_VARARGS,
+     "Return NumPy's loop for types, given as characters, or None."},
+    {"loop_named", loop_named, METH_VARARGS,
+     "Return the loop of a name for a type and a type of result, or None."},
     {nullptr},
 };
 

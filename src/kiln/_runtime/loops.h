@@ -19,11 +19,11 @@ struct CoreAxis {
 // What is known of the operands of a loop, so that a plan can be checked.
 struct LoopShape {
   int operands = 0;
-  int given = 0;                        // operands that are read, before those that are written
-  intptr_t items[kMostOperands] = {};   // bytes of an element
-  intptr_t aligned[kMostOperands] = {}; // to so many bytes
-  int core_sizes = 0;                   // of a loop over more than elements
-  std::vector<CoreAxis> core_axes;      // in the order of their steps
+  int given = 0;                         // operands that are read, before those that are written
+  intptr_t items[kMostOperands] = {};    // bytes of an element
+  intptr_t aligned[kMostOperands] = {};  // to so many bytes
+  int core_sizes = 0;                    // of a loop over more than elements
+  std::vector<CoreAxis> core_axes;       // in the order of their steps
 };
 
 // A loop with what it needs besides its operands.

@@ -94,7 +94,8 @@ void memory_dealloc(PyObject* object) {
 
 int memory_getbuffer(PyObject* object, Py_buffer* view, int flags) {
   Memory* memory = reinterpret_cast<Memory*>(object);
-  return PyBuffer_FillInfo(view, object, memory->data, static_cast<Py_ssize_t>(memory->bytes), 0, flags);
+  return PyBuffer_FillInfo(view, object, memory->data, static_cast<Py_ssize_t>(memory->bytes), 0,
+                           flags);
 }
 
 PyBufferProcs memory_buffer = {memory_getbuffer, nullptr};
@@ -109,9 +110,11 @@ PyObject* allocate_memory(PyObject*, PyObject* given) {
 }
 
 PyObject* memory_statistics(PyObject*, PyObject*) {
-  return Py_BuildValue("{s:n,s:n,s:n,s:L,s:L}", "in_use", static_cast<Py_ssize_t>(statistics.in_use), "cached",
-                       static_cast<Py_ssize_t>(statistics.cached), "limit", static_cast<Py_ssize_t>(statistics.limit),
-                       "allocations", statistics.allocations, "reused", statistics.reused);
+  return Py_BuildValue("{s:n,s:n,s:n,s:L,s:L}", "in_use",
+                       static_cast<Py_ssize_t>(statistics.in_use), "cached",
+                       static_cast<Py_ssize_t>(statistics.cached), "limit",
+                       static_cast<Py_ssize_t>(statistics.limit), "allocations",
+                       statistics.allocations, "reused", statistics.reused);
 }
 
 PyObject* release_memory(PyObject*, PyObject*) {
@@ -131,10 +134,13 @@ PyObject* limit_memory(PyObject*, PyObject* given) {
 }
 
 PyMethodDef functions[] = {
-    {"allocate", allocate_memory, METH_O, "Return aligned memory of so many bytes, with undefined contents."},
+    {"allocate", allocate_memory, METH_O,
+     "Return aligned memory of so many bytes, with undefined contents."},
     {"memory_statistics", memory_statistics, METH_NOARGS,
-     "Return the bytes in use, kept and to keep at most, the number of allocations, and how many were reused."},
-    {"release_memory", release_memory, METH_NOARGS, "Give the memory that nobody holds back to the system."},
+     "Return the bytes in use, kept and to keep at most, the number of allocations, and how many "
+     "were reused."},
+    {"release_memory", release_memory, METH_NOARGS,
+     "Give the memory that nobody holds back to the system."},
     {"limit_memory", limit_memory, METH_O, "Set how many bytes that nobody holds are kept."},
     {nullptr},
 };
@@ -178,7 +184,8 @@ Memory* allocate(size_t bytes) {
 
 int add_memory(PyObject* module) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-  size_t physical = pages > 0 && page > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(page) : 0;
+  size_t physical =
+      pages > 0 && page > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(page) : 0;
   statistics.limit = std::max(physical / 16, size_t{1} << 26);
   if (add_type(module, &memory_type) < 0) return -1;
   return PyModule_AddFunctions(module, functions);

@@ -68,9 +68,12 @@ PyTypeObject native_type = {
 
 Ref run_native(Native* native, PyObject* const* args, Py_ssize_t count, PyObject* out_avals) {
   size_t taken = native->operands->size(), made = native->results->size();
-  if (static_cast<size_t>(count) != taken || static_cast<size_t>(PyTuple_GET_SIZE(out_avals)) != made) {
-    PyErr_Format(PyExc_TypeError, "a compiled function of %zu operands and %zu results was given %zd and asked for %zd",
-                 taken, made, count, PyTuple_GET_SIZE(out_avals));
+  if (static_cast<size_t>(count) != taken ||
+      static_cast<size_t>(PyTuple_GET_SIZE(out_avals)) != made) {
+    PyErr_Format(
+        PyExc_TypeError,
+        "a compiled function of %zu operands and %zu results was given %zd and asked for %zd",
+        taken, made, count, PyTuple_GET_SIZE(out_avals));
     return Ref();
   }
   Operands operands(taken);
@@ -87,7 +90,8 @@ Ref run_native(Native* native, PyObject* const* args, Py_ssize_t count, PyObject
     Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate((*native->results)[i].bytes)));
     if (!memory) return Ref();
     results[i] = reinterpret_cast<Memory*>(memory.get())->data;
-    Ref array = make_array(PyTuple_GET_ITEM(out_avals, static_cast<Py_ssize_t>(i)), memory.get(), Py_None, Py_None);
+    Ref array = make_array(PyTuple_GET_ITEM(out_avals, static_cast<Py_ssize_t>(i)), memory.get(),
+                           Py_None, Py_None);
     if (!array) return array;
     PyList_SET_ITEM(arrays.get(), static_cast<Py_ssize_t>(i), array.release());
   }
@@ -103,8 +107,6 @@ Ref run_native(Native* native, PyObject* const* args, Py_ssize_t count, PyObject
   return arrays;
 }
 
-int add_native(PyObject* module) {
-  return add_type(module, &native_type);
-}
+int add_native(PyObject* module) { return add_type(module, &native_type); }
 
 }  // namespace kiln

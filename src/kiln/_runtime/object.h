@@ -89,16 +89,19 @@ class Levels {
 template <typename... Args>
 [[gnu::noinline]] Ref call_held(PyObject* function, Args... args) {
   if (function == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has not been told what to call: import kiln first");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "kiln._runtime has not been told what to call: import kiln first");
     return Ref();
   }
   Ref held = Ref::borrow(function);
   PyObject* given[] = {nullptr, args...};
-  return Ref::own(PyObject_Vectorcall(function, given + 1, sizeof...(args) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  return Ref::own(PyObject_Vectorcall(function, given + 1,
+                                      sizeof...(args) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
 [[gnu::cold, gnu::noinline]] inline bool refuse_unmade(PyObject* object) {
-  PyErr_Format(PyExc_TypeError, "this %.100s was made without its __init__", Py_TYPE(object)->tp_name);
+  PyErr_Format(PyExc_TypeError, "this %.100s was made without its __init__",
+               Py_TYPE(object)->tp_name);
   return false;
 }
 

@@ -10,8 +10,8 @@ namespace kiln {
 namespace {
 
 bool wrong_size(PyObject* object, const Layout& layout) {
-  PyErr_Format(PyExc_TypeError, "a compiled function takes %zu bytes, not a %.100s of another size", layout.bytes,
-               Py_TYPE(object)->tp_name);
+  PyErr_Format(PyExc_TypeError, "a compiled function takes %zu bytes, not a %.100s of another size",
+               layout.bytes, Py_TYPE(object)->tp_name);
   return false;
 }
 
@@ -37,7 +37,8 @@ bool read_layouts(PyObject* given, std::vector<Layout>& layouts) {
     Ref held = Ref::own(reinterpret_cast<PyObject*>(descr));
     npy_intp each = PyDataType_ELSIZE(descr);
     if (PyDataType_REFCHK(descr) || bytes < 0 || (each > 0 && bytes % each != 0)) {
-      PyErr_Format(PyExc_ValueError, "%zd bytes do not hold elements of type %R", bytes, held.get());
+      PyErr_Format(PyExc_ValueError, "%zd bytes do not hold elements of type %R", bytes,
+                   held.get());
       return false;
     }
     layouts.push_back(Layout{descr->type_num, static_cast<size_t>(bytes)});
@@ -45,7 +46,8 @@ bool read_layouts(PyObject* given, std::vector<Layout>& layouts) {
   return true;
 }
 
-Operands::Operands(size_t count) : pointers_(inline_), scalars_(inline_scalars_), held_(inline_held_) {
+Operands::Operands(size_t count)
+    : pointers_(inline_), scalars_(inline_scalars_), held_(inline_held_) {
   if (count > kInline) {
     heap_.resize(count);
     heap_scalars_.resize(count);
@@ -66,9 +68,12 @@ bool Operands::add(PyObject* object, const Layout& layout) {
     if (!is_memory(array->host)) {
       Ref host = values_of(array);
       if (!host) return false;
-      return PyArray_CheckExact(host.get()) ? add_numpy(host.get(), layout) : convert(host.get(), layout);
+      return PyArray_CheckExact(host.get()) ? add_numpy(host.get(), layout)
+                                            : convert(host.get(), layout);
     }
-    if (reinterpret_cast<Memory*>(array->host)->bytes != layout.bytes) return wrong_size(object, layout);
+    if (reinterpret_cast<Memory*>(array->host)->bytes != layout.bytes) {
+      return wrong_size(object, layout);
+    }
     pointers_[size_++] = reinterpret_cast<Memory*>(array->host)->data;
     hold(array->host);
     return true;
@@ -91,10 +96,8 @@ bool Operands::store(T value, PyObject* object, const Layout& layout) {
 bool Operands::add_float(PyObject* object, const Layout& layout) {
   double value = PyFloat_AS_DOUBLE(object);
   switch (layout.type_number) {
-    case NPY_FLOAT32:
-      return store(static_cast<float>(value), object, layout);
-    case NPY_FLOAT64:
-      return store(value, object, layout);
+    case NPY_FLOAT32: return store(static_cast<float>(value), object, layout);
+    case NPY_FLOAT64: return store(value, object, layout);
   }
   return convert(object, layout);
 }
@@ -103,16 +106,14 @@ bool Operands::add_int(PyObject* object, const Layout& layout) {
   long long value = PyLong_AsLongLong(object);
   if (value == -1 && PyErr_Occurred()) return false;
   switch (layout.type_number) {
-    case NPY_BOOL:
-      return store(static_cast<char>(value != 0), object, layout);
+    case NPY_BOOL: return store(static_cast<char>(value != 0), object, layout);
     case NPY_INT32:
       if (value != static_cast<int32_t>(value)) {
         PyErr_Format(PyExc_OverflowError, "the integer %lld does not fit int32", value);
         return false;
       }
       return store(static_cast<int32_t>(value), object, layout);
-    case NPY_INT64:
-      return store(static_cast<int64_t>(value), object, layout);
+    case NPY_INT64: return store(static_cast<int64_t>(value), object, layout);
   }
   return convert(object, layout);
 }
@@ -128,14 +129,16 @@ bool Operands::add_numpy(PyObject* object, const Layout& layout) {
 }
 
 bool Operands::convert(PyObject* object, const Layout& layout) {
-  if (!PyArray_Check(object) && !PyArray_CheckScalar(object) && !PyComplex_Check(object) && !PyFloat_Check(object) &&
-      !PyLong_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "a compiled function takes arrays and numbers, not a %.100s", Py_TYPE(object)->tp_name);
+  if (!PyArray_Check(object) && !PyArray_CheckScalar(object) && !PyComplex_Check(object) &&
+      !PyFloat_Check(object) && !PyLong_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "a compiled function takes arrays and numbers, not a %.100s",
+                 Py_TYPE(object)->tp_name);
     return false;
   }
   PyArray_Descr* descr = PyArray_DescrFromType(layout.type_number);
   if (descr == nullptr) return false;
-  Ref array = Ref::own(PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
+  Ref array = Ref::own(
+      PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
   if (!array) return false;
   PyArrayObject* made = reinterpret_cast<PyArrayObject*>(array.get());
   if (static_cast<size_t>(PyArray_NBYTES(made)) != layout.bytes) return wrong_size(object, layout);

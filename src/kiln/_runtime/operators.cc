@@ -13,8 +13,8 @@ namespace kiln {
 namespace {
 
 const Kernels* kernels = nullptr;
-PyObject* table = nullptr;       // name of an operator -> function, filled by `set_operators`
-PyObject* as_array = nullptr;    // NumPy array -> array with a copy of its values
+PyObject* table = nullptr;     // name of an operator -> function, filled by `set_operators`
+PyObject* as_array = nullptr;  // NumPy array -> array with a copy of its values
 
 // Loops longer than this let other threads run.
 constexpr size_t kLetOthersRun = 1 << 15;
@@ -40,7 +40,9 @@ bool describe(PyObject* aval, Kind& kind) {
   if (!shape || !PyTuple_Check(shape.get())) return false;
   if (!PyArray_DescrCheck(dtype.get())) return true;
   for (int element = 0; element < kElements; ++element) {
-    if (reinterpret_cast<PyArray_Descr*>(dtype.get())->type_num == kTypeNumbers[element]) kind.element = element;
+    if (reinterpret_cast<PyArray_Descr*>(dtype.get())->type_num == kTypeNumbers[element]) {
+      kind.element = element;
+    }
   }
   if (kind.element < 0) return true;
   size_t count = 1;
@@ -109,17 +111,13 @@ bool convert(PyObject* number, int element, char* bytes) {
       std::memcpy(bytes, &narrow, sizeof narrow);
       return true;
     }
-    case kFloat64:
-      std::memcpy(bytes, &value, sizeof value);
-      return true;
+    case kFloat64: std::memcpy(bytes, &value, sizeof value); return true;
     case kInt32: {
       int32_t narrow = static_cast<int32_t>(integer);
       std::memcpy(bytes, &narrow, sizeof narrow);
       return !is_float;
     }
-    default:
-      std::memcpy(bytes, &integer, sizeof integer);
-      return !is_float;
+    default: std::memcpy(bytes, &integer, sizeof integer); return !is_float;
   }
 }
 
@@ -151,13 +149,19 @@ Ref apply(Binary op, PyObject* left, PyObject* right) {
     return Ref();
   }
   if (left_is_array) {
-    if (!find_values(reinterpret_cast<ArrayData*>(left), kTypeNumbers[kind.element], kind.bytes, a)) return Ref();
+    if (!find_values(reinterpret_cast<ArrayData*>(left), kTypeNumbers[kind.element], kind.bytes,
+                     a)) {
+      return Ref();
+    }
   } else {
     a.pointer = scalar;
     a_is_scalar = true;
   }
   if (right_is_array) {
-    if (!find_values(reinterpret_cast<ArrayData*>(right), kTypeNumbers[kind.element], kind.bytes, b)) return Ref();
+    if (!find_values(reinterpret_cast<ArrayData*>(right), kTypeNumbers[kind.element], kind.bytes,
+                     b)) {
+      return Ref();
+    }
   } else {
     b.pointer = scalar;
     b_is_scalar = true;
@@ -191,7 +195,8 @@ Ref apply(Unary op, PyObject* operand) {
   return made;
 }
 
-// Return an array for a NumPy array; nothing, without an exception, where the functions must see it.
+// Return an array for a NumPy array; nothing, without an exception, where the functions must see
+// it.
 Ref lifted_numpy(PyObject* x) {
   if (as_array == nullptr || !may_apply_at_once()) return Ref();
   Ref made = call_held(as_array, x);
@@ -207,7 +212,8 @@ PyObject* call(const char* name, PyObject* self, PyObject* other) {
     PyErr_Format(PyExc_TypeError, "arrays have no operator %s yet", name);
     return nullptr;
   }
-  return (other == nullptr ? call_held(function, self) : call_held(function, self, other)).release();
+  return (other == nullptr ? call_held(function, self) : call_held(function, self, other))
+      .release();
 }
 
 PyObject* by_function(const char* name, const char* reflected, PyObject* left, PyObject* right) {
@@ -232,9 +238,15 @@ PyObject* binary(const char* name, const char* reflected, PyObject* left, PyObje
 }
 
 PyObject* add(PyObject* a, PyObject* b) { return binary<kAdd>("__add__", "__radd__", a, b); }
-PyObject* subtract(PyObject* a, PyObject* b) { return binary<kSubtract>("__sub__", "__rsub__", a, b); }
-PyObject* multiply(PyObject* a, PyObject* b) { return binary<kMultiply>("__mul__", "__rmul__", a, b); }
-PyObject* divide(PyObject* a, PyObject* b) { return binary<kDivide>("__truediv__", "__rtruediv__", a, b); }
+PyObject* subtract(PyObject* a, PyObject* b) {
+  return binary<kSubtract>("__sub__", "__rsub__", a, b);
+}
+PyObject* multiply(PyObject* a, PyObject* b) {
+  return binary<kMultiply>("__mul__", "__rmul__", a, b);
+}
+PyObject* divide(PyObject* a, PyObject* b) {
+  return binary<kDivide>("__truediv__", "__rtruediv__", a, b);
+}
 
 PyObject* negative(PyObject* a) {
   Ref made = apply(kNegative, a);
@@ -292,7 +304,9 @@ PyNumberMethods array_numbers = {
     .nb_true_divide = divide,
 };
 
-PyObject* compare_arrays(PyObject* left, PyObject* right, int op) { return compare_here(left, right, op); }
+PyObject* compare_arrays(PyObject* left, PyObject* right, int op) {
+  return compare_here(left, right, op);
+}
 
 int add_operators(PyObject* module) {
   kernels = &kernels_baseline();

@@ -9,10 +9,10 @@
 namespace kiln {
 namespace {
 
-PyObject* buffer_at = nullptr;       // (array, engine, sharding) -> buffer, moving the data if needed
-PyObject* own_buffer = nullptr;      // (array, engine) -> a buffer of the same values, at the same place
-PyObject* warn_name = nullptr;       // "warn_of_unusable"
-PyObject* refuse_name = nullptr;     // "refuse_second_use"
+PyObject* buffer_at = nullptr;    // (array, engine, sharding) -> buffer, moving the data if needed
+PyObject* own_buffer = nullptr;   // (array, engine) -> a buffer with the same values and place
+PyObject* warn_name = nullptr;    // "warn_of_unusable"
+PyObject* refuse_name = nullptr;  // "refuse_second_use"
 
 PyObject* buffer_of(PyObject* array) { return reinterpret_cast<ArrayData*>(array)->buffer; }
 
@@ -25,7 +25,8 @@ Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object, Stagi
   PyObject* cut = PyTuple_GET_ITEM(placed->cuts, static_cast<Py_ssize_t>(number));
   if (!is_any_array(object)) return operand(program, number, object, cut, staging);
   ArrayData* array = reinterpret_cast<ArrayData*>(object);
-  // Of an array without a place of its own the sharding is None: met if the first device is the cut.
+  // Of an array without a place of its own the sharding is None: met if the first device is the
+  // cut.
   PyObject*& met = (*placed->met)[number];
   bool is_there = array->engine == program->engine && array->buffer != Py_None;
   if (is_there && array->sharding == met) return Ref::borrow(array->buffer);
@@ -35,7 +36,8 @@ Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object, Stagi
 }
 
 // Whether one of the donated operands is an operand a second time.
-bool is_used_twice(const std::vector<Py_ssize_t>& donated, PyObject* const* args, Py_ssize_t count) {
+bool is_used_twice(const std::vector<Py_ssize_t>& donated, PyObject* const* args,
+                   Py_ssize_t count) {
   std::vector<std::pair<PyObject*, Py_ssize_t>> memory;
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (!is_any_array(args[i])) continue;
@@ -54,7 +56,9 @@ bool is_used_twice(const std::vector<Py_ssize_t>& donated, PyObject* const* args
 
 Ref as_tuple(PyObject* const* args, Py_ssize_t count) {
   Ref tuple = Ref::own(PyTuple_New(count));
-  for (Py_ssize_t i = 0; tuple && i < count; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; tuple && i < count; ++i) {
+    PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
+  }
   return tuple;
 }
 
@@ -75,7 +79,8 @@ Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
   PyObject* types = program->out_avals;
   Py_ssize_t count = PyList_Check(buffers) ? PyList_GET_SIZE(buffers) : -1;
   if (count != PyTuple_GET_SIZE(types) || count != PyTuple_GET_SIZE(placed->out_cuts)) {
-    PyErr_SetString(PyExc_RuntimeError, "an executable returned another number of results than it has");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "an executable returned another number of results than it has");
     return Ref();
   }
   Ref arrays = Ref::own(PyList_New(count));
@@ -85,8 +90,9 @@ Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
       PyErr_SetString(PyExc_RuntimeError, "the results of a program changed while it ran");
       return Ref();
     }
-    Ref array = make_placed(PyTuple_GET_ITEM(types, i), PyList_GET_ITEM(buffers, i), program->engine,
-                            PyTuple_GET_ITEM(placed->out_cuts, i), placed->committed);
+    Ref array =
+        make_placed(PyTuple_GET_ITEM(types, i), PyList_GET_ITEM(buffers, i), program->engine,
+                    PyTuple_GET_ITEM(placed->out_cuts, i), placed->committed);
     if (!array) return array;
     PyList_SET_ITEM(arrays.get(), i, array.release());
   }
@@ -97,7 +103,9 @@ bool read_numbers(PyObject* given, std::vector<Py_ssize_t>& numbers, Py_ssize_t 
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
     Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(given, i));
     if (number < 0 || (count >= 0 && number >= count)) {
-      if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "a program has no operand of that number");
+      if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_IndexError, "a program has no operand of that number");
+      }
       return false;
     }
     numbers.push_back(number);
@@ -110,18 +118,22 @@ int placed_init(PyObject* self, PyObject* args, PyObject*) {
   PlacedProgram* placed = reinterpret_cast<PlacedProgram*>(self);
   PyObject *program, *cuts, *out_cuts, *donated, *usable, *donation;
   int committed;
-  if (!PyArg_ParseTuple(args, "O!OOpO!O!O", &program_type, &program, &cuts, &out_cuts, &committed, &PyTuple_Type,
-                        &donated, &PyTuple_Type, &usable, &donation)) {
+  if (!PyArg_ParseTuple(args, "O!OOpO!O!O", &program_type, &program, &cuts, &out_cuts, &committed,
+                        &PyTuple_Type, &donated, &PyTuple_Type, &usable, &donation)) {
     return -1;
   }
-  if ((cuts != Py_None && !PyTuple_CheckExact(cuts)) || (out_cuts != Py_None && !PyTuple_CheckExact(out_cuts)) ||
+  if ((cuts != Py_None && !PyTuple_CheckExact(cuts)) ||
+      (out_cuts != Py_None && !PyTuple_CheckExact(out_cuts)) ||
       (cuts == Py_None) != (out_cuts == Py_None) || placed->program != nullptr) {
     PyErr_SetString(PyExc_TypeError, "shardings are given as two tuples, once");
     return -1;
   }
   Py_ssize_t count = cuts == Py_None ? -1 : PyTuple_GET_SIZE(cuts);
-  auto all_donated = std::make_unique<std::vector<Py_ssize_t>>(), all_usable = std::make_unique<std::vector<Py_ssize_t>>();
-  if (!read_numbers(donated, *all_donated, count) || !read_numbers(usable, *all_usable, count)) return -1;
+  auto all_donated = std::make_unique<std::vector<Py_ssize_t>>(),
+       all_usable = std::make_unique<std::vector<Py_ssize_t>>();
+  if (!read_numbers(donated, *all_donated, count) || !read_numbers(usable, *all_usable, count)) {
+    return -1;
+  }
   placed->donated = all_donated.release();
   placed->usable = all_usable.release();
   placed->met = new std::vector<PyObject*>(static_cast<size_t>(std::max<Py_ssize_t>(count, 0)));
@@ -170,7 +182,8 @@ PyObject* placed_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!PyArg_ParseTuple(args, "O", &given)) return nullptr;
   Ref items = Ref::own(PySequence_Tuple(given));
   if (!items) return nullptr;
-  return run_placed(placed, &PyTuple_GET_ITEM(items.get(), 0), PyTuple_GET_SIZE(items.get())).release();
+  return run_placed(placed, &PyTuple_GET_ITEM(items.get(), 0), PyTuple_GET_SIZE(items.get()))
+      .release();
 }
 
 PyObject* set_buffer_at(PyObject*, PyObject* args) {
@@ -182,7 +195,8 @@ PyObject* set_buffer_at(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"set_buffer_at", set_buffer_at, METH_VARARGS, "Set what brings an array to a place on an engine, and what copies it."},
+    {"set_buffer_at", set_buffer_at, METH_VARARGS,
+     "Set what brings an array to a place on an engine, and what copies it."},
     {nullptr},
 };
 
@@ -195,7 +209,9 @@ PyTypeObject placed_program_type = {
     .tp_dealloc = placed_dealloc,
     .tp_call = placed_call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "A program with the places of its operands and results, and the arguments it is given for good.",
+    .tp_doc =
+        "A program with the places of its operands and results, and the arguments it is given for "
+        "good.",
     .tp_traverse = placed_traverse,
     .tp_init = placed_init,
     .tp_new = PyType_GenericNew,
@@ -208,7 +224,8 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
   std::vector<PyObject*> taken;
   if (!take(program, args, count, taken)) return Ref();
   if (placed->cuts != nullptr && count != PyTuple_GET_SIZE(placed->cuts)) {
-    PyErr_SetString(PyExc_TypeError, "a program was given another number of arguments than it has operands");
+    PyErr_SetString(PyExc_TypeError,
+                    "a program was given another number of arguments than it has operands");
     return Ref();
   }
   Ref run = runner(program);
@@ -226,11 +243,14 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
     if (!may_donate(placed, args, count)) return Ref();
     for (Py_ssize_t i : *placed->usable) {
       // Not those that were copied to get there.
-      if (i >= count || !is_any_array(args[i]) || buffer_of(args[i]) != PyList_GET_ITEM(buffers.get(), i)) continue;
+      if (i >= count || !is_any_array(args[i]) ||
+          buffer_of(args[i]) != PyList_GET_ITEM(buffers.get(), i)) {
+        continue;
+      }
       ArrayData* array = reinterpret_cast<ArrayData*>(args[i]);
       if (array->is_part) {
-        // The array that it is a part of keeps its memory: a program that runs on several devices dies if
-        // one of the parts goes away.
+        // The array that it is a part of keeps its memory: a program that runs on several devices
+        // dies if one of the parts goes away.
         Ref own = call_held(own_buffer, args[i], program->engine);
         if (!own || PyList_SetItem(buffers.get(), i, own.release()) < 0) return Ref();
       }
@@ -251,7 +271,10 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
 int add_placed(PyObject* module) {
   warn_name = PyUnicode_InternFromString("warn_of_unusable");
   refuse_name = PyUnicode_InternFromString("refuse_second_use");
-  if (warn_name == nullptr || refuse_name == nullptr || add_type(module, &placed_program_type) < 0) return -1;
+  if (warn_name == nullptr || refuse_name == nullptr ||
+      add_type(module, &placed_program_type) < 0) {
+    return -1;
+  }
   return PyModule_AddFunctions(module, functions);
 }
 

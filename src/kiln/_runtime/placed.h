@@ -1,5 +1,5 @@
-// A program with all that a call does besides running it: where arguments are brought, which of them
-// are given away, and where results are.
+// A program with all that a call does besides running it: where arguments are brought, which of
+// them are given away, and where results are.
 #pragma once
 
 #include <vector>
@@ -16,8 +16,8 @@ struct PlacedProgram {
   PyObject* donation;  // None, or what warns of donated arguments and refuses them
   std::vector<Py_ssize_t>* donated;  // numbers of operands
   std::vector<Py_ssize_t>* usable;   // those of them whose memory becomes that of results
-  std::vector<PyObject*>* met;       // for each operand a sharding met last that cuts it as told, or null
-  char committed;                    // whether results are committed
+  std::vector<PyObject*>* met;  // per operand the last sharding met that cuts it as told, or null
+  char committed;               // whether results are committed
   char has_warned;
 };
 

@@ -43,7 +43,9 @@ struct Run {
 
 void run_loop(const Step& step, char* const* bases) {
   char* args[kMostOperands];
-  for (int i = 0; i < step.operands; ++i) args[i] = bases[step.places[i].buffer] + step.places[i].offset;
+  for (int i = 0; i < step.operands; ++i) {
+    args[i] = bases[step.places[i].buffer] + step.places[i].offset;
+  }
   if (!step.core_sizes.empty()) {
     step.run(args, step.core_sizes.data(), step.core_steps.data(), step.data);
     return;
@@ -72,9 +74,10 @@ void run_loop(const Step& step, char* const* bases) {
 
 Ref view_of(const View& view, char* base, PyObject* owner) {
   Py_INCREF(view.descr.get());
-  Ref made = Ref::own(PyArray_NewFromDescr(
-      &PyArray_Type, reinterpret_cast<PyArray_Descr*>(view.descr.get()), static_cast<int>(view.shape.size()),
-      view.shape.data(), view.strides.data(), base + view.place.offset, 0, nullptr));
+  Ref made = Ref::own(
+      PyArray_NewFromDescr(&PyArray_Type, reinterpret_cast<PyArray_Descr*>(view.descr.get()),
+                           static_cast<int>(view.shape.size()), view.shape.data(),
+                           view.strides.data(), base + view.place.offset, 0, nullptr));
   if (!made) return made;
   PyArray_UpdateFlags(reinterpret_cast<PyArrayObject*>(made.get()),
                       NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
@@ -87,8 +90,9 @@ Ref view_of(const View& view, char* base, PyObject* owner) {
 
 bool take(const View& view, PyObject* value, Run& run) {
   Py_INCREF(view.descr.get());
-  Ref made = Ref::own(PyArray_FromAny(value, reinterpret_cast<PyArray_Descr*>(view.descr.get()), 0, 0,
-                                      NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_ENSUREARRAY, nullptr));
+  Ref made = Ref::own(
+      PyArray_FromAny(value, reinterpret_cast<PyArray_Descr*>(view.descr.get()), 0, 0,
+                      NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_ENSUREARRAY, nullptr));
   if (!made) return false;
   PyArrayObject* array = reinterpret_cast<PyArrayObject*>(made.get());
   if (static_cast<size_t>(PyArray_NDIM(array)) != view.shape.size() ||
@@ -112,14 +116,18 @@ bool run_function(const Step& step, Run& run) {
     if (!held.back()) return false;
     args[1 + i] = held.back().get();
   }
-  Ref value = Ref::own(PyObject_Vectorcall(step.function.get(), args + 1,
-                                           step.given.size() | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  Ref value = Ref::own(PyObject_Vectorcall(
+      step.function.get(), args + 1, step.given.size() | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   if (!value) return false;
   if (step.made.size() == 1) return take(step.made[0], value.get(), run);
   Ref values = Ref::own(PySequence_Tuple(value.get()));
-  if (!values || PyTuple_GET_SIZE(values.get()) != static_cast<Py_ssize_t>(step.made.size())) return false;
+  if (!values || PyTuple_GET_SIZE(values.get()) != static_cast<Py_ssize_t>(step.made.size())) {
+    return false;
+  }
   for (size_t i = 0; i < step.made.size(); ++i) {
-    if (!take(step.made[i], PyTuple_GET_ITEM(values.get(), static_cast<Py_ssize_t>(i)), run)) return false;
+    if (!take(step.made[i], PyTuple_GET_ITEM(values.get(), static_cast<Py_ssize_t>(i)), run)) {
+      return false;
+    }
   }
   return true;
 }
@@ -132,7 +140,9 @@ Ref result_of(const Result& result, const Schedule& schedule, Run& run, ArrayDat
   PyObject* owner = run.owners[buffer].get();
   if (result.outcome == kSharing && PyArray_CheckExact(owner)) {
     Ref shape = Ref::own(PyObject_GetAttrString(result.aval.get(), "shape"));
-    Ref view = shape ? Ref::own(PyArray_Reshape(reinterpret_cast<PyArrayObject*>(owner), shape.get())) : Ref();
+    Ref view = shape
+                   ? Ref::own(PyArray_Reshape(reinterpret_cast<PyArrayObject*>(owner), shape.get()))
+                   : Ref();
     return view ? make_array(result.aval.get(), view.get(), Py_None, Py_None) : Ref();
   }
   return make_array(result.aval.get(), owner, Py_None, Py_None);
@@ -154,7 +164,9 @@ Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
       case kInput: {
         Values values;
         const Layout& input = schedule.inputs[static_cast<size_t>(buffer.number)];
-        if (!find_values(arrays[buffer.number], input.type_number, input.bytes, values)) return Ref();
+        if (!find_values(arrays[buffer.number], input.type_number, input.bytes, values)) {
+          return Ref();
+        }
         run.bases[i] = const_cast<char*>(static_cast<const char*>(values.pointer));
         run.owners[i] = std::move(values.owner);
         break;
@@ -174,8 +186,7 @@ Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
         run.owners[i] = Ref::own(reinterpret_cast<PyObject*>(memory));
         break;
       }
-      case kFromFunction:
-        break;
+      case kFromFunction: break;
     }
   }
   bool lets_others_run = schedule.work > kLetOthersRun && !schedule.calls;
@@ -221,18 +232,23 @@ PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
     if (!is_array(PyTuple_GET_ITEM(args, i))) break;
     arrays.push_back(reinterpret_cast<ArrayData*>(PyTuple_GET_ITEM(args, i)));
   }
-  if (arrays.size() != schedule.inputs.size() || arrays.size() != static_cast<size_t>(PyTuple_GET_SIZE(args))) {
+  if (arrays.size() != schedule.inputs.size() ||
+      arrays.size() != static_cast<size_t>(PyTuple_GET_SIZE(args))) {
     PyErr_SetString(PyExc_TypeError, "a plan takes arrays of the types it was made for");
     return nullptr;
   }
   Ref found = run_plan(self, arrays.data());
-  if (!found && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "an array has no values in memory");
+  if (!found && !PyErr_Occurred()) {
+    PyErr_SetString(PyExc_ValueError, "an array has no values in memory");
+  }
   return found.release();
 }
 
 PyObject* count_loops(PyObject* self, void*) {
   Py_ssize_t count = 0;
-  for (const Step& step : reinterpret_cast<Plan*>(self)->schedule->steps) count += static_cast<bool>(step.loop);
+  for (const Step& step : reinterpret_cast<Plan*>(self)->schedule->steps) {
+    count += static_cast<bool>(step.loop);
+  }
   return PyLong_FromSsize_t(count);
 }
 
@@ -267,8 +283,6 @@ Ref run_plan(PyObject* plan, ArrayData* const* arrays) {
 
 size_t plan_bytes(PyObject* plan) { return reinterpret_cast<Plan*>(plan)->schedule->bytes; }
 
-int add_plan(PyObject* module) {
-  return add_type(module, &plan_type);
-}
+int add_plan(PyObject* module) { return add_type(module, &plan_type); }
 
 }  // namespace kiln

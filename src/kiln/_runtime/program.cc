@@ -23,7 +23,9 @@ int program_init(PyObject* self, PyObject* args, PyObject*) {
   if (!may_be_made(program->engine != nullptr, self)) return -1;
   PyObject *run, *out_avals, *kept, *engine;
   int in_host_memory;
-  if (!PyArg_ParseTuple(args, "OOOOp", &run, &out_avals, &kept, &engine, &in_host_memory)) return -1;
+  if (!PyArg_ParseTuple(args, "OOOOp", &run, &out_avals, &kept, &engine, &in_host_memory)) {
+    return -1;
+  }
   if (kept != Py_None && !PyList_CheckExact(kept)) {
     PyErr_SetString(PyExc_TypeError, "the inputs kept are a list of numbers, or None");
     return -1;
@@ -74,14 +76,16 @@ PyObject* program_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   // A tuple, because a list may be changed while the program runs.
   Ref items = Ref::own(PySequence_Tuple(given));
   if (!items) return nullptr;
-  return run_program(reinterpret_cast<Program*>(self), &PyTuple_GET_ITEM(items.get(), 0), PyTuple_GET_SIZE(items.get()))
+  return run_program(reinterpret_cast<Program*>(self), &PyTuple_GET_ITEM(items.get(), 0),
+                     PyTuple_GET_SIZE(items.get()))
       .release();
 }
 
 PyMemberDef program_members[] = {
     {"_call", T_OBJECT_EX, offsetof(Program, run), 0, "What runs it: buffers -> buffers."},
     {"out_avals", T_OBJECT_EX, offsetof(Program, out_avals), READONLY, "The types of the results."},
-    {"kept", T_OBJECT_EX, offsetof(Program, kept), READONLY, "The numbers of the inputs it takes, or None for all."},
+    {"kept", T_OBJECT_EX, offsetof(Program, kept), READONLY,
+     "The numbers of the inputs it takes, or None for all."},
     {"engine", T_OBJECT_EX, offsetof(Program, engine), READONLY, "The engine it runs on."},
     {"used", T_LONGLONG, offsetof(Program, used), 0, "When it last ran, in the time of `clock`."},
     {nullptr},
@@ -124,7 +128,8 @@ PyObject* set_buffer_functions(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"set_buffer_functions", set_buffer_functions, METH_VARARGS, "Set what brings arrays, and scalars, to an engine."},
+    {"set_buffer_functions", set_buffer_functions, METH_VARARGS,
+     "Set what brings arrays, and scalars, to an engine."},
     {nullptr},
 };
 
@@ -145,15 +150,21 @@ PyTypeObject program_type = {
     .tp_new = PyType_GenericNew,
 };
 
-bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vector<PyObject*>& taken) {
+bool take(Program* program, PyObject* const*& args, Py_ssize_t& count,
+          std::vector<PyObject*>& taken) {
   PyObject* kept = program->kept;
-  if (!was_made(kept != nullptr && program->engine != nullptr, reinterpret_cast<PyObject*>(program))) return false;
+  if (!was_made(kept != nullptr && program->engine != nullptr,
+                reinterpret_cast<PyObject*>(program))) {
+    return false;
+  }
   if (kept == Py_None) return true;
   taken.reserve(static_cast<size_t>(PyList_GET_SIZE(kept)));
   for (Py_ssize_t n = 0; n < PyList_GET_SIZE(kept); ++n) {
     Py_ssize_t i = PyLong_AsSsize_t(PyList_GET_ITEM(kept, n));
     if (i < 0 || i >= count) {
-      if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "a program takes input %zd, but was given %zd", i, count);
+      if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_TypeError, "a program takes input %zd, but was given %zd", i, count);
+      }
       return false;
     }
     taken.push_back(args[i]);
@@ -163,10 +174,13 @@ bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vect
   return true;
 }
 
-Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding, Staging& staging) {
+Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding,
+            Staging& staging) {
   if (is_array(object)) {
     ArrayData* array = reinterpret_cast<ArrayData*>(object);
-    if (array->engine == program->engine && array->buffer != Py_None) return Ref::borrow(array->buffer);
+    if (array->engine == program->engine && array->buffer != Py_None) {
+      return Ref::borrow(array->buffer);
+    }
     return call_held(buffer_for, object, program->engine);
   }
   if (staging.takes(number, object)) {

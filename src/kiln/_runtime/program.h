@@ -24,10 +24,12 @@ extern PyTypeObject program_type;
 extern long long clock_now;
 
 // The steps of a run. First choose the arguments that the program takes, of all.
-bool take(Program* program, PyObject* const*& args, Py_ssize_t& count, std::vector<PyObject*>& taken);
+bool take(Program* program, PyObject* const*& args, Py_ssize_t& count,
+          std::vector<PyObject*>& taken);
 
 // Bring an array or scalar to the engine, to the first device or as a sharding says.
-Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding, Staging& staging);
+Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding,
+            Staging& staging);
 
 // Return what runs a program. It may be exchanged while it runs, so it is held; nothing with an
 // exception set if it was taken away.

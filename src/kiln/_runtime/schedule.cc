@@ -52,15 +52,18 @@ intptr_t product(const std::vector<npy_intp>& sizes) {
 
 bool read_view(const Ref& given, View& view) {
   PyObject *descr, *shape, *strides;
-  if (!given || !PyArg_ParseTuple(given.get(), "inO!OO", &view.place.buffer, &view.place.offset, &PyArrayDescr_Type,
-                                  &descr, &shape, &strides)) {
+  if (!given || !PyArg_ParseTuple(given.get(), "inO!OO", &view.place.buffer, &view.place.offset,
+                                  &PyArrayDescr_Type, &descr, &shape, &strides)) {
     return false;
   }
   view.descr = Ref::borrow(descr);
   PyArray_Descr* type = reinterpret_cast<PyArray_Descr*>(descr);
-  if (PyDataType_REFCHK(type) || PyDataType_HASSUBARRAY(type)) return refuse("a plan has no elements of such a type");
+  if (PyDataType_REFCHK(type) || PyDataType_HASSUBARRAY(type)) {
+    return refuse("a plan has no elements of such a type");
+  }
   if (!sizes_of(shape, view.shape) || !numbers(strides, view.strides)) return false;
-  return view.shape.size() == view.strides.size() || refuse("an operand has one stride for each axis");
+  return view.shape.size() == view.strides.size() ||
+         refuse("an operand has one stride for each axis");
 }
 
 bool read_views(PyObject* given, std::vector<View>& views) {
@@ -79,16 +82,24 @@ bool read_views(PyObject* given, std::vector<View>& views) {
 // loop over more than elements
 bool read_loop(PyObject* given, Step& step) {
   PyObject *loop, *sizes, *operands, *core_steps = nullptr;
-  if (!PyArg_ParseTuple(given, "O!OO!|O", &loop_type, &loop, &sizes, &PyList_Type, &operands, &core_steps)) return false;
+  if (!PyArg_ParseTuple(given, "O!OO!|O", &loop_type, &loop, &sizes, &PyList_Type, &operands,
+                        &core_steps)) {
+    return false;
+  }
   std::vector<npy_intp> found;
   if (!sizes_of(sizes, found)) return false;
-  step.operands = static_cast<int>(std::min<Py_ssize_t>(PyList_GET_SIZE(operands), kMostOperands + 1));
+  step.operands =
+      static_cast<int>(std::min<Py_ssize_t>(PyList_GET_SIZE(operands), kMostOperands + 1));
   step.loop = Ref::borrow(loop);
   step.run = reinterpret_cast<Loop*>(loop)->loop;
   step.data = reinterpret_cast<Loop*>(loop)->data;
   const LoopShape& shape = *reinterpret_cast<Loop*>(loop)->shape;
-  if (found.empty() || step.operands != shape.operands) return refuse("a loop has an axis, and operands as many as it takes");
-  if ((core_steps != nullptr) != (shape.core_sizes > 0)) return refuse("a loop over more than elements has steps, no other has");
+  if (found.empty() || step.operands != shape.operands) {
+    return refuse("a loop has an axis, and operands as many as it takes");
+  }
+  if ((core_steps != nullptr) != (shape.core_sizes > 0)) {
+    return refuse("a loop over more than elements has steps, no other has");
+  }
   if (core_steps != nullptr) {
     std::vector<npy_intp> steps;
     if (!numbers(core_steps, steps)) return false;
@@ -109,7 +120,8 @@ bool read_loop(PyObject* given, Step& step) {
   for (int i = 0; i < step.operands; ++i) {
     PyObject* strides;
     Ref operand = tuple_at(operands, i);
-    if (!operand || !PyArg_ParseTuple(operand.get(), "inO", &step.places[i].buffer, &step.places[i].offset, &strides)) {
+    if (!operand || !PyArg_ParseTuple(operand.get(), "inO", &step.places[i].buffer,
+                                      &step.places[i].offset, &strides)) {
       return false;
     }
     std::vector<npy_intp> steps;
@@ -118,7 +130,8 @@ bool read_loop(PyObject* given, Step& step) {
     if (steps.size() != found.size()) return refuse("an operand has one stride for each axis");
     step.inner[i] = steps.back();
     for (int axis = 0; axis < step.outer; ++axis) {
-      step.strides[static_cast<size_t>(axis * step.operands + i)] = steps[static_cast<size_t>(axis)];
+      step.strides[static_cast<size_t>(axis * step.operands + i)] =
+          steps[static_cast<size_t>(axis)];
     }
   }
   return true;
@@ -140,9 +153,11 @@ bool read_buffer(PyObject* given, Schedule& schedule) {
   if (source < kInput || source > kFromFunction) return refuse("a buffer is of one of five kinds");
   Buffer buffer{static_cast<Source>(source), 0};
   if (source == kConstant) {
-    if (!PyArray_CheckExact(detail) || !PyArray_ISCARRAY_RO(reinterpret_cast<PyArrayObject*>(detail)) ||
+    if (!PyArray_CheckExact(detail) ||
+        !PyArray_ISCARRAY_RO(reinterpret_cast<PyArrayObject*>(detail)) ||
         PyDataType_REFCHK(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(detail)))) {
-      PyErr_SetString(PyExc_TypeError, "a constant is an array of NumPy's, of numbers in row-major order");
+      PyErr_SetString(PyExc_TypeError,
+                      "a constant is an array of NumPy's, of numbers in row-major order");
       return false;
     }
     PyArrayObject* array = reinterpret_cast<PyArrayObject*>(detail);
@@ -154,18 +169,25 @@ bool read_buffer(PyObject* given, Schedule& schedule) {
   } else {
     buffer.number = buffer.bytes = PyLong_AsSsize_t(detail);
     if (PyErr_Occurred()) return false;
-    if (buffer.number < 0 || buffer.number > kMostBytes) return refuse("a buffer has another number of bytes");
+    if (buffer.number < 0 || buffer.number > kMostBytes) {
+      return refuse("a buffer has another number of bytes");
+    }
   }
   buffer.is_there = source != kFromFunction;
   if (source == kInput) {
-    if (static_cast<size_t>(buffer.number) >= schedule.inputs.size()) return refuse("a plan has no input of that number");
+    if (static_cast<size_t>(buffer.number) >= schedule.inputs.size()) {
+      return refuse("a plan has no input of that number");
+    }
     buffer.bytes = static_cast<intptr_t>(schedule.inputs[static_cast<size_t>(buffer.number)].bytes);
     buffer.aligned = schedule.aligned[static_cast<size_t>(buffer.number)];
   }
   if (source == kScratch) {
     buffer.offset = schedule.scratch;
-    schedule.scratch += (static_cast<size_t>(buffer.number) + kAlignment - 1) / kAlignment * kAlignment;
-    if (schedule.scratch > static_cast<size_t>(kMostBytes)) return refuse("a plan has too much scratch memory");
+    schedule.scratch +=
+        (static_cast<size_t>(buffer.number) + kAlignment - 1) / kAlignment * kAlignment;
+    if (schedule.scratch > static_cast<size_t>(kMostBytes)) {
+      return refuse("a plan has too much scratch memory");
+    }
   }
   schedule.buffers.push_back(std::move(buffer));
   return true;
@@ -195,7 +217,8 @@ const Buffer* buffer_at(const Schedule& schedule, const Place& place, bool writt
   }
   const Buffer& buffer = schedule.buffers[static_cast<size_t>(place.buffer)];
   if (!buffer.is_there || (written && buffer.source != kScratch && buffer.source != kResult)) {
-    refuse(written ? "a loop of a plan writes where others read" : "a plan reads what is not there yet");
+    refuse(written ? "a loop of a plan writes where others read"
+                   : "a plan reads what is not there yet");
     return nullptr;
   }
   if (place.offset < 0 || place.offset > buffer.bytes) {
@@ -227,10 +250,13 @@ bool is_sound_loop(const Schedule& schedule, const Step& step) {
     } else {
       along(step.count, step.inner[i]);
       for (int axis = 0; axis < step.outer; ++axis) {
-        along(step.sizes[static_cast<size_t>(axis)], step.strides[static_cast<size_t>(axis * step.operands + i)]);
+        along(step.sizes[static_cast<size_t>(axis)],
+              step.strides[static_cast<size_t>(axis * step.operands + i)]);
       }
     }
-    if (!step.is_empty && !reach.is_within(buffer->bytes)) return refuse("a step of a plan leaves its buffer");
+    if (!step.is_empty && !reach.is_within(buffer->bytes)) {
+      return refuse("a step of a plan leaves its buffer");
+    }
     if (buffer->aligned < shape.aligned[i] || (apart & (shape.aligned[i] - 1)) != 0) {
       return refuse("an operand of a loop does not lie as its elements must");
     }
@@ -242,12 +268,16 @@ bool is_sound_function(Schedule& schedule, const Step& step) {
   for (const View& view : step.given) {
     const Buffer* buffer = buffer_at(schedule, view.place, false);
     if (buffer == nullptr) return false;
-    Reach reach(view.place.offset, PyDataType_ELSIZE(reinterpret_cast<PyArray_Descr*>(view.descr.get())));
-    for (size_t axis = 0; axis < view.shape.size(); ++axis) reach.along(view.shape[axis], view.strides[axis]);
+    Reach reach(view.place.offset,
+                PyDataType_ELSIZE(reinterpret_cast<PyArray_Descr*>(view.descr.get())));
+    for (size_t axis = 0; axis < view.shape.size(); ++axis) {
+      reach.along(view.shape[axis], view.strides[axis]);
+    }
     if (!reach.is_within(buffer->bytes)) return refuse("a step of a plan leaves its buffer");
   }
   for (const View& view : step.made) {
-    bool is_known = view.place.buffer >= 0 && static_cast<size_t>(view.place.buffer) < schedule.buffers.size();
+    bool is_known =
+        view.place.buffer >= 0 && static_cast<size_t>(view.place.buffer) < schedule.buffers.size();
     Buffer* buffer = is_known ? &schedule.buffers[static_cast<size_t>(view.place.buffer)] : nullptr;
     if (buffer == nullptr || buffer->source != kFromFunction || buffer->is_there) {
       return refuse("a function makes each of its results once");
@@ -266,11 +296,11 @@ bool is_sound_result(const Schedule& schedule, const Result& result) {
   const Buffer* buffer = buffer_at(schedule, Place{result.buffer, 0}, false);
   if (buffer == nullptr) return false;
   switch (result.outcome) {
-    case kSame:
-      return buffer->source == kInput || refuse("a result that is an input names one");
+    case kSame: return buffer->source == kInput || refuse("a result that is an input names one");
     case kSharing:
     case kFresh:
-      return (buffer->source != kScratch && buffer->source != kConstant) || refuse("a result has no memory of its own");
+      return (buffer->source != kScratch && buffer->source != kConstant) ||
+             refuse("a result has no memory of its own");
   }
   return refuse("a result is made in one of three ways");
 }
@@ -280,19 +310,25 @@ bool is_sound_result(const Schedule& schedule, const Result& result) {
 bool read_schedule(PyObject* args, Schedule& schedule) {
   PyObject *inputs, *buffers, *steps, *results;
   int container;
-  if (!PyArg_ParseTuple(args, "O!O!O!O!i", &PyList_Type, &inputs, &PyList_Type, &buffers, &PyList_Type, &steps,
-                        &PyList_Type, &results, &container)) {
+  if (!PyArg_ParseTuple(args, "O!O!O!O!i", &PyList_Type, &inputs, &PyList_Type, &buffers,
+                        &PyList_Type, &steps, &PyList_Type, &results, &container)) {
     return false;
   }
-  if (container < kSingle || container > kList) return refuse("the results are one, a tuple or a list");
+  if (container < kSingle || container > kList) {
+    return refuse("the results are one, a tuple or a list");
+  }
   schedule.container = static_cast<Container>(container);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(inputs); ++i) {
     PyObject* descr;
     Py_ssize_t bytes;
     Ref input = tuple_at(inputs, i);
-    if (!input || !PyArg_ParseTuple(input.get(), "O!n", &PyArrayDescr_Type, &descr, &bytes)) return false;
+    if (!input || !PyArg_ParseTuple(input.get(), "O!n", &PyArrayDescr_Type, &descr, &bytes)) {
+      return false;
+    }
     PyArray_Descr* type = reinterpret_cast<PyArray_Descr*>(descr);
-    if (bytes < 0 || bytes > kMostBytes || PyDataType_REFCHK(type)) return refuse("an input has no such type and bytes");
+    if (bytes < 0 || bytes > kMostBytes || PyDataType_REFCHK(type)) {
+      return refuse("an input has no such type and bytes");
+    }
     schedule.inputs.push_back({type->type_num, static_cast<size_t>(bytes)});
     schedule.aligned.push_back(PyDataType_ALIGNMENT(type));
   }
@@ -305,9 +341,12 @@ bool read_schedule(PyObject* args, Schedule& schedule) {
     if (!given) return false;
     schedule.steps.emplace_back();
     Step& step = schedule.steps.back();
-    bool is_loop = PyTuple_GET_SIZE(given.get()) > 0 && Py_TYPE(PyTuple_GET_ITEM(given.get(), 0)) == &loop_type;
+    bool is_loop = PyTuple_GET_SIZE(given.get()) > 0 &&
+                   Py_TYPE(PyTuple_GET_ITEM(given.get(), 0)) == &loop_type;
     if (!(is_loop ? read_loop(given.get(), step) : read_function(given.get(), step))) return false;
-    if (!(is_loop ? is_sound_loop(schedule, step) : is_sound_function(schedule, step))) return false;
+    if (!(is_loop ? is_sound_loop(schedule, step) : is_sound_function(schedule, step))) {
+      return false;
+    }
     schedule.calls = schedule.calls || !is_loop;
     Wide work = static_cast<Wide>(product(step.sizes)) * step.count + schedule.work;
     schedule.work = static_cast<intptr_t>(std::min<Wide>(work, kMostBytes));

@@ -37,7 +37,8 @@ struct Step {
   Place places[kMostOperands] = {};
   std::vector<intptr_t> sizes;    // of the outer axes
   std::vector<intptr_t> strides;  // for each outer axis, of each operand
-  std::vector<intptr_t> core_sizes, core_steps;  // of a loop over more than elements, as NumPy has them
+  // Of a loop over more than elements, as NumPy has them.
+  std::vector<intptr_t> core_sizes, core_steps;
   bool is_empty = false;  // an axis has no elements
 
   Ref function;
@@ -49,11 +50,11 @@ enum Source : int { kInput, kConstant, kScratch, kResult, kFromFunction };
 
 struct Buffer {
   Source source;
-  intptr_t number;       // of the input; of others their bytes
+  intptr_t number;  // of the input; of others their bytes
   intptr_t bytes = 0;
   intptr_t aligned = kAlignment;  // to so many bytes
-  size_t offset = 0;     // in the scratch memory
-  bool is_there = true;  // not before a function has made it
+  size_t offset = 0;              // in the scratch memory
+  bool is_there = true;           // not before a function has made it
   Ref constant;
 };
 

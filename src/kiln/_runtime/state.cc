@@ -17,7 +17,7 @@ void set(PyObject*& slot, PyObject* value) { Py_XSETREF(slot, Py_XNewRef(value))
 
 // A part of a thread's state, and what it is where no context was entered.
 struct Field {
-  PyObject* ThreadState::*slot;
+  PyObject* ThreadState::* slot;
   PyObject** usual;
 };
 
@@ -34,7 +34,9 @@ PyObject* get_field(PyObject*, void* closure) {
 }
 
 bool is_refused(PyObject* value) {
-  if (value == nullptr) PyErr_SetString(PyExc_AttributeError, "the state of a thread cannot be deleted");
+  if (value == nullptr) {
+    PyErr_SetString(PyExc_AttributeError, "the state of a thread cannot be deleted");
+  }
   return value == nullptr;
 }
 
@@ -65,7 +67,9 @@ PyObject* set_merge(PyObject*, PyObject* function) {
   Py_RETURN_NONE;
 }
 
-PyObject* get_root(PyObject*, void*) { return Py_NewRef(root_trace == nullptr ? Py_None : root_trace); }
+PyObject* get_root(PyObject*, void*) {
+  return Py_NewRef(root_trace == nullptr ? Py_None : root_trace);
+}
 
 int set_root(PyObject*, PyObject* value, void*) {
   if (is_refused(value)) return -1;
@@ -74,12 +78,17 @@ int set_root(PyObject*, PyObject* value, void*) {
 }
 
 PyGetSetDef fields[] = {
-    {"root", get_root, set_root, "The trace in force outside of all transformations, on every thread.", nullptr},
-    {"overrides", get_field, set_overrides, "The options changed on this thread, or None.", &overrides},
+    {"root", get_root, set_root,
+     "The trace in force outside of all transformations, on every thread.", nullptr},
+    {"overrides", get_field, set_overrides, "The options changed on this thread, or None.",
+     &overrides},
     {"trace", get_field, set_field, "The trace in force.", &trace},
-    {"axes", get_field, set_field, "The mapped axes in scope: a name, a size and a kind of each.", &axes},
-    {"tracked", get_field, set_field, "The names of the axes along which types say what varies.", &tracked},
-    {"source", get_field, set_field, "The source of the equation being replayed, or None.", &source},
+    {"axes", get_field, set_field, "The mapped axes in scope: a name, a size and a kind of each.",
+     &axes},
+    {"tracked", get_field, set_field, "The names of the axes along which types say what varies.",
+     &tracked},
+    {"source", get_field, set_field, "The source of the equation being replayed, or None.",
+     &source},
     {nullptr},
 };
 
@@ -110,7 +119,8 @@ PyTypeObject state_type = {
 PyMethodDef functions[] = {
     {"options", options, METH_NOARGS, "Return the options in force on this thread."},
     {"set_base_options", set_base_options, METH_O, "Set the options of threads that change none."},
-    {"set_merge", set_merge, METH_O, "Say how changes are made to options: `merge(base, changes)`."},
+    {"set_merge", set_merge, METH_O,
+     "Say how changes are made to options: `merge(base, changes)`."},
     {nullptr},
 };
 
@@ -127,7 +137,10 @@ int add_state(PyObject* module) {
   no_names = PyFrozenSet_New(nullptr);
   if (no_axes == nullptr || no_names == nullptr || PyType_Ready(&state_type) < 0) return -1;
   PyObject* state = state_type.tp_alloc(&state_type, 0);
-  if (state == nullptr || PyModule_AddObject(module, "state", state) < 0 || add_type(module, &state_type) < 0) return -1;
+  if (state == nullptr || PyModule_AddObject(module, "state", state) < 0 ||
+      add_type(module, &state_type) < 0) {
+    return -1;
+  }
   return PyModule_AddFunctions(module, functions);
 }
 

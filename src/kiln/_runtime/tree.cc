@@ -22,7 +22,8 @@ bool stops_at(PyObject* is_leaf, PyObject* value, bool& failed) {
   return is_true(Ref::own(PyObject_CallOneArg(is_leaf, value)), failed);
 }
 
-// A list may be changed by the functions that take apart what is in it. False with an exception set.
+// A list may be changed by the functions that take apart what is in it. False with an exception
+// set.
 bool has_still(PyObject* children, Py_ssize_t count) {
   if (PySequence_Fast_GET_SIZE(children) == count) return true;
   PyErr_SetString(PyExc_RuntimeError, "a list changed its size while it was flattened as a pytree");
@@ -43,8 +44,8 @@ struct Opened {
 };
 
 // A walk over a tree that makes its key. `Reader` says what to do with the trees it meets:
-// `leaf_or_node(value, opened)` returns the key of a leaf, or nothing after opening a node, or nothing with
-// an exception set; `enter(opened, i)` and `leave()` stand around the i-th child.
+// `leaf_or_node(value, opened)` returns the key of a leaf, or nothing after opening a node, or
+// nothing with an exception set; `enter(opened, i)` and `leave()` stand around the i-th child.
 template <typename Reader>
 Ref walk(PyObject* root, Reader& reader) {
   Levels<Opened> levels;
@@ -128,7 +129,9 @@ class PathFlattening {
     opened.count = PyTuple_GET_SIZE(opened.entries.get());
     return Ref();
   }
-  void enter(Opened& opened) { path_.push_back(PyTuple_GET_ITEM(opened.entries.get(), opened.next)); }
+  void enter(Opened& opened) {
+    path_.push_back(PyTuple_GET_ITEM(opened.entries.get(), opened.next));
+  }
   void leave() { path_.pop_back(); }
 
  private:
@@ -144,7 +147,8 @@ class PathFlattening {
   bool stops_here(PyObject* value, bool& failed) const {
     if (is_leaf_ == nullptr || !takes_path_) return stops_at(is_leaf_, value, failed);
     Ref here = path();
-    Ref answer = here ? Ref::own(PyObject_CallFunctionObjArgs(is_leaf_, here.get(), value, nullptr)) : Ref();
+    Ref answer =
+        here ? Ref::own(PyObject_CallFunctionObjArgs(is_leaf_, here.get(), value, nullptr)) : Ref();
     return is_true(answer, failed);
   }
 
@@ -177,24 +181,24 @@ bool enter(PyObject* key, Levels<Unfinished>& levels) {
   node.key = key;
   node.kind = kind_of(reinterpret_cast<PyTypeObject*>(node.type()));
   if (!node.kind) {
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "%R is no class of pytree nodes any more", node.type());
+    if (!PyErr_Occurred()) {
+      PyErr_Format(PyExc_ValueError, "%R is no class of pytree nodes any more", node.type());
+    }
     return false;
   }
   Py_ssize_t count = PyTuple_GET_SIZE(node.keys());
   switch (node.kind.form()) {
     case Form::kList:
-    case Form::kCustom:
-      node.children = Ref::own(PyList_New(count));
-      break;
+    case Form::kCustom: node.children = Ref::own(PyList_New(count)); break;
     case Form::kDict:
       if (!PyTuple_CheckExact(node.metadata()) || PyTuple_GET_SIZE(node.metadata()) != count) {
-        PyErr_SetString(PyExc_ValueError, "the structure of a pytree has other children than its dict");
+        PyErr_SetString(PyExc_ValueError,
+                        "the structure of a pytree has other children than its dict");
         return false;
       }
       node.children = Ref::own(PyDict_New());
       break;
-    default:
-      node.children = Ref::own(PyTuple_New(count));
+    default: node.children = Ref::own(PyTuple_New(count));
   }
   if (!node.children) return false;
   levels.push(std::move(node));
@@ -205,14 +209,11 @@ bool add_child(Unfinished& node, Ref child) {
   Py_ssize_t i = node.next++;
   switch (node.kind.form()) {
     case Form::kList:
-    case Form::kCustom:
-      PyList_SET_ITEM(node.children.get(), i, child.release());
-      return true;
+    case Form::kCustom: PyList_SET_ITEM(node.children.get(), i, child.release()); return true;
     case Form::kDict:
-      return PyDict_SetItem(node.children.get(), PyTuple_GET_ITEM(node.metadata(), i), child.get()) == 0;
-    default:
-      PyTuple_SET_ITEM(node.children.get(), i, child.release());
-      return true;
+      return PyDict_SetItem(node.children.get(), PyTuple_GET_ITEM(node.metadata(), i),
+                            child.get()) == 0;
+    default: PyTuple_SET_ITEM(node.children.get(), i, child.release()); return true;
   }
 }
 
@@ -221,27 +222,26 @@ Ref new_from_fields(const Unfinished& node) {
   Ref names = Ref::own(PySequence_Concat(node.kind->children, node.kind->metadata));
   Ref values = names ? Ref::own(PySequence_Concat(node.children.get(), node.metadata())) : Ref();
   if (!values) return Ref();
-  if (!PyTuple_CheckExact(values.get()) || PyTuple_GET_SIZE(values.get()) != PyTuple_GET_SIZE(names.get())) {
-    PyErr_Format(PyExc_ValueError, "%R has other fields than it had in the structure of a pytree", node.type());
+  if (!PyTuple_CheckExact(values.get()) ||
+      PyTuple_GET_SIZE(values.get()) != PyTuple_GET_SIZE(names.get())) {
+    PyErr_Format(PyExc_ValueError, "%R has other fields than it had in the structure of a pytree",
+                 node.type());
     return Ref();
   }
-  return Ref::own(PyObject_Vectorcall(node.type(), &PyTuple_GET_ITEM(values.get(), 0), 0, names.get()));
+  return Ref::own(
+      PyObject_Vectorcall(node.type(), &PyTuple_GET_ITEM(values.get(), 0), 0, names.get()));
 }
 
 Ref finish(Unfinished& node) {
   switch (node.kind.form()) {
     case Form::kTuple:
     case Form::kList:
-    case Form::kDict:
-      return std::move(node.children);
-    case Form::kNone:
-      return Ref::borrow(Py_None);
+    case Form::kDict: return std::move(node.children);
+    case Form::kNone: return Ref::borrow(Py_None);
     case Form::kNamedTuple:
       return Ref::own(PyObject_Call(node.type(), node.children.get(), nullptr));
-    case Form::kFields:
-      return new_from_fields(node);
-    case Form::kCustom:
-      break;
+    case Form::kFields: return new_from_fields(node);
+    case Form::kCustom: break;
   }
   return call_held(node.kind->build, node.metadata(), node.children.get());
 }
@@ -287,7 +287,8 @@ int take_apart_as(PyObject* key, PyObject* tree, Compared& found) {
 bool may_enter(size_t depth) {
   if (depth < kDeepest) return true;
   PyErr_Format(PyExc_RecursionError,
-               "taking a pytree apart\nits containers are nested more than %zu deep, or one of them holds itself\n"
+               "taking a pytree apart\nits containers are nested more than %zu deep, or one of "
+               "them holds itself\n"
                "use lists or arrays instead of chains of containers",
                kDeepest);
   return false;

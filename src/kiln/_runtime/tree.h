@@ -8,14 +8,16 @@
 
 namespace kiln {
 
-// Append the leaves of `tree` to the list `leaves` and return its key. A tree for which the function
-// `is_leaf` says so is a leaf.
+// Append the leaves of `tree` to the list `leaves` and return its key. A tree for which the
+// function `is_leaf` says so is a leaf.
 Ref flatten(PyObject* tree, PyObject* leaves, PyObject* is_leaf = nullptr);
 
-// Append pairs of a key path and a leaf, and return the key. `is_leaf` gets the path too if it takes one.
+// Append pairs of a key path and a leaf, and return the key. `is_leaf` gets the path too if it
+// takes one.
 Ref flatten_with_path(PyObject* tree, PyObject* pairs, PyObject* is_leaf, bool takes_path);
 
-// Append the subtrees of `tree` at the leaves of `key`. Returns 1, 0 where they differ, -1 on error.
+// Append the subtrees of `tree` at the leaves of `key`. Returns 1, 0 where they differ, -1 on
+// error.
 int flatten_up_to(PyObject* key, PyObject* tree, PyObject* leaves);
 
 // Takes leaves one by one; they are borrowed.
@@ -33,8 +35,8 @@ constexpr size_t kDeepest = 5000;
 // Whether a walk may enter one more level; false with RecursionError set.
 bool may_enter(size_t depth);
 
-// Visit the keys of a tree from the root to the leaves, in order, until `visit(key)` returns 0 or less;
-// return what it returned last. A key is known to be one only after its visit.
+// Visit the keys of a tree from the root to the leaves, in order, until `visit(key)` returns 0 or
+// less; return what it returned last. A key is known to be one only after its visit.
 template <typename Visit>
 int visit_keys(PyObject* key, Visit visit) {
   struct Level {
@@ -49,7 +51,9 @@ int visit_keys(PyObject* key, Visit visit) {
       if (!may_enter(levels.size())) return -1;
       levels.push({PyTuple_GET_ITEM(key, 2), 0});
     }
-    while (!levels.empty() && levels.top().next == PyTuple_GET_SIZE(levels.top().children)) levels.pop();
+    while (!levels.empty() && levels.top().next == PyTuple_GET_SIZE(levels.top().children)) {
+      levels.pop();
+    }
     if (levels.empty()) return answer;
     Level& top = levels.top();
     key = PyTuple_GET_ITEM(top.children, top.next++);

@@ -22,15 +22,13 @@ Py_ssize_t count_leaves(PyObject* key) {
 // Whether a node of a class can have such metadata and so many children.
 bool is_possible(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
   switch (static_cast<Form>(kind->form)) {
-    case Form::kNone:
-      return count == 0;
-    case Form::kDict:
-      return PyTuple_CheckExact(metadata) && PyTuple_GET_SIZE(metadata) == count;
+    case Form::kNone: return count == 0;
+    case Form::kDict: return PyTuple_CheckExact(metadata) && PyTuple_GET_SIZE(metadata) == count;
     case Form::kFields:
-      return PyTuple_CheckExact(metadata) && PyTuple_GET_SIZE(metadata) == PyTuple_GET_SIZE(kind->metadata) &&
+      return PyTuple_CheckExact(metadata) &&
+             PyTuple_GET_SIZE(metadata) == PyTuple_GET_SIZE(kind->metadata) &&
              PyTuple_GET_SIZE(kind->children) == count;
-    default:
-      return true;
+    default: return true;
   }
 }
 
@@ -38,10 +36,13 @@ bool is_possible(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
 int is_node(PyObject* key) {
   if (key == Py_None) return 1;
   if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != 3) return 0;
-  if (!PyType_Check(PyTuple_GET_ITEM(key, 0)) || !PyTuple_CheckExact(PyTuple_GET_ITEM(key, 2))) return 0;
+  if (!PyType_Check(PyTuple_GET_ITEM(key, 0)) || !PyTuple_CheckExact(PyTuple_GET_ITEM(key, 2))) {
+    return 0;
+  }
   Kind kind = kind_of(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0)));
   if (!kind) return PyErr_Occurred() ? -1 : 1;
-  return is_possible(kind.get(), PyTuple_GET_ITEM(key, 1), PyTuple_GET_SIZE(PyTuple_GET_ITEM(key, 2)));
+  return is_possible(kind.get(), PyTuple_GET_ITEM(key, 1),
+                     PyTuple_GET_SIZE(PyTuple_GET_ITEM(key, 2)));
 }
 
 int is_key(PyObject* key) { return visit_keys(key, is_node); }
@@ -60,8 +61,8 @@ class Recursion {
   bool entered_;
 };
 
-// Hash a structure, equal ones alike; -1 with an exception set. Metadata without a hash is told apart by
-// equality alone.
+// Hash a structure, equal ones alike; -1 with an exception set. Metadata without a hash is told
+// apart by equality alone.
 Py_hash_t hash_of(PyObject* key, char& is_hashable) {
   Recursion recursion(" while hashing the structure of a pytree");
   if (!recursion) return -1;
@@ -76,7 +77,10 @@ Py_hash_t hash_of(PyObject* key, char& is_hashable) {
     PyObject* metadata = PyTuple_GET_ITEM(each, 1);
     Py_hash_t found = metadata == Py_None ? 2 : PyObject_Hash(metadata);
     if (found == -1) {
-      if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError)) return -1;
+      if (!PyErr_ExceptionMatches(PyExc_Exception) ||
+          PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        return -1;
+      }
       PyErr_Clear();
       is_hashable = 0;
     }
@@ -101,10 +105,14 @@ int is_same(PyObject* one, PyObject* other) {
   Levels<Level> levels;
   while (true) {
     if (one != other) {
-      if (one == Py_None || other == Py_None || PyTuple_GET_ITEM(one, 0) != PyTuple_GET_ITEM(other, 0)) return 0;
+      if (one == Py_None || other == Py_None ||
+          PyTuple_GET_ITEM(one, 0) != PyTuple_GET_ITEM(other, 0)) {
+        return 0;
+      }
       PyObject *a = PyTuple_GET_ITEM(one, 2), *b = PyTuple_GET_ITEM(other, 2);
       if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return 0;
-      int same = PyObject_RichCompareBool(PyTuple_GET_ITEM(one, 1), PyTuple_GET_ITEM(other, 1), Py_EQ);
+      int same =
+          PyObject_RichCompareBool(PyTuple_GET_ITEM(one, 1), PyTuple_GET_ITEM(other, 1), Py_EQ);
       if (same <= 0) return same;
       levels.push({a, b, 0});
     }
@@ -123,7 +131,8 @@ PyObject* tree_def_new(PyTypeObject* type, PyObject* args, PyObject*) {
   int answer = is_key(key);
   if (answer < 0) return nullptr;
   if (answer == 0) {
-    PyErr_Format(PyExc_ValueError, "PyTreeDef(%.200R)\nthis is no structure\nuse tree_structure(tree)", key);
+    PyErr_Format(PyExc_ValueError,
+                 "PyTreeDef(%.200R)\nthis is no structure\nuse tree_structure(tree)", key);
     return nullptr;
   }
   TreeDef* self = reinterpret_cast<TreeDef*>(type->tp_alloc(type, 0));
@@ -160,7 +169,8 @@ PyObject* tree_def_is_hashable(PyObject* self, void*) {
 }
 
 PyGetSetDef tree_def_fields[] = {
-    {"is_hashable", tree_def_is_hashable, nullptr, "Whether all metadata of nodes has a hash.", nullptr},
+    {"is_hashable", tree_def_is_hashable, nullptr, "Whether all metadata of nodes has a hash.",
+     nullptr},
     {nullptr},
 };
 
@@ -220,16 +230,20 @@ PyMethodDef tree_def_methods[] = {
     {nullptr},
 };
 
-// Sort the arguments of a call by name; those not given stay as they are. False with an exception set.
+// Sort the arguments of a call by name; those not given stay as they are. False with an exception
+// set.
 template <size_t N>
-bool take_arguments(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, const char* const (&names)[N],
-                    PyObject* (&values)[N], const char* usage) {
+bool take_arguments(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+                    const char* const (&names)[N], PyObject* (&values)[N], const char* usage) {
   Py_ssize_t named = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
   bool wrong = nargs > static_cast<Py_ssize_t>(N);
   for (Py_ssize_t i = 0; i < nargs && !wrong; ++i) values[i] = args[i];
   for (Py_ssize_t i = 0; i < named && !wrong; ++i) {
     size_t place = static_cast<size_t>(nargs);
-    while (place < N && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[place]) != 0) ++place;
+    while (place < N &&
+           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[place]) != 0) {
+      ++place;
+    }
     wrong = place == N;
     if (!wrong) values[place] = args[nargs + i];
   }
@@ -255,7 +269,8 @@ PyObject* tree_flatten(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObj
   return with_structure(std::move(leaves), std::move(key));
 }
 
-PyObject* tree_flatten_with_path(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+PyObject* tree_flatten_with_path(PyObject*, PyObject* const* args, Py_ssize_t nargs,
+                                 PyObject* kwnames) {
   static const char* const names[] = {"tree", "is_leaf", "is_leaf_takes_path"};
   PyObject* values[] = {nullptr, Py_None, Py_False};
   const char* usage =
@@ -285,15 +300,18 @@ PyObject* set_tree_class(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"tree_flatten", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tree_flatten)), METH_FASTCALL | METH_KEYWORDS,
+    {"tree_flatten", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tree_flatten)),
+     METH_FASTCALL | METH_KEYWORDS,
      "tree_flatten(tree, is_leaf=None)\n--\n\n"
      "Return the leaves of a pytree and its structure.\n\n"
      "Raises: ValueError for a dict whose keys cannot be sorted, RecursionError for one too deep."},
-    {"tree_flatten_with_path", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tree_flatten_with_path)),
+    {"tree_flatten_with_path",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tree_flatten_with_path)),
      METH_FASTCALL | METH_KEYWORDS,
      "tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False)\n--\n\n"
      "Return (key path, leaf) pairs of a pytree and its structure."},
-    {"set_tree_class", set_tree_class, METH_VARARGS, "Set the class of structures and the functions that explain."},
+    {"set_tree_class", set_tree_class, METH_VARARGS,
+     "Set the class of structures and the functions that explain."},
     {nullptr},
 };
 

@@ -12,8 +12,10 @@ struct Spelling {
 };
 
 const Spelling& spelling_of(PyObject* self) {
-  static const Spelling spellings[] = {
-      {"idx", "[", "]", true}, {"key", "[", "]", true}, {"name", ".", "", false}, {"key", "[<flat index ", ">]", false}};
+  static const Spelling spellings[] = {{"idx", "[", "]", true},
+                                       {"key", "[", "]", true},
+                                       {"name", ".", "", false},
+                                       {"key", "[<flat index ", ">]", false}};
   if (PyObject_TypeCheck(self, &sequence_key_type)) return spellings[0];
   if (PyObject_TypeCheck(self, &dict_key_type)) return spellings[1];
   if (PyObject_TypeCheck(self, &get_attr_key_type)) return spellings[2];
@@ -61,16 +63,22 @@ Py_hash_t entry_hash(PyObject* self) {
 }
 
 PyObject* entry_repr(PyObject* self) {
-  Ref name = Ref::own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(self)), "__qualname__"));
-  return name ? PyUnicode_FromFormat("%S(%s=%R)", name.get(), spelling_of(self).name, value_of(self)) : nullptr;
+  Ref name =
+      Ref::own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(self)), "__qualname__"));
+  return name
+             ? PyUnicode_FromFormat("%S(%s=%R)", name.get(), spelling_of(self).name, value_of(self))
+             : nullptr;
 }
 
 PyObject* entry_str(PyObject* self) {
   const Spelling& spelling = spelling_of(self);
-  return PyUnicode_FromFormat(spelling.is_quoted ? "%s%R%s" : "%s%S%s", spelling.before, value_of(self), spelling.after);
+  return PyUnicode_FromFormat(spelling.is_quoted ? "%s%R%s" : "%s%S%s", spelling.before,
+                              value_of(self), spelling.after);
 }
 
-PyObject* entry_reduce(PyObject* self, PyObject*) { return Py_BuildValue("O(O)", Py_TYPE(self), value_of(self)); }
+PyObject* entry_reduce(PyObject* self, PyObject*) {
+  return Py_BuildValue("O(O)", Py_TYPE(self), value_of(self));
+}
 
 PyMethodDef entry_methods[] = {
     {"__reduce__", entry_reduce, METH_NOARGS, "Return what pickles the entry."},
@@ -78,12 +86,17 @@ PyMethodDef entry_methods[] = {
 };
 
 constexpr int kMember = T_OBJECT;
-PyMemberDef idx_member[] = {{"idx", kMember, offsetof(PathEntry, value), READONLY, "The position."}, {nullptr}};
-PyMemberDef key_member[] = {{"key", kMember, offsetof(PathEntry, value), READONLY, "The key."}, {nullptr}};
-PyMemberDef name_member[] = {{"name", kMember, offsetof(PathEntry, value), READONLY, "The attribute."}, {nullptr}};
+PyMemberDef idx_member[] = {{"idx", kMember, offsetof(PathEntry, value), READONLY, "The position."},
+                            {nullptr}};
+PyMemberDef key_member[] = {{"key", kMember, offsetof(PathEntry, value), READONLY, "The key."},
+                            {nullptr}};
+PyMemberDef name_member[] = {
+    {"name", kMember, offsetof(PathEntry, value), READONLY, "The attribute."}, {nullptr}};
 
 constexpr PyTypeObject entry_type(const char* name, const char* doc, PyMemberDef* members) {
-  PyTypeObject type = {.ob_base = PyVarObject_HEAD_INIT(nullptr, 0)};
+  PyTypeObject type = {
+      .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+  };
   type.tp_name = name;
   type.tp_basicsize = sizeof(PathEntry);
   type.tp_dealloc = entry_dealloc;
@@ -108,10 +121,13 @@ PyObject* shared[kShared];
 
 PyTypeObject sequence_key_type =
     entry_type("kiln.tree_util.SequenceKey", "A position in a tuple or list: `[0]`.", idx_member);
-PyTypeObject dict_key_type = entry_type("kiln.tree_util.DictKey", "A key of a mapping: `['a']`.", key_member);
-PyTypeObject get_attr_key_type = entry_type("kiln.tree_util.GetAttrKey", "An attribute: `.x`.", name_member);
-PyTypeObject flattened_index_key_type = entry_type(
-    "kiln.tree_util.FlattenedIndexKey", "A child of a registered class that does not name its children.", key_member);
+PyTypeObject dict_key_type =
+    entry_type("kiln.tree_util.DictKey", "A key of a mapping: `['a']`.", key_member);
+PyTypeObject get_attr_key_type =
+    entry_type("kiln.tree_util.GetAttrKey", "An attribute: `.x`.", name_member);
+PyTypeObject flattened_index_key_type =
+    entry_type("kiln.tree_util.FlattenedIndexKey",
+               "A child of a registered class that does not name its children.", key_member);
 
 Ref path_entry(PyTypeObject* type, PyObject* value) {
   PathEntry* made = PyObject_GC_New(PathEntry, type);
@@ -131,7 +147,8 @@ Ref sequence_key(Py_ssize_t i) {
 }
 
 int add_tree_keys(PyObject* module) {
-  for (PyTypeObject* type : {&sequence_key_type, &dict_key_type, &get_attr_key_type, &flattened_index_key_type}) {
+  for (PyTypeObject* type :
+       {&sequence_key_type, &dict_key_type, &get_attr_key_type, &flattened_index_key_type}) {
     if (add_type(module, type) < 0) return -1;
     Ref names = Ref::own(Py_BuildValue("(s)", type->tp_members[0].name));
     if (!names || PyDict_SetItemString(type->tp_dict, "__match_args__", names.get()) < 0) return -1;

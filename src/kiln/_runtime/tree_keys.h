@@ -11,9 +11,9 @@ struct PathEntry {
   PyObject* value;
 };
 
-extern PyTypeObject sequence_key_type;   // a position in a tuple or list
-extern PyTypeObject dict_key_type;       // a key of a mapping
-extern PyTypeObject get_attr_key_type;   // an attribute
+extern PyTypeObject sequence_key_type;         // a position in a tuple or list
+extern PyTypeObject dict_key_type;             // a key of a mapping
+extern PyTypeObject get_attr_key_type;         // an attribute
 extern PyTypeObject flattened_index_key_type;  // a child of a class that does not name its children
 
 Ref path_entry(PyTypeObject* type, PyObject* value);

@@ -69,8 +69,9 @@ Ref tuple_of(Py_ssize_t count, Entry entry) {
 }
 
 Ref attribute_entries(PyObject* names) {
-  return tuple_of(PyTuple_GET_SIZE(names),
-                  [&](Py_ssize_t i) { return path_entry(&get_attr_key_type, PyTuple_GET_ITEM(names, i)); });
+  return tuple_of(PyTuple_GET_SIZE(names), [&](Py_ssize_t i) {
+    return path_entry(&get_attr_key_type, PyTuple_GET_ITEM(names, i));
+  });
 }
 
 // The key entries of a node known by its metadata.
@@ -78,21 +79,18 @@ Ref entries_of(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
   Ref entries;
   switch (static_cast<Form>(kind->form)) {
     case Form::kTuple:
-    case Form::kList:
-      return tuple_of(count, sequence_key);
+    case Form::kList: return tuple_of(count, sequence_key);
     case Form::kDict:
       if (!PyTuple_CheckExact(metadata)) {
         PyErr_SetString(PyExc_TypeError, "the metadata of a dict is a tuple of keys");
         return Ref();
       }
-      return tuple_of(PyTuple_GET_SIZE(metadata),
-                      [&](Py_ssize_t i) { return path_entry(&dict_key_type, PyTuple_GET_ITEM(metadata, i)); });
-    case Form::kNone:
-      return Ref::own(PyTuple_New(0));
+      return tuple_of(PyTuple_GET_SIZE(metadata), [&](Py_ssize_t i) {
+        return path_entry(&dict_key_type, PyTuple_GET_ITEM(metadata, i));
+      });
+    case Form::kNone: return Ref::own(PyTuple_New(0));
     case Form::kNamedTuple:
-    case Form::kFields:
-      entries = Ref::borrow(kind->entries);
-      break;
+    case Form::kFields: entries = Ref::borrow(kind->entries); break;
     case Form::kCustom:
       if (kind->entries == Py_None) {
         return tuple_of(count, [](Py_ssize_t i) {
@@ -121,25 +119,30 @@ Ref entries_of(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
 PyObject* node_kind_new(PyTypeObject* type, PyObject*, PyObject*) {
   NodeKind* kind = reinterpret_cast<NodeKind*>(type->tp_alloc(type, 0));
   if (kind == nullptr) return nullptr;
-  for (PyObject** field : {&kind->flatten, &kind->build, &kind->entries, &kind->keyed, &kind->children, &kind->metadata}) {
+  for (PyObject** field : {&kind->flatten, &kind->build, &kind->entries, &kind->keyed,
+                           &kind->children, &kind->metadata}) {
     *field = Py_NewRef(Py_None);
   }
   return reinterpret_cast<PyObject*>(kind);
 }
 
 int node_kind_init(PyObject* self, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"flatten", "build", "entries", "keyed", "registered", "form", "children", "metadata", nullptr};
+  static const char* names[] = {"flatten", "build",    "entries",  "keyed", "registered",
+                                "form",    "children", "metadata", nullptr};
   NodeKind* kind = reinterpret_cast<NodeKind*>(self);
   if (!may_be_made(kind->is_made, self)) return -1;
-  PyObject *flatten = Py_None, *build = Py_None, *entries = Py_None, *keyed = Py_None, *children = Py_None, *metadata = Py_None;
+  PyObject *flatten = Py_None, *build = Py_None, *entries = Py_None, *keyed = Py_None,
+           *children = Py_None, *metadata = Py_None;
   int registered = 1, form = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOOpiOO", const_cast<char**>(names), &flatten, &build, &entries,
-                                   &keyed, &registered, &form, &children, &metadata)) {
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOOpiOO", const_cast<char**>(names), &flatten,
+                                   &build, &entries, &keyed, &registered, &form, &children,
+                                   &metadata)) {
     return -1;
   }
   bool is_fields = form == static_cast<int>(Form::kFields);
   bool is_named = is_fields || form == static_cast<int>(Form::kNamedTuple);
-  if (is_named && PyTuple_CheckExact(children) && PyTuple_CheckExact(is_fields ? metadata : children)) {
+  if (is_named && PyTuple_CheckExact(children) &&
+      PyTuple_CheckExact(is_fields ? metadata : children)) {
     for (PyObject* names : {children, is_fields ? metadata : children}) {
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
         if (PyUnicode_Check(PyTuple_GET_ITEM(names, i))) continue;
@@ -148,12 +151,13 @@ int node_kind_init(PyObject* self, PyObject* args, PyObject* kwargs) {
       }
     }
   }
-  if (form < 0 || form > static_cast<int>(Form::kFields) || (is_named && !PyTuple_CheckExact(children)) ||
-      (is_fields && !PyTuple_CheckExact(metadata))) {
+  if (form < 0 || form > static_cast<int>(Form::kFields) ||
+      (is_named && !PyTuple_CheckExact(children)) || (is_fields && !PyTuple_CheckExact(metadata))) {
     PyErr_SetString(PyExc_ValueError, "a node kind with named children needs tuples of names");
     return -1;
   }
-  if (form == static_cast<int>(Form::kCustom) && (!PyCallable_Check(flatten) || !PyCallable_Check(build))) {
+  if (form == static_cast<int>(Form::kCustom) &&
+      (!PyCallable_Check(flatten) || !PyCallable_Check(build))) {
     PyErr_SetString(PyExc_ValueError, "a node kind without a form needs functions");
     return -1;
   }
@@ -194,7 +198,8 @@ void node_kind_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   Py_TRASHCAN_BEGIN(self, node_kind_dealloc)
   NodeKind* kind = reinterpret_cast<NodeKind*>(self);
-  for (PyObject** field : {&kind->flatten, &kind->build, &kind->entries, &kind->keyed, &kind->children, &kind->metadata}) {
+  for (PyObject** field : {&kind->flatten, &kind->build, &kind->entries, &kind->keyed,
+                           &kind->children, &kind->metadata}) {
     Py_CLEAR(*field);
   }
   Py_TYPE(self)->tp_free(self);
@@ -210,7 +215,8 @@ PyObject* node_kind_take_apart(PyObject* self, PyObject* value) {
 PyObject* node_kind_with_entries(PyObject* self, PyObject* value) {
   Node node;
   Ref entries = take_apart_with_entries(reinterpret_cast<NodeKind*>(self), value, node);
-  return entries ? PyTuple_Pack(3, entries.get(), node.children.get(), node.metadata.get()) : nullptr;
+  return entries ? PyTuple_Pack(3, entries.get(), node.children.get(), node.metadata.get())
+                 : nullptr;
 }
 
 PyObject* node_kind_entries_of(PyObject* self, PyObject* args) {
@@ -226,22 +232,26 @@ PyObject* node_kind_entries_of(PyObject* self, PyObject* args) {
 }
 
 PyMethodDef node_kind_methods[] = {
-    {"take_apart", node_kind_take_apart, METH_O, "Return the children and the metadata of a value."},
-    {"with_entries", node_kind_with_entries, METH_O, "Return the key entries, the children and the metadata of a value."},
+    {"take_apart", node_kind_take_apart, METH_O,
+     "Return the children and the metadata of a value."},
+    {"with_entries", node_kind_with_entries, METH_O,
+     "Return the key entries, the children and the metadata of a value."},
     {"entries_of", node_kind_entries_of, METH_VARARGS,
      "Return the key entries of a node known by its metadata and the number of its children."},
     {nullptr},
 };
 
 PyMemberDef node_kind_members[] = {
-    {"registered", T_BOOL, offsetof(NodeKind, registered), READONLY, "whether somebody registered the class"},
+    {"registered", T_BOOL, offsetof(NodeKind, registered), READONLY,
+     "whether somebody registered the class"},
     {nullptr},
 };
 
 PyObject* set_tree_tables(PyObject*, PyObject* args) {
   PyObject* given[4];
   PyObject** tables[] = {&kinds, &leaf_types, &kind_of_new, &sorted_keys};
-  if (!PyArg_ParseTuple(args, "O!O!OO", &PyDict_Type, &given[0], &PySet_Type, &given[1], &given[2], &given[3])) {
+  if (!PyArg_ParseTuple(args, "O!O!OO", &PyDict_Type, &given[0], &PySet_Type, &given[1], &given[2],
+                        &given[3])) {
     return nullptr;
   }
   for (int i = 0; i < 4; ++i) Py_XSETREF(*tables[i], Py_NewRef(given[i]));
@@ -254,8 +264,10 @@ PyObject* forget_leaf_types(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
-    {"set_tree_tables", set_tree_tables, METH_VARARGS, "Say which classes are nodes and which are leaves."},
-    {"forget_leaf_types", forget_leaf_types, METH_NOARGS, "Look classes up again: a leaf's class may be a node's now."},
+    {"set_tree_tables", set_tree_tables, METH_VARARGS,
+     "Say which classes are nodes and which are leaves."},
+    {"forget_leaf_types", forget_leaf_types, METH_NOARGS,
+     "Look classes up again: a leaf's class may be a node's now."},
     {nullptr},
 };
 
@@ -279,7 +291,8 @@ PyTypeObject node_kind_type = {
 Kind kind_of(PyTypeObject* type) {
   PyObject* object = reinterpret_cast<PyObject*>(type);
   if (kinds == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no classes of nodes yet: import kiln first");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "kiln._runtime has no classes of nodes yet: import kiln first");
     return Kind();
   }
   Ref found = Ref::borrow(PyDict_GetItemWithError(kinds, object));
@@ -295,7 +308,8 @@ Kind kind_of(PyTypeObject* type) {
     if (!found || found.get() == Py_None) return Kind();
   }
   if (!PyObject_TypeCheck(found.get(), &node_kind_type)) {
-    PyErr_Format(PyExc_TypeError, "the class %R is registered as a %.100s", object, Py_TYPE(found.get())->tp_name);
+    PyErr_Format(PyExc_TypeError, "the class %R is registered as a %.100s", object,
+                 Py_TYPE(found.get())->tp_name);
     return Kind();
   }
   return Kind(std::move(found));
@@ -305,21 +319,18 @@ Kind kind_of(PyTypeObject* type) {
 bool has_form(Form form, PyObject* value) {
   switch (form) {
     case Form::kTuple:
-    case Form::kNamedTuple:
-      return PyTuple_Check(value);
-    case Form::kList:
-      return PyList_Check(value);
-    case Form::kDict:
-      return PyDict_Check(value);
-    default:
-      return true;
+    case Form::kNamedTuple: return PyTuple_Check(value);
+    case Form::kList: return PyList_Check(value);
+    case Form::kDict: return PyDict_Check(value);
+    default: return true;
   }
 }
 
 bool take_apart(NodeKind* kind, PyObject* value, Node& node) {
   Form form = static_cast<Form>(kind->form);
   if (!has_form(form, value)) {
-    PyErr_Format(PyExc_TypeError, "a %.100s does not come apart as its kind says", Py_TYPE(value)->tp_name);
+    PyErr_Format(PyExc_TypeError, "a %.100s does not come apart as its kind says",
+                 Py_TYPE(value)->tp_name);
     return false;
   }
   switch (form) {
@@ -358,8 +369,7 @@ bool take_apart(NodeKind* kind, PyObject* value, Node& node) {
       node.children = attributes(value, kind->children);
       if (node.children) node.metadata = attributes(value, kind->metadata);
       return node.children && node.metadata;
-    case Form::kCustom:
-      break;
+    case Form::kCustom: break;
   }
   return call_for_two(kind->flatten, "children", value, node.children, node.metadata);
 }

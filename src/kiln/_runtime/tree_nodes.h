@@ -8,12 +8,14 @@ namespace kiln {
 // The ways in which a node comes apart that are known here; others are Python functions.
 enum class Form : int { kCustom, kTuple, kList, kDict, kNone, kNamedTuple, kFields };
 
-// How values of one class come apart and are put together. The functions are Python's, of kCustom only.
+// How values of one class come apart and are put together. The functions are Python's, of kCustom
+// only.
 struct NodeKind {
   PyObject_HEAD
-  PyObject* flatten;   // value -> (children, metadata)
-  PyObject* build;     // (metadata, children) -> value
-  PyObject* entries;   // (metadata, number of children) -> key entries, or None; a tuple if they are always the same
+  PyObject* flatten;  // value -> (children, metadata)
+  PyObject* build;    // (metadata, children) -> value
+  // (metadata, number of children) -> key entries, or None; a tuple if they are always the same
+  PyObject* entries;
   PyObject* keyed;     // value -> ((key entry, child) pairs, metadata), or None
   PyObject* children;  // of kFields and kNamedTuple: names of the attributes that are children
   PyObject* metadata;  // of kFields: names of the attributes that are metadata

@@ -14,8 +14,9 @@ bool judged_plain = false;
 bool copy(PyArrayObject* from, PyObject* memory) {
   PyArray_Descr* descr = PyArray_DESCR(from);
   Py_INCREF(descr);
-  Ref view = Ref::own(PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(from), PyArray_DIMS(from), nullptr,
-                                           reinterpret_cast<Memory*>(memory)->data, NPY_ARRAY_CARRAY, nullptr));
+  Ref view = Ref::own(
+      PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(from), PyArray_DIMS(from), nullptr,
+                           reinterpret_cast<Memory*>(memory)->data, NPY_ARRAY_CARRAY, nullptr));
   return view && PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(view.get()), from) == 0;
 }
 
@@ -49,7 +50,9 @@ bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values
   if (!values.owner) return false;
   if (!PyArray_CheckExact(values.owner.get())) return false;
   PyArrayObject* view = reinterpret_cast<PyArrayObject*>(values.owner.get());
-  if (PyArray_TYPE(view) != type_number || static_cast<size_t>(PyArray_NBYTES(view)) != bytes) return false;
+  if (PyArray_TYPE(view) != type_number || static_cast<size_t>(PyArray_NBYTES(view)) != bytes) {
+    return false;
+  }
   if (!PyArray_ISCARRAY_RO(view)) {
     // Spread out once, for this operation and those to come.
     Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate(bytes)));

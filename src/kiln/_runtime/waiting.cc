@@ -20,8 +20,8 @@ int threads_in_callbacks = 0;
 
 namespace {
 
-// A wait looks again after a 64th of the time it has lasted: it ends late by less than a hundredth on
-// average, and costs less than a hundredth of a processor.
+// A wait looks again after a 64th of the time it has lasted: it ends late by less than a hundredth
+// on average, and costs less than a hundredth of a processor.
 constexpr long kShortest = 10'000, kLongest = 1'000'000;  // nanoseconds
 constexpr long kParts = 64;
 
@@ -45,7 +45,8 @@ unsigned long ending_thread = 0;
 PyObject* refusal = nullptr;  // raises what the child of a fork is told
 
 thread_local int callback_depth = 0;
-// Whether the innermost callback of the thread has entered an engine, and those around it, a bit each.
+// Whether the innermost callback of the thread has entered an engine, and those around it, a bit
+// each.
 thread_local bool is_in_engine = false;
 thread_local unsigned long long was_in_engine = 0;
 int callbacks_in_engine = 0;
@@ -130,16 +131,18 @@ class CallbackWait {
 
 // A thread that is ended in a library written in C++ takes the process with it.
 void stay_if_it_ends() {
-  if (ending_thread == 0 || ending_thread == PyThread_get_thread_ident() || callback_depth > 0) return;
+  if (ending_thread == 0 || ending_thread == PyThread_get_thread_ident() || callback_depth > 0) {
+    return;
+  }
   PyEval_SaveThread();
   stay();
 }
 
 std::terminate_handler usual_terminate = nullptr;
 
-// Python ends daemon threads where they next want its lock, by unwinding their stacks, which C++ does not
-// let happen in most of the places where libraries ask for the lock. Such a thread stays there instead:
-// the process is about to end.
+// Python ends daemon threads where they next want its lock, by unwinding their stacks, which C++
+// does not let happen in most of the places where libraries ask for the lock. Such a thread stays
+// there instead: the process is about to end.
 [[noreturn]] void stay_or_terminate() {
   if (ending_thread != PyThread_get_thread_ident()) stay();
   if (usual_terminate != nullptr) usual_terminate();
@@ -180,17 +183,22 @@ PyObject* array_when_ready(PyObject*, PyObject* args) {
   Ref view = Ref::own(PyMemoryView_FromObject(buffer));
   if (!view) return nullptr;
   const Py_buffer* bytes = PyMemoryView_GET_BUFFER(view.get());
-  if (bytes->itemsize != PyDataType_ELSIZE(dtype) || bytes->ndim > NPY_MAXDIMS || PyDataType_REFCHK(dtype)) {
-    return PyErr_Format(PyExc_BufferError, "a buffer with elements of %zd bytes is no array of %R", bytes->itemsize,
-                        dtype);
+  if (bytes->itemsize != PyDataType_ELSIZE(dtype) || bytes->ndim > NPY_MAXDIMS ||
+      PyDataType_REFCHK(dtype)) {
+    return PyErr_Format(PyExc_BufferError, "a buffer with elements of %zd bytes is no array of %R",
+                        bytes->itemsize, dtype);
   }
   npy_intp shape[NPY_MAXDIMS];
   std::copy_n(bytes->shape, bytes->ndim, shape);
   Py_INCREF(dtype);
   int flags = bytes->readonly ? 0 : NPY_ARRAY_WRITEABLE;
   Ref array = Ref::own(PyArray_NewFromDescr(&PyArray_Type, dtype, bytes->ndim, shape,
-                                            const_cast<npy_intp*>(bytes->strides), bytes->buf, flags, nullptr));
-  if (!array || PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), view.release()) < 0) return nullptr;
+                                            const_cast<npy_intp*>(bytes->strides), bytes->buf,
+                                            flags, nullptr));
+  if (!array ||
+      PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), view.release()) < 0) {
+    return nullptr;
+  }
   PyArray_UpdateFlags(reinterpret_cast<PyArrayObject*>(array.get()), NPY_ARRAY_UPDATE_ALL);
   return array.release();
 }
@@ -259,7 +267,8 @@ PyObject* close_for_exit(PyObject*, PyObject*) {
 }
 
 PyObject* close_for_child(PyObject*, PyObject* raise) {
-  threads_inside = threads_in_callbacks = callbacks_in_engine = callbacks_at_work = callback_depth = 0;
+  threads_inside = threads_in_callbacks = callbacks_in_engine = callbacks_at_work = callback_depth =
+      0;
   runs_in_callbacks.clear();
   is_in_engine = false;
   was_in_engine = 0;
@@ -273,9 +282,12 @@ PyObject* python_is_closed(PyObject*, PyObject*) { return PyBool_FromLong(is_clo
 
 PyObject* inside(PyObject*, PyObject*) { return PyLong_FromLong(threads_inside); }
 
-PyObject* call_without_arguments(PyObject* function, PyObject*) { return PyObject_CallNoArgs(function); }
+PyObject* call_without_arguments(PyObject* function, PyObject*) {
+  return PyObject_CallNoArgs(function);
+}
 
-PyMethodDef without_arguments_method = {"without_arguments", call_without_arguments, METH_VARARGS, nullptr};
+PyMethodDef without_arguments_method = {"without_arguments", call_without_arguments, METH_VARARGS,
+                                        nullptr};
 
 PyObject* without_arguments(PyObject*, PyObject* function) {
   return PyCFunction_New(&without_arguments_method, function);
@@ -283,21 +295,31 @@ PyObject* without_arguments(PyObject*, PyObject* function) {
 
 PyMethodDef functions[] = {
     {"without_arguments", without_arguments, METH_O,
-     "Return what calls a function and drops its own arguments, without Python code that a signal could strike."},
-    {"wait_until_ready", python_wait, METH_O, "Wait until a buffer is ready, deleted or failed; signals arrive."},
+     "Return what calls a function and drops its own arguments, without Python code that a signal "
+     "could strike."},
+    {"wait_until_ready", python_wait, METH_O,
+     "Wait until a buffer is ready, deleted or failed; signals arrive."},
     {"block_until_ready", block_until_ready, METH_O, "Wait likewise, and raise what went wrong."},
-    {"array_when_ready", array_when_ready, METH_VARARGS, "Wait likewise and return a NumPy array of the buffer: (buffer, dtype)."},
-    {"check_entry", check_entry, METH_NOARGS, "Raise in the child of a fork; stay if the interpreter ends."},
-    {"is_closed", python_is_closed, METH_NOARGS, "Tell whether not everybody may enter an engine any more."},
+    {"array_when_ready", array_when_ready, METH_VARARGS,
+     "Wait likewise and return a NumPy array of the buffer: (buffer, dtype)."},
+    {"check_entry", check_entry, METH_NOARGS,
+     "Raise in the child of a fork; stay if the interpreter ends."},
+    {"is_closed", python_is_closed, METH_NOARGS,
+     "Tell whether not everybody may enter an engine any more."},
     {"enter", enter, METH_NOARGS, "Note that this thread enters an engine, if it may."},
-    {"enter_library", enter_library, METH_NOARGS, "Note that this thread enters a library that must not be left."},
+    {"enter_library", enter_library, METH_NOARGS,
+     "Note that this thread enters a library that must not be left."},
     {"leave", leave, METH_NOARGS, "Note that this thread has left an engine or a library."},
-    {"threads_inside", inside, METH_NOARGS, "Return how many threads are inside an engine or a library."},
-    {"enter_callback", enter_callback, METH_NOARGS, "Note that an engine calls Python on this thread."},
+    {"threads_inside", inside, METH_NOARGS,
+     "Return how many threads are inside an engine or a library."},
+    {"enter_callback", enter_callback, METH_NOARGS,
+     "Note that an engine calls Python on this thread."},
     {"leave_callback", leave_callback, METH_NOARGS, "Note that such a call has ended."},
     {"set_main_thread", set_main_thread, METH_O, "Say on which thread signals are handled."},
-    {"close_for_exit", close_for_exit, METH_NOARGS, "Let nobody but this thread and callbacks enter an engine."},
-    {"close_for_child", close_for_child, METH_O, "In the child of a fork: say what raises at each entry, or None."},
+    {"close_for_exit", close_for_exit, METH_NOARGS,
+     "Let nobody but this thread and callbacks enter an engine."},
+    {"close_for_child", close_for_child, METH_O,
+     "In the child of a fork: say what raises at each entry, or None."},
     {nullptr},
 };
 
@@ -363,13 +385,15 @@ bool wait_until_ready(PyObject* buffer) {
   long long start = now(CLOCK_MONOTONIC);
   do {
     if (is_closed && !may_enter()) return false;
-    sleeper.sleep(std::clamp(static_cast<long>((now(CLOCK_MONOTONIC) - start) / kParts), kShortest, kLongest));
+    sleeper.sleep(std::clamp(static_cast<long>((now(CLOCK_MONOTONIC) - start) / kParts), kShortest,
+                             kLongest));
     if (PyErr_CheckSignals() < 0) return false;
     if (wait.is_hopeless()) {
-      PyErr_SetString(PyExc_RecursionError,
-                      "a callback runs a program and waits for its result\n"
-                      "callbacks within callbacks hold all threads of the engine, and wait for each other\n"
-                      "compute with NumPy in callbacks, or return what the next program needs");
+      PyErr_SetString(
+          PyExc_RecursionError,
+          "a callback runs a program and waits for its result\n"
+          "callbacks within callbacks hold all threads of the engine, and wait for each other\n"
+          "compute with NumPy in callbacks, or return what the next program needs");
       return false;
     }
     come = has_come(buffer);

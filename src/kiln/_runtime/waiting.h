@@ -12,9 +12,9 @@ extern bool is_closed;
 // How many threads are inside an engine.
 extern int threads_inside;
 
-// Return whether this thread may enter an engine; false with an exception set. While the interpreter
-// ends only the thread that ends it and callbacks get in: others stay here for good, for a thread
-// that is ended inside an engine takes the process with it.
+// Return whether this thread may enter an engine; false with an exception set. While the
+// interpreter ends only the thread that ends it and callbacks get in: others stay here for good,
+// for a thread that is ended inside an engine takes the process with it.
 bool may_enter();
 
 // Threads that an engine has call Python, and which may have entered it again from there.
@@ -25,7 +25,9 @@ void note_return_to_callback();
 // Stands on the stack of a thread inside an engine.
 class Inside {
  public:
-  Inside() : from_callback_(threads_in_callbacks > 0 && note_entry_from_callback()) { ++threads_inside; }
+  Inside() : from_callback_(threads_in_callbacks > 0 && note_entry_from_callback()) {
+    ++threads_inside;
+  }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
   ~Inside() {
@@ -48,8 +50,8 @@ void remember_run_in_callback(PyObject* results);
 // Whether this thread is the one that signals are handled on.
 bool is_main_thread();
 
-// Wait until a buffer of an engine is ready, deleted or failed. False with an exception set: that of
-// a signal handler, or RecursionError where callbacks wait for each other.
+// Wait until a buffer of an engine is ready, deleted or failed. False with an exception set: that
+// of a signal handler, or RecursionError where callbacks wait for each other.
 bool wait_until_ready(PyObject* buffer);
 
 }  // namespace kiln

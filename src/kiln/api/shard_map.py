@@ -20,7 +20,8 @@ from kiln.control.bodies import arrays_of, check_callable, stage_body
 from kiln.control.parts import cut_names, part_type, parts_of
 from kiln.control.shard_map import members_of, shard_map_p
 from kiln.core.trace import aval_of
-from kiln.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.signature import parameter_name
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.core.trace import aval_of
-from kiln.ir.sharding import Mesh, PartitionSpec, axes_of
+from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import reshape, transpose
 

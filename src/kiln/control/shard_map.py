@@ -37,8 +37,8 @@ from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of, axis_bound
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
+from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
-from kiln.ir.sharding import Mesh, PartitionSpec
 from kiln.ir.types import ShapedArray
 from kiln.ops.collective import psum_p
 from kiln.ops.elementwise import div

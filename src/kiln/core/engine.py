@@ -20,7 +20,8 @@ from kiln.base.forks import new_lock
 from kiln.base.signals import HeldBack
 from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sharding import Mesh, Sharding, SingleDeviceSharding
+from kiln.ir.mesh import Mesh
+from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
 Buffer = Any

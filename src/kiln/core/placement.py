@@ -20,14 +20,8 @@ from kiln.core.compilation import Compiled, Elsewhere, compile_jaxpr, program_of
 from kiln.core.donation import Donation
 from kiln.core.engine import Place, Program, default_engine
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sharding import (
-    Mesh,
-    NamedSharding,
-    PartitionSpec,
-    Sharding,
-    SingleDeviceSharding,
-    misfit,
-)
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
 
 Run = Callable[[Sequence[Any]], list[ConcreteArray]]
 

@@ -1,4 +1,4 @@
-"""Where the parts of an array live: meshes, partition specs, shardings, all of them plain values.
+"""Where the parts of an array live: shardings, which are plain values.
 
 A sharding cuts an array into equal blocks and says which device holds which block. Devices are
 whatever an engine calls so: hashable objects with an `id` and a `platform`.
@@ -6,191 +6,18 @@ whatever an engine calls so: hashable objects with an `id` and a `platform`.
 
 from __future__ import annotations
 
-import collections
 import itertools
 import math
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kiln.base.config import override
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 
 Index = tuple[slice, ...]
-
-
-class _Unconstrained:
-    def __repr__(self) -> str:
-        return "UNCONSTRAINED"
-
-    def __reduce__(self) -> str:
-        return "UNCONSTRAINED"
-
-
-UNCONSTRAINED = _Unconstrained()
-
-
-class PartitionSpec:
-    """Which mesh axes cut which dimension: per dimension None, an axis name, or several names.
-
-    `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`.
-    """
-
-    __slots__ = ("entries",)
-    UNCONSTRAINED: ClassVar[Any] = UNCONSTRAINED
-
-    def __init__(self, *entries: Any) -> None:
-        self.entries = tuple(_entry(e) for e in entries)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.entries[index]
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, PartitionSpec):
-            return self.entries == other.entries
-        return isinstance(other, tuple) and self.entries == other
-
-    def __hash__(self) -> int:
-        return hash(self.entries)
-
-    def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self.entries))})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PartitionSpec, self.entries
-
-
-def _entry(entry: Any) -> Any:
-    if isinstance(entry, (list, tuple)):
-        names = tuple(entry)
-        return None if not names else names[0] if len(names) == 1 else names
-    return entry
-
-
-def axes_of(entry: Any) -> tuple[Any, ...]:
-    """Return the mesh axes that one entry of a PartitionSpec names."""
-    if entry is None or entry is UNCONSTRAINED:
-        return ()
-    return entry if isinstance(entry, tuple) else (entry,)
-
-
-class _Entered(threading.local):
-    """The contexts of `with mesh:` that this thread is in."""
-
-    def __init__(self) -> None:
-        self.contexts: list[AbstractContextManager[None]] = []
-
-
-_entered = _Entered()
-
-
-class Mesh:
-    """Devices arranged in a grid whose axes have names.
-
-    As a context (`with mesh:`) it is the mesh that a bare PartitionSpec speaks of.
-
-    Raises: ValueError if names and axes differ in number, or a name or a device comes twice.
-    """
-
-    def __init__(self, devices: Any, axis_names: str | Sequence[Any]) -> None:
-        self.devices = np.array(devices, dtype=object)
-        self.devices.flags.writeable = False
-        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-        self.axis_names: tuple[Any, ...] = names
-        asked = (
-            f"Mesh of devices of shape {self.devices.shape} with axis_names={names} "
-            f"at {current_source()}"
-        )
-        if len(names) != self.devices.ndim:
-            raise ValueError(
-                three_lines(
-                    asked,
-                    f"{self.devices.ndim} axes of devices need as many names, got {len(names)}",
-                    "reshape the devices, or give one name per axis",
-                )
-            )
-        if len(set(names)) != len(names):
-            raise ValueError(
-                three_lines(asked, "an axis name comes twice", "give each axis its own name")
-            )
-        self._flat: tuple[Any, ...] = tuple(self.devices.flat)
-        if len(set(self._flat)) != len(self._flat):
-            raise ValueError(
-                three_lines(asked, "a device comes twice", "give every place a device of its own")
-            )
-        self._key = (self.axis_names, self.devices.shape, self._flat)
-        self._hash = hash(self._key)
-
-    @property
-    def axis_sizes(self) -> tuple[int, ...]:
-        """The sizes of the axes."""
-        return self.devices.shape
-
-    @property
-    def shape(self) -> collections.OrderedDict[Any, int]:
-        """Axis name -> size."""
-        return collections.OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
-
-    @property
-    def size(self) -> int:
-        """The number of devices."""
-        return self.devices.size
-
-    @property
-    def flat(self) -> tuple[Any, ...]:
-        """The devices in row-major order."""
-        return self._flat
-
-    @property
-    def device_ids(self) -> np.ndarray:
-        """The numbers of the devices, in the shape of the mesh."""
-        ids = np.array([d.id for d in self._flat], dtype=np.int64)
-        return ids.reshape(self.devices.shape)
-
-    @property
-    def empty(self) -> bool:
-        """Whether the mesh has no devices."""
-        return self.size == 0
-
-    def __enter__(self) -> Mesh:
-        context = override(mesh=self)
-        context.__enter__()
-        _entered.contexts.append(context)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        _entered.contexts.pop().__exit__(*error)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Mesh) and self._hash == other._hash and self._key == other._key
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __repr__(self) -> str:
-        return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Not as an array of objects: NumPy crashes on a spoilt pickle of one.
-        return _mesh, (self._flat, self.axis_sizes, self.axis_names)
-
-
-def _mesh(flat: Sequence[Any], sizes: Sequence[int], axis_names: Sequence[Any]) -> Mesh:
-    devices = np.empty(len(flat), dtype=object)
-    devices[:] = flat
-    return Mesh(devices.reshape(sizes), axis_names)
 
 
 class Blocks(NamedTuple):

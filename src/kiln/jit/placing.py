@@ -21,7 +21,8 @@ from kiln.base.tree import (
 )
 from kiln.core.placement import Wishes
 from kiln.core.trace import aval_of
-from kiln.ir.sharding import PartitionSpec, Sharding, require_fit
+from kiln.ir.mesh import PartitionSpec
+from kiln.ir.sharding import Sharding, require_fit
 from kiln.jit.cache import Entry
 from kiln.jit.signature import NONE_CHOSEN, Chosen
 from kiln.jit.spelling import Call, Spelling

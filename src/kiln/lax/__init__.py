@@ -75,7 +75,6 @@ from kiln.ops.convolution import (
     conv,
     conv_general_dilated,
     conv_general_dilated_p,
-    conv_transpose,
     conv_with_general_padding,
 )
 from kiln.ops.convolution_numbers import ConvDimensionNumbers, conv_dimension_numbers
@@ -338,6 +337,7 @@ from kiln.ops.static_slicing import (
     split,
     split_p,
 )
+from kiln.ops.transposed_convolution import conv_transpose
 from kiln.ops.wide_product import mulhi, mulhi_p
 from kiln.ops.window import (
     reduce_window_max_p,

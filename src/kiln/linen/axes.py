@@ -16,7 +16,8 @@ from kiln.ir.rewrite import eliminate_dead_code
 from kiln.ir.types import ShapedArray
 from kiln.linen import metadata
 from kiln.linen.filters import Filter, in_filter
-from kiln.linen.lift import Apply, Group, Lift, LiftedKeys, Roots, Target, lift_target, written_by
+from kiln.linen.lift import Group, Lift, LiftedKeys, Roots, Target, written_by
+from kiln.linen.lifted import Apply, lift_target
 from kiln.linen.module import Module
 from kiln.numpy.manipulation import moveaxis
 from kiln.random.keys import split

@@ -10,7 +10,8 @@ from kiln.control.branches import switch as plain_switch
 from kiln.control.loops import while_loop as plain_while_loop
 from kiln.linen.axes import run_method
 from kiln.linen.filters import Filter, in_filter, subtract_filters
-from kiln.linen.lift import Group, Lift, LiftedKeys, Roots, Target, required_module
+from kiln.linen.lift import Group, Lift, LiftedKeys, Roots, Target
+from kiln.linen.lifted import required_module
 from kiln.linen.module import Module
 from kiln.random.keys import fold_in
 

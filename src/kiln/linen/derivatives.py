@@ -14,9 +14,10 @@ from kiln.control.custom_vjp import custom_vjp as plain_custom_vjp
 from kiln.core.trace import aval_of
 from kiln.linen.axes import run_method
 from kiln.linen.filters import Filter, in_filter, intersect_filters, subtract_filters
-from kiln.linen.lift import Group, Lift, LiftedKeys, Target, required_module
+from kiln.linen.lift import Group, Lift, LiftedKeys, Target
+from kiln.linen.lifted import required_module
 from kiln.linen.module import Module
-from kiln.numpy.creation import ones_like, zeros_like
+from kiln.numpy.filling import ones_like, zeros_like
 
 Function = Callable[..., Any]
 

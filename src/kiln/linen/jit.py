@@ -29,7 +29,8 @@ from kiln.jit.tracing import argument_names
 from kiln.linen.content import ModuleReading, value_digest
 from kiln.linen.context import context
 from kiln.linen.filters import Filter, filter_key
-from kiln.linen.lift import Apply, Group, Lift, Roots, Target, chosen_methods, lift_target, state_of
+from kiln.linen.lift import Group, Lift, Roots, Target, state_of
+from kiln.linen.lifted import Apply, chosen_methods, lift_target
 from kiln.linen.module import Module
 from kiln.linen.rng import DrawCounts, Path
 from kiln.random.keys import fold_in

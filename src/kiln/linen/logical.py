@@ -17,7 +17,8 @@ from kiln.base.config import config, options, override
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
-from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
+from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.sharding import NamedSharding
 from kiln.linen.metadata import A, Names, Partitioned
 from kiln.ops.sharding import with_sharding_constraint
 

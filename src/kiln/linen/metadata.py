@@ -15,7 +15,8 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
-from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding, Sharding
 from kiln.linen.errors import PartitioningUnspecifiedError
 from kiln.ops.sharding import with_sharding_constraint
 

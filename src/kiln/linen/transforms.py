@@ -15,16 +15,8 @@ from kiln.linen.filters import (
     is_filter_empty,
     subtract_filters,
 )
-from kiln.linen.lift import (
-    Apply,
-    Group,
-    Lift,
-    LiftedKeys,
-    Roots,
-    Target,
-    lift_target,
-    lifted_function,
-)
+from kiln.linen.lift import Group, Lift, LiftedKeys, Roots, Target
+from kiln.linen.lifted import Apply, lift_target, lifted_function
 from kiln.linen.module import Module
 from kiln.linen.rng import FoldedKeys, Path
 from kiln.random.keys import fold_in

@@ -16,10 +16,11 @@ from kiln import random
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.numpy.creation import array, canonical_shape, full
-from kiln.numpy.creation import ones as filled_with_ones
-from kiln.numpy.creation import zeros as filled_with_zeros
+from kiln.numpy.creation import array, canonical_shape
 from kiln.numpy.elementary import exp, log, sqrt
+from kiln.numpy.filling import full
+from kiln.numpy.filling import ones as filled_with_ones
+from kiln.numpy.filling import zeros as filled_with_zeros
 from kiln.numpy.manipulation import moveaxis
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import reshape

@@ -64,26 +64,17 @@ from kiln.numpy.bitwise import (
     left_shift,
     right_shift,
 )
+from kiln.numpy.conversion import astype
 from kiln.numpy.creation import (
     array,
     asarray,
     ascontiguousarray,
     copy,
-    empty,
-    empty_like,
     from_dlpack,
     frombuffer,
     fromfile,
-    fromfunction,
     fromiter,
     fromstring,
-    full,
-    full_like,
-    indices,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
 )
 from kiln.numpy.cumulative import (
     cumprod,
@@ -223,6 +214,18 @@ from kiln.numpy.elementary import (
     tan,
     tanh,
 )
+from kiln.numpy.filling import (
+    empty,
+    empty_like,
+    fromfunction,
+    full,
+    full_like,
+    indices,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
 from kiln.numpy.float_parts import copysign, frexp, ldexp, nextafter, signbit, spacing
 from kiln.numpy.histograms import (
     histogram,
@@ -303,7 +306,6 @@ from kiln.numpy.logic import (
     not_equal,
 )
 from kiln.numpy.manipulation import (
-    astype,
     atleast_1d,
     atleast_2d,
     atleast_3d,

@@ -14,7 +14,8 @@ from kiln.control.custom_jvp import custom_jvp
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, maximum
 from kiln.numpy.arithmetic import add, multiply, negative, square
-from kiln.numpy.creation import cast, zeros
+from kiln.numpy.creation import cast
+from kiln.numpy.filling import zeros
 from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import canonical_axes, index_of, moveaxis, one
 from kiln.numpy.products import matmul

@@ -11,8 +11,9 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.numpy.arithmetic import add, divide, multiply
-from kiln.numpy.creation import asarray, cast, full
+from kiln.numpy.creation import asarray, cast
 from kiln.numpy.differences import diff
+from kiln.numpy.filling import full
 from kiln.numpy.joining import stack
 from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import one, ravel

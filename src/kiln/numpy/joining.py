@@ -16,7 +16,8 @@ from kiln.base.source import current_source
 from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer
 from kiln.numpy.arithmetic import refuse_out
-from kiln.numpy.creation import asarray, canonical_shape, cast, full
+from kiln.numpy.creation import asarray, canonical_shape, cast
+from kiln.numpy.filling import full
 from kiln.numpy.indexing import take
 from kiln.numpy.iteration import unpacked
 from kiln.numpy.manipulation import (

@@ -13,7 +13,8 @@ from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, minimum
 from kiln.numpy.arithmetic import refuse_out
-from kiln.numpy.creation import asarray, canonical_shape, cast, zeros
+from kiln.numpy.creation import asarray, canonical_shape, cast
+from kiln.numpy.filling import zeros
 from kiln.numpy.logic import choose_by
 from kiln.numpy.promotion import lifted, operands, shape_of
 from kiln.numpy.reductions import summing_dtype

@@ -18,7 +18,8 @@ from kiln.base.source import current_source
 from kiln.core.array import from_host, numbers_of
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of
-from kiln.numpy.creation import asarray, full
+from kiln.numpy.creation import asarray
+from kiln.numpy.filling import full
 from kiln.numpy.index_expressions import along
 from kiln.numpy.manipulation import one
 from kiln.numpy.subscripts import getitem, read

@@ -21,6 +21,7 @@ from kiln.ir.sizes import Size
 from kiln.numpy import (
     arithmetic,
     bitwise,
+    conversion,
     creation,
     cumulative,
     elementary,
@@ -112,7 +113,7 @@ def _flatten(self: Any, order: str = "C") -> Any:
 
 @at_once
 def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
-    return manipulation.astype(self, dtype, device=device)
+    return conversion.astype(self, dtype, device=device)
 
 
 @at_once
@@ -128,7 +129,7 @@ def _namespace(self: Any) -> Any:
 def _rounded(self: Any, ndigits: int | None = None) -> Any:
     if ndigits is not None:
         return arithmetic.round(self, ndigits)
-    return manipulation.astype(arithmetic.round(self), int)
+    return conversion.astype(arithmetic.round(self), int)
 
 
 def _copy(self: Any, order: str | None = None) -> Any:
@@ -211,7 +212,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "trace": matrices.trace,
         "transpose": _transpose,
         "var": statistics.var,
-        "view": manipulation.view,
+        "view": conversion.view,
     }
     return found
 

@@ -10,9 +10,10 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.numpy.arithmetic import add, divide, multiply, negative, square, subtract
-from kiln.numpy.creation import asarray, cast, concrete_number, zeros
-from kiln.numpy.creation import full as filled
+from kiln.numpy.creation import asarray, cast, concrete_number
 from kiln.numpy.elementary import sqrt
+from kiln.numpy.filling import full as filled
+from kiln.numpy.filling import zeros
 from kiln.numpy.joining import concatenate
 from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import atleast_1d, one

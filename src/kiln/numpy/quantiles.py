@@ -13,8 +13,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip, divide, refuse_out
-from kiln.numpy.creation import cast, full, ones_like
+from kiln.numpy.creation import cast
 from kiln.numpy.cumulative import cumsum
+from kiln.numpy.filling import full, ones_like
 from kiln.numpy.indexing import take
 from kiln.numpy.logic import choose_by, isnan
 from kiln.numpy.manipulation import one

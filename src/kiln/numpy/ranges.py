@@ -19,8 +19,9 @@ from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, floor, multiply, power, sign
-from kiln.numpy.creation import asarray, cast, concrete_number, full
+from kiln.numpy.creation import asarray, cast, concrete_number
 from kiln.numpy.elementary import log10, real
+from kiln.numpy.filling import full
 from kiln.numpy.promotion import (
     broadcast_shapes,
     broadcast_to,

@@ -12,7 +12,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
-from kiln.numpy.creation import cast, concrete_number, full
+from kiln.numpy.creation import cast, concrete_number
+from kiln.numpy.filling import full
 from kiln.numpy.indexing import take
 from kiln.numpy.logic import choose_by, greater_equal, isnan, less, less_equal
 from kiln.numpy.manipulation import one

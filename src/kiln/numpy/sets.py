@@ -13,8 +13,9 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer
-from kiln.numpy.creation import asarray, cast, full
+from kiln.numpy.creation import asarray, cast
 from kiln.numpy.cumulative import cumsum
+from kiln.numpy.filling import full
 from kiln.numpy.indexing import nonzero, take
 from kiln.numpy.joining import concatenate
 from kiln.numpy.logic import choose_by, equal, isnan, logical_and, logical_not, logical_or

@@ -13,8 +13,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.at_once import at_once
 from kiln.numpy.arithmetic import clip, divide, multiply, refuse_out, subtract
-from kiln.numpy.creation import cast, full
+from kiln.numpy.creation import cast
 from kiln.numpy.elementary import conj, real, sqrt
+from kiln.numpy.filling import full
 from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import canonical_axes, one, squeeze
 from kiln.numpy.matrices import diagonal, matrix_transpose

@@ -15,8 +15,9 @@ from kiln.control.loops import scan
 from kiln.numpy import arithmetic, bitwise, logic, reductions
 from kiln.numpy.application import vectorize
 from kiln.numpy.arithmetic import refuse_out
-from kiln.numpy.creation import asarray, cast, full
+from kiln.numpy.creation import asarray, cast
 from kiln.numpy.cumulative import cumprod, cumsum
+from kiln.numpy.filling import full
 from kiln.numpy.indexing import at as at_
 from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel

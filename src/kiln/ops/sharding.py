@@ -13,15 +13,8 @@ from kiln.core.array import ConcreteArray, placed
 from kiln.core.compilation import as_array
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of
-from kiln.ir.sharding import (
-    UNCONSTRAINED,
-    NamedSharding,
-    PartitionSpec,
-    Sharding,
-    SingleDeviceSharding,
-    fitted,
-    require_fit,
-)
+from kiln.ir.mesh import UNCONSTRAINED, PartitionSpec
+from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import LinearOp
 

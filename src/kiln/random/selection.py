@@ -15,7 +15,8 @@ from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
-from kiln.numpy.creation import canonical_shape, zeros
+from kiln.numpy.creation import canonical_shape
+from kiln.numpy.filling import zeros
 from kiln.numpy.indexing import take
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.search import searchsorted

@@ -9,8 +9,9 @@ import pytest
 
 import kiln
 from kiln.control.parts import cut, cut_names, joined, part_type, parts_of, whole_type
-from kiln.ir.sharding import Mesh, NamedSharding
-from kiln.ir.sharding import PartitionSpec as P
+from kiln.ir.mesh import Mesh
+from kiln.ir.mesh import PartitionSpec as P
+from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 
 MESH = Mesh(np.array(kiln.devices()[:8]).reshape(4, 2), ("x", "y"))

@@ -9,8 +9,9 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
-from kiln.ir.sharding import Mesh, NamedSharding
-from kiln.ir.sharding import PartitionSpec as P
+from kiln.ir.mesh import Mesh
+from kiln.ir.mesh import PartitionSpec as P
+from kiln.ir.sharding import NamedSharding
 
 DEVICES = np.array(kiln.devices())
 MESH = Mesh(DEVICES[:8].reshape(4, 2), ("x", "y"))

@@ -11,7 +11,8 @@ from kiln.base.config import override
 from kiln.core import compilation
 from kiln.core.placement import Placer, Wishes, constraints_in, is_placed
 from kiln.core.staging import stage
-from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 from kiln.ops.sharding import with_sharding_constraint
 

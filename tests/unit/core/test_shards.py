@@ -7,7 +7,8 @@ import pytest
 
 import kiln
 from kiln.core.shards import Shard, assembled, cut, replica_ids
-from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding
 
 MESH = Mesh(np.array(kiln.devices()).reshape(4, 2), ("a", "b"))
 VALUE = np.arange(32.0).reshape(8, 4)

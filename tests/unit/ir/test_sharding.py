@@ -6,24 +6,13 @@ import io
 import itertools
 import pickle
 import random
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kiln.base.config import options
-from kiln.ir.sharding import (
-    UNCONSTRAINED,
-    Blocks,
-    Mesh,
-    NamedSharding,
-    PartitionSpec,
-    SingleDeviceSharding,
-    fitted,
-    misfit,
-    named_like,
-)
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.sharding import Blocks, NamedSharding, SingleDeviceSharding, fitted, misfit, named_like
 
 MESH = Mesh(np.array([f"d{i}" for i in range(8)]).reshape(2, 4), ("x", "y"))
 CUBE = Mesh(np.array([f"d{i}" for i in range(8)]).reshape(2, 2, 2), ("p", "q", "r"))
@@ -39,6 +28,7 @@ def test_blocks() -> None:
     assert at == tuple((j, i) for i in range(2) for j in range(4))
     assert named(("y", "x")).blocks(1).at == tuple((j * 2 + i,) for i in range(2) for j in range(4))
     assert named().blocks(3) == Blocks((1, 1, 1), ((0, 0, 0),) * 8)
+    assert named(UNCONSTRAINED, "x").blocks(2).parts == (1, 2)
     assert SingleDeviceSharding("d0").blocks(2) == Blocks((1, 1), ((0, 0),))
 
 
@@ -84,26 +74,6 @@ def test_the_order_of_devices_does_not_matter() -> None:
     assert not named("x").is_equivalent_to(named("x", mesh=backwards), 1)
     assert named("y").is_equivalent_to(named("y", mesh=backwards), 1)
     assert named().is_equivalent_to(named(mesh=backwards), 0)
-
-
-def test_specs() -> None:
-    spec = PartitionSpec("x", None, ("y",), [])
-    assert spec == ("x", None, "y", None)
-    assert list(spec) == ["x", None, "y", None]
-    assert PartitionSpec.UNCONSTRAINED is UNCONSTRAINED
-    assert named(UNCONSTRAINED, "x").blocks(2).parts == (1, 2)
-
-
-def test_a_mesh_is_in_force_on_its_thread_only() -> None:
-    seen = []
-    with MESH:
-        with CUBE:
-            assert options().mesh == CUBE
-        thread = threading.Thread(target=lambda: seen.append(options().mesh))
-        thread.start()
-        thread.join()
-        assert options().mesh == MESH
-    assert options().mesh is None and seen == [None]
 
 
 def test_attributes() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding
 from kiln.jit.placing import Placing, check_leaves_of, constrained, wishes_of
 from kiln.jit.signature import Chosen
 

@@ -12,6 +12,7 @@ from kiln.core.array import from_host
 from kiln.ops import convolution as ops
 from kiln.ops import convolution_patches as patches
 from kiln.ops.convolution_numbers import ConvDimensionNumbers, conv_dimension_numbers
+from kiln.ops.transposed_convolution import conv_transpose
 from kiln.transforms.reverse import linearize
 
 
@@ -66,9 +67,7 @@ def test_conv_transpose(padding: Any, more: Any) -> None:
     w = random(3, 2, 6, 3) if "transpose_kernel" in more else random(3, 2, 3, 6)
     for strides in ((1, 1), (2, 3)):
         for dilation in (None, (2, 1)):
-            ours = ops.conv_transpose(
-                from_host(x), from_host(w), strides, padding, dilation, **more
-            )
+            ours = conv_transpose(from_host(x), from_host(w), strides, padding, dilation, **more)
             theirs = lax.conv_transpose(x, w, strides, padding, dilation, **more)
             np.testing.assert_allclose(ours, theirs, 1e-4, 1e-4)
 

@@ -13,47 +13,68 @@ namespace {
 
 // Integers wrap, as on every other engine: they are added without a sign.
 template <typename T>
-using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::common_type<T>>::type;
+using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                             std::common_type<T>>::type;
 
 struct Add {
   template <typename T>
-  static T of(T a, T b) { return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b)); }
+  static T of(T a, T b) {
+    return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b));
+  }
 };
 struct Subtract {
   template <typename T>
-  static T of(T a, T b) { return static_cast<T>(Wrapping<T>(a) - Wrapping<T>(b)); }
+  static T of(T a, T b) {
+    return static_cast<T>(Wrapping<T>(a) - Wrapping<T>(b));
+  }
 };
 struct Multiply {
   template <typename T>
-  static T of(T a, T b) { return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b)); }
+  static T of(T a, T b) {
+    return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b));
+  }
 };
 struct Divide {
   template <typename T>
-  static T of(T a, T b) { return a / b; }
+  static T of(T a, T b) {
+    return a / b;
+  }
 };
 struct Equal {
   template <typename T>
-  static bool of(T a, T b) { return a == b; }
+  static bool of(T a, T b) {
+    return a == b;
+  }
 };
 struct NotEqual {
   template <typename T>
-  static bool of(T a, T b) { return a != b; }
+  static bool of(T a, T b) {
+    return a != b;
+  }
 };
 struct Less {
   template <typename T>
-  static bool of(T a, T b) { return a < b; }
+  static bool of(T a, T b) {
+    return a < b;
+  }
 };
 struct LessEqual {
   template <typename T>
-  static bool of(T a, T b) { return a <= b; }
+  static bool of(T a, T b) {
+    return a <= b;
+  }
 };
 struct Greater {
   template <typename T>
-  static bool of(T a, T b) { return a > b; }
+  static bool of(T a, T b) {
+    return a > b;
+  }
 };
 struct GreaterEqual {
   template <typename T>
-  static bool of(T a, T b) { return a >= b; }
+  static bool of(T a, T b) {
+    return a >= b;
+  }
 };
 struct Negative {
   template <typename T>
@@ -72,7 +93,8 @@ struct Absolute {
 };
 
 template <typename Op, typename T>
-void binary(const void* left, const void* right, void* result, size_t count, bool a_is_scalar, bool b_is_scalar) {
+void binary(const void* left, const void* right, void* result, size_t count, bool a_is_scalar,
+            bool b_is_scalar) {
   using R = decltype(Op::of(T(), T()));
   const T* __restrict a = static_cast<const T*>(left);
   const T* __restrict b = static_cast<const T*>(right);

@@ -17,7 +17,8 @@ namespace {
 template <typename T>
 constexpr bool kInteger = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 template <typename T>
-using Unsigned = typename std::conditional_t<kInteger<T>, std::make_unsigned<T>, std::common_type<T>>::type;
+using Unsigned =
+    typename std::conditional_t<kInteger<T>, std::make_unsigned<T>, std::common_type<T>>::type;
 
 template <typename T>
 T load(const char* p) {
@@ -109,8 +110,12 @@ U convert(T x) {
   } else if constexpr (std::is_floating_point_v<T> && std::is_integral_v<U>) {
     double wide = static_cast<double>(x);
     if (wide != wide) return 0;
-    if (wide >= static_cast<double>(std::numeric_limits<U>::max())) return std::numeric_limits<U>::max();
-    if (wide <= static_cast<double>(std::numeric_limits<U>::min())) return std::numeric_limits<U>::min();
+    if (wide >= static_cast<double>(std::numeric_limits<U>::max())) {
+      return std::numeric_limits<U>::max();
+    }
+    if (wide <= static_cast<double>(std::numeric_limits<U>::min())) {
+      return std::numeric_limits<U>::min();
+    }
     return static_cast<U>(wide);
   } else {
     return static_cast<U>(x);
@@ -144,7 +149,8 @@ template <typename T>
 void clamp(char** args, const intptr_t* count, const intptr_t* steps, void*) {
   const char *low = args[0], *x = args[1], *high = args[2];
   char* out = args[3];
-  for (intptr_t i = 0; i < *count; ++i, low += steps[0], x += steps[1], high += steps[2], out += steps[3]) {
+  for (intptr_t i = 0; i < *count;
+       ++i, low += steps[0], x += steps[1], high += steps[2], out += steps[3]) {
     store(out, smaller(larger(load<T>(x), load<T>(low)), load<T>(high)));
   }
 }
@@ -154,10 +160,14 @@ void convert_all(char** args, const intptr_t* count, const intptr_t* steps, void
   const char* a = args[0];
   char* out = args[1];
   if (steps[0] == sizeof(T) && steps[1] == sizeof(U)) {
-    for (intptr_t i = 0; i < *count; ++i) store(out + i * sizeof(U), convert<T, U>(load<T>(a + i * sizeof(T))));
+    for (intptr_t i = 0; i < *count; ++i) {
+      store(out + i * sizeof(U), convert<T, U>(load<T>(a + i * sizeof(T))));
+    }
     return;
   }
-  for (intptr_t i = 0; i < *count; ++i, a += steps[0], out += steps[1]) store(out, convert<T, U>(load<T>(a)));
+  for (intptr_t i = 0; i < *count; ++i, a += steps[0], out += steps[1]) {
+    store(out, convert<T, U>(load<T>(a)));
+  }
 }
 
 // Moves elements of one size, whatever they are.
@@ -178,7 +188,8 @@ template <typename T>
 void select(char** args, const intptr_t* count, const intptr_t* steps, void*) {
   const char *which = args[0], *off = args[1], *on = args[2];
   char* out = args[3];
-  for (intptr_t i = 0; i < *count; ++i, which += steps[0], off += steps[1], on += steps[2], out += steps[3]) {
+  for (intptr_t i = 0; i < *count;
+       ++i, which += steps[0], off += steps[1], on += steps[2], out += steps[3]) {
     store(out, load<T>(*which ? on : off));
   }
 }
@@ -252,7 +263,6 @@ StridedLoop loop_for(const char* name, char result) {
   return nullptr;
 }
 
-
 StridedLoop copy_loop(char size) {
   switch (size) {
     case 1: return copy<uint8_t>;
@@ -277,10 +287,19 @@ StridedLoop select_loop(char size) {
 
 char size_of(char type) {
   switch (type) {
-    case '?': case 'b': case 'B': return 1;
-    case 'h': case 'H': case 'e': return 2;
-    case 'i': case 'I': case 'f': return 4;
-    case 'l': case 'L': case 'd': case 'F': return 8;
+    case '?':
+    case 'b':
+    case 'B': return 1;
+    case 'h':
+    case 'H':
+    case 'e': return 2;
+    case 'i':
+    case 'I':
+    case 'f': return 4;
+    case 'l':
+    case 'L':
+    case 'd':
+    case 'F': return 8;
     case 'D': return 16;
     default: return 0;
   }

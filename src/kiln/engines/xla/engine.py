@@ -27,14 +27,8 @@ from kiln.engines.xla.plugins import described_devices
 from kiln.engines.xla.staging import sharer, staged_operands
 from kiln.engines.xla.turns import InTurn
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sharding import (
-    Mesh,
-    NamedSharding,
-    PartitionSpec,
-    Sharding,
-    SingleDeviceSharding,
-    named_like,
-)
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
 from kiln.ir.types import ShapedArray
 
 

@@ -14,15 +14,8 @@ import numpy as np
 
 from kiln.core.engine import Place
 from kiln.engines.xla import text
-from kiln.ir.sharding import (
-    UNCONSTRAINED,
-    Mesh,
-    NamedSharding,
-    PartitionSpec,
-    Sharding,
-    axes_of,
-    named_like,
-)
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
+from kiln.ir.sharding import NamedSharding, Sharding, named_like
 
 HOST = "host"
 

@@ -10,7 +10,8 @@ import kiln.numpy as jnp
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla import plugins
 from kiln.experimental.topologies import get_topology_desc
-from kiln.ir.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
 
 X = np.ones((8, 8), np.float32)
 
