@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from kiln.core.array import ConcreteArray, from_host, joined
+from kiln.core.array_type import Array
 from kiln.core.compilation import as_array
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of, require_unmasked
@@ -24,6 +25,8 @@ from kiln.ir.sharding import (
 from kiln.ir.types import ShapedArray
 from kiln.ops.sharding import put
 
+T = TypeVar("T")
+
 PLUGINS = {
     "gpu": "pip install jax-cuda13-pjrt, on a machine with an NVIDIA GPU",
     "cuda": "pip install jax-cuda13-pjrt, on a machine with an NVIDIA GPU",
@@ -31,13 +34,13 @@ PLUGINS = {
 }
 
 
-def block_until_ready(tree: Any) -> Any:
+def block_until_ready(tree: T) -> T:
     """Wait for all arrays of a pytree; other leaves pass through."""
-    return tree_map(lambda x: x.block_until_ready() if hasattr(x, "block_until_ready") else x, tree)
+    return tree_map(lambda x: x.block_until_ready() if hasattr(x, "block_until_ready") else x, tree)  # type: ignore[no-any-return]
 
 
 @api_boundary
-def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
+def device_put(x: T, device: Any = None, *, donate: bool = False) -> T:
     """Put the arrays of a pytree on a device, or cut them up over several.
 
     `device` is a device, a sharding, an array's place (`y.sharding`), or a pytree prefix of those;
@@ -56,7 +59,7 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
                 before.block_until_ready()
                 if before.sharding != after.sharding:
                     before.delete()
-    return tree_unflatten(tree, moved)
+    return tree_unflatten(tree, moved)  # type: ignore[no-any-return]
 
 
 def device_get(x: Any) -> Any:
@@ -76,7 +79,7 @@ def make_array_from_callback(
     sharding: Sharding,
     data_callback: Callable[[Index], Any],
     dtype: Any = None,
-) -> Any:
+) -> Array:
     """Make an array whose part `index` is `data_callback(index)`.
 
     Raises: ValueError if the array cannot be cut this way, or a part has another shape.
@@ -93,13 +96,13 @@ def make_array_from_callback(
             data = np.asarray(part)
             known[key] = np.asarray(data, dtypes.canonicalize_dtype(dtype or data.dtype))
         parts.append(known[key])
-    return _join(shape, sharding, parts, "make_array_from_callback")
+    return _join(shape, sharding, parts, "make_array_from_callback")  # type: ignore[no-any-return]
 
 
 @api_boundary
 def make_array_from_single_device_arrays(
     shape: Sequence[int], sharding: Sharding, arrays: Sequence[Any], *, dtype: Any = None
-) -> Any:
+) -> Array:
     """Make an array of its parts, which lie on the sharding's devices, without a copy.
 
     Raises: ValueError for parts of a wrong number, shape or dtype, or on other devices.
@@ -118,7 +121,7 @@ def make_array_from_single_device_arrays(
             )
         )
     parts = [by_device[d] for d in sharding.devices]
-    return _join(tuple(shape), sharding, parts, "make_array_from_single_device_arrays", dtype)
+    return _join(tuple(shape), sharding, parts, "make_array_from_single_device_arrays", dtype)  # type: ignore[no-any-return]
 
 
 def _join(

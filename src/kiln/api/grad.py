@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -23,14 +23,17 @@ from kiln.core.trace import aval_of
 from kiln.ops.shape import scalar
 from kiln.transforms import reverse
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def value_and_grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., tuple[Any, Any]]:
+) -> Callable[P, tuple[R, Any]]:
     """Return a function that returns the value of `fun` and its gradient.
 
     Shapes: the gradient has the structure and shapes of the arguments `argnums`.
@@ -41,13 +44,13 @@ def value_and_grad(
 
 
 def _value_and_grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     argnums: Any,
     has_aux: bool,
     holomorphic: bool,
     allow_int: bool,
     what: str,
-) -> Callable[..., tuple[Any, Any]]:
+) -> Callable[P, tuple[R, Any]]:
     require_callable(fun, what)
 
     @functools.wraps(fun, updated=())
@@ -74,12 +77,12 @@ def _value_and_grad(
 
 
 def grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Return a function that returns the gradient of the scalar function `fun`.
 
     With `has_aux` the result is (gradient, aux).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import reshape, zeros_of
 from kiln.ops.slicing import slice_in_dim
+
+P = ParamSpec("P")
 
 
 def _basis(tree: Any) -> Any:
@@ -53,11 +55,11 @@ def _unstack(stack: Any, leaves: Sequence[Any], treedef: Any, axis: int) -> Any:
 
 
 def jacfwd(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Return a function that returns the Jacobian of `fun`, column by column (forward mode).
 
     Shapes: for an output of shape S and an argument of shape A, (*S, *A).
@@ -102,12 +104,12 @@ def _tangents_as(stack: Any, aval: ShapedArray) -> Any:
 
 
 def jacrev(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Return a function that returns the Jacobian of `fun`, row by row (reverse mode).
 
     Shapes: for an output of shape S and an argument of shape A, (*S, *A).
@@ -145,11 +147,11 @@ jacobian = jacrev
 
 
 def hessian(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Return a function that returns the Hessian of `fun`.
 
     Shapes: for a scalar function of an argument of shape A, (*A, *A).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
@@ -23,15 +23,18 @@ from kiln.jit.tracing import leaf_type
 from kiln.ops.shape import mapped_at
 from kiln.transforms.batching import MappedAxis, batch
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def vmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_name: Hashable | None = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """Map a function over axes of its arguments.
 
     `in_axes` is an int, None, or a pytree prefix of the arguments; keyword arguments are mapped

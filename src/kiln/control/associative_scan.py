@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, definition_of
@@ -18,13 +18,15 @@ from kiln.core.trace import aval_of
 from kiln.ops.shape import canonical_axis, expand_dims, reshape, rev
 from kiln.ops.static_slicing import concatenate, slice_in_dim
 
+T = TypeVar("T")
+
 Stacks = list[Any]
 
 
 @api_boundary
 def associative_scan(
-    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
-) -> Any:
+    fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
+) -> T:
     """Return the combinations of the first 1, 2, ... n elements along an axis.
 
     `fn(a, b)` combines stacks of elements, axis in place, and must be associative. `reverse` starts

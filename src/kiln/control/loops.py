@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -54,6 +54,9 @@ from kiln.ops.shape import expand_dims, mapped_at, reshape
 from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
 from kiln.transforms.batching import MappedAxis, batch
 
+Carry = TypeVar("Carry")
+Y = TypeVar("Y")
+
 LEAF = tree_structure(0)
 _FLAG = ShapedArray((), np.dtype(np.bool_))
 _INDEX = ShapedArray((), np.dtype(np.int32), weak_type=True)
@@ -62,14 +65,14 @@ Fun = Callable[..., Any]
 
 @api_boundary
 def scan(
-    f: Fun,
+    f: Callable[[Any, Any], tuple[Carry, Y]],
     init: Any,
     xs: Any = None,
     length: Any = None,
     reverse: bool = False,
     unroll: int | bool = 1,
     _split_transpose: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[Carry, Y]:
     """Run `carry, y = f(carry, x)` for each slice x of xs along the first axis.
 
     Returns the last carry and the stacked ys. `reverse` goes from the last slice to the first;
@@ -90,7 +93,7 @@ def scan(
     n = len(carry)
 
     def step(state: Any, x: Any) -> Any:
-        out = f(state, x)
+        out: Any = f(state, x)
         if not (isinstance(out, (tuple, list)) and len(out) == 2):
             raise TypeError(
                 three_lines(
@@ -139,7 +142,7 @@ def _with_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned
     They are dropped from the results too, of which the first `returned` are the carry.
     """
     key = ("fixed first", consts, tuple(fixed), returned)
-    return memoized(jaxpr, key, lambda: _made_fixed_first(jaxpr, consts, fixed, returned))  # type: ignore[no-any-return]
+    return memoized(jaxpr, key, lambda: _made_fixed_first(jaxpr, consts, fixed, returned))
 
 
 def _made_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned: int) -> Jaxpr:
@@ -243,7 +246,7 @@ def _scan_in_python(
 
 
 @api_boundary
-def while_loop(cond_fun: Fun, body_fun: Fun, init_val: Any) -> Any:
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], init_val: Any) -> Y:
     """Run `val = body_fun(val)` as long as `cond_fun(val)`, and return the last value.
 
     Raises: TypeError for a condition that is no boolean scalar, a carry that changes its type or
@@ -310,8 +313,13 @@ def _bind_while(cond: Body, body: Body, carry: Sequence[Any]) -> list[Any]:
 
 @api_boundary
 def fori_loop(
-    lower: Any, upper: Any, body_fun: Fun, init_val: Any, *, unroll: int | bool | None = None
-) -> Any:
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Y],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Y:
     """Run `val = body_fun(i, val)` for i from lower up to, not including, upper.
 
     With bounds known while tracing the loop is a scan, and reverse mode goes through it; otherwise
@@ -418,7 +426,7 @@ def _trip_count(first: Any, last: Any) -> Dim | None:
 
 
 @api_boundary
-def map(f: Fun, xs: Any, *, batch_size: int | None = None) -> Any:
+def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     """Apply `f` to each slice of xs along the first axis, one after the other; stack the results.
 
     With `batch_size`, that many slices are taken at a time, as by `vmap`.

@@ -16,7 +16,7 @@ from kiln.linen.axes import run_method
 from kiln.linen.filters import Filter, in_filter, intersect_filters, subtract_filters
 from kiln.linen.lift import Group, Lift, LiftedKeys, Target, required_module
 from kiln.linen.module import Module
-from kiln.numpy.creation import ones_like, zeros_like
+from kiln.numpy.constant_arrays import ones_like, zeros_like
 
 Function = Callable[..., Any]
 

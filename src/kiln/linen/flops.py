@@ -12,7 +12,7 @@ from kiln.jit.struct import ShapeDtypeStruct
 from kiln.linen.errors import LinenError
 from kiln.linen.recording import Call
 from kiln.linen.rng import streams
-from kiln.numpy.creation import ones
+from kiln.numpy.constant_arrays import ones
 
 
 def flops_of(call: Call, variables: Mapping[str, Any], rngs: Any, backward: bool) -> str:

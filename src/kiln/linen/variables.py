@@ -9,7 +9,7 @@ from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.linen.errors import NameInUseError
 from kiln.linen.scope import Scope, Variable
-from kiln.numpy.creation import zeros_like
+from kiln.numpy.constant_arrays import zeros_like
 
 
 def _append(values: tuple[Any, ...], value: Any) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import ArrayLike
 from kiln.core.trace import aval_of
 from kiln.nn.normalization import logsumexp, softmax
 from kiln.numpy.promotion import operands
@@ -23,11 +24,11 @@ from kiln.ops.shape import broadcasted_iota, expand_dims, iota, reshape, transpo
 
 
 def dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    mask: Any = None,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
     *,
     scale: float | None = None,
     is_causal: bool = False,

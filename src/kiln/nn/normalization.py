@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.numpy.arithmetic import clip, sign, square
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.elementary import exp, log
@@ -35,7 +36,7 @@ def _from_largest(x: Any, axis: Any, where: Any) -> tuple[Any, Any]:
     return distance, exp(distance)
 
 
-def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) -> Array:
     """Return exp(x) divided by its sum along an axis, or several; 0 outside `where`."""
     (x,) = promote_dtypes_inexact(*operands("softmax", x))
     _, parts = _from_largest(x, axis, where)
@@ -43,7 +44,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     return out if where is None else choose(where, out, 0)
 
 
-def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) -> Array:
     """Return the logarithm of softmax, without underflow; -inf outside `where`."""
     (x,) = promote_dtypes_inexact(*operands("log_softmax", x))
     distance, parts = _from_largest(x, axis, where)
@@ -51,13 +52,36 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     return out if where is None else choose(where, out, -np.inf)
 
 
+@overload
 def logsumexp(
-    a: Any,
-    axis: Any = None,
-    b: Any = None,
+    a: ArrayLike,
+    axis: Axes = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    return_sign: Literal[False] = ...,
+    where: ArrayLike | None = ...,
+) -> Array: ...
+
+
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: Axes = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    *,
+    return_sign: Literal[True],
+    where: ArrayLike | None = ...,
+) -> tuple[Array, Array]: ...
+
+
+def logsumexp(
+    a: ArrayLike,
+    axis: Axes = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """Return log(sum(b * exp(a))) along axes, without overflow.
 
@@ -91,7 +115,9 @@ def logsumexp(
     return out if b is None else choose(signs < 0, np.nan, out)
 
 
-def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+def logmeanexp(
+    x: ArrayLike, axis: Axes = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Array:
     """Return log(mean(exp(x))) along axes, without overflow."""
     (x,) = promote_dtypes_inexact(*operands("logmeanexp", x))
     total = logsumexp(x, axis, where=where, keepdims=keepdims)
@@ -100,15 +126,15 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
 
 
 def standardize(
-    x: Any,
+    x: ArrayLike,
     axis: Any = -1,
-    mean: Any = None,
-    variance: Any = None,
-    epsilon: Any = 1e-5,
-    where: Any = None,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
     *,
     algorithm: str = "fast",
-) -> Any:
+) -> Array:
     """Return (x - mean) / sqrt(variance + epsilon) along axes.
 
     Where the variance is not given, "fast" computes it as the mean of squares less the square of
@@ -134,7 +160,9 @@ def standardize(
     return (x - mean) * rsqrt(variance + epsilon)
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Array:
     """Return a new axis of `num_classes` with 1 where it is x; all 0 for x out of range."""
     x = lifted(*operands("one_hot", x))
     found = (

@@ -1,4 +1,4 @@
-"""Python and NumPy data -> arrays, and arrays filled with one value.
+"""Python and NumPy data -> arrays.
 
 A Python scalar becomes a weakly typed array; anything with an explicit dtype, and every list, is
 strongly typed. Data of a caller's buffer is always copied: arrays never change.
@@ -7,7 +7,7 @@ strongly typed. Data of a caller's buffer is always copied: arrays never change.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,29 +16,29 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, copied, from_host, host_value, numbers_of
-from kiln.core.at_once import at_once
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.concretization import refuse
 from kiln.core.dlpack import host_view
 from kiln.core.trace import Tracer, aval_of, require_unmasked
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
-from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operands, shape_of
+from kiln.numpy.promotion import literal, operands, shape_of
 from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
-from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
-from kiln.ops.sharding import put, put_like
+from kiln.ops.shape import broadcast_in_dim, expand_dims
+from kiln.ops.sharding import put
 
 
 def array(
     object: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     copy: bool = True,
     order: str | None = "K",
     ndmin: int = 0,
     *,
     device: Any = None,
-) -> Any:
+) -> Array:
     """Make an array of a scalar, a sequence, or anything that NumPy can read.
 
     Raises: TypeError for what holds no numbers; OverflowError for an int the dtype cannot hold.
@@ -61,12 +61,12 @@ def array(
 
 def asarray(
     a: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
     copy: bool | None = None,
     device: Any = None,
-) -> Any:
+) -> Array:
     """Make an array, like `array`; an array of the right dtype is returned as it is."""
     if dtype is None and hasattr(a, "aval") and not copy:
         return put(a, device)
@@ -81,12 +81,12 @@ def asarray(
     return put(array(a, dtype, bool(copy), order), device)
 
 
-def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
+def ascontiguousarray(a: Any, dtype: DTypeLike | None = None) -> Array:
     """Make an array with at least one axis."""
     return array(a, dtype, False, ndmin=1)
 
 
-def copy(a: Any, order: str | None = None) -> Any:
+def copy(a: ArrayLike, order: str | None = None) -> Array:
     """Return an array with memory of its own."""
     operands("copy", a)
     return array(a)
@@ -236,7 +236,7 @@ def _stacked(x: Any, dtype: Any) -> Any:
         for item in x
     ]
     if not items:
-        return full((0,), 0, dtype)
+        return broadcast_in_dim(literal(0, dtype, False), (0,), ())
     first = shape_of(items[0])
     for item in items:
         if shape_of(item) != first:
@@ -257,17 +257,17 @@ def cast(x: Any, dtype: Any) -> Any:
     return convert_element_type(x, dtype, False)
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
     """Make an array of raw bytes."""
     return asarray(np.frombuffer(buffer, dtype, count, offset))
 
 
-def fromiter(iterable: Iterable[Any], dtype: Any, count: int = -1) -> Any:
+def fromiter(iterable: Iterable[Any], dtype: DTypeLike, count: int = -1) -> Array:
     """Make an array of the numbers of an iterable."""
     return asarray(np.fromiter(iterable, dtype, count))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
     """Make an array of the numbers in a text."""
     return asarray(np.fromstring(string, dtype, count, sep=sep))
 
@@ -277,7 +277,7 @@ def fromfile(*args: Any, **kwargs: Any) -> Any:
     return asarray(np.fromfile(*args, **kwargs))
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """Make an array of another library's array, through DLPack.
 
     The memory is shared if it is row-major and of a dtype in use: do not write to it afterwards.
@@ -302,13 +302,6 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if not shared or (copy and not is_copy):
         return put(array(value), device)
     return put(from_host(value), device)
-
-
-def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
-) -> Any:
-    """Apply a function to the coordinates of all elements of an array of `shape`."""
-    return function(*indices(shape, dtype=dtype), **kwargs)
 
 
 def canonical_shape(name: str, shape: Any) -> tuple[Dim, ...]:
@@ -359,127 +352,6 @@ def _bad_shape(name: str, shape: Any) -> TypeError:
             "jit(..., static_argnames=...)",
         )
     )
-
-
-@at_once
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Return an array filled with a value."""
-    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
-    return put(_full(canonical_shape("full", shape), fill_value, wanted, False), device)
-
-
-def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
-    if dtypes.is_python_scalar(value) or isinstance(value, np.generic):
-        if dtype is None:
-            found, weak = dtypes.scalar_dtype(value)
-            value = literal(value, found, weak)
-        elif isinstance(value, (float, np.floating)) and dtypes.issubdtype(dtype, np.integer):
-            value = convert(np.asarray(value), dtype)[()]
-            value = literal(value, dtype, weak)
-        else:
-            value = literal(value, dtype, weak)
-        return broadcast_in_dim(value, shape, ())
-    value = asarray(value)
-    if dtype is not None:
-        value = convert_element_type(value, dtype, weak)
-    if value.shape == shape:
-        return value
-    if broadcast_shapes("full", value.shape, shape) != shape:
-        wrong = f"full: cannot broadcast {value.shape} to {shape}"
-        raise ValueError(three_lines(f"full at {current_source()}", wrong, "give fewer axes"))
-    return broadcast_to(value, shape)
-
-
-@at_once
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Return an array of zeros."""
-    return put(_constant("zeros", shape, 0, dtype), device)
-
-
-@at_once
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Return an array of ones."""
-    return put(_constant("ones", shape, 1, dtype), device)
-
-
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Return an array of zeros: no array is ever uninitialised."""
-    return put(_constant("empty", shape, 0, dtype), device)
-
-
-def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
-    found = canonical_shape(name, shape)
-    wanted = dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
-    return _full(found, value, wanted, False)
-
-
-@at_once
-def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
-) -> Any:
-    """Return an array of the shape and dtype of `a`, filled with a value.
-
-    Filled with a scalar it lies where `a` was put, if it was.
-    """
-    return put(_like("full_like", a, fill_value, dtype, shape), device)
-
-
-@at_once
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Return zeros of the shape and dtype of `a`, where it was put."""
-    return put(_like("zeros_like", a, 0, dtype, shape), device)
-
-
-@at_once
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Return ones of the shape and dtype of `a`, where it was put."""
-    return put(_like("ones_like", a, 1, dtype, shape), device)
-
-
-def empty_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Return zeros of the shape and dtype of `a`, where it was put."""
-    return put(_like("empty_like", a, 0, dtype, shape), device)
-
-
-def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
-    if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
-        # A description of an array, such as ShapeDtypeStruct, serves as well.
-        aval = ShapedArray(
-            tuple(a.shape), dtypes.canonicalize_dtype(a.dtype), bool(getattr(a, "weak_type", False))
-        )
-    else:
-        aval = aval_of(*operands(name, a))
-    wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
-    found = aval.shape if shape is None else canonical_shape(name, shape)
-    if dtypes.is_extended(wanted):
-        raise TypeError(
-            three_lines(
-                f"{name} of {aval} at {current_source()}",
-                "random keys have no numbers to fill an array with",
-                "make keys with kiln.random.key and kiln.random.split",
-            )
-        )
-    made = _full(found, value, wanted, aval.weak_type and dtype is None)
-    return made if np.ndim(value) else put_like(made, a)
-
-
-def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
-    """Return the coordinates of all elements of an array of shape `dimensions`."""
-    wanted = (
-        dtypes.default_int_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "indices")
-    )
-    shape = canonical_shape("indices", dimensions)
-    found = []
-    for axis, size in enumerate(shape):
-        count = iota(wanted, size)
-        view: list[Dim] = [1] * len(shape)
-        view[axis] = size
-        found.append(reshape(count, view) if sparse else broadcast_in_dim(count, shape, (axis,)))
-    if sparse:
-        return tuple(found)
-    if not found:
-        return full((0,), 0, wanted)
-    return static_slicing.concatenate([expand_dims(x, (0,)) for x in found], 0)
 
 
 def concrete_number(name: str, what: str, x: Any) -> Any:

@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.lazy import opt_einsum
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Size
@@ -41,13 +42,13 @@ class _Step(NamedTuple):
 def einsum(
     subscripts: Any,
     /,
-    *operands: Any,
+    *operands: ArrayLike,
     out: None = None,
     optimize: Any = "auto",
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = None,
-) -> Any:
+) -> Array:
     """Multiply arrays and sum over axes, as the letters of `subscripts` say."""
     refuse_out("einsum", out)
     arrays, steps = _planned("einsum", subscripts, operands, optimize)

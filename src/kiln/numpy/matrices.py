@@ -9,11 +9,13 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, minimum
 from kiln.numpy.arithmetic import refuse_out
-from kiln.numpy.creation import asarray, canonical_shape, cast, zeros
+from kiln.numpy.constant_arrays import zeros
+from kiln.numpy.creation import asarray, canonical_shape, cast
 from kiln.numpy.logic import choose_by
 from kiln.numpy.promotion import lifted, operands, shape_of
 from kiln.numpy.reductions import summing_dtype
@@ -47,7 +49,9 @@ def on_diagonal(shape: tuple[Dim, ...], k: Any) -> Any:
 
 
 @at_once
-def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
+def eye(
+    N: Any, M: Any = None, k: Any = 0, dtype: DTypeLike | None = None, *, device: Any = None
+) -> Array:
     """Return a matrix with ones on the k-th diagonal."""
     wanted = _float_or("eye", dtype)
     shape = canonical_shape("eye", (N, N if M is None else M))
@@ -55,7 +59,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
 
 
 @at_once
-def identity(n: Any, dtype: Any = None) -> Any:
+def identity(n: Any, dtype: DTypeLike | None = None) -> Array:
     """Return the identity matrix."""
     return eye(n, dtype=dtype)
 
@@ -79,21 +83,21 @@ def _float_or(name: str, dtype: Any) -> Any:
 
 
 @at_once
-def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Return a matrix with ones on and below the k-th diagonal."""
     shape = canonical_shape("tri", (N, N if M is None else M))
     return cast(below(shape, k), _float_or("tri", dtype))
 
 
 @at_once
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """Set the elements above the k-th diagonal to zero."""
     m, inside = _triangle("tril", m, k)
     return choose_by(inside, m, constant(0, m))
 
 
 @at_once
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """Set the elements below the k-th diagonal to zero."""
     m, inside = _triangle("triu", m, k - 1)
     return choose_by(inside, constant(0, m), m)
@@ -114,7 +118,7 @@ def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:
 
 
 @at_once
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """Return the k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal."""
     (v,) = operands("diag", v)
     rank = len(shape_of(v))
@@ -139,14 +143,14 @@ def _with_diagonal(v: Any, k: int) -> Any:
     return choose_by(inside, broadcast_in_dim(v, (n, n), (0 if k >= 0 else 1,)), zero)
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """Return the matrix with the elements of `v`, in order, on its k-th diagonal."""
     (v,) = operands("diagflat", v)
     return _with_diagonal(reshape(lifted(v), (aval_of(v).size,)), k)
 
 
 @at_once
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Return a diagonal of the matrices that two axes span, as a new last axis."""
     (a,) = operands("diagonal", a)
     rank = len(shape_of(a))
@@ -183,8 +187,13 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 @at_once
 def trace(
-    a: Any, offset: Any = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> Any:
+    a: ArrayLike,
+    offset: Any = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Array:
     """Sum a diagonal of the matrices that two axes span."""
     refuse_out("trace", out)
     (a,) = operands("trace", a)
@@ -201,7 +210,7 @@ def trace(
     return reduce_sum(cast(kept, wanted), (rank - 2, rank - 1))
 
 
-def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
+def vander(x: ArrayLike, N: Any = None, increasing: bool = False) -> Array:
     """Return the matrix whose columns are powers of `x`."""
     (x,) = operands("vander", x)
     if len(shape_of(x)) != 1:
@@ -231,7 +240,7 @@ def cast_like_exponent(powers: Any, base: Any, target: Any) -> Any:
 
 
 @at_once
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """Exchange the last two axes."""
     (x,) = operands("matrix_transpose", x)
     rank = len(shape_of(x))

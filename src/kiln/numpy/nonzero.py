@@ -16,9 +16,11 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host, numbers_of
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of
-from kiln.numpy.creation import asarray, full
+from kiln.numpy.constant_arrays import full
+from kiln.numpy.creation import asarray
 from kiln.numpy.index_expressions import along
 from kiln.numpy.manipulation import one
 from kiln.numpy.subscripts import getitem, read
@@ -34,7 +36,9 @@ from kiln.ops.slicing import concatenate, slice_in_dim
 _INT32 = np.dtype(np.int32)
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+def nonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """Return the indices, by axis, of elements that are not zero.
 
     With `size`, so many of them, or `fill_value` (one number, or one for each axis) where there are
@@ -120,13 +124,17 @@ def _first_places(a: Any, count: int, total: int) -> Any:
     return IndexUpdate(found, target).set(iota(_INT32, total), unique_indices=True)
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Return the indices into the flattened array of elements that are not zero."""
     a = one("flatnonzero", a)
     return indices_of("flatnonzero", reshape(a, (aval_of(a).size,)), size, fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def argwhere(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Return the indices of elements that are not zero, one row for each."""
     a = one("argwhere", a)
     aval = aval_of(a)
@@ -136,7 +144,9 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     return out if aval.shape else slice_in_dim(out, 0, 0, 1, 1)
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Array:
     """Return the elements of the flattened array where the flattened condition holds."""
     condition, arr = one("extract", condition), one("extract", arr)
     flat = reshape(condition, (aval_of(condition).size,))
@@ -144,14 +154,14 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
 
 
 def compress(
-    condition: Any,
-    a: Any,
+    condition: ArrayLike,
+    a: ArrayLike,
     axis: int | None = None,
     *,
     size: int | None = None,
-    fill_value: Any = 0,
+    fill_value: ArrayLike = 0,
     out: None = None,
-) -> Any:
+) -> Array:
     """Return the slices along an axis (the flattened array without one) where a condition holds.
 
     Raises: ValueError for a condition with other than one axis.
@@ -184,13 +194,13 @@ def compress(
 
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the indices of an (n, n) array that `mask_func(ones, k)` keeps."""
     dtype = dtypes.default_int_dtype()
     return indices_of("mask_indices", mask_func(full((n, n), 1, dtype), k), size, None)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """Return the array with elements where the mask holds replaced by the values in order.
 
     Raises: ValueError unless `inplace=False`: arrays do not change.

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, floor, multiply, power, sign
-from kiln.numpy.creation import asarray, cast, concrete_number, full
+from kiln.numpy.constant_arrays import full
+from kiln.numpy.creation import asarray, cast, concrete_number
 from kiln.numpy.elementary import log10, real
 from kiln.numpy.promotion import (
     broadcast_shapes,
@@ -45,8 +47,13 @@ from kiln.ops.sharding import put
 
 @at_once
 def arange(
-    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
-) -> Any:
+    start: ArrayLike | Dim,
+    stop: ArrayLike | Dim | None = None,
+    step: ArrayLike | Dim | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
     """Return start, start + step, ... below stop; `arange(n)` counts from 0 to n-1.
 
     Raises: ConcretizationTypeError for a traced argument: the size depends on it.
@@ -80,7 +87,7 @@ def arange(
         )
     # Floats of a dtype are counted in it: as float64 their bounds may be a little too far apart.
     narrow = any(isinstance(x, np.floating) for x in given)
-    size = max(0, math.ceil((stop - start) / step if narrow else (last - first) / by))
+    size = max(0, math.ceil((stop - start) / step if narrow else (last - first) / by))  # type: ignore[arg-type]
     return put(counted(first, by, size, wanted), device)
 
 
@@ -125,14 +132,42 @@ def _number(x: Any, dtype: Any) -> Any:
     return scalar(x, ShapedArray((), dtype)) if type(x) is Size else converted(x, dtype, False)
 
 
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: bool = ...,
+    retstep: Literal[False] = ...,
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    *,
+    device: Any = ...,
+) -> Array: ...
+
+
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: bool = ...,
+    *,
+    retstep: Literal[True],
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    device: Any = ...,
+) -> tuple[Array, Array]: ...
+
+
 @at_once
 def linspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: Any = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
     device: Any = None,
@@ -202,14 +237,14 @@ def _between(start: Any, stop: Any, count: Dim, steps: Dim, shape: Any, dtype: A
 
 
 def logspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """Return `num` numbers from base^start to base^stop, by equal factors."""
     start, stop = operands("logspace", start, stop)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "logspace")
@@ -219,13 +254,13 @@ def logspace(
 
 
 def geomspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """Return `num` numbers from start to stop, by equal factors."""
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "geomspace")
     start, stop = promote_inexact("geomspace", start, stop)
@@ -256,7 +291,9 @@ def geomspace(
     return cast(out, wanted or computing)
 
 
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
     """Return the coordinates of a grid whose axes have the given coordinates."""
     if indexing not in ("xy", "ij"):
         raise ValueError(

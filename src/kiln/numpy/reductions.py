@@ -14,6 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -98,15 +99,15 @@ def computing_dtype(found: Any) -> Any:
 
 @at_once
 def sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: bool = True,
-) -> Any:
+) -> Array:
     """Sum over axes."""
     refuse_out("sum", out)
     return _accumulated(
@@ -116,15 +117,15 @@ def sum(
 
 @at_once
 def prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: bool = True,
-) -> Any:
+) -> Array:
     """Multiply over axes."""
     refuse_out("prod", out)
     return _accumulated(
@@ -181,13 +182,13 @@ def _initial(name: str, initial: Any, found: Any) -> Any:
 
 @at_once
 def max(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Return the largest element along axes; nan if there is one."""
     refuse_out("max", out)
     return _extreme("max", a, axis, keepdims, initial, where)
@@ -195,13 +196,13 @@ def max(
 
 @at_once
 def min(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Return the smallest element along axes; nan if there is one."""
     refuse_out("min", out)
     return _extreme("min", a, axis, keepdims, initial, where)
@@ -246,7 +247,7 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
 
 
 @at_once
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> Array:
     """Return the largest minus the smallest element along axes."""
     refuse_out("ptp", out)
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
@@ -254,13 +255,13 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 
 @at_once
 def all(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+) -> Array:
     """Tell whether all elements along axes hold."""
     refuse_out("all", out)
     return _logic("all", reduction.reduce_and, True, a, axis, keepdims, where)
@@ -268,13 +269,13 @@ def all(
 
 @at_once
 def any(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+) -> Array:
     """Tell whether any element along axes holds."""
     refuse_out("any", out)
     return _logic("any", reduction.reduce_or, False, a, axis, keepdims, where)
@@ -291,20 +292,24 @@ def _logic(
 
 
 @at_once
-def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
     """Count the elements along axes that differ from zero."""
     return sum(truth(one("count_nonzero", a)), axis, dtypes.default_int_dtype(), keepdims=keepdims)
 
 
 @at_once
-def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def argmax(
+    a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Return where the largest element is, along an axis or in the flat array."""
     refuse_out("argmax", out)
     return _position("argmax", reduction.argmax, a, axis, bool(keepdims))
 
 
 @at_once
-def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def argmin(
+    a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Return where the smallest element is, along an axis or in the flat array."""
     refuse_out("argmin", out)
     return _position("argmin", reduction.argmin, a, axis, bool(keepdims))

@@ -9,6 +9,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.core.trace import Tracer
 from kiln.numpy.creation import asarray, cast, concrete_number
 from kiln.numpy.cumulative import cumsum
@@ -19,7 +20,7 @@ from kiln.numpy.search import searchsorted
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
 
 
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: ArrayLike, reps: Any) -> Array:
     """Repeat a whole array along axes."""
     A = one("tile", A)
     counts = [operator.index(r) for r in (reps if isinstance(reps, (tuple, list)) else (reps,))]
@@ -35,8 +36,8 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 def repeat(
-    a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None
-) -> Any:
+    a: ArrayLike, repeats: Any, axis: Axes = None, *, total_repeat_length: int | None = None
+) -> Array:
     """Repeat each element along an axis.
 
     Under a trace, traced `repeats` need `total_repeat_length`.

@@ -17,7 +17,8 @@ from kiln.base.source import api_boundary, current_source
 from kiln.core.trace import Tracer
 from kiln.ir.sizes import Size
 from kiln.numpy import reductions
-from kiln.numpy.creation import asarray, full
+from kiln.numpy.constant_arrays import full
+from kiln.numpy.creation import asarray
 from kiln.numpy.promotion import operands
 
 Reducer = Callable[..., Any]

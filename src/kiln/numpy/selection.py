@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.indexing import nonzero
@@ -18,15 +19,33 @@ from kiln.numpy.promotion import converted, operands, promote_dtypes, shape_of
 _BOOL = np.dtype(np.bool_)
 
 
+@overload
+def where(
+    condition: ArrayLike, /, *, size: int | None = ..., fill_value: ArrayLike | None = ...
+) -> tuple[Array, ...]: ...
+
+
+@overload
+def where(
+    condition: ArrayLike,
+    x: ArrayLike,
+    y: ArrayLike,
+    /,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Array: ...
+
+
 @at_once
 def where(
-    condition: Any,
-    x: Any = None,
-    y: Any = None,
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     /,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """Take each element from x where the condition holds, else from y.
 
@@ -38,7 +57,7 @@ def where(
     return choose_by(condition, x, y)
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
     """Take each element from the choice of the first condition that holds."""
     if len(condlist) != len(choicelist):
         raise ValueError(
@@ -73,7 +92,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return out
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
     """Apply to each element the function (or take the number) of the last condition that holds."""
     (x,) = operands("piecewise", x)
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]

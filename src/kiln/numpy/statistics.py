@@ -11,9 +11,11 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.numpy.arithmetic import clip, divide, multiply, refuse_out, subtract
-from kiln.numpy.creation import cast, full
+from kiln.numpy.constant_arrays import full
+from kiln.numpy.creation import cast
 from kiln.numpy.elementary import conj, real, sqrt
 from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import canonical_axes, one, squeeze
@@ -48,14 +50,14 @@ def _mean_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
 
 @at_once
 def mean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+) -> Array:
     """Average over axes."""
     refuse_out("mean", out)
     a = one("mean", a)
@@ -93,7 +95,11 @@ def _not_a_number(count: int) -> float:
 
 @at_once
 def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+    a: ArrayLike,
+    axis: Axes = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
 ) -> Any:
     """Average over axes, by weights."""
     a = one("average", a)
@@ -134,17 +140,17 @@ def average(
 
 @at_once
 def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: Any = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
+) -> Array:
     """Return the variance over axes; `ddof` is subtracted from the number of elements."""
     refuse_out("var", out)
     a = one("var", a)
@@ -189,17 +195,17 @@ def variance_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
 
 @at_once
 def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: Any = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
+) -> Array:
     """Return the standard deviation over axes."""
     refuse_out("std", out)
     a = one("std", a)
@@ -217,15 +223,15 @@ def std(
 
 
 def cov(
-    m: Any,
-    y: Any = None,
+    m: ArrayLike,
+    y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
-    dtype: Any = None,
-) -> Any:
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Return the covariance matrix of variables, one per row (or column)."""
     given = [one("cov", x) for x in (m, y) if x is not None]
     if builtins.max(len(x.shape) for x in given) > 2:
@@ -277,7 +283,9 @@ def _as_rows(x: Any, rowvar: bool) -> Any:
     return x if rowvar or x.shape[0] == 1 else transpose(x, (1, 0))
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
+) -> Array:
     """Return the matrix of correlation coefficients of variables."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.shape:

@@ -15,7 +15,8 @@ from kiln.control.loops import scan
 from kiln.numpy import arithmetic, bitwise, logic, reductions
 from kiln.numpy.application import vectorize
 from kiln.numpy.arithmetic import refuse_out
-from kiln.numpy.creation import asarray, cast, full
+from kiln.numpy.constant_arrays import full
+from kiln.numpy.creation import asarray, cast
 from kiln.numpy.cumulative import cumprod, cumsum
 from kiln.numpy.indexing import at as at_
 from kiln.numpy.logic import choose_by

@@ -17,6 +17,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size
@@ -337,12 +338,12 @@ def from_end(index: Any, size: Dim) -> Any:
 
 
 def dynamic_slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Any,
     slice_sizes: Sequence[Any],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
-) -> Any:
+) -> Array:
     """Take a window of `slice_sizes` that starts at traced scalars; one outside is moved inside.
 
     Raises: TypeError for windows larger than the operand.
@@ -352,13 +353,13 @@ def dynamic_slice(
 
 
 def dynamic_slice_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     start_index: Any,
     slice_size: Any,
     axis: int = 0,
     *,
     allow_negative_indices: bool = True,
-) -> Any:
+) -> Array:
     """Take `slice_size` elements from `start_index` on, along one axis."""
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_slice_in_dim", axis, len(shape))
@@ -376,13 +377,13 @@ def _starts_in_dim(start: Any, axis: int, shape: Sequence[Dim], allow_negative: 
 
 
 def dynamic_index_in_dim(
-    operand: Any,
-    index: Any,
+    operand: ArrayLike,
+    index: ArrayLike,
     axis: int = 0,
     keepdims: bool = True,
     *,
     allow_negative_indices: bool = True,
-) -> Any:
+) -> Array:
     """Take one traced index along an axis; one outside is moved inside."""
     out = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
@@ -393,12 +394,12 @@ def dynamic_index_in_dim(
 
 
 def dynamic_update_slice(
-    operand: Any,
-    update: Any,
+    operand: ArrayLike,
+    update: ArrayLike,
     start_indices: Any,
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
-) -> Any:
+) -> Array:
     """Return the operand with the window at traced starts replaced; one outside is moved inside.
 
     Raises: TypeError for an update larger than the operand, or of another dtype.
@@ -408,8 +409,13 @@ def dynamic_update_slice(
 
 
 def dynamic_update_slice_in_dim(
-    operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
-) -> Any:
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: Any,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """Return the operand with elements replaced from `start_index` on, along one axis."""
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_update_slice_in_dim", axis, len(shape))
@@ -418,8 +424,13 @@ def dynamic_update_slice_in_dim(
 
 
 def dynamic_update_index_in_dim(
-    operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
-) -> Any:
+    operand: ArrayLike,
+    update: ArrayLike,
+    index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """Return the operand with one index along an axis replaced; the update may lack the axis."""
     ndim = len(aval_of(operand).shape)
     axis = canonical_axis("dynamic_update_index_in_dim", axis, ndim)

@@ -17,6 +17,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -212,13 +213,13 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 def sort_key_val(
-    keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
-) -> tuple[Any, Any]:
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
     """Sort keys along a dimension and put values in the same order."""
-    return sort((keys, values), dimension, is_stable)  # type: ignore[no-any-return]
+    return sort((keys, values), dimension, is_stable)
 
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """Return the k largest elements along an axis in falling order, and their int32 indices.
 
     Raises: ValueError if k is larger than the axis.

@@ -12,10 +12,12 @@ from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
-from kiln.numpy.creation import canonical_shape, zeros
+from kiln.numpy.constant_arrays import zeros
+from kiln.numpy.creation import canonical_shape
 from kiln.numpy.indexing import take
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.search import searchsorted
@@ -33,13 +35,13 @@ from kiln.random.uniform import check_mode, randint, uniform_floats
 
 
 def categorical(
-    key: Any,
-    logits: Any,
+    key: ArrayLike,
+    logits: ArrayLike,
     axis: int = -1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     replace: bool = True,
     mode: str | None = None,
-) -> Any:
+) -> Array:
     """Draw categories with the probabilities softmax(logits) along an axis.
 
     With `replace=False` the leading axes of `shape`, those that logits do not have, hold different
@@ -110,14 +112,14 @@ def _check_population(name: str, draws: int, population: Any) -> None:
 
 
 def choice(
-    key: Any,
-    a: Any,
-    shape: Any = (),
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike = (),
     replace: bool = True,
-    p: Any = None,
+    p: ArrayLike | None = None,
     axis: int = 0,
     mode: str | None = None,
-) -> Any:
+) -> Array:
     """Draw elements of an array along an axis, or of range(a), each with probability `p`.
 
     Raises: ValueError for an empty population, too many draws without replacement, or a `p` of
@@ -133,7 +135,7 @@ def choice(
         population = int(aval.shape[axis])
         full = (*aval.shape[:axis], *wanted, *aval.shape[axis + 1 :])
     else:
-        axis, population, full = 0, int(a), wanted
+        axis, population, full = 0, int(a), wanted  # type: ignore[arg-type]
     if draws == 0:
         return zeros(full, aval.dtype)
     if population <= 0:
@@ -189,7 +191,7 @@ def _weighted_without(key: Any, p: Any, *, count: int, mode: str | None) -> Any:
     return top_k(noisy, count)[1].astype(dtypes.default_int_dtype())
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
     """Shuffle an array along an axis, or range(x).
 
     With `independent`, each vector along the axis gets an order of its own.
@@ -202,7 +204,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     if not aval.ndim:
         if not dtypes.issubdtype(aval.dtype, np.integer):
             raise _not_shuffled(aval)
-        return _shuffled_range(key, size=max(int(x), 0))
+        return _shuffled_range(key, size=max(int(x), 0))  # type: ignore[arg-type]
     axis = canonical_axis("permutation", axis, aval.ndim)
     return _permutation(key, x, axis=axis, together=not independent and aval.ndim > 1)
 

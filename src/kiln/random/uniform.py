@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import operands, shape_of
@@ -31,7 +32,7 @@ from kiln.random.keys import single, typed
 MODES = ("low", "high")
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def bits(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Draw unsigned integers, all bits random.
 
     Raises: ValueError unless the dtype is an unsigned integer.
@@ -47,8 +48,12 @@ def _bits(key: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def uniform(
-    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
-) -> Any:
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+) -> Array:
     """Draw floats uniform in [minval, maxval).
 
     Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
@@ -93,7 +98,13 @@ def uniform_floats(key: Any, shape: Shape, dtype: Any, low: Any = 0, high: Any =
     return max(low, unit * (high - low) + low)
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+def randint(
+    key: ArrayLike,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Draw integers uniform in [minval, maxval).
 
     Raises: TypeError unless the dtype is an integer; ValueError unless the bounds broadcast to the
@@ -162,7 +173,9 @@ def _integers(key: Any, low: Any, high: Any, beyond: Any, shape: Shape, dtype: A
     return low + convert_element_type(offset, dtype)
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
+def bernoulli(
+    key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low"
+) -> Array:
     """Draw booleans that are True with probability `p`; `mode="high"` resolves small p better.
 
     Raises: TypeError unless p is a float; ValueError for another mode.
@@ -209,7 +222,7 @@ def check_mode(name: str, mode: str) -> None:
         )
 
 
-def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def rademacher(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Draw -1 or 1 with equal probability."""
     key = single("rademacher", key)
     found = (

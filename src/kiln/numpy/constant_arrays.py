@@ -1,0 +1,181 @@
+"""Arrays that hold one value, the coordinates of arrays, and functions of them.
+
+`full`, `zeros`, `ones` and `empty` take a shape; their relatives `*_like` take the shape, the dtype
+and the place of another array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
+from kiln.core.at_once import at_once
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import Dim
+from kiln.ir.types import ShapedArray
+from kiln.numpy.creation import asarray, canonical_shape
+from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operands
+from kiln.ops import static_slicing
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.edge_semantics import convert
+from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
+from kiln.ops.sharding import put, put_like
+
+
+@at_once
+def full(
+    shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None
+) -> Array:
+    """Return an array filled with a value."""
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
+    return put(_full(canonical_shape("full", shape), fill_value, wanted, False), device)
+
+
+def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
+    if dtypes.is_python_scalar(value) or isinstance(value, np.generic):
+        if dtype is None:
+            found, weak = dtypes.scalar_dtype(value)
+            value = literal(value, found, weak)
+        elif isinstance(value, (float, np.floating)) and dtypes.issubdtype(dtype, np.integer):
+            value = convert(np.asarray(value), dtype)[()]
+            value = literal(value, dtype, weak)
+        else:
+            value = literal(value, dtype, weak)
+        return broadcast_in_dim(value, shape, ())
+    value = asarray(value)
+    if dtype is not None:
+        value = convert_element_type(value, dtype, weak)
+    if value.shape == shape:
+        return value
+    if broadcast_shapes("full", value.shape, shape) != shape:
+        wrong = f"full: cannot broadcast {value.shape} to {shape}"
+        raise ValueError(three_lines(f"full at {current_source()}", wrong, "give fewer axes"))
+    return broadcast_to(value, shape)
+
+
+@at_once
+def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+    """Return an array of zeros."""
+    return put(_constant("zeros", shape, 0, dtype), device)
+
+
+@at_once
+def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+    """Return an array of ones."""
+    return put(_constant("ones", shape, 1, dtype), device)
+
+
+def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+    """Return an array of zeros: no array is ever uninitialised."""
+    return put(_constant("empty", shape, 0, dtype), device)
+
+
+def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
+    found = canonical_shape(name, shape)
+    wanted = dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
+    return _full(found, value, wanted, False)
+
+
+@at_once
+def full_like(
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """Return an array of the shape and dtype of `a`, filled with a value.
+
+    Filled with a scalar it lies where `a` was put, if it was.
+    """
+    return put(_like("full_like", a, fill_value, dtype, shape), device)
+
+
+@at_once
+def zeros_like(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """Return zeros of the shape and dtype of `a`, where it was put."""
+    return put(_like("zeros_like", a, 0, dtype, shape), device)
+
+
+@at_once
+def ones_like(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """Return ones of the shape and dtype of `a`, where it was put."""
+    return put(_like("ones_like", a, 1, dtype, shape), device)
+
+
+def empty_like(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """Return zeros of the shape and dtype of `a`, where it was put."""
+    return put(_like("empty_like", a, 0, dtype, shape), device)
+
+
+def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
+    if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
+        # A description of an array, such as ShapeDtypeStruct, serves as well.
+        aval = ShapedArray(
+            tuple(a.shape), dtypes.canonicalize_dtype(a.dtype), bool(getattr(a, "weak_type", False))
+        )
+    else:
+        aval = aval_of(*operands(name, a))
+    wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
+    found = aval.shape if shape is None else canonical_shape(name, shape)
+    if dtypes.is_extended(wanted):
+        raise TypeError(
+            three_lines(
+                f"{name} of {aval} at {current_source()}",
+                "random keys have no numbers to fill an array with",
+                "make keys with kiln.random.key and kiln.random.split",
+            )
+        )
+    made = _full(found, value, wanted, aval.weak_type and dtype is None)
+    return made if np.ndim(value) else put_like(made, a)
+
+
+def indices(dimensions: Any, dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
+    """Return the coordinates of all elements of an array of shape `dimensions`."""
+    wanted = (
+        dtypes.default_int_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "indices")
+    )
+    shape = canonical_shape("indices", dimensions)
+    found = []
+    for axis, size in enumerate(shape):
+        count = iota(wanted, size)
+        view: list[Dim] = [1] * len(shape)
+        view[axis] = size
+        found.append(reshape(count, view) if sparse else broadcast_in_dim(count, shape, (axis,)))
+    if sparse:
+        return tuple(found)
+    if not found:
+        return full((0,), 0, wanted)
+    return static_slicing.concatenate([expand_dims(x, (0,)) for x in found], 0)
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: ShapeLike, *, dtype: DTypeLike = float, **kwargs: Any
+) -> Array:
+    """Apply a function to the coordinates of all elements of an array of `shape`."""
+    return function(*indices(shape, dtype=dtype), **kwargs)
