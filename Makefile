@@ -33,7 +33,7 @@ help:
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
 	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
-	@echo "make lint       ruff and mypy"
+	@echo "make lint       ruff, mypy, and pyright over a program of a user"
 	@echo "make docs       write the generated parts of docs/ again"
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
@@ -90,6 +90,7 @@ lint: $(VENV)/.has-lint
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(RUN) -m basedpyright --pythonpath $(RUN)
 
 docs: $(VENV)/.has-bench
 	$(RUN) -m kiln coverage --markdown > $(VENV)/primitives.md
