@@ -35,19 +35,31 @@ PLUGINS = {
 
 
 def block_until_ready(tree: T) -> T:
-    """Wait for all arrays of a pytree; other leaves pass through."""
+    """Wait until all arrays of a pytree have been computed, and return it.
+
+    Leaves that are not arrays pass through. Use it around code that is timed: calls return before
+    their results are ready.
+
+    Example:
+        >>> x = kiln.block_until_ready(jnp.ones(3) * 2)
+    """
     return tree_map(lambda x: x.block_until_ready() if hasattr(x, "block_until_ready") else x, tree)  # type: ignore[no-any-return]
 
 
 @api_boundary
 def device_put(x: T, device: Any = None, *, donate: bool = False) -> T:
-    """Put the arrays of a pytree on a device, or cut them up over several.
+    """Put the arrays of a pytree on a device, or shard them over several.
 
     `device` is a device, a sharding, an array's place (`y.sharding`), or a pytree prefix of those;
-    arrays put so are committed: programs come to them. With None they stay uncommitted. With
-    `donate` the given arrays are deleted where they are moved.
+    such arrays are committed: programs run where they are. With None they stay uncommitted. With
+    `donate` the given arrays are deleted if they are moved.
 
-    Raises: ValueError for an array that cannot be cut this way, TypeError for what is no place.
+    Raises: ValueError for an array that cannot be sharded this way, TypeError if `device` is not a
+        place.
+    Example:
+        >>> x = kiln.device_put(jnp.arange(3), kiln.devices()[0])
+        >>> x.committed
+        True
     """
     leaves, tree = tree_flatten(x)
     places = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
@@ -63,7 +75,12 @@ def device_put(x: T, device: Any = None, *, donate: bool = False) -> T:
 
 
 def device_get(x: Any) -> Any:
-    """Return a pytree with its arrays as NumPy arrays; random keys stay what they are."""
+    """Return a pytree with its arrays as NumPy arrays; random keys stay as they are.
+
+    Example:
+        >>> kiln.device_get({"a": jnp.arange(3)})
+        {'a': array([0, 1, 2], dtype=int32)}
+    """
     return tree_map(_on_host, x)
 
 

@@ -60,9 +60,15 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable[P, Any]:
-    """Return a function that returns the Jacobian of `fun`, column by column (forward mode).
+    """Return a function that computes the Jacobian of `fun` column by column (forward mode).
+
+    Cheaper than `jacrev` if there are fewer inputs than outputs.
 
     Shapes: for an output of shape S and an argument of shape A, (*S, *A).
+    Example:
+        >>> kiln.jacfwd(lambda x: x**2)(jnp.array([1.0, 2.0]))
+        Array([[2., 0.],
+               [0., 4.]], dtype=float32)
     """
     require_callable(fun, "jacfwd")
 
@@ -110,9 +116,15 @@ def jacrev(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[P, Any]:
-    """Return a function that returns the Jacobian of `fun`, row by row (reverse mode).
+    """Return a function that computes the Jacobian of `fun` row by row (reverse mode).
+
+    Cheaper than `jacfwd` if there are fewer outputs than inputs.
 
     Shapes: for an output of shape S and an argument of shape A, (*S, *A).
+    Example:
+        >>> kiln.jacrev(lambda x: x[0] * x)(jnp.array([1.0, 2.0]))
+        Array([[2., 0.],
+               [2., 1.]], dtype=float32)
     """
     require_callable(fun, "jacrev")
 
@@ -152,9 +164,13 @@ def hessian(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable[P, Any]:
-    """Return a function that returns the Hessian of `fun`.
+    """Return a function that computes the Hessian of `fun`.
 
     Shapes: for a scalar function of an argument of shape A, (*A, *A).
+    Example:
+        >>> kiln.hessian(lambda x: x[0] * x[1])(jnp.array([1.0, 2.0]))
+        Array([[0., 1.],
+               [1., 0.]], dtype=float32)
     """
     return jacfwd(
         jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),

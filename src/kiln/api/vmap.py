@@ -35,13 +35,19 @@ def vmap(
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
 ) -> Callable[P, R]:
-    """Map a function over axes of its arguments.
+    """Vectorize a function: map it over axes of its arguments.
 
-    `in_axes` is an int, None, or a pytree prefix of the arguments; keyword arguments are mapped
-    over their first axis. `axis_name` makes collectives (psum, ...) available inside.
+    `in_axes` is an int, None (not mapped), or a pytree prefix of the positional arguments; keyword
+    arguments are mapped over their first axis. `out_axes` says where the mapped axis goes in the
+    results. `axis_name` makes collectives (psum, ...) available inside.
 
     Raises: ValueError if mapped sizes differ, an axis is out of bounds, nothing is mapped, or an
         output with out_axes None is mapped.
+    Source: the documentation of `jax.vmap`.
+    Example:
+        >>> rows = jnp.arange(6.0).reshape(3, 2)
+        >>> kiln.vmap(jnp.dot, in_axes=(0, None))(rows, jnp.ones(2))
+        Array([1., 5., 9.], dtype=float32)
     """
     if not callable(fun):
         raise TypeError(
