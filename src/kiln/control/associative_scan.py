@@ -27,12 +27,16 @@ Stacks = list[Any]
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
 ) -> T:
-    """Return the combinations of the first 1, 2, ... n elements along an axis.
+    """Return the combinations of the first 1, 2, ... n elements along an axis, in log n steps.
 
     `fn(a, b)` combines stacks of elements, axis in place, and must be associative. `reverse` starts
     from the last element.
 
     Raises: ValueError for arrays without that axis, or of different sizes along it.
+    Source: the documentation of `jax.lax.associative_scan`.
+    Example:
+        >>> lax.associative_scan(jnp.multiply, jnp.arange(1, 6))
+        Array([  1,   2,   6,  24, 120], dtype=int32)
     """
     check_callable("associative_scan", "fn", fn)
     stacks, tree = arrays_of("associative_scan", "elems", elems)

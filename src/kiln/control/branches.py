@@ -46,11 +46,15 @@ def cond(
     *operands: Any,
     operand: Any = _ABSENT,
 ) -> A | B:
-    """Return `true_fun(*operands)` if the scalar `pred` holds, else `false_fun(*operands)`.
+    """Return `true_fun(*operands)` if the scalar `pred` is true, else `false_fun(*operands)`.
 
-    The older form `cond(pred, x, true_fun, y, false_fun)` is `true_fun(x)` or `false_fun(y)`.
+    Under `jit` both branches are traced, and one is run. The older form `cond(pred, x, true_fun, y,
+    false_fun)` is `true_fun(x)` or `false_fun(y)`.
 
-    Raises: TypeError for a predicate that is no scalar, branches that return different types.
+    Raises: TypeError if the predicate is not a scalar, or the branches return different types.
+    Example:
+        >>> float(lax.cond(True, lambda x: x + 1, lambda x: x - 1, 10.0))
+        11.0
     """
     if _is_older_form(true_fun, false_fun, operands):
         x, true_fun, (y, false_fun) = true_fun, false_fun, operands  # type: ignore[assignment]
@@ -82,10 +86,14 @@ def switch(
     *operands: Any,
     operand: Any = _ABSENT,
 ) -> A:
-    """Return `branches[index](*operands)`; the index is clamped to the branches there are.
+    """Return `branches[index](*operands)`; the index is clamped to the range of branches.
 
-    Raises: ValueError for no branches; TypeError for an index that is no integer scalar, branches
-        that return different types.
+    Raises: ValueError if there are no branches; TypeError if the index is not an integer scalar, or
+        the branches return different types.
+    Example:
+        >>> branches = [jnp.sin, jnp.negative, jnp.square]
+        >>> float(lax.switch(2, branches, 3.0))
+        9.0
     """
     if operand is not _ABSENT:
         operands = (*operands, operand)

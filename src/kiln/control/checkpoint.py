@@ -161,10 +161,17 @@ def checkpoint(
     policy: Policy | None = None,
     static_argnums: Any = (),
 ) -> Callable[P, R]:
-    """Return the function, differentiated with recomputation instead of stored intermediates.
+    """Return `fun`, recomputing its intermediates in reverse mode instead of storing them.
 
-    `policy` (see `checkpoint_policies`) says what may be stored all the same. `prevent_cse` keeps
-    the compiler from merging the second computation with the first; loops do not need it.
+    `policy` (see `checkpoint_policies`) selects intermediates that are stored nevertheless.
+    `prevent_cse` keeps the compiler from merging the second computation with the first; loops do
+    not need it.
+
+    Source: the documentation of `jax.checkpoint`.
+    Example:
+        >>> f = kiln.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+        >>> float(kiln.grad(f)(0.0))
+        1.0
     """
     if not callable(fun):
         raise TypeError(

@@ -254,9 +254,12 @@ def axis_index(axis_name: AxisName) -> Array:
 
 
 def psum(x: T, axis_name: AxisName, *, axis_index_groups: Any = None) -> T:
-    """Sum a pytree over mapped axes; `psum(1, name)` is the axis' size, a Python int.
+    """Sum a pytree over mapped axes; `psum(1, name)` is the axis size, a Python int.
 
     Raises: NameError if there is no mapped axis of that name.
+    Example:
+        >>> kiln.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
+        Array([0.25, 0.75], dtype=float32)
     """
     size = checked_size("psum", axis_name, axis_index_groups)
 

@@ -322,7 +322,13 @@ def dot_general(
     """Multiply two arrays and sum over contracting axes.
 
     `dimension_numbers` is `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`.
+
+    Shapes: batch axes first, then the other axes of lhs, then those of rhs.
     Raises: TypeError if the axes do not pair up.
+    Example:
+        >>> x, y = jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4))
+        >>> lax.dot_general(x, y, (((2,), (1,)), ((0,), (0,)))).shape
+        (5, 2, 4)
     """
     (lc, rc), (lb, rb) = dimension_numbers
     preferred = preferred_element_type

@@ -337,6 +337,10 @@ def conv_general_dilated(
     """Slide the kernel `rhs` over `lhs`; `padding` is a name or (low, high) for each axis of space.
 
     Raises: TypeError or ValueError for shapes, groups and windows that do not go together.
+    Example:
+        >>> y = lax.conv_general_dilated(jnp.ones((1, 1, 5)), jnp.ones((1, 1, 3)), (1,), "VALID")
+        >>> y.tolist()
+        [[[3.0, 3.0, 3.0]]]
     """
     x, w = aval_of(lhs), aval_of(rhs)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)

@@ -457,7 +457,12 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
 
 
 def select(predicate: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """Take each element from `on_true` where the predicate holds, else from `on_false`."""
+    """Take each element from `on_true` where the predicate holds, else from `on_false`.
+
+    Example:
+        >>> lax.select(jnp.array([True, False]), jnp.array([1, 2]), jnp.array([3, 4]))
+        Array([1, 4], dtype=int32)
+    """
     on_true, on_false = matched(on_true, on_false)
     return select_n_p.bind(predicate, on_false, on_true)
 

@@ -344,9 +344,14 @@ def dynamic_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """Take a window of `slice_sizes` that starts at traced scalars; one outside is moved inside.
+    """Return a window of `slice_sizes` at start indices that may be traced.
+
+    A window that would extend past the operand is moved inside.
 
     Raises: TypeError for windows larger than the operand.
+    Example:
+        >>> lax.dynamic_slice(jnp.arange(8), (5,), (2,))
+        Array([5, 6], dtype=int32)
     """
     starts = _starts("dynamic_slice", operand, start_indices, allow_negative_indices)
     return dynamic_slice_p.bind(operand, *starts, slice_sizes=dims(slice_sizes))
@@ -400,9 +405,14 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """Return the operand with the window at traced starts replaced; one outside is moved inside.
+    """Return the operand with the window at start indices, maybe traced, replaced by `update`.
 
-    Raises: TypeError for an update larger than the operand, or of another dtype.
+    A window that would extend past the operand is moved inside.
+
+    Raises: TypeError if the update is larger than the operand, or has another dtype.
+    Example:
+        >>> lax.dynamic_update_slice(jnp.zeros(4, jnp.int32), jnp.array([7, 8]), (1,))
+        Array([0, 7, 8, 0], dtype=int32)
     """
     starts = _starts("dynamic_update_slice", operand, start_indices, allow_negative_indices)
     return dynamic_update_slice_p.bind(operand, update, *starts)

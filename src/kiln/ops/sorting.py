@@ -220,9 +220,13 @@ def sort_key_val(
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
-    """Return the k largest elements along an axis in falling order, and their int32 indices.
+    """Return the k largest elements along an axis in descending order, and their int32 indices.
 
     Raises: ValueError if k is larger than the axis.
+    Example:
+        >>> values, indices = lax.top_k(jnp.array([3, 9, 4, 7]), 2)
+        >>> values.tolist(), indices.tolist()
+        ([9, 7], [1, 3])
     """
     axis = canonical_axis("top_k", axis, aval_of(operand).ndim)
     values, indices = top_k_p.bind(operand, k=int(k), axis=axis)
