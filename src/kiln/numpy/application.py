@@ -89,7 +89,14 @@ def vectorize(
     excluded: Iterable[Any] = frozenset(),
     signature: str | None = None,
 ) -> Callable[..., Any]:
-    """Make a function of arrays of any rank from one of scalars, or of the ranks in `signature`."""
+    """Turn a function of scalars, or of arrays as in `signature`, into one that broadcasts.
+
+    Source: numpy.vectorize.
+    Example:
+        >>> dot = jnp.vectorize(jnp.dot, signature="(n),(n)->()")
+        >>> dot(jnp.ones((2, 3)), jnp.arange(3.0))
+        Array([3., 3.], dtype=float32)
+    """
     left_out = set(excluded)
     if any(not isinstance(x, (str, int)) for x in left_out):
         raise TypeError(

@@ -262,7 +262,12 @@ def reciprocal(x: ArrayLike, /) -> Array:
 
 @at_once
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the larger operand, or nan if one is."""
+    """Return the larger operand element by element, or nan if either is.
+
+    Example:
+        >>> jnp.maximum(jnp.array([1, 5]), 3)
+        Array([3, 5], dtype=int32)
+    """
     x, y = binary("maximum", x, y)
     return elementwise.max_p.bind(x, y)
 
@@ -305,7 +310,12 @@ def _arrays(*xs: Any) -> list[Any]:
 
 @at_once
 def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
-    """Hold the elements between `min` and `max`; either may be missing."""
+    """Limit the elements to the interval from `min` to `max`; either may be None.
+
+    Example:
+        >>> jnp.clip(jnp.arange(5), 1, 3)
+        Array([1, 1, 2, 3, 3], dtype=int32)
+    """
     given = [x for x in (arr, min, max) if x is not None]
     for x in operands("clip", *given):
         if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
@@ -336,7 +346,12 @@ def rint(x: ArrayLike, /) -> Array:
 
 @at_once
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
-    """Round to a number of decimals, half to even."""
+    """Round to a number of decimals, half to even.
+
+    Example:
+        >>> jnp.round(jnp.array([0.5, 1.5, 2.26]), 1)
+        Array([0.5, 1.5, 2.3], dtype=float32)
+    """
     refuse_out("round", out)
     (a,) = operands("round", a)
     dtype = aval_of(a).dtype

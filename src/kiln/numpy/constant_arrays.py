@@ -32,7 +32,13 @@ from kiln.ops.sharding import put, put_like
 def full(
     shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None
 ) -> Array:
-    """Return an array filled with a value."""
+    """Return an array filled with a value.
+
+    Example:
+        >>> jnp.full((2, 2), 7)
+        Array([[7, 7],
+               [7, 7]], dtype=int32, weak_type=True)
+    """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
     return put(_full(canonical_shape("full", shape), fill_value, wanted, False), device)
 
@@ -61,13 +67,24 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
 
 @at_once
 def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """Return an array of zeros."""
+    """Return an array of zeros.
+
+    Example:
+        >>> jnp.zeros((2, 2), jnp.int32)
+        Array([[0, 0],
+               [0, 0]], dtype=int32)
+    """
     return put(_constant("zeros", shape, 0, dtype), device)
 
 
 @at_once
 def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """Return an array of ones."""
+    """Return an array of ones.
+
+    Example:
+        >>> jnp.ones(3)
+        Array([1., 1., 1.], dtype=float32)
+    """
     return put(_constant("ones", shape, 1, dtype), device)
 
 
@@ -106,7 +123,12 @@ def zeros_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return zeros of the shape and dtype of `a`, where it was put."""
+    """Return zeros with the shape and dtype of `a`, on the device of `a`.
+
+    Example:
+        >>> jnp.zeros_like(jnp.array([1, 2, 3]))
+        Array([0, 0, 0], dtype=int32)
+    """
     return put(_like("zeros_like", a, 0, dtype, shape), device)
 
 

@@ -39,9 +39,16 @@ def array(
     *,
     device: Any = None,
 ) -> Array:
-    """Make an array of a scalar, a sequence, or anything that NumPy can read.
+    """Make an array of a scalar, a nested sequence, or anything NumPy can read.
 
-    Raises: TypeError for what holds no numbers; OverflowError for an int the dtype cannot hold.
+    Python scalars become weakly typed unless `dtype` is given; data is always copied.
+
+    Raises: TypeError for an object without numbers; OverflowError for an int the dtype cannot hold.
+    Source: numpy.array.
+    Example:
+        >>> jnp.array([[1, 2], [3, 4]])
+        Array([[1, 2],
+               [3, 4]], dtype=int32)
     """
     if order not in ("K", "C", "A", None):
         raise NotImplementedError(
@@ -67,7 +74,12 @@ def asarray(
     copy: bool | None = None,
     device: Any = None,
 ) -> Array:
-    """Make an array, like `array`; an array of the right dtype is returned as it is."""
+    """Make an array, like `array`; an array of the right dtype is returned as it is.
+
+    Example:
+        >>> jnp.asarray(np.arange(3), jnp.float32)
+        Array([0., 1., 2.], dtype=float32)
+    """
     if dtype is None and hasattr(a, "aval") and not copy:
         return put(a, device)
     if copy is False and isinstance(a, (np.ndarray, bytes, bytearray, memoryview)):

@@ -28,7 +28,12 @@ _BOOL = np.dtype(np.bool_)
 def cumsum(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Return the running sum along an axis, or of the flat array."""
+    """Return the cumulative sum along an axis, or of the flattened array.
+
+    Example:
+        >>> jnp.cumsum(jnp.arange(5))
+        Array([ 0,  1,  3,  6, 10], dtype=int32)
+    """
     refuse_out("cumsum", out)
     return _running("cumsum", cumulative.cumsum, a, axis, dtype)
 

@@ -32,7 +32,12 @@ from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 @at_once
 def flip(m: ArrayLike, axis: Axes = None) -> Array:
-    """Reverse the order of elements along axes."""
+    """Reverse the order of elements along axes.
+
+    Example:
+        >>> jnp.flip(jnp.arange(3))
+        Array([2, 1, 0], dtype=int32)
+    """
     m = one("flip", m)
     rank = len(shape_of(m))
     return rev(m, canonical_axes("flip", range(rank) if axis is None else axis, rank))
@@ -65,7 +70,12 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 @at_once
 def roll(a: ArrayLike, shift: Any, axis: Axes = None) -> Array:
-    """Shift elements along axes; those that fall off come back at the other end."""
+    """Shift elements along axes; those shifted past the end return at the start.
+
+    Example:
+        >>> jnp.roll(jnp.arange(4), 1)
+        Array([3, 0, 1, 2], dtype=int32)
+    """
     a = one("roll", a)
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), shape_of(a))

@@ -54,9 +54,13 @@ def refused(name: str, xs: Any, wrong: str, remedy: str, kind: type[Exception] =
 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
-    """Solve a x = b.   (..., n, n), (..., n, m) -> (..., n, m); (..., n, n), (n) -> (..., n).
+    """Solve the linear systems a x = b.
 
-    Raises: ValueError for shapes that do not go together.
+    Shapes: (..., n, n), (..., n, m) -> (..., n, m); (..., n, n), (n) -> (..., n).
+    Raises: ValueError for shapes that do not match.
+    Example:
+        >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 4.0]))
+        Array([1., 1.], dtype=float32)
     """
     a, b = (one("solve", x) for x in operands("solve", a, b))
     a, b = promote_dtypes_inexact(a, b)

@@ -162,7 +162,12 @@ def _along_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | 
 
 
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the Fourier transform along an axis, first cut or filled up to `n` elements."""
+    """Return the Fourier transform along an axis, first cut or zero-padded to `n` elements.
+
+    Example:
+        >>> jnp.fft.fft(jnp.array([1.0, 0.0, 0.0, 0.0])).real
+        Array([1., 1., 1., 1.], dtype=float32)
+    """
     return _along_one("fft", FftType.FFT, a, n, axis, norm)
 
 

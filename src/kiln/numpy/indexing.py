@@ -106,11 +106,15 @@ def take(
     indices_are_sorted: bool = False,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """Take elements along an axis (of the flattened array without one).
+    """Take elements along an axis, or from the flattened array without one.
 
-    `mode` says what becomes of indices outside: 'fill' (the default) gives `fill_value`, which is
-    nan or the like; 'clip' moves them inside; 'wrap' counts around.
+    `mode` says what out-of-bounds indices give: 'fill' (the default) gives `fill_value`, by default
+    nan for floats; 'clip' the nearest element; 'wrap' counts around.
+
     Raises: NotImplementedError for mode 'raise' and for `out`.
+    Example:
+        >>> jnp.take(jnp.array([10, 20, 30]), jnp.array([2, 0]))
+        Array([30, 10], dtype=int32)
     """
     _refuse_out("take", out)
     a, indices = one("take", a), one("take", indices)
@@ -182,9 +186,14 @@ def take_along_axis(
     *,
     wrap_negative_indices: bool | None = None,
 ) -> Array:
-    """Take, for each line along an axis, the elements that `indices` has in the same line.
+    """Take, for each line along an axis, the elements at the indices of the same line.
 
-    Raises: TypeError for indices that are no integers; ValueError for shapes that do not fit.
+    Raises: TypeError if the indices are not integers; ValueError for shapes that do not match.
+    Example:
+        >>> x = jnp.array([[3, 1], [2, 4]])
+        >>> jnp.take_along_axis(x, jnp.argsort(x, axis=1), axis=1)
+        Array([[1, 3],
+               [2, 4]], dtype=int32)
     """
     arr, indices = one("take_along_axis", arr), one("take_along_axis", indices)
     dtype = aval_of(indices).dtype

@@ -62,7 +62,12 @@ def _promoted(name: str, arrays: Sequence[Any], dtype: Any) -> list[Any]:
 
 @at_once
 def concatenate(arrays: Arrays, axis: Any = 0, dtype: DTypeLike | None = None) -> Array:
-    """Join arrays along an axis they have; with axis=None, join the flat arrays."""
+    """Join arrays along an existing axis; with axis=None, join the flattened arrays.
+
+    Example:
+        >>> jnp.concatenate([jnp.arange(2), jnp.arange(3)])
+        Array([0, 1, 0, 1, 2], dtype=int32)
+    """
     found = _items("concatenate", arrays)
     if not found:
         raise ValueError(
@@ -104,7 +109,13 @@ def concat(arrays: Arrays, /, *, axis: Any = 0) -> Array:
 
 @at_once
 def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
-    """Join arrays of one shape along a new axis."""
+    """Join arrays of one shape along a new axis.
+
+    Example:
+        >>> jnp.stack([jnp.zeros(2), jnp.ones(2)])
+        Array([[0., 0.],
+               [1., 1.]], dtype=float32)
+    """
     refuse_out("stack", out)
     found = _items("stack", arrays)
     if not found:
@@ -190,9 +201,12 @@ def _block(arrays: Any) -> tuple[Any, int]:
 def split(
     ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0
 ) -> list[Array]:
-    """Cut an array into equal parts, or at indices.
+    """Split an array into equal parts, or at indices.
 
     Raises: ValueError if the parts would not be equal.
+    Example:
+        >>> [part.tolist() for part in jnp.split(jnp.arange(6), 3)]
+        [[0, 1], [2, 3], [4, 5]]
     """
     return _split("split", ary, indices_or_sections, axis)
 

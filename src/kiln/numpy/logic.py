@@ -224,7 +224,12 @@ def allclose(
     atol: ArrayLike = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    """Tell whether all elements of a and b are close (see `isclose`)."""
+    """Tell whether all elements of a and b are close (see `isclose`).
+
+    Example:
+        >>> bool(jnp.allclose(jnp.ones(2), 1 + 1e-7))
+        True
+    """
     return all_true(isclose(a, b, rtol, atol, equal_nan))
 
 

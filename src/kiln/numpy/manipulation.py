@@ -76,9 +76,13 @@ def index_of(name: str, axis: Any) -> int:
 
 @at_once
 def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
-    """Give the elements another shape; one size may be -1.
+    """Return the elements in another shape; one size may be -1 and is inferred.
 
     Raises: TypeError if the number of elements differs.
+    Example:
+        >>> jnp.reshape(jnp.arange(6), (2, -1))
+        Array([[0, 1, 2],
+               [3, 4, 5]], dtype=int32)
     """
     a = one("reshape", a)
     target = _resolved(a, shape)
@@ -135,14 +139,25 @@ def _is_minus_one(dim: Any) -> bool:
 
 @at_once
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """Return the elements as a vector."""
+    """Return the elements as a vector, in row-major order unless `order` is "F".
+
+    Example:
+        >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
+        Array([1, 2, 3, 4], dtype=int32)
+    """
     a = one("ravel", a)
     return reshape(a, (product(shape_of(a)),), order if order != "K" else "C")
 
 
 @at_once
 def transpose(a: ArrayLike, axes: Axes = None) -> Array:
-    """Permute the axes; without `axes`, reverse them."""
+    """Permute the axes; without `axes`, reverse them.
+
+    Example:
+        >>> jnp.transpose(jnp.array([[1, 2], [3, 4]]))
+        Array([[1, 3],
+               [2, 4]], dtype=int32)
+    """
     a = one("transpose", a)
     rank = len(shape_of(a))
     if axes is None:
@@ -177,7 +192,12 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 @at_once
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
-    """Move axes to other places; the rest keep their order."""
+    """Move axes to other positions; the rest keep their order.
+
+    Example:
+        >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
+        (3, 4, 2)
+    """
     a = one("moveaxis", a)
     rank = len(shape_of(a))
     sources = canonical_axes("moveaxis", source, rank)
@@ -212,7 +232,12 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 @at_once
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """Insert axes of size 1 so that they stand at `axis` of the result."""
+    """Insert axes of size 1 at the positions `axis` of the result.
+
+    Example:
+        >>> jnp.expand_dims(jnp.arange(3), 0).shape
+        (1, 3)
+    """
     a = one("expand_dims", a)
     given = axis if isinstance(axis, (tuple, list, np.ndarray)) else (axis,)
     axes = canonical_axes("expand_dims", given, len(shape_of(a)) + len(given))
@@ -221,7 +246,12 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 @at_once
 def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
-    """Drop axes of size 1: those named, or all."""
+    """Drop axes of size 1: the given ones, or all.
+
+    Example:
+        >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
+        (3,)
+    """
     a = one("squeeze", a)
     shape = shape_of(a)
     if axis is None:
@@ -231,9 +261,13 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
 
 @at_once
 def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
-    """Repeat an array along new axes, and axes of size 1, up to `shape`.
+    """Repeat an array along new leading axes, and along axes of size 1, up to `shape`.
 
-    Raises: ValueError if the shapes do not fit.
+    Raises: ValueError if the shapes are incompatible.
+    Example:
+        >>> jnp.broadcast_to(jnp.arange(2), (2, 2))
+        Array([[0, 1],
+               [0, 1]], dtype=int32)
     """
     array = one("broadcast_to", array)
     target = canonical_shape("broadcast_to", shape)

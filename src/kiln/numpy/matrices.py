@@ -52,7 +52,14 @@ def on_diagonal(shape: tuple[Dim, ...], k: Any) -> Any:
 def eye(
     N: Any, M: Any = None, k: Any = 0, dtype: DTypeLike | None = None, *, device: Any = None
 ) -> Array:
-    """Return a matrix with ones on the k-th diagonal."""
+    """Return a matrix with ones on the k-th diagonal and zeros elsewhere.
+
+    Shapes: (N, M), or (N, N) without M.
+    Example:
+        >>> jnp.eye(2)
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
+    """
     wanted = _float_or("eye", dtype)
     shape = canonical_shape("eye", (N, N if M is None else M))
     return put(cast(on_diagonal(shape, _offset("eye", k)), wanted), device)

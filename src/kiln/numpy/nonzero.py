@@ -39,10 +39,14 @@ _INT32 = np.dtype(np.int32)
 def nonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> tuple[Array, ...]:
-    """Return the indices, by axis, of elements that are not zero.
+    """Return the indices of the nonzero elements, one array per axis.
 
-    With `size`, so many of them, or `fill_value` (one number, or one for each axis) where there are
-    fewer. Raises: ConcretizationTypeError for a traced array without `size`.
+    With `size`, return that many, padded with `fill_value` (one number, or one per axis).
+
+    Raises: ConcretizationTypeError for a traced array without `size`.
+    Example:
+        >>> jnp.nonzero(jnp.array([0, 5, 6]))
+        (Array([1, 2], dtype=int32),)
     """
     return indices_of("nonzero", a, size, fill_value)
 

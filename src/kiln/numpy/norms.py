@@ -34,6 +34,9 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = Fals
     """Return a norm over one axis (of vectors) or two (of matrices), over all by default.
 
     Raises: ValueError for an order that the norm does not have, or more than two axes.
+    Example:
+        >>> float(jnp.linalg.norm(jnp.array([3.0, 4.0])))
+        5.0
     """
     x = inexact("norm", one("norm", x))
     rank = x.ndim

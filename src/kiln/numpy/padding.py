@@ -32,7 +32,15 @@ PadWidth = list[tuple[int, int]]
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
-    """Extend an array at its edges; `mode` is one of NumPy's, or a function."""
+    """Extend an array at its edges; `mode` is one of NumPy's, or a function.
+
+    `pad_width` is (before, after) for each axis, one pair for all, or one number.
+
+    Source: numpy.pad.
+    Example:
+        >>> jnp.pad(jnp.array([1, 2]), (1, 2), constant_values=9)
+        Array([9, 1, 2, 9, 9], dtype=int32)
+    """
     array = one("pad", array)
     widths = _pairs("pad_width", pad_width, len(array.shape), operator.index)
     if any(w < 0 for pair in widths for w in pair):

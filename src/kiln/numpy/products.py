@@ -46,6 +46,9 @@ def dot(
     """Sum products over the last axis of `a` and the second last (or only) axis of `b`.
 
     Shapes: (..., n), (..., n, m) -> (..., ..., m).
+    Example:
+        >>> int(jnp.dot(jnp.arange(3), jnp.arange(3)))
+        5
     """
     a, b, preferred = _pair("dot", a, b, preferred_element_type)
     if not a.shape or not b.shape:
@@ -63,9 +66,15 @@ def matmul(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Multiply matrices; the axes before the last two are broadcast.
+    """Multiply matrices; axes before the last two are broadcast.
 
-    Shapes: (..., n, k), (..., k, m) -> (..., n, m); a vector gets, and loses again, an axis.
+    Shapes: (..., n, k), (..., k, m) -> (..., n, m); a vector is a row on the left and a column on
+        the right, and that axis is dropped from the result.
+    Raises: TypeError for scalars and for shapes that do not match.
+    Source: numpy.matmul.
+    Example:
+        >>> jnp.matmul(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+        Array([3, 7], dtype=int32)
     """
     a, b, preferred = _pair("matmul", a, b, preferred_element_type)
     for i, x in enumerate((a, b)):
@@ -198,7 +207,13 @@ def inner(
 
 @at_once
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
-    """Return all products of an element of `a` and one of `b`."""
+    """Return the outer product of two flattened arrays.
+
+    Example:
+        >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+        Array([[3, 4],
+               [6, 8]], dtype=int32)
+    """
     refuse_out("outer", out)
     a, b = (ravel(one("outer", x)) for x in operands("outer", a, b))
     return multiply(expand_dims(a, (1,)), expand_dims(b, (0,)))
@@ -213,7 +228,12 @@ def tensordot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Sum products over the last axes of `a` and the first of `b`, or over pairs of axes."""
+    """Sum products over the last `axes` axes of `a` and the first of `b`, or over pairs of axes.
+
+    Example:
+        >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), axes=1).shape
+        (2, 4)
+    """
     a, b, preferred = _pair("tensordot", a, b, preferred_element_type)
     ranks = len(a.shape), len(b.shape)
     if isinstance(axes, (int, np.integer)):

@@ -54,9 +54,15 @@ def arange(
     *,
     device: Any = None,
 ) -> Array:
-    """Return start, start + step, ... below stop; `arange(n)` counts from 0 to n-1.
+    """Return start, start + step, ... up to, but not including, stop; `arange(n)` counts from 0.
 
-    Raises: ConcretizationTypeError for a traced argument: the size depends on it.
+    Raises: ConcretizationTypeError for a traced argument, since the size depends on it.
+    Source: numpy.arange.
+    Example:
+        >>> jnp.arange(5)
+        Array([0, 1, 2, 3, 4], dtype=int32)
+        >>> jnp.arange(1.0, 2.0, 0.25)
+        Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
     if any(type(x) is Size for x in (start, stop, step)):
@@ -172,7 +178,16 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """Return `num` numbers from start to stop, equally far apart."""
+    """Return `num` evenly spaced numbers from start to stop.
+
+    With `endpoint=False` stop is left out. With `retstep`, return also the distance between
+    numbers.
+
+    Source: numpy.linspace.
+    Example:
+        >>> jnp.linspace(0, 1, 5)
+        Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
     num = num if type(num) is Size else int(concrete_number("linspace", "num", num))
     if num < 0:
         raise ValueError(
@@ -294,7 +309,15 @@ def geomspace(
 def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Array]:
-    """Return the coordinates of a grid whose axes have the given coordinates."""
+    """Return coordinate arrays of the grid spanned by vectors of coordinates.
+
+    Shapes: vectors of m and n elements -> (n, m) twice with indexing='xy', (m, n) with 'ij'.
+    Source: numpy.meshgrid.
+    Example:
+        >>> x, y = jnp.meshgrid(jnp.arange(3), jnp.arange(2))
+        >>> x.tolist(), y.tolist()
+        ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
+    """
     if indexing not in ("xy", "ij"):
         raise ValueError(
             three_lines(

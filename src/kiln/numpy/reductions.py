@@ -108,7 +108,16 @@ def sum(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """Sum over axes."""
+    """Sum over axes.
+
+    `where` leaves elements out; `initial` is added once. Narrow integers and bools are summed in 32
+    bits unless `promote_integers` is False or a `dtype` is given.
+
+    Source: numpy.sum.
+    Example:
+        >>> jnp.sum(jnp.array([[1, 2], [3, 4]]), axis=0)
+        Array([4, 6], dtype=int32)
+    """
     refuse_out("sum", out)
     return _accumulated(
         "sum", reduce_sum, 0, a, axis, dtype, keepdims, initial, where, promote_integers
@@ -126,7 +135,12 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """Multiply over axes."""
+    """Multiply over axes; options as for `sum`.
+
+    Example:
+        >>> int(jnp.prod(jnp.arange(1, 6)))
+        120
+    """
     refuse_out("prod", out)
     return _accumulated(
         "prod", product.reduce_prod, 1, a, axis, dtype, keepdims, initial, where, promote_integers
@@ -189,7 +203,12 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Return the largest element along axes; nan if there is one."""
+    """Return the largest element along axes, or nan if there is one.
+
+    Example:
+        >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=1)
+        Array([5, 3], dtype=int32)
+    """
     refuse_out("max", out)
     return _extreme("max", a, axis, keepdims, initial, where)
 
@@ -203,7 +222,12 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Return the smallest element along axes; nan if there is one."""
+    """Return the smallest element along axes, or nan if there is one.
+
+    Example:
+        >>> jnp.min(jnp.array([[1, 5], [3, 2]]), axis=1)
+        Array([1, 2], dtype=int32)
+    """
     refuse_out("min", out)
     return _extreme("min", a, axis, keepdims, initial, where)
 
@@ -262,7 +286,12 @@ def all(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Tell whether all elements along axes hold."""
+    """Tell whether all elements along axes are true.
+
+    Example:
+        >>> bool(jnp.all(jnp.arange(3) < 3))
+        True
+    """
     refuse_out("all", out)
     return _logic("all", reduction.reduce_and, True, a, axis, keepdims, where)
 
@@ -276,7 +305,12 @@ def any(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Tell whether any element along axes holds."""
+    """Tell whether any element along axes is true.
+
+    Example:
+        >>> jnp.any(jnp.eye(2) > 0, axis=0)
+        Array([ True,  True], dtype=bool)
+    """
     refuse_out("any", out)
     return _logic("any", reduction.reduce_or, False, a, axis, keepdims, where)
 
@@ -301,7 +335,12 @@ def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Ar
 def argmax(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return where the largest element is, along an axis or in the flat array."""
+    """Return the index of the first largest element along an axis, or in the flattened array.
+
+    Example:
+        >>> int(jnp.argmax(jnp.array([3, 9, 9])))
+        1
+    """
     refuse_out("argmax", out)
     return _position("argmax", reduction.argmax, a, axis, bool(keepdims))
 
@@ -310,7 +349,12 @@ def argmax(
 def argmin(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return where the smallest element is, along an axis or in the flat array."""
+    """Return the index of the first smallest element along an axis, or in the flattened array.
+
+    Example:
+        >>> int(jnp.argmin(jnp.array([3, 9, 2])))
+        2
+    """
     refuse_out("argmin", out)
     return _position("argmin", reduction.argmin, a, axis, bool(keepdims))
 

@@ -21,7 +21,12 @@ from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshap
 
 
 def tile(A: ArrayLike, reps: Any) -> Array:
-    """Repeat a whole array along axes."""
+    """Repeat a whole array along axes.
+
+    Example:
+        >>> jnp.tile(jnp.array([1, 2]), 2)
+        Array([1, 2, 1, 2], dtype=int32)
+    """
     A = one("tile", A)
     counts = [operator.index(r) for r in (reps if isinstance(reps, (tuple, list)) else (reps,))]
     rank = len(A.shape)
@@ -38,9 +43,13 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 def repeat(
     a: ArrayLike, repeats: Any, axis: Axes = None, *, total_repeat_length: int | None = None
 ) -> Array:
-    """Repeat each element along an axis.
+    """Repeat each element along an axis, or of the flattened array.
 
     Under a trace, traced `repeats` need `total_repeat_length`.
+
+    Example:
+        >>> jnp.repeat(jnp.array([1, 2]), 2)
+        Array([1, 1, 2, 2], dtype=int32)
     """
     a, repeats = operands(
         "repeat", a, np.asarray(repeats) if isinstance(repeats, list) else repeats

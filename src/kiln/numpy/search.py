@@ -37,7 +37,14 @@ def searchsorted(
     *,
     method: str = "scan",
 ) -> Array:
-    """Return where to insert `v` into a sorted vector so that it stays sorted."""
+    """Return the indices at which inserting `v` keeps a sorted vector sorted.
+
+    Equal elements stay to the right of the place with side='left', to the left with 'right'.
+
+    Example:
+        >>> jnp.searchsorted(jnp.array([1, 3, 5]), jnp.array([0, 3, 9]))
+        Array([0, 1, 3], dtype=int32)
+    """
     if side not in ("left", "right"):
         raise ValueError(
             f"searchsorted(side={side!r}) at {current_source()}\n"

@@ -47,10 +47,16 @@ def where(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """Take each element from x where the condition holds, else from y.
+    """Select each element from x where the condition is true, else from y.
 
-    With the condition alone, return the indices of the elements that hold; under a trace their
-    number must be given as `size`.
+    With the condition alone, return the indices of its true elements, one array per axis; under a
+    trace their number must be given as `size`.
+
+    Source: numpy.where.
+    Example:
+        >>> x = jnp.array([1, -2, 3])
+        >>> jnp.where(x > 0, x, 0)
+        Array([1, 0, 3], dtype=int32)
     """
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)

@@ -77,7 +77,13 @@ def unique(
 ) -> Any:
     """Return the distinct elements (or slices along an axis), in order.
 
-    With the flags, also where each is first met, which one each element is, and how many there are.
+    With the flags, return also the index of each one's first occurrence, the index of each element
+    in the result, and the counts. Under a trace, `size` must be given; `fill_value` fills up to it.
+
+    Source: numpy.unique.
+    Example:
+        >>> jnp.unique(jnp.array([3, 1, 3]))
+        Array([1, 3], dtype=int32)
     """
     ar = one("unique", ar)
     original = ar.shape

@@ -46,7 +46,12 @@ def sort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    """Sort along an axis, or the flat array; nans come last."""
+    """Sort along an axis, or the flattened array with axis=None; nans come last.
+
+    Example:
+        >>> jnp.sort(jnp.array([3, 1, 2]), descending=True)
+        Array([3, 2, 1], dtype=int32)
+    """
     _checked("sort", kind, order)
     a = one("sort", a)
     if axis is None:
@@ -67,7 +72,12 @@ def argsort(
     descending: bool = False,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Return the indices that sort along an axis, or the flat array."""
+    """Return the indices that sort along an axis, or the flattened array with axis=None.
+
+    Example:
+        >>> jnp.argsort(jnp.array([3, 1, 2]))
+        Array([1, 2, 0], dtype=int32)
+    """
     _checked("argsort", kind, order)
     a = one("argsort", a)
     if axis is None:

@@ -58,7 +58,12 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Average over axes."""
+    """Average over axes; integers are averaged as floats.
+
+    Example:
+        >>> float(jnp.mean(jnp.arange(5)))
+        2.0
+    """
     refuse_out("mean", out)
     a = one("mean", a)
     axes = reduced_axes("mean", axis, len(a.shape))
@@ -151,7 +156,12 @@ def var(
     mean: ArrayLike | None = None,
     correction: ArrayLike | None = None,
 ) -> Array:
-    """Return the variance over axes; `ddof` is subtracted from the number of elements."""
+    """Return the variance over axes; `ddof` is subtracted from the number of elements.
+
+    Example:
+        >>> float(jnp.var(jnp.array([1.0, 3.0]), ddof=1))
+        2.0
+    """
     refuse_out("var", out)
     a = one("var", a)
     if correction is not None:
@@ -206,7 +216,12 @@ def std(
     mean: ArrayLike | None = None,
     correction: ArrayLike | None = None,
 ) -> Array:
-    """Return the standard deviation over axes."""
+    """Return the standard deviation over axes; `ddof` is subtracted from the number of elements.
+
+    Example:
+        >>> float(jnp.std(jnp.array([1.0, 3.0])))
+        1.0
+    """
     refuse_out("std", out)
     a = one("std", a)
     if dtype is not None and not dtypes.issubdtype(dtypes.as_dtype(dtype), np.inexact):
