@@ -58,7 +58,12 @@ _relu6 = _clipped("relu6", 0, 6.0)
 
 
 def relu(x: ArrayLike) -> Array:
-    """Return max(x, 0); the derivative at 0 is 0."""
+    """Return max(x, 0); the derivative at 0 is 0.
+
+    Example:
+        >>> nn.relu(jnp.array([-1.0, 2.0]))
+        Array([0., 2.], dtype=float32)
+    """
     return _relu(_array("relu", x))
 
 
@@ -73,7 +78,12 @@ def identity(x: ArrayLike) -> Array:
 
 
 def sigmoid(x: ArrayLike) -> Array:
-    """Return 1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x)).
+
+    Example:
+        >>> float(nn.sigmoid(0.0))
+        0.5
+    """
     return logistic(inexact("sigmoid", x))
 
 
@@ -89,7 +99,12 @@ def _softplus_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def softplus(x: ArrayLike) -> Array:
-    """Return log(1 + exp(x)), without overflow."""
+    """Return log(1 + exp(x)), computed without overflow.
+
+    Example:
+        >>> float(nn.softplus(1000.0))
+        1000.0
+    """
     return _softplus(inexact("softplus", x))
 
 
@@ -111,7 +126,12 @@ def soft_sign(x: ArrayLike) -> Array:
 
 
 def silu(x: ArrayLike) -> Array:
-    """Return x * sigmoid(x)."""
+    """Return x * sigmoid(x).
+
+    Example:
+        >>> nn.silu(jnp.array([-1.0, 0.0, 1.0])).round(2)
+        Array([-0.27,  0.  ,  0.73], dtype=float32)
+    """
     x = inexact("silu", x)
     return x * sigmoid(x)  # type: ignore[return-value]
 
@@ -188,9 +208,12 @@ def hard_silu(x: ArrayLike) -> Array:
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
-    """Return x times the probability that a normal variate is smaller; by default approximately.
+    """Return x * Φ(x), Φ the normal distribution function; by default approximated by tanh.
 
     Source: Hendrycks and Gimpel 2016.
+    Example:
+        >>> nn.gelu(jnp.array([-1.0, 0.0, 1.0])).round(2)
+        Array([-0.16,  0.  ,  0.84], dtype=float32)
     """
     x = inexact("gelu", _array("gelu", x))
     kind = x.dtype.type

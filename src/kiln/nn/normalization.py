@@ -37,7 +37,12 @@ def _from_largest(x: Any, axis: Any, where: Any) -> tuple[Any, Any]:
 
 
 def softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) -> Array:
-    """Return exp(x) divided by its sum along an axis, or several; 0 outside `where`."""
+    """Return exp(x) divided by its sum along axes; elements outside `where` are 0.
+
+    Example:
+        >>> nn.softmax(jnp.array([0.0, 0.0]))
+        Array([0.5, 0.5], dtype=float32)
+    """
     (x,) = promote_dtypes_inexact(*operands("softmax", x))
     _, parts = _from_largest(x, axis, where)
     out = parts / sum_along(parts, axis, where=where, keepdims=True)
@@ -45,7 +50,12 @@ def softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) -> Arr
 
 
 def log_softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) -> Array:
-    """Return the logarithm of softmax, without underflow; -inf outside `where`."""
+    """Return the logarithm of softmax, computed without underflow; -inf outside `where`.
+
+    Example:
+        >>> nn.log_softmax(jnp.array([0.0, 100.0]))
+        Array([-100.,    0.], dtype=float32)
+    """
     (x,) = promote_dtypes_inexact(*operands("log_softmax", x))
     distance, parts = _from_largest(x, axis, where)
     out = distance - log(sum_along(parts, axis, where=where, keepdims=True))
@@ -83,9 +93,13 @@ def logsumexp(
     return_sign: bool = False,
     where: ArrayLike | None = None,
 ) -> Any:
-    """Return log(sum(b * exp(a))) along axes, without overflow.
+    """Return log(sum(b * exp(a))) along axes, computed without overflow.
 
-    With `return_sign`, return the logarithm of the sum's size and the sum's sign.
+    With `return_sign`, return the logarithm of the absolute sum and the sign of the sum.
+
+    Example:
+        >>> float(nn.logsumexp(jnp.array([1000.0, -1000.0])))
+        1000.0
     """
     if b is None:
         (a,) = promote_dtypes_inexact(*operands("logsumexp", a))
@@ -163,7 +177,14 @@ def standardize(
 def one_hot(
     x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Array:
-    """Return a new axis of `num_classes` with 1 where it is x; all 0 for x out of range."""
+    """Encode integers as vectors with a 1 at that index of a new axis; all 0 if out of range.
+
+    Shapes: (...) -> (..., num_classes), or the new axis at `axis`.
+    Example:
+        >>> nn.one_hot(jnp.array([0, 2]), 3)
+        Array([[1., 0., 0.],
+               [0., 0., 1.]], dtype=float32)
+    """
     x = lifted(*operands("one_hot", x))
     found = (
         dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "one_hot")

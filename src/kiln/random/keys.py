@@ -37,11 +37,16 @@ IMPLEMENTATION = "threefry2x32"
 
 
 def key(seed: ArrayLike, *, impl: Any = None) -> Array:
-    """Make a key of an integer: its words are the high and the low 32 bits.
+    """Make a random key from an integer seed.
 
-    Without 64-bit types the high word is 0: `key(-1)` is `key(2**32 - 1)`.
+    The words of the key are the high and the low 32 bits of the seed. Without 64-bit types the high
+    word is 0: `key(-1)` is `key(2**32 - 1)`.
 
-    Raises: TypeError for a seed that is no integer scalar; OverflowError for one that is no int64.
+    Raises: TypeError if the seed is not an integer scalar; OverflowError if it does not fit in
+        int64.
+    Example:
+        >>> random.key(0).shape
+        ()
     """
     _check_implementation("key", impl)
     return _seeded("key", seed)
@@ -87,9 +92,15 @@ def clone(key: ArrayLike) -> Array:
 
 
 def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
-    """Make new keys of one key: an array of `num` of them, or of the shape `num`.
+    """Derive new keys from a key: an array of `num` keys, or of shape `num`.
+
+    Use a key once: draw from the new keys, not from the one that was split.
 
     Raises: ValueError unless the key is a single one.
+    Example:
+        >>> first, second = random.split(random.key(0))
+        >>> random.split(random.key(0), 5).shape
+        (5,)
     """
     found = single("split", key)
     shape = canonical_shape("split", num)
@@ -97,10 +108,12 @@ def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
-    """Make a new key of a key and an integer.
+    """Derive a new key from a key and an integer.
 
     Raises: ValueError unless the key is a single one; TypeError unless the data is a scalar;
-        OverflowError for a Python int that is no uint32.
+        OverflowError for a Python int that does not fit in uint32.
+    Example:
+        >>> keys = [random.fold_in(random.key(0), step) for step in range(3)]
     """
     found = single("fold_in", key)
     if isinstance(data, int):

@@ -33,9 +33,12 @@ from kiln.random.uniform import random_signs, uniform_floats
 
 
 def normal(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Draw standard normal variates; complex ones have variance 1 in all.
+    """Draw standard normal variates; complex ones have total variance 1.
 
     Raises: ValueError unless the dtype is a float or complex one.
+    Example:
+        >>> random.normal(random.key(0), (2, 3)).shape
+        (2, 3)
     """
     return sampled(_normal, "normal", key, shape, dtype, of=inexact_dtype)
 

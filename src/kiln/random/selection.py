@@ -42,13 +42,17 @@ def categorical(
     replace: bool = True,
     mode: str | None = None,
 ) -> Array:
-    """Draw categories with the probabilities softmax(logits) along an axis.
+    """Draw categories with probabilities softmax(logits) along an axis.
 
-    With `replace=False` the leading axes of `shape`, those that logits do not have, hold different
-    categories.
+    With `replace=False`, draws along the leading axes of `shape`, which logits do not have, are
+    distinct.
 
     Shapes: (..., n) -> shape, which ends in the axes of logits but `axis`
-    Raises: ValueError unless the shape does; or for more draws without replacement than categories.
+    Raises: ValueError unless it does, or for more draws without replacement than categories.
+    Example:
+        >>> logits = jnp.array([0.0, 100.0, 0.0])
+        >>> random.categorical(random.key(0), logits, shape=(3,))
+        Array([1, 1, 1], dtype=int32)
     """
     key = single("categorical", key)
     (logits,) = operands("categorical", logits)
@@ -120,10 +124,15 @@ def choice(
     axis: int = 0,
     mode: str | None = None,
 ) -> Array:
-    """Draw elements of an array along an axis, or of range(a), each with probability `p`.
+    """Draw elements of an array along an axis, or of range(a) for an integer a.
+
+    `p` holds the probabilities of the elements, by default equal.
 
     Raises: ValueError for an empty population, too many draws without replacement, or a `p` of
         another length.
+    Example:
+        >>> random.choice(random.key(0), 5, (3,), replace=False).shape
+        (3,)
     """
     key = single("choice", key)
     a, *given = operands("choice", a, *(() if p is None else (p,)))
@@ -192,11 +201,14 @@ def _weighted_without(key: Any, p: Any, *, count: int, mode: str | None) -> Any:
 
 
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
-    """Shuffle an array along an axis, or range(x).
+    """Shuffle an array along an axis, or range(x) for an integer x.
 
-    With `independent`, each vector along the axis gets an order of its own.
+    With `independent`, each line along the axis is shuffled on its own.
 
-    Raises: TypeError for a scalar that is no integer.
+    Raises: TypeError for a scalar that is not an integer.
+    Example:
+        >>> jnp.sort(random.permutation(random.key(0), 4))
+        Array([0, 1, 2, 3], dtype=int32)
     """
     key = single("permutation", key)
     (x,) = operands("permutation", x)

@@ -54,9 +54,13 @@ def uniform(
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Array:
-    """Draw floats uniform in [minval, maxval).
+    """Draw floats uniformly from [minval, maxval).
 
     Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
+    Example:
+        >>> x = random.uniform(random.key(0), (100,), minval=-1)
+        >>> bool(jnp.all((x >= -1) & (x < 1)))
+        True
     """
     key = single("uniform", key)
     found = float_dtype("uniform", dtype)
@@ -105,10 +109,13 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Draw integers uniform in [minval, maxval).
+    """Draw integers uniformly from [minval, maxval).
 
     Raises: TypeError unless the dtype is an integer; ValueError unless the bounds broadcast to the
         shape.
+    Example:
+        >>> random.randint(random.key(0), (5,), 0, 10)
+        Array([8, 1, 3, 8, 8], dtype=int32)
     """
     key = single("randint", key)
     found = (
@@ -179,6 +186,9 @@ def bernoulli(
     """Draw booleans that are True with probability `p`; `mode="high"` resolves small p better.
 
     Raises: TypeError unless p is a float; ValueError for another mode.
+    Example:
+        >>> random.bernoulli(random.key(0), 0.25, (4,)).dtype
+        dtype('bool')
     """
     key = single("bernoulli", key)
     (p,) = operands("bernoulli", p)
