@@ -139,3 +139,10 @@ jnp.sum(x, axes=0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 x.reshaped(6)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 activation: Callable[[Array], Array] = nn.gelu
+
+# Descriptions of arrays, and lists, where they are taken.
+assert_type(jnp.zeros_like(kiln.ShapeDtypeStruct((2, 3), jnp.float32)), Array)
+assert_type(jnp.array_equal(x, [1.0, 2.0]), Array)
+assert_type(jnp.take(x, jnp.array([0, 2])), Array)
+assert_type(jnp.clip(x, 0, 1), Array)
+assert_type(jnp.pad(x, ((1, 1), (0, 0))), Array)

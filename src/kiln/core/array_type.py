@@ -163,7 +163,9 @@ class Array(ArrayOperators, metaclass=abc.ABCMeta):
         def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
             """Limit the values to an interval."""
 
-        def compress(self, condition: ArrayLike, axis: int | None = None, **options: Any) -> Array:
+        def compress(
+            self, condition: ArrayLike | Sequence[Any], axis: int | None = None, **options: Any
+        ) -> Array:
             """Keep the slices along an axis at which the condition holds."""
 
         def conj(self) -> Array:
@@ -224,9 +226,7 @@ class Array(ArrayOperators, metaclass=abc.ABCMeta):
         def min(self, axis: Axes = None, **options: Any) -> Array:
             """Return the smallest element along axes."""
 
-        def nonzero(
-            self, *, size: int | None = None, fill_value: ArrayLike | None = None
-        ) -> tuple[Array, ...]:
+        def nonzero(self, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
             """Return the indices of the elements that are not zero, one array per axis."""
 
         def prod(self, axis: Axes = None, dtype: DTypeLike | None = None, **options: Any) -> Array:
@@ -345,6 +345,14 @@ class HasDType(Protocol):
     @property
     def dtype(self) -> Any:
         """The dtype."""
+
+
+class HasShape(HasDType, Protocol):
+    """A description of an array, such as a `ShapeDtypeStruct`."""
+
+    @property
+    def shape(self) -> Any:
+        """The shape."""
 
 
 ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex

@@ -119,6 +119,6 @@ def empty(shape: Sequence[Dim], dtype: DTypeLike, *, out_sharding: Any = None) -
     return full(shape, 0, dtype)
 
 
-def dtype(x: ArrayLike) -> Any:
+def dtype(x: Any) -> Any:
     """Return the dtype of an array or a number."""
     return aval_of(x).dtype

@@ -89,7 +89,7 @@ def ones(key: Any, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
     return filled_with_ones(shape, dtype)
 
 
-def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
+def constant(value: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None) -> Initializer:
     """Make the initializer that fills with a value."""
     return _initializer(lambda key, shape, dtype: full(shape, value, dtype), dtype)
 

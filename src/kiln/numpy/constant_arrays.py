@@ -6,7 +6,7 @@ and the place of another array.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, HasShape, ShapeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
@@ -30,7 +30,11 @@ from kiln.ops.sharding import put, put_like
 
 @at_once
 def full(
-    shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None
+    shape: ShapeLike,
+    fill_value: ArrayLike | Sequence[Any],
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
 ) -> Array:
     """Return an array filled with a value.
 
@@ -101,8 +105,8 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
 
 @at_once
 def full_like(
-    a: ArrayLike,
-    fill_value: ArrayLike,
+    a: ArrayLike | HasShape,
+    fill_value: ArrayLike | Sequence[Any],
     dtype: DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,
@@ -117,7 +121,7 @@ def full_like(
 
 @at_once
 def zeros_like(
-    a: ArrayLike,
+    a: ArrayLike | HasShape,
     dtype: DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,
@@ -134,7 +138,7 @@ def zeros_like(
 
 @at_once
 def ones_like(
-    a: ArrayLike,
+    a: ArrayLike | HasShape,
     dtype: DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,
@@ -145,7 +149,7 @@ def ones_like(
 
 
 def empty_like(
-    a: ArrayLike,
+    a: ArrayLike | HasShape,
     dtype: DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,

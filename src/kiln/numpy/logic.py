@@ -239,7 +239,7 @@ def all_true(x: Any) -> Any:
 
 
 @at_once
-def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Tell whether two arrays have one shape and equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))
     if shape_of(a1) != shape_of(a2):
@@ -252,7 +252,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 
 
 @at_once
-def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+def array_equiv(a1: Any, a2: Any) -> Array:
     """Tell whether two arrays broadcast to each other and have equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))
     a1, a2 = promote_dtypes(a1, a2)

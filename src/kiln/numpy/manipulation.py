@@ -438,7 +438,7 @@ def _each(name: str, arys: Sequence[Any], change: Any) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-def size(a: ArrayLike, axis: Axes = None) -> Dim:
+def size(a: ArrayLike | Sequence[Any], axis: Axes = None) -> Dim:
     """Return the number of elements, of all axes or of some."""
     found = shape(a)
     if axis is None:
@@ -446,11 +446,11 @@ def size(a: ArrayLike, axis: Axes = None) -> Dim:
     return product(found[i] for i in canonical_axes("size", axis, len(found)))
 
 
-def shape(a: ArrayLike) -> tuple[Dim, ...]:
+def shape(a: ArrayLike | Sequence[Any]) -> tuple[Dim, ...]:
     """Return the shape of an array, or of what NumPy makes an array of."""
     return tuple(np.shape(a.__jax_array__() if hasattr(a, "__jax_array__") else a))
 
 
-def ndim(a: ArrayLike) -> int:
+def ndim(a: ArrayLike | Sequence[Any]) -> int:
     """Return the number of axes."""
     return len(shape(a))

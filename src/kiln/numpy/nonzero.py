@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ _INT32 = np.dtype(np.int32)
 
 
 def nonzero(
-    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | Sequence[Any] | None = None
 ) -> tuple[Array, ...]:
     """Return the indices of the nonzero elements, one array per axis.
 
@@ -137,7 +137,7 @@ def flatnonzero(
 
 
 def argwhere(
-    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | Sequence[Any] | None = None
 ) -> Array:
     """Return the indices of elements that are not zero, one row for each."""
     a = one("argwhere", a)
@@ -158,7 +158,7 @@ def extract(
 
 
 def compress(
-    condition: ArrayLike,
+    condition: ArrayLike | Sequence[Any],
     a: ArrayLike,
     axis: int | None = None,
     *,

@@ -21,7 +21,11 @@ _BOOL = np.dtype(np.bool_)
 
 @overload
 def where(
-    condition: ArrayLike, /, *, size: int | None = ..., fill_value: ArrayLike | None = ...
+    condition: ArrayLike,
+    /,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | Sequence[Any] | None = ...,
 ) -> tuple[Array, ...]: ...
 
 
@@ -33,7 +37,7 @@ def where(
     /,
     *,
     size: int | None = ...,
-    fill_value: ArrayLike | None = ...,
+    fill_value: ArrayLike | Sequence[Any] | None = ...,
 ) -> Array: ...
 
 
@@ -45,7 +49,7 @@ def where(
     /,
     *,
     size: int | None = None,
-    fill_value: ArrayLike | None = None,
+    fill_value: ArrayLike | Sequence[Any] | None = None,
 ) -> Any:
     """Select each element from x where the condition is true, else from y.
 
