@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -96,6 +96,27 @@ def _over_count(total: Any, a: Any, axes: tuple[int, ...], where: Any, ddof: Any
 
 def _not_a_number(count: int) -> float:
     return 0.0 if count == 0 else math.nan
+
+
+@overload
+def average(
+    a: ArrayLike,
+    axis: Axes = ...,
+    weights: ArrayLike | None = ...,
+    returned: Literal[False] = ...,
+    keepdims: bool = ...,
+) -> Array: ...
+
+
+@overload
+def average(
+    a: ArrayLike,
+    axis: Axes = ...,
+    weights: ArrayLike | None = ...,
+    *,
+    returned: Literal[True],
+    keepdims: bool = ...,
+) -> tuple[Array, Array]: ...
 
 
 @at_once

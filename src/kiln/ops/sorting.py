@@ -9,7 +9,7 @@ than a sort of positions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -184,6 +184,24 @@ sort_p = Sort()
 top_k_p = TopK()
 
 
+@overload
+def sort(
+    operand: Array, dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> Array: ...
+
+
+@overload
+def sort(
+    operand: Sequence[ArrayLike], dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> tuple[Array, ...]: ...
+
+
+@overload
+def sort(
+    operand: ArrayLike, dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> Array: ...
+
+
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sort along a dimension; of a sequence of arrays, the first `num_keys` decide.
 
@@ -216,7 +234,7 @@ def sort_key_val(
     keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
     """Sort keys along a dimension and put values in the same order."""
-    return sort((keys, values), dimension, is_stable)
+    return sort((keys, values), dimension, is_stable)  # type: ignore[return-value]
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
