@@ -10,6 +10,7 @@ import numpy as np
 import kiln
 import kiln.numpy as jnp
 from kiln import Array, lax, nn, random
+from kiln.typing import ArrayLike, DTypeLike, ShapeLike
 
 x = jnp.arange(6.0).reshape(2, 3)
 y = np.ones((2, 3), np.float32)
@@ -150,3 +151,17 @@ assert_type(lax.sort(x), Array)
 assert_type(lax.sort((x, y)), tuple[Array, ...])
 assert_type(jnp.average(x, weights=y), Array)
 assert_type(nn.dot_product_attention(x, x, x), Array)
+
+
+def noise(seed: int, shape: ShapeLike, dtype: DTypeLike = jnp.float32) -> Array:
+    """Draw variates; the types of a user's own signature fit."""
+    return random.normal(random.key(seed), shape, dtype)
+
+
+def centred(values: ArrayLike) -> Array:
+    """Subtract the mean."""
+    return jnp.subtract(values, jnp.mean(values))
+
+
+assert_type(centred(noise(0, (3,))), Array)
+assert_type(kiln.jit(centred)(values=y), Array)
