@@ -38,7 +38,7 @@ help:
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
 	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
-	@echo "make lint       ruff, mypy and clang-format"
+	@echo "make lint       ruff, mypy, pyright over a program of a user, and clang-format"
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
@@ -97,6 +97,7 @@ lint: $(VENV)/.has-lint
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(RUN) -m basedpyright --pythonpath $(RUN)
 	$(VENV)/bin/clang-format --dry-run --Werror $(SOURCES)
 
 format: $(VENV)/.has-lint

@@ -161,6 +161,7 @@ NAMES = (
     [
         "",
         '__all__ = ["b"]',
+        "from a import c as c\nfrom a import d as d",
         "if _TYPE_CHECKING:\n    from kiln import c",
         '__getattr__, __dir__ = b("c")\n__version__ = "1"',
     ],

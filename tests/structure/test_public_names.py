@@ -161,6 +161,7 @@ SURFACES += [
     "serialization",
     "struct",
     "traverse_util",
+    "typing",
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from kiln.core.array import ConcreteArray, from_host, joined
+from kiln.core.array_type import Array
 from kiln.core.compilation import as_array
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of, require_unmasked
@@ -24,6 +25,8 @@ from kiln.ir.sharding import (
 from kiln.ir.types import ShapedArray
 from kiln.ops.sharding import put
 
+T = TypeVar("T")
+
 PLUGINS = {
     "gpu": "pip install jax-cuda13-pjrt, on a machine with an NVIDIA GPU",
     "cuda": "pip install jax-cuda13-pjrt, on a machine with an NVIDIA GPU",
@@ -31,20 +34,32 @@ PLUGINS = {
 }
 
 
-def block_until_ready(tree: Any) -> Any:
-    """Wait for all arrays of a pytree; other leaves pass through."""
-    return tree_map(lambda x: x.block_until_ready() if hasattr(x, "block_until_ready") else x, tree)
+def block_until_ready(tree: T) -> T:
+    """Wait until all arrays of a pytree have been computed, and return it.
+
+    Leaves that are not arrays pass through. Use it around code that is timed: calls return before
+    their results are ready.
+
+    Example:
+        >>> x = kiln.block_until_ready(jnp.ones(3) * 2)
+    """
+    return tree_map(lambda x: x.block_until_ready() if hasattr(x, "block_until_ready") else x, tree)  # type: ignore[no-any-return]
 
 
 @api_boundary
-def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
-    """Put the arrays of a pytree on a device, or cut them up over several.
+def device_put(x: T, device: Any = None, *, donate: bool = False) -> T:
+    """Put the arrays of a pytree on a device, or shard them over several.
 
     `device` is a device, a sharding, an array's place (`y.sharding`), or a pytree prefix of those;
-    arrays put so are committed: programs come to them. With None they stay uncommitted. With
-    `donate` the given arrays are deleted where they are moved.
+    such arrays are committed: programs run where they are. With None they stay uncommitted. With
+    `donate` the given arrays are deleted if they are moved.
 
-    Raises: ValueError for an array that cannot be cut this way, TypeError for what is no place.
+    Raises: ValueError for an array that cannot be sharded this way, TypeError if `device` is not a
+        place.
+    Example:
+        >>> x = kiln.device_put(jnp.arange(3), kiln.devices()[0])
+        >>> x.committed
+        True
     """
     leaves, tree = tree_flatten(x)
     places = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
@@ -56,11 +71,16 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
                 before.block_until_ready()
                 if before.sharding != after.sharding:
                     before.delete()
-    return tree_unflatten(tree, moved)
+    return tree_unflatten(tree, moved)  # type: ignore[no-any-return]
 
 
 def device_get(x: Any) -> Any:
-    """Return a pytree with its arrays as NumPy arrays; random keys stay what they are."""
+    """Return a pytree with its arrays as NumPy arrays; random keys stay as they are.
+
+    Example:
+        >>> kiln.device_get({"a": jnp.arange(3)})
+        {'a': array([0, 1, 2], dtype=int32)}
+    """
     return tree_map(_on_host, x)
 
 
@@ -76,7 +96,7 @@ def make_array_from_callback(
     sharding: Sharding,
     data_callback: Callable[[Index], Any],
     dtype: Any = None,
-) -> Any:
+) -> Array:
     """Make an array whose part `index` is `data_callback(index)`.
 
     Raises: ValueError if the array cannot be cut this way, or a part has another shape.
@@ -93,13 +113,13 @@ def make_array_from_callback(
             data = np.asarray(part)
             known[key] = np.asarray(data, dtypes.canonicalize_dtype(dtype or data.dtype))
         parts.append(known[key])
-    return _join(shape, sharding, parts, "make_array_from_callback")
+    return _join(shape, sharding, parts, "make_array_from_callback")  # type: ignore[no-any-return]
 
 
 @api_boundary
 def make_array_from_single_device_arrays(
     shape: Sequence[int], sharding: Sharding, arrays: Sequence[Any], *, dtype: Any = None
-) -> Any:
+) -> Array:
     """Make an array of its parts, which lie on the sharding's devices, without a copy.
 
     Raises: ValueError for parts of a wrong number, shape or dtype, or on other devices.
@@ -118,7 +138,7 @@ def make_array_from_single_device_arrays(
             )
         )
     parts = [by_device[d] for d in sharding.devices]
-    return _join(tuple(shape), sharding, parts, "make_array_from_single_device_arrays", dtype)
+    return _join(tuple(shape), sharding, parts, "make_array_from_single_device_arrays", dtype)  # type: ignore[no-any-return]
 
 
 def _join(

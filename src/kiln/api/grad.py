@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -23,31 +23,39 @@ from kiln.core.trace import aval_of
 from kiln.ops.shape import scalar
 from kiln.transforms import reverse
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def value_and_grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., tuple[Any, Any]]:
-    """Return a function that returns the value of `fun` and its gradient.
+) -> Callable[P, tuple[R, Any]]:
+    """Return a function that computes the value of `fun` and its gradient.
 
     Shapes: the gradient has the structure and shapes of the arguments `argnums`.
     Raises: TypeError for non-scalar, integer or complex outputs, for integer inputs, for argnums
         out of range, and for a missing auxiliary output.
+    Source: the documentation of `jax.value_and_grad`.
+    Example:
+        >>> value, slope = kiln.value_and_grad(lambda x: x**2)(3.0)
+        >>> float(value), float(slope)
+        (9.0, 6.0)
     """
     return _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
 
 
 def _value_and_grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     argnums: Any,
     has_aux: bool,
     holomorphic: bool,
     allow_int: bool,
     what: str,
-) -> Callable[..., tuple[Any, Any]]:
+) -> Callable[P, tuple[R, Any]]:
     require_callable(fun, what)
 
     @functools.wraps(fun, updated=())
@@ -74,17 +82,25 @@ def _value_and_grad(
 
 
 def grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]:
-    """Return a function that returns the gradient of the scalar function `fun`.
+) -> Callable[P, Any]:
+    """Return a function that computes the gradient of the scalar function `fun`.
 
-    With `has_aux` the result is (gradient, aux).
+    The gradient is taken with respect to the arguments `argnums`: with a single number it has the
+    structure of that argument, with several it is a tuple. If `has_aux`, `fun` returns (value,
+    aux), and the result is (gradient, aux).
 
     Raises: as `value_and_grad`.
+    Source: the documentation of `jax.grad`.
+    Example:
+        >>> kiln.grad(lambda x: x**3)(2.0)
+        Array(12., dtype=float32, weak_type=True)
+        >>> kiln.grad(lambda x, y: jnp.sum(x * y), argnums=1)(jnp.arange(3.0), jnp.ones(3))
+        Array([0., 1., 2.], dtype=float32)
     """
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import reshape, zeros_of
 from kiln.ops.slicing import slice_in_dim
+
+P = ParamSpec("P")
 
 
 def _basis(tree: Any) -> Any:
@@ -53,14 +55,20 @@ def _unstack(stack: Any, leaves: Sequence[Any], treedef: Any, axis: int) -> Any:
 
 
 def jacfwd(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """Return a function that returns the Jacobian of `fun`, column by column (forward mode).
+) -> Callable[P, Any]:
+    """Return a function that computes the Jacobian of `fun` column by column (forward mode).
+
+    Cheaper than `jacrev` if there are fewer inputs than outputs.
 
     Shapes: for an output of shape S and an argument of shape A, (*S, *A).
+    Example:
+        >>> kiln.jacfwd(lambda x: x**2)(jnp.array([1.0, 2.0]))
+        Array([[2., 0.],
+               [0., 4.]], dtype=float32)
     """
     require_callable(fun, "jacfwd")
 
@@ -102,15 +110,21 @@ def _tangents_as(stack: Any, aval: ShapedArray) -> Any:
 
 
 def jacrev(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]:
-    """Return a function that returns the Jacobian of `fun`, row by row (reverse mode).
+) -> Callable[P, Any]:
+    """Return a function that computes the Jacobian of `fun` row by row (reverse mode).
+
+    Cheaper than `jacfwd` if there are fewer outputs than inputs.
 
     Shapes: for an output of shape S and an argument of shape A, (*S, *A).
+    Example:
+        >>> kiln.jacrev(lambda x: x[0] * x)(jnp.array([1.0, 2.0]))
+        Array([[2., 0.],
+               [2., 1.]], dtype=float32)
     """
     require_callable(fun, "jacrev")
 
@@ -145,14 +159,18 @@ jacobian = jacrev
 
 
 def hessian(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """Return a function that returns the Hessian of `fun`.
+) -> Callable[P, Any]:
+    """Return a function that computes the Hessian of `fun`.
 
     Shapes: for a scalar function of an argument of shape A, (*A, *A).
+    Example:
+        >>> kiln.hessian(lambda x: x[0] * x[1])(jnp.array([1.0, 2.0]))
+        Array([[0., 1.],
+               [1., 0.]], dtype=float32)
     """
     return jacfwd(
         jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),

@@ -103,20 +103,28 @@ def jit(
 ) -> Any:
     """Compile a function just in time.
 
-    The function is traced once per signature of its arguments: structure, shapes, dtypes, weak
-    types, and the values of static arguments. Without `fun`, return a decorator.
+    Return a callable with the same signature. The function is traced and compiled once per
+    signature of its arguments: structure, shapes, dtypes, weak types, and the values of static
+    arguments. Later calls with the same signature run the compiled program. Without `fun`, return a
+    decorator.
 
-    `abstracted_axes` names axes of arguments: a tuple with an entry for each argument, or one entry
-    for all, each a dict from axis to name or a tuple of names. The sizes of named axes are no part
-    of the signature: one trace serves all sizes. Axes of one name have one size.
+    `abstracted_axes` names axes of arguments: a tuple with one entry per argument, or one entry for
+    all of them, each a dict from axis to name or a tuple of names. Sizes of named axes are not part
+    of the signature: one trace serves all sizes. Axes with the same name have the same size.
 
-    `compiler_options` maps names of the compiler's options to values; a name it does not have is an
-    error when the function is compiled. They are for the outermost jit only.
+    `compiler_options` maps names of compiler options to values; an unknown name is an error when
+    the function is compiled. They apply to the outermost jit only.
 
     Raises: TypeError if `fun` is not callable, is a generator function, or cannot be weakly
-        referenced; ValueError for numbers and names it has no parameter for;
+        referenced; ValueError for argument numbers or names that `fun` does not have;
         UnavailableOptionError for options this version does not offer yet.
     Source: the documentation of `jax.jit`.
+    Example:
+        >>> @kiln.jit
+        ... def norm(x):
+        ...     return jnp.sqrt(jnp.sum(x * x))
+        >>> norm(jnp.array([3.0, 4.0]))
+        Array(5., dtype=float32)
     """
     if fun is UNSPECIFIED:
         return functools.partial(
@@ -312,6 +320,13 @@ def chosen_device(
 
 @contextlib.contextmanager
 def disable_jit(disable: bool = True) -> Iterator[None]:
-    """Run jitted functions as plain Python until the context ends."""
+    """Run jitted functions as plain Python until the context exits.
+
+    Example:
+        >>> with kiln.disable_jit():
+        ...     y = kiln.jit(lambda x: x + 1)(2)
+        >>> y
+        3
+    """
     with override(jit=not disable):
         yield

@@ -28,9 +28,16 @@ from kiln.transforms.jvp import jvp as jvp_flat
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
-    """Return the value of `fun` at the primals and its directional derivative along the tangents.
+    """Return `fun(*primals)` and its directional derivative along the tangents (forward mode).
 
-    Raises: TypeError for tangents of another structure or dtype, ValueError of another shape.
+    If `has_aux`, `fun` returns (value, aux), and the result is (value, derivative, aux).
+
+    Raises: TypeError if the tangents differ from the primals in structure or dtype, ValueError if
+        they differ in shape.
+    Source: the documentation of `jax.jvp`.
+    Example:
+        >>> kiln.jvp(lambda x: x**2, (3.0,), (1.0,))
+        (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     require_callable(fun, "jvp")
     _check_trees(fun, "jvp", primals, tangents)
@@ -50,9 +57,16 @@ def jvp(
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
 ) -> Any:
-    """Return the value of `fun` and a function from a cotangent of it to those of the primals.
+    """Return the value and a function from its cotangent to those of the primals (reverse mode).
+
+    If `has_aux`, `fun` returns (value, aux), and the result is (value, pullback, aux).
 
     Raises: ValueError if the cotangent's structure, shapes or dtypes are not those of the value.
+    Source: the documentation of `jax.vjp`.
+    Example:
+        >>> value, pullback = kiln.vjp(lambda x, y: x * y, 2.0, 5.0)
+        >>> [float(ct) for ct in pullback(1.0)]
+        [5.0, 2.0]
     """
     require_callable(fun, "vjp")
     if reduce_axes:
@@ -142,9 +156,16 @@ def _cotangent(meta: _Meta, ct: Any, aval: ShapedArray) -> Any:
 
 @api_boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """Return the value of `fun` and the function from tangents to its derivative there.
+    """Return `fun(*primals)` and its derivative there, as a linear function of tangents.
 
-    Raises: TypeError for tangents of another structure than the primals, ValueError of other types.
+    Unlike `jvp`, the value is computed once however often the derivative is applied.
+
+    Raises: TypeError if the tangents' structure is not that of the primals, ValueError if their
+        types are not.
+    Example:
+        >>> value, push = kiln.linearize(lambda x: x**3, 2.0)
+        >>> float(push(1.0)), float(push(0.5))
+        (12.0, 6.0)
     """
     require_callable(fun, "linearize")
     leaves, tree = leaves_of(fun, "linearize", primals)

@@ -20,10 +20,14 @@ def make_jaxpr(
     return_shape: bool = False,
     abstracted_axes: Any = None,
 ) -> Callable[..., Any]:
-    """Return a function that returns the jaxpr of `fun` for the types of its arguments.
+    """Return a function that traces `fun` and returns its jaxpr for the given types of arguments.
 
     With `return_shape` the result is a pair: the jaxpr, and the types of the results. Axes that
     `abstracted_axes` names, as for `jit`, have names for sizes in the jaxpr.
+
+    Example:
+        >>> print(kiln.make_jaxpr(lambda x: x * 2.0)(jnp.ones(3)))
+        { lambda ; a:f32[3]. let b:f32[3] = mul a 2.0 in (b,) }
     """
     jitted = wrap(fun, static_argnums or None, abstracted_axes=abstracted_axes)
 
@@ -38,7 +42,14 @@ def make_jaxpr(
 
 @api_boundary
 def eval_shape(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Return the types of the results of `fun(*args, **kwargs)` without computing them."""
+    """Return the shapes and dtypes of the results of `fun(*args, **kwargs)` without computing them.
+
+    Arguments may be arrays, or anything with a shape and a dtype.
+
+    Example:
+        >>> kiln.eval_shape(jnp.matmul, jnp.ones((2, 3)), jnp.ones((3, 4)))
+        ShapeDtypeStruct(shape=(2, 4), dtype=float32)
+    """
     jitted = fun if isinstance(fun, JitFunction) else wrap(_holder(fun))
     return jitted.eval_shape(*args, **kwargs)
 

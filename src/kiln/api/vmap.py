@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
@@ -23,22 +23,31 @@ from kiln.jit.tracing import leaf_type
 from kiln.ops.shape import mapped_at
 from kiln.transforms.batching import MappedAxis, batch
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def vmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_name: Hashable | None = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
-) -> Callable[..., Any]:
-    """Map a function over axes of its arguments.
+) -> Callable[P, R]:
+    """Vectorize a function: map it over axes of its arguments.
 
-    `in_axes` is an int, None, or a pytree prefix of the arguments; keyword arguments are mapped
-    over their first axis. `axis_name` makes collectives (psum, ...) available inside.
+    `in_axes` is an int, None (not mapped), or a pytree prefix of the positional arguments; keyword
+    arguments are mapped over their first axis. `out_axes` says where the mapped axis goes in the
+    results. `axis_name` makes collectives (psum, ...) available inside.
 
     Raises: ValueError if mapped sizes differ, an axis is out of bounds, nothing is mapped, or an
         output with out_axes None is mapped.
+    Source: the documentation of `jax.vmap`.
+    Example:
+        >>> rows = jnp.arange(6.0).reshape(3, 2)
+        >>> kiln.vmap(jnp.dot, in_axes=(0, None))(rows, jnp.ones(2))
+        Array([1., 5., 9.], dtype=float32)
     """
     if not callable(fun):
         raise TypeError(

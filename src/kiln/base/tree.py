@@ -81,25 +81,44 @@ __all__ = [
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """Return the pytree with a structure and leaves."""
+    """Return the pytree with the given structure and leaves.
+
+    Example:
+        >>> leaves, structure = kiln.tree_util.tree_flatten({"a": 1, "b": (2, 3)})
+        >>> kiln.tree_util.tree_unflatten(structure, [x * 10 for x in leaves])
+        {'a': 10, 'b': (20, 30)}
+    """
     return treedef.unflatten(leaves)
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """Return the leaves of a pytree."""
+    """Return the leaves of a pytree, from left to right; the keys of dicts are sorted.
+
+    Example:
+        >>> kiln.tree_util.tree_leaves({"b": [3, 4], "a": 1})
+        [1, 3, 4]
+    """
     return tree_flatten(tree, is_leaf)[0]
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
-    """Return the structure of a pytree."""
+    """Return the structure of a pytree: its containers, with leaves replaced by `*`.
+
+    Example:
+        >>> kiln.tree_util.tree_structure({"a": 1, "b": (2, 3)})
+        PyTreeDef({'a': *, 'b': (*, *)})
+    """
     treedef: PyTreeDef = tree_flatten(tree, is_leaf)[1]
     return treedef
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """Apply `f` to every leaf of `tree`, together with what the other trees have at its place.
+    """Apply `f` to the leaves of `tree`, together with the corresponding parts of other trees.
 
-    Raises: ValueError when another tree does not begin like `tree`.
+    Raises: ValueError if `tree` is not a prefix of another tree.
+    Example:
+        >>> kiln.tree_util.tree_map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
+        {'a': 11, 'b': [22]}
     """
     leaves, treedef = tree_flatten(tree, is_leaf)
     if not rest:
@@ -122,7 +141,12 @@ def tree_reduce(
     initializer: Any = _REQUIRED,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """Combine the leaves from left to right."""
+    """Combine the leaves of a pytree from left to right.
+
+    Example:
+        >>> kiln.tree_util.tree_reduce(lambda x, y: x + y, {"a": 1, "b": [2, 3]})
+        6
+    """
     leaves = tree_leaves(tree, is_leaf)
     if initializer is _REQUIRED:
         return functools.reduce(function, leaves)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, definition_of
@@ -18,19 +18,25 @@ from kiln.core.trace import aval_of
 from kiln.ops.shape import canonical_axis, expand_dims, reshape, rev
 from kiln.ops.static_slicing import concatenate, slice_in_dim
 
+T = TypeVar("T")
+
 Stacks = list[Any]
 
 
 @api_boundary
 def associative_scan(
-    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
-) -> Any:
-    """Return the combinations of the first 1, 2, ... n elements along an axis.
+    fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
+) -> T:
+    """Return the combinations of the first 1, 2, ... n elements along an axis, in log n steps.
 
     `fn(a, b)` combines stacks of elements, axis in place, and must be associative. `reverse` starts
     from the last element.
 
     Raises: ValueError for arrays without that axis, or of different sizes along it.
+    Source: the documentation of `jax.lax.associative_scan`.
+    Example:
+        >>> lax.associative_scan(jnp.multiply, jnp.arange(1, 6))
+        Array([  1,   2,   6,  24, 120], dtype=int32)
     """
     check_callable("associative_scan", "fn", fn)
     stacks, tree = arrays_of("associative_scan", "elems", elems)

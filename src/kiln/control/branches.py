@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,25 +32,32 @@ from kiln.ops.collective import varied
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import clamp, ne
 
+A = TypeVar("A")
+B = TypeVar("B")
+
 _ABSENT: Any = object()
 
 
 @api_boundary
 def cond(
     pred: Any,
-    true_fun: Callable[..., Any],
-    false_fun: Callable[..., Any],
+    true_fun: Callable[..., A],
+    false_fun: Callable[..., B],
     *operands: Any,
     operand: Any = _ABSENT,
-) -> Any:
-    """Return `true_fun(*operands)` if the scalar `pred` holds, else `false_fun(*operands)`.
+) -> A | B:
+    """Return `true_fun(*operands)` if the scalar `pred` is true, else `false_fun(*operands)`.
 
-    The older form `cond(pred, x, true_fun, y, false_fun)` is `true_fun(x)` or `false_fun(y)`.
+    Under `jit` both branches are traced, and one is run. The older form `cond(pred, x, true_fun, y,
+    false_fun)` is `true_fun(x)` or `false_fun(y)`.
 
-    Raises: TypeError for a predicate that is no scalar, branches that return different types.
+    Raises: TypeError if the predicate is not a scalar, or the branches return different types.
+    Example:
+        >>> float(lax.cond(True, lambda x: x + 1, lambda x: x - 1, 10.0))
+        11.0
     """
     if _is_older_form(true_fun, false_fun, operands):
-        x, true_fun, (y, false_fun) = true_fun, false_fun, operands
+        x, true_fun, (y, false_fun) = true_fun, false_fun, operands  # type: ignore[assignment]
         true_fun, false_fun, operands = _of_operand(0, true_fun), _of_operand(1, false_fun), (x, y)
     if operand is not _ABSENT:
         if operands:
@@ -75,14 +82,18 @@ def cond(
 @api_boundary
 def switch(
     index: Any,
-    branches: Sequence[Callable[..., Any]],
+    branches: Sequence[Callable[..., A]],
     *operands: Any,
     operand: Any = _ABSENT,
-) -> Any:
-    """Return `branches[index](*operands)`; the index is clamped to the branches there are.
+) -> A:
+    """Return `branches[index](*operands)`; the index is clamped to the range of branches.
 
-    Raises: ValueError for no branches; TypeError for an index that is no integer scalar, branches
-        that return different types.
+    Raises: ValueError if there are no branches; TypeError if the index is not an integer scalar, or
+        the branches return different types.
+    Example:
+        >>> branches = [jnp.sin, jnp.negative, jnp.square]
+        >>> float(lax.switch(2, branches, 3.0))
+        9.0
     """
     if operand is not _ABSENT:
         operands = (*operands, operand)
@@ -221,7 +232,7 @@ def _of_types(jaxpr: Jaxpr, avals: tuple[ShapedArray, ...]) -> Jaxpr:
     def make() -> Jaxpr:
         return stage_pure(lambda *xs: eval_jaxpr(jaxpr, (), *xs), avals, name=jaxpr.name)
 
-    return memoized(jaxpr, ("of types", avals), make)  # type: ignore[no-any-return]
+    return memoized(jaxpr, ("of types", avals), make)
 
 
 def _check_same(construct: str, pair: Sequence[tuple[str, Callable[..., Any], Body]]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
@@ -27,6 +27,9 @@ from kiln.core.trace import aval_of, state
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from kiln.ir.rewrite import eliminate_dead_code
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Policy = Callable[..., bool]
 
@@ -48,7 +51,7 @@ class Recomputation(NamedTuple):
 def recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Recomputation:
     """Cut a jaxpr by which inputs are unknown, keeping only what the policy allows."""
     key = ("recomputation", tuple(unknown), policy)
-    return memoized(jaxpr, key, lambda: _recomputation(jaxpr, unknown, policy))  # type: ignore[no-any-return]
+    return memoized(jaxpr, key, lambda: _recomputation(jaxpr, unknown, policy))
 
 
 def _recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Recomputation:
@@ -106,7 +109,7 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
         env: dict[Any, Any] = dict(zip(inner.invars, args, strict=True))
 
         def read(v: Atom) -> Any:
-            return v.val if v.is_literal else env[v]  # type: ignore[union-attr]
+            return v.val if v.is_literal else env[v]
 
         for eqn in inner.eqns:
             state.source = eqn.source
@@ -152,16 +155,23 @@ checkpoint_p = Checkpoint()
 
 
 def checkpoint(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     *,
     prevent_cse: bool = True,
     policy: Policy | None = None,
     static_argnums: Any = (),
-) -> Callable[..., Any]:
-    """Return the function, differentiated with recomputation instead of stored intermediates.
+) -> Callable[P, R]:
+    """Return `fun`, recomputing its intermediates in reverse mode instead of storing them.
 
-    `policy` (see `checkpoint_policies`) says what may be stored all the same. `prevent_cse` keeps
-    the compiler from merging the second computation with the first; loops do not need it.
+    `policy` (see `checkpoint_policies`) selects intermediates that are stored nevertheless.
+    `prevent_cse` keeps the compiler from merging the second computation with the first; loops do
+    not need it.
+
+    Source: the documentation of `jax.checkpoint`.
+    Example:
+        >>> f = kiln.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+        >>> float(kiln.grad(f)(0.0))
+        1.0
     """
     if not callable(fun):
         raise TypeError(

@@ -222,7 +222,7 @@ class _Split(NamedTuple):
 
 def _split_branches(branches: Branches, unknown: Sequence[bool]) -> _Split:
     key = ("cond split", branches[1:], tuple(unknown))
-    return memoized(branches[0], key, lambda: _make_split(branches, unknown))  # type: ignore[no-any-return]
+    return memoized(branches[0], key, lambda: _make_split(branches, unknown))
 
 
 def _make_split(branches: Branches, unknown: Sequence[bool]) -> _Split:

@@ -190,9 +190,19 @@ custom_jvp_function_p = CustomJVPFunction()
 
 
 class custom_jvp:
-    """A function with a forward derivative of its own; `defjvp` gives the rule.
+    """A function with its own forward-mode derivative; `defjvp` sets the rule.
 
     `nondiff_argnums` are passed to the rule before primals and tangents, and may be any value.
+
+    Example:
+        >>> @kiln.custom_jvp
+        ... def f(x):
+        ...     return jnp.abs(x)
+        >>> @f.defjvp
+        ... def rule(primals, tangents):
+        ...     return f(*primals), 7.0 * tangents[0]
+        >>> float(kiln.grad(f)(-1.0))
+        7.0
     """
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = ()) -> None:

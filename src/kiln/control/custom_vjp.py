@@ -214,10 +214,18 @@ def _is_nothing(t: Any) -> bool:
 
 
 class custom_vjp:
-    """A function with a reverse derivative of its own; `defvjp` gives the rules.
+    """A function with its own reverse-mode derivative; `defvjp` sets the rules.
 
     Arguments numbered by `nondiff_argnums` may be any values: the forward rule takes them in their
     places, the backward rule before residuals and cotangent.
+
+    Example:
+        >>> @kiln.custom_vjp
+        ... def clipped(x):
+        ...     return x
+        >>> clipped.defvjp(lambda x: (x, None), lambda _, ct: (jnp.clip(ct, -1, 1),))
+        >>> float(kiln.grad(lambda x: 5 * clipped(x))(2.0))
+        1.0
     """
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = ()) -> None:

@@ -59,7 +59,7 @@ class LinearSolve(Region):
     name = "custom_linear_solve"
 
     def infer(self, *xs: Any, const_lengths: SolveTuple, jaxprs: SolveTuple) -> list[ShapedArray]:
-        return jaxprs.solve.out_avals  # type: ignore[no-any-return]
+        return jaxprs.solve.out_avals
 
     def numpy(self, *xs: Any, const_lengths: SolveTuple, jaxprs: SolveTuple) -> Any:
         consts, b = _cut(xs, const_lengths)

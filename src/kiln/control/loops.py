@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -54,6 +54,9 @@ from kiln.ops.shape import expand_dims, mapped_at, reshape
 from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
 from kiln.transforms.batching import MappedAxis, batch
 
+Carry = TypeVar("Carry")
+Y = TypeVar("Y")
+
 LEAF = tree_structure(0)
 _FLAG = ShapedArray((), np.dtype(np.bool_))
 _INDEX = ShapedArray((), np.dtype(np.int32), weak_type=True)
@@ -62,21 +65,29 @@ Fun = Callable[..., Any]
 
 @api_boundary
 def scan(
-    f: Fun,
+    f: Callable[[Any, Any], tuple[Carry, Y]],
     init: Any,
     xs: Any = None,
     length: Any = None,
     reverse: bool = False,
     unroll: int | bool = 1,
     _split_transpose: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[Carry, Y]:
     """Run `carry, y = f(carry, x)` for each slice x of xs along the first axis.
 
-    Returns the last carry and the stacked ys. `reverse` goes from the last slice to the first;
-    `unroll` steps are made at a time (True: all of them).
+    Return the last carry and the stacked ys. `xs` is a pytree, or None with a `length`. `reverse`
+    goes from the last slice to the first; `unroll` steps are emitted per iteration (True: all of
+    them).
 
-    Raises: TypeError for a body that returns no pair, a carry that changes its type or structure;
-        ValueError for lengths that disagree or are missing.
+    Raises: TypeError if the body does not return a pair, or the carry changes its type or
+        structure; ValueError for lengths that disagree or are missing.
+    Source: the documentation of `jax.lax.scan`.
+    Example:
+        >>> def step(total, x):
+        ...     return total + x, total
+        >>> total, before = lax.scan(step, 0, jnp.arange(1, 5))
+        >>> int(total), before.tolist()
+        (10, [0, 1, 3, 6])
     """
     check_callable("scan", "f", f)
     carry, carry_tree = arrays_of("scan", "init", init)
@@ -90,7 +101,7 @@ def scan(
     n = len(carry)
 
     def step(state: Any, x: Any) -> Any:
-        out = f(state, x)
+        out: Any = f(state, x)
         if not (isinstance(out, (tuple, list)) and len(out) == 2):
             raise TypeError(
                 three_lines(
@@ -139,7 +150,7 @@ def _with_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned
     They are dropped from the results too, of which the first `returned` are the carry.
     """
     key = ("fixed first", consts, tuple(fixed), returned)
-    return memoized(jaxpr, key, lambda: _made_fixed_first(jaxpr, consts, fixed, returned))  # type: ignore[no-any-return]
+    return memoized(jaxpr, key, lambda: _made_fixed_first(jaxpr, consts, fixed, returned))
 
 
 def _made_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned: int) -> Jaxpr:
@@ -243,11 +254,16 @@ def _scan_in_python(
 
 
 @api_boundary
-def while_loop(cond_fun: Fun, body_fun: Fun, init_val: Any) -> Any:
-    """Run `val = body_fun(val)` as long as `cond_fun(val)`, and return the last value.
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], init_val: Any) -> Y:
+    """Run `val = body_fun(val)` as long as `cond_fun(val)` is true, and return the last value.
 
-    Raises: TypeError for a condition that is no boolean scalar, a carry that changes its type or
+    Reverse-mode differentiation does not go through it; use `scan` or `fori_loop`.
+
+    Raises: TypeError if the condition is not a boolean scalar, or the carry changes its type or
         structure.
+    Example:
+        >>> int(lax.while_loop(lambda n: n < 100, lambda n: 2 * n, 3))
+        192
     """
     check_callable("while_loop", "cond_fun", cond_fun)
     check_callable("while_loop", "body_fun", body_fun)
@@ -310,15 +326,23 @@ def _bind_while(cond: Body, body: Body, carry: Sequence[Any]) -> list[Any]:
 
 @api_boundary
 def fori_loop(
-    lower: Any, upper: Any, body_fun: Fun, init_val: Any, *, unroll: int | bool | None = None
-) -> Any:
-    """Run `val = body_fun(i, val)` for i from lower up to, not including, upper.
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Y],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Y:
+    """Run `val = body_fun(i, val)` for i from lower up to, but not including, upper.
 
-    With bounds known while tracing the loop is a scan, and reverse mode goes through it; otherwise
-    it is a while_loop.
+    If the bounds are known while tracing, the loop is a scan and reverse mode goes through it;
+    otherwise it is a while_loop.
 
-    Raises: TypeError for bounds that are no integer scalars of one dtype, a carry that changes its
+    Raises: TypeError if the bounds are not integer scalars of one dtype, or the carry changes its
         type or structure; ValueError for `unroll` with bounds that are not known.
+    Example:
+        >>> int(lax.fori_loop(1, 5, lambda i, x: x * i, 1))
+        24
     """
     check_callable("fori_loop", "body_fun", body_fun)
     first, last, counter = _bounds(lower, upper)
@@ -418,12 +442,15 @@ def _trip_count(first: Any, last: Any) -> Dim | None:
 
 
 @api_boundary
-def map(f: Fun, xs: Any, *, batch_size: int | None = None) -> Any:
-    """Apply `f` to each slice of xs along the first axis, one after the other; stack the results.
+def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
+    """Apply `f` to each slice of xs along the first axis, sequentially, and stack the results.
 
-    With `batch_size`, that many slices are taken at a time, as by `vmap`.
+    With `batch_size`, that many slices are processed at a time, as by `vmap`.
 
-    Raises: ValueError for xs without a common length.
+    Raises: ValueError if the arrays of xs do not have the same length.
+    Example:
+        >>> lax.map(lambda x: x**2, jnp.arange(4))
+        Array([0, 1, 4, 9], dtype=int32)
     """
     check_callable("map", "f", f)
     if batch_size is None:

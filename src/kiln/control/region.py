@@ -65,7 +65,7 @@ class Split(NamedTuple):
 def split(jaxpr: Jaxpr, unknown: Sequence[bool], force: Sequence[bool] | None = None) -> Split:
     """Cut a jaxpr by which inputs are unknown; `force` makes outputs unknown."""
     key = ("split", tuple(unknown), None if force is None else tuple(force))
-    return memoized(jaxpr, key, lambda: _split(jaxpr, unknown, force))  # type: ignore[no-any-return]
+    return memoized(jaxpr, key, lambda: _split(jaxpr, unknown, force))
 
 
 def _split(jaxpr: Jaxpr, unknown: Sequence[bool], force: Sequence[bool] | None) -> Split:
@@ -115,7 +115,7 @@ def pull_back(
     """
     forced = tuple(force) if force is not None else (False,) * list(linear).count(True)
     key = ("pull_back", tuple(linear), tuple(moving), forced)
-    return memoized(jaxpr, key, lambda: _pull_back(jaxpr, linear, moving, forced))  # type: ignore[no-any-return]
+    return memoized(jaxpr, key, lambda: _pull_back(jaxpr, linear, moving, forced))
 
 
 def _pull_back(

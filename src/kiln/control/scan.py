@@ -240,7 +240,7 @@ def _jvp_body(
 ) -> tuple[Jaxpr, list[bool], list[bool]]:
     """Return the body over (consts, dconsts), (carry, dcarry), (xs, dxs); what moves in; out."""
     key = ("scan jvp", nc, nk, tuple(given))
-    return memoized(jaxpr, key, lambda: _make_jvp_body(jaxpr, nc, nk, given))  # type: ignore[no-any-return]
+    return memoized(jaxpr, key, lambda: _make_jvp_body(jaxpr, nc, nk, given))
 
 
 def _make_jvp_body(
@@ -277,7 +277,7 @@ def _transposed_body(
     returned: which cotangents of results move, which of linear operands are there.
     """
     key = ("scan transpose", nc, nk, tuple(linear), tuple(given))
-    return memoized(jaxpr, key, lambda: _make_transposed_body(jaxpr, nc, nk, linear, given))  # type: ignore[no-any-return]
+    return memoized(jaxpr, key, lambda: _make_transposed_body(jaxpr, nc, nk, linear, given))
 
 
 def _make_transposed_body(

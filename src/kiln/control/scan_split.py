@@ -89,7 +89,7 @@ def split_scan(params: dict[str, Any], unknown: Sequence[bool]) -> ScanSplit:
     """Cut a scan by which of its operands are unknown."""
     jaxpr, nc, nk = params["jaxpr"], params["num_consts"], params["num_carry"]
     key = ("scan split", nc, nk, tuple(unknown))
-    return memoized(jaxpr, key, lambda: _split_scan(jaxpr, nc, nk, unknown))  # type: ignore[no-any-return]
+    return memoized(jaxpr, key, lambda: _split_scan(jaxpr, nc, nk, unknown))
 
 
 def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSplit:

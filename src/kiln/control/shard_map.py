@@ -273,7 +273,7 @@ def _placer(params: dict[str, Any]) -> Placer:
         names = jaxpr.arg_names
         return Placer(Jaxpr([], invars, [eqn], outvars, arg_names=names), shard_map_p.name)
 
-    return memoized(jaxpr, ("placer", options().key(), *_key(params)), make)  # type: ignore[no-any-return]
+    return memoized(jaxpr, ("placer", options().key(), *_key(params)), make)
 
 
 def _key(params: dict[str, Any]) -> tuple[Any, ...]:
@@ -323,9 +323,7 @@ def _summed(ct: Any, names: Sequence[Any]) -> Any:
 
 def _with_stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, Jaxpr]:
     """Give residuals a leading axis of size 1, along which all members' are joined."""
-    return memoized(  # type: ignore[no-any-return]
-        staged, "stacked residuals", lambda: _stacked_residuals(known, staged, count)
-    )
+    return memoized(staged, "stacked residuals", lambda: _stacked_residuals(known, staged, count))
 
 
 def _stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, Jaxpr]:
@@ -364,7 +362,7 @@ def expanded(params: dict[str, Any]) -> Jaxpr:
             lambda *xs: _all_members(xs, **params), avals, name=jaxpr.name, purpose="shard_map"
         )
 
-    return memoized(jaxpr, ("expanded", *_key(params)), make)  # type: ignore[no-any-return]
+    return memoized(jaxpr, ("expanded", *_key(params)), make)
 
 
 def _all_members(

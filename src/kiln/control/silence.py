@@ -16,7 +16,7 @@ def without_effects(jaxpr: Jaxpr) -> Jaxpr:
     """
     if not must_keep(jaxpr.effects):
         return jaxpr
-    return memoized(jaxpr, "without effects", lambda: _without_effects(jaxpr))  # type: ignore[no-any-return]
+    return memoized(jaxpr, "without effects", lambda: _without_effects(jaxpr))
 
 
 def _without_effects(jaxpr: Jaxpr) -> Jaxpr:

@@ -18,6 +18,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import override
 from kiln.control.while_loop import while_p
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.meaning import meaning
 from kiln.core.staging import stage_pure, stage_region
 from kiln.core.trace import aval_of
@@ -381,6 +382,6 @@ igamma_grad_a: Binary = binary(igamma_grad_a_p)
 random_gamma_grad: Binary = binary(random_gamma_grad_p)
 
 
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized incomplete beta function, element by element."""
     return regularized_incomplete_beta_p.bind(*matched(a, b, x))

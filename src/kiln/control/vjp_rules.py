@@ -270,7 +270,7 @@ class MappedPullBack:
     @property
     def moving_out(self) -> list[bool]:
         """Which results have tangents."""
-        return self.inner.moving_out  # type: ignore[no-any-return]
+        return self.inner.moving_out
 
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]:

@@ -210,7 +210,7 @@ def _jvp_loop(
     `given` says which of the body's consts and of the carries move.
     """
     key = ("while jvp", cond, nc, nb, tuple(given))
-    return memoized(body, key, lambda: _make_jvp_loop(cond, body, nc, nb, given))  # type: ignore[no-any-return]
+    return memoized(body, key, lambda: _make_jvp_loop(cond, body, nc, nb, given))
 
 
 def _make_jvp_loop(
@@ -238,7 +238,7 @@ def _with_more_carry(cond: Jaxpr, avals: Sequence[ShapedArray]) -> Jaxpr:
 def _example_by_example(cond: Jaxpr, body: Jaxpr, nc: int) -> tuple[Jaxpr, Jaxpr]:
     """Return a condition that holds if that of one example does, and a body that waits for it."""
     key = ("while example by example", cond, nc)
-    return memoized(body, key, lambda: _make_example_by_example(cond, body, nc))  # type: ignore[no-any-return]
+    return memoized(body, key, lambda: _make_example_by_example(cond, body, nc))
 
 
 def _make_example_by_example(cond: Jaxpr, body: Jaxpr, nc: int) -> tuple[Jaxpr, Jaxpr]:
@@ -288,7 +288,7 @@ def _split_loop(
     None if the condition itself is unknown: then so is everything.
     """
     key = ("while split", cond, nc, nb, tuple(unknown))
-    return memoized(body, key, lambda: (_make_split(cond, body, nc, nb, unknown),))[0]  # type: ignore[no-any-return]
+    return memoized(body, key, lambda: (_make_split(cond, body, nc, nb, unknown),))[0]
 
 
 def _make_split(

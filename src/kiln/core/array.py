@@ -20,10 +20,11 @@ from kiln.base.signals import forgotten
 from kiln.base.source import current_source
 from kiln.core import array_errors
 from kiln.core.array_text import printable, representation
+from kiln.core.array_type import Array
 from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
-from kiln.core.operators import Array, ArrayOperators, method, operators
+from kiln.core.operators import ArrayOperators, method, operators
 from kiln.core.shards import Shard, assembled, shards_of
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit

@@ -5,7 +5,6 @@ The functions behind the operators arrive by one call, `set_operators(table)`.
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -196,16 +195,3 @@ class ArrayOperators:
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return operators["__array_namespace__"](self)
-
-
-class Array(ArrayOperators, metaclass=abc.ABCMeta):
-    """An array of kiln: concrete, or traced. Make one with `kiln.numpy.array`."""
-
-    def __init__(self) -> None:
-        raise TypeError(
-            three_lines(
-                f"Array(...) at {current_source()}",
-                "Array is abstract: it is there for isinstance and annotations",
-                "make arrays with kiln.numpy.array(...)",
-            )
-        )

@@ -18,8 +18,9 @@ from kiln.base import dtypes
 from kiln.base.config import options, override
 from kiln.base.errors import MaskedArrayError, UnexpectedTracerError, three_lines
 from kiln.base.source import Source, current_source
+from kiln.core.array_type import Array
 from kiln.core.concretization import refuse
-from kiln.core.operators import Array, ArrayOperators
+from kiln.core.operators import ArrayOperators
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 

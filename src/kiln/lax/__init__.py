@@ -5,348 +5,339 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from kiln.base.lazy import on_first_use as _on_first_use
-from kiln.control.associative_scan import associative_scan
-from kiln.control.branches import cond, switch
-from kiln.control.cond import cond_p
-from kiln.control.linear_solve import custom_linear_solve, linear_solve_p
-from kiln.control.loops import fori_loop, map, scan, while_loop
-from kiln.control.root import custom_root
-from kiln.control.scan import scan_p
+from kiln.control.associative_scan import associative_scan as associative_scan
+from kiln.control.branches import cond as cond
+from kiln.control.branches import switch as switch
+from kiln.control.cond import cond_p as cond_p
+from kiln.control.linear_solve import custom_linear_solve as custom_linear_solve
+from kiln.control.linear_solve import linear_solve_p as linear_solve_p
+from kiln.control.loops import fori_loop as fori_loop
+from kiln.control.loops import map as map
+from kiln.control.loops import scan as scan
+from kiln.control.loops import while_loop as while_loop
+from kiln.control.root import custom_root as custom_root
+from kiln.control.scan import scan_p as scan_p
+from kiln.control.special_loops import betainc as betainc
+from kiln.control.special_loops import igamma as igamma
+from kiln.control.special_loops import igamma_grad_a as igamma_grad_a
+from kiln.control.special_loops import igamma_grad_a_p as igamma_grad_a_p
+from kiln.control.special_loops import igamma_p as igamma_p
+from kiln.control.special_loops import igammac as igammac
+from kiln.control.special_loops import igammac_p as igammac_p
+from kiln.control.special_loops import random_gamma_grad as random_gamma_grad
+from kiln.control.special_loops import random_gamma_grad_p as random_gamma_grad_p
 from kiln.control.special_loops import (
-    betainc,
-    igamma,
-    igamma_grad_a,
-    igamma_grad_a_p,
-    igamma_p,
-    igammac,
-    igammac_p,
-    random_gamma_grad,
-    random_gamma_grad_p,
-    regularized_incomplete_beta_p,
+    regularized_incomplete_beta_p as regularized_incomplete_beta_p,
 )
-from kiln.control.while_loop import while_p
-from kiln.lax.arrangement import broadcast_like, stack, tile, unstack
-from kiln.lax.selection import approx_max_k, approx_min_k
-from kiln.lax.shapes import (
-    broadcast_shapes,
-    broadcast_to_rank,
-    collapse,
-    dtype,
-    empty,
-    full,
-    full_like,
-)
-from kiln.ops.collective import (
-    axis_index,
-    axis_index_p,
-    axis_size,
-    pcast,
-    pmax,
-    pmax_p,
-    pmean,
-    pmin,
-    pmin_p,
-    psum,
-    psum_p,
-)
-from kiln.ops.contraction import (
-    DotDimensionNumbers,
-    Precision,
-    batch_matmul,
-    dot,
-    dot_general,
-    dot_general_p,
-)
-from kiln.ops.conversion import (
-    bitcast_convert_type,
-    bitcast_convert_type_p,
-    complex,
-    complex_p,
-    conj,
-    conj_p,
-    convert_element_type,
-    convert_element_type_p,
-    imag,
-    imag_p,
-    real,
-    real_p,
-)
-from kiln.ops.convolution import (
-    conv,
-    conv_general_dilated,
-    conv_general_dilated_p,
-    conv_with_general_padding,
-)
-from kiln.ops.convolution_numbers import ConvDimensionNumbers, conv_dimension_numbers
+from kiln.control.while_loop import while_p as while_p
+from kiln.lax.arrangement import broadcast_like as broadcast_like
+from kiln.lax.arrangement import stack as stack
+from kiln.lax.arrangement import tile as tile
+from kiln.lax.arrangement import unstack as unstack
+from kiln.lax.selection import approx_max_k as approx_max_k
+from kiln.lax.selection import approx_min_k as approx_min_k
+from kiln.lax.shapes import broadcast_shapes as broadcast_shapes
+from kiln.lax.shapes import broadcast_to_rank as broadcast_to_rank
+from kiln.lax.shapes import collapse as collapse
+from kiln.lax.shapes import dtype as dtype
+from kiln.lax.shapes import empty as empty
+from kiln.lax.shapes import full as full
+from kiln.lax.shapes import full_like as full_like
+from kiln.ops.collective import axis_index as axis_index
+from kiln.ops.collective import axis_index_p as axis_index_p
+from kiln.ops.collective import axis_size as axis_size
+from kiln.ops.collective import pcast as pcast
+from kiln.ops.collective import pmax as pmax
+from kiln.ops.collective import pmax_p as pmax_p
+from kiln.ops.collective import pmean as pmean
+from kiln.ops.collective import pmin as pmin
+from kiln.ops.collective import pmin_p as pmin_p
+from kiln.ops.collective import psum as psum
+from kiln.ops.collective import psum_p as psum_p
+from kiln.ops.contraction import DotDimensionNumbers as DotDimensionNumbers
+from kiln.ops.contraction import Precision as Precision
+from kiln.ops.contraction import batch_matmul as batch_matmul
+from kiln.ops.contraction import dot as dot
+from kiln.ops.contraction import dot_general as dot_general
+from kiln.ops.contraction import dot_general_p as dot_general_p
+from kiln.ops.conversion import bitcast_convert_type as bitcast_convert_type
+from kiln.ops.conversion import bitcast_convert_type_p as bitcast_convert_type_p
+from kiln.ops.conversion import complex as complex
+from kiln.ops.conversion import complex_p as complex_p
+from kiln.ops.conversion import conj as conj
+from kiln.ops.conversion import conj_p as conj_p
+from kiln.ops.conversion import convert_element_type as convert_element_type
+from kiln.ops.conversion import convert_element_type_p as convert_element_type_p
+from kiln.ops.conversion import imag as imag
+from kiln.ops.conversion import imag_p as imag_p
+from kiln.ops.conversion import real as real
+from kiln.ops.conversion import real_p as real_p
+from kiln.ops.convolution import conv as conv
+from kiln.ops.convolution import conv_general_dilated as conv_general_dilated
+from kiln.ops.convolution import conv_general_dilated_p as conv_general_dilated_p
+from kiln.ops.convolution import conv_with_general_padding as conv_with_general_padding
+from kiln.ops.convolution_numbers import ConvDimensionNumbers as ConvDimensionNumbers
+from kiln.ops.convolution_numbers import conv_dimension_numbers as conv_dimension_numbers
+from kiln.ops.convolution_patches import conv_general_dilated_local as conv_general_dilated_local
 from kiln.ops.convolution_patches import (
-    conv_general_dilated_local,
-    conv_general_dilated_patches,
+    conv_general_dilated_patches as conv_general_dilated_patches,
 )
-from kiln.ops.cumulative import (
-    cumlogsumexp,
-    cumlogsumexp_p,
-    cummax,
-    cummax_p,
-    cummin,
-    cummin_p,
-    cumprod,
-    cumprod_p,
-    cumsum,
-    cumsum_p,
-)
-from kiln.ops.elementwise import (
-    RoundingMethod,
-    abs,
-    abs_p,
-    acos,
-    acos_p,
-    acosh,
-    acosh_p,
-    add,
-    add_p,
-    and_p,
-    asin,
-    asin_p,
-    asinh,
-    asinh_p,
-    atan,
-    atan2,
-    atan2_p,
-    atan_p,
-    atanh,
-    atanh_p,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
-    cbrt,
-    cbrt_p,
-    ceil,
-    ceil_p,
-    clamp,
-    clamp_p,
-    clz,
-    clz_p,
-    copy_p,
-    cos,
-    cos_p,
-    cosh,
-    cosh_p,
-    div,
-    div_p,
-    eq,
-    eq_p,
-    exp,
-    exp2,
-    exp2_p,
-    exp_p,
-    expm1,
-    expm1_p,
-    floor,
-    floor_p,
-    ge,
-    ge_p,
-    gt,
-    gt_p,
-    integer_pow,
-    integer_pow_p,
-    is_finite,
-    is_finite_p,
-    le,
-    le_p,
-    log,
-    log1p,
-    log1p_p,
-    log_p,
-    logistic,
-    logistic_p,
-    lt,
-    lt_p,
-    max,
-    max_p,
-    min,
-    min_p,
-    mul,
-    mul_p,
-    ne,
-    ne_p,
-    neg,
-    neg_p,
-    nextafter,
-    nextafter_p,
-    not_p,
-    or_p,
-    population_count,
-    population_count_p,
-    pow,
-    pow_p,
-    reciprocal,
-    rem,
-    rem_p,
-    round,
-    round_p,
-    rsqrt,
-    rsqrt_p,
-    select,
-    select_n,
-    select_n_p,
-    shift_left,
-    shift_left_p,
-    shift_right_arithmetic,
-    shift_right_arithmetic_p,
-    shift_right_logical,
-    shift_right_logical_p,
-    sign,
-    sign_p,
-    sin,
-    sin_p,
-    sinh,
-    sinh_p,
-    sqrt,
-    sqrt_p,
-    square,
-    square_p,
-    sub,
-    sub_p,
-    tan,
-    tan_p,
-    tanh,
-    tanh_p,
-    xor_p,
-)
-from kiln.ops.exchange import (
-    all_gather,
-    all_gather_p,
-    all_to_all,
-    all_to_all_p,
-    ppermute,
-    ppermute_p,
-    pshuffle,
-    psum_scatter,
-    pswapaxes,
-    reduce_scatter_p,
-)
-from kiln.ops.fft import FftType, fft, fft_p
-from kiln.ops.generators import (
-    RandomAlgorithm,
-    rng_bit_generator,
-    rng_bit_generator_p,
-    rng_uniform,
-    rng_uniform_p,
-)
-from kiln.ops.generic_reduction import reduce, reduce_p
-from kiln.ops.generic_window import reduce_window, reduce_window_p
-from kiln.ops.identity import optimization_barrier, optimization_barrier_p, stop_gradient
-from kiln.ops.indexing import (
-    GatherDimensionNumbers,
-    GatherScatterMode,
-    ScatterDimensionNumbers,
-    gather,
-    gather_p,
-    scatter,
-    scatter_add,
-    scatter_add_p,
-    scatter_max,
-    scatter_max_p,
-    scatter_min,
-    scatter_min_p,
-    scatter_mul,
-    scatter_mul_p,
-    scatter_p,
-    scatter_sub,
-)
-from kiln.ops.product import reduce_prod, reduce_prod_p
-from kiln.ops.reduction import (
-    argmax,
-    argmax_p,
-    argmin,
-    argmin_p,
-    reduce_and,
-    reduce_and_p,
-    reduce_max,
-    reduce_max_p,
-    reduce_min,
-    reduce_min_p,
-    reduce_or,
-    reduce_or_p,
-    reduce_precision,
-    reduce_precision_p,
-    reduce_xor,
-    reduce_xor_p,
-)
-from kiln.ops.shape import (
-    broadcast,
-    broadcast_in_dim,
-    broadcast_in_dim_p,
-    broadcasted_iota,
-    expand_dims,
-    iota,
-    iota_p,
-    reduce_sum,
-    reduce_sum_p,
-    reshape,
-    reshape_p,
-    rev,
-    rev_p,
-    squeeze,
-    squeeze_p,
-    transpose,
-    transpose_p,
-)
-from kiln.ops.sharding import sharding_constraint_p, with_sharding_constraint
-from kiln.ops.slicing import (
-    dynamic_index_in_dim,
-    dynamic_slice,
-    dynamic_slice_in_dim,
-    dynamic_slice_p,
-    dynamic_update_index_in_dim,
-    dynamic_update_slice,
-    dynamic_update_slice_in_dim,
-    dynamic_update_slice_p,
-)
-from kiln.ops.sorting import sort, sort_key_val, sort_p, top_k, top_k_p
-from kiln.ops.special import (
-    bessel_i0e,
-    bessel_i0e_p,
-    bessel_i1e,
-    bessel_i1e_p,
-    digamma,
-    digamma_p,
-    erf,
-    erf_inv,
-    erf_inv_p,
-    erf_p,
-    erfc,
-    erfc_p,
-    lgamma,
-    lgamma_p,
-    polygamma,
-    polygamma_p,
-    zeta,
-    zeta_p,
-)
-from kiln.ops.static_slicing import (
-    concatenate,
-    concatenate_p,
-    index_in_dim,
-    pad,
-    pad_p,
-    slice,
-    slice_in_dim,
-    slice_p,
-    split,
-    split_p,
-)
-from kiln.ops.transposed_convolution import conv_transpose
-from kiln.ops.wide_product import mulhi, mulhi_p
-from kiln.ops.window import (
-    reduce_window_max_p,
-    reduce_window_min_p,
-    reduce_window_sum_p,
-    select_and_gather_add_p,
-    select_and_scatter_add_p,
-)
-from kiln.ops.window_geometry import padtype_to_pads
+from kiln.ops.cumulative import cumlogsumexp as cumlogsumexp
+from kiln.ops.cumulative import cumlogsumexp_p as cumlogsumexp_p
+from kiln.ops.cumulative import cummax as cummax
+from kiln.ops.cumulative import cummax_p as cummax_p
+from kiln.ops.cumulative import cummin as cummin
+from kiln.ops.cumulative import cummin_p as cummin_p
+from kiln.ops.cumulative import cumprod as cumprod
+from kiln.ops.cumulative import cumprod_p as cumprod_p
+from kiln.ops.cumulative import cumsum as cumsum
+from kiln.ops.cumulative import cumsum_p as cumsum_p
+from kiln.ops.elementwise import RoundingMethod as RoundingMethod
+from kiln.ops.elementwise import abs as abs
+from kiln.ops.elementwise import abs_p as abs_p
+from kiln.ops.elementwise import acos as acos
+from kiln.ops.elementwise import acos_p as acos_p
+from kiln.ops.elementwise import acosh as acosh
+from kiln.ops.elementwise import acosh_p as acosh_p
+from kiln.ops.elementwise import add as add
+from kiln.ops.elementwise import add_p as add_p
+from kiln.ops.elementwise import and_p as and_p
+from kiln.ops.elementwise import asin as asin
+from kiln.ops.elementwise import asin_p as asin_p
+from kiln.ops.elementwise import asinh as asinh
+from kiln.ops.elementwise import asinh_p as asinh_p
+from kiln.ops.elementwise import atan as atan
+from kiln.ops.elementwise import atan2 as atan2
+from kiln.ops.elementwise import atan2_p as atan2_p
+from kiln.ops.elementwise import atan_p as atan_p
+from kiln.ops.elementwise import atanh as atanh
+from kiln.ops.elementwise import atanh_p as atanh_p
+from kiln.ops.elementwise import bitwise_and as bitwise_and
+from kiln.ops.elementwise import bitwise_not as bitwise_not
+from kiln.ops.elementwise import bitwise_or as bitwise_or
+from kiln.ops.elementwise import bitwise_xor as bitwise_xor
+from kiln.ops.elementwise import cbrt as cbrt
+from kiln.ops.elementwise import cbrt_p as cbrt_p
+from kiln.ops.elementwise import ceil as ceil
+from kiln.ops.elementwise import ceil_p as ceil_p
+from kiln.ops.elementwise import clamp as clamp
+from kiln.ops.elementwise import clamp_p as clamp_p
+from kiln.ops.elementwise import clz as clz
+from kiln.ops.elementwise import clz_p as clz_p
+from kiln.ops.elementwise import copy_p as copy_p
+from kiln.ops.elementwise import cos as cos
+from kiln.ops.elementwise import cos_p as cos_p
+from kiln.ops.elementwise import cosh as cosh
+from kiln.ops.elementwise import cosh_p as cosh_p
+from kiln.ops.elementwise import div as div
+from kiln.ops.elementwise import div_p as div_p
+from kiln.ops.elementwise import eq as eq
+from kiln.ops.elementwise import eq_p as eq_p
+from kiln.ops.elementwise import exp as exp
+from kiln.ops.elementwise import exp2 as exp2
+from kiln.ops.elementwise import exp2_p as exp2_p
+from kiln.ops.elementwise import exp_p as exp_p
+from kiln.ops.elementwise import expm1 as expm1
+from kiln.ops.elementwise import expm1_p as expm1_p
+from kiln.ops.elementwise import floor as floor
+from kiln.ops.elementwise import floor_p as floor_p
+from kiln.ops.elementwise import ge as ge
+from kiln.ops.elementwise import ge_p as ge_p
+from kiln.ops.elementwise import gt as gt
+from kiln.ops.elementwise import gt_p as gt_p
+from kiln.ops.elementwise import integer_pow as integer_pow
+from kiln.ops.elementwise import integer_pow_p as integer_pow_p
+from kiln.ops.elementwise import is_finite as is_finite
+from kiln.ops.elementwise import is_finite_p as is_finite_p
+from kiln.ops.elementwise import le as le
+from kiln.ops.elementwise import le_p as le_p
+from kiln.ops.elementwise import log as log
+from kiln.ops.elementwise import log1p as log1p
+from kiln.ops.elementwise import log1p_p as log1p_p
+from kiln.ops.elementwise import log_p as log_p
+from kiln.ops.elementwise import logistic as logistic
+from kiln.ops.elementwise import logistic_p as logistic_p
+from kiln.ops.elementwise import lt as lt
+from kiln.ops.elementwise import lt_p as lt_p
+from kiln.ops.elementwise import max as max
+from kiln.ops.elementwise import max_p as max_p
+from kiln.ops.elementwise import min as min
+from kiln.ops.elementwise import min_p as min_p
+from kiln.ops.elementwise import mul as mul
+from kiln.ops.elementwise import mul_p as mul_p
+from kiln.ops.elementwise import ne as ne
+from kiln.ops.elementwise import ne_p as ne_p
+from kiln.ops.elementwise import neg as neg
+from kiln.ops.elementwise import neg_p as neg_p
+from kiln.ops.elementwise import nextafter as nextafter
+from kiln.ops.elementwise import nextafter_p as nextafter_p
+from kiln.ops.elementwise import not_p as not_p
+from kiln.ops.elementwise import or_p as or_p
+from kiln.ops.elementwise import population_count as population_count
+from kiln.ops.elementwise import population_count_p as population_count_p
+from kiln.ops.elementwise import pow as pow
+from kiln.ops.elementwise import pow_p as pow_p
+from kiln.ops.elementwise import reciprocal as reciprocal
+from kiln.ops.elementwise import rem as rem
+from kiln.ops.elementwise import rem_p as rem_p
+from kiln.ops.elementwise import round as round
+from kiln.ops.elementwise import round_p as round_p
+from kiln.ops.elementwise import rsqrt as rsqrt
+from kiln.ops.elementwise import rsqrt_p as rsqrt_p
+from kiln.ops.elementwise import select as select
+from kiln.ops.elementwise import select_n as select_n
+from kiln.ops.elementwise import select_n_p as select_n_p
+from kiln.ops.elementwise import shift_left as shift_left
+from kiln.ops.elementwise import shift_left_p as shift_left_p
+from kiln.ops.elementwise import shift_right_arithmetic as shift_right_arithmetic
+from kiln.ops.elementwise import shift_right_arithmetic_p as shift_right_arithmetic_p
+from kiln.ops.elementwise import shift_right_logical as shift_right_logical
+from kiln.ops.elementwise import shift_right_logical_p as shift_right_logical_p
+from kiln.ops.elementwise import sign as sign
+from kiln.ops.elementwise import sign_p as sign_p
+from kiln.ops.elementwise import sin as sin
+from kiln.ops.elementwise import sin_p as sin_p
+from kiln.ops.elementwise import sinh as sinh
+from kiln.ops.elementwise import sinh_p as sinh_p
+from kiln.ops.elementwise import sqrt as sqrt
+from kiln.ops.elementwise import sqrt_p as sqrt_p
+from kiln.ops.elementwise import square as square
+from kiln.ops.elementwise import square_p as square_p
+from kiln.ops.elementwise import sub as sub
+from kiln.ops.elementwise import sub_p as sub_p
+from kiln.ops.elementwise import tan as tan
+from kiln.ops.elementwise import tan_p as tan_p
+from kiln.ops.elementwise import tanh as tanh
+from kiln.ops.elementwise import tanh_p as tanh_p
+from kiln.ops.elementwise import xor_p as xor_p
+from kiln.ops.exchange import all_gather as all_gather
+from kiln.ops.exchange import all_gather_p as all_gather_p
+from kiln.ops.exchange import all_to_all as all_to_all
+from kiln.ops.exchange import all_to_all_p as all_to_all_p
+from kiln.ops.exchange import ppermute as ppermute
+from kiln.ops.exchange import ppermute_p as ppermute_p
+from kiln.ops.exchange import pshuffle as pshuffle
+from kiln.ops.exchange import psum_scatter as psum_scatter
+from kiln.ops.exchange import pswapaxes as pswapaxes
+from kiln.ops.exchange import reduce_scatter_p as reduce_scatter_p
+from kiln.ops.fft import FftType as FftType
+from kiln.ops.fft import fft as fft
+from kiln.ops.fft import fft_p as fft_p
+from kiln.ops.generators import RandomAlgorithm as RandomAlgorithm
+from kiln.ops.generators import rng_bit_generator as rng_bit_generator
+from kiln.ops.generators import rng_bit_generator_p as rng_bit_generator_p
+from kiln.ops.generators import rng_uniform as rng_uniform
+from kiln.ops.generators import rng_uniform_p as rng_uniform_p
+from kiln.ops.generic_reduction import reduce as reduce
+from kiln.ops.generic_reduction import reduce_p as reduce_p
+from kiln.ops.generic_window import reduce_window as reduce_window
+from kiln.ops.generic_window import reduce_window_p as reduce_window_p
+from kiln.ops.identity import optimization_barrier as optimization_barrier
+from kiln.ops.identity import optimization_barrier_p as optimization_barrier_p
+from kiln.ops.identity import stop_gradient as stop_gradient
+from kiln.ops.indexing import GatherDimensionNumbers as GatherDimensionNumbers
+from kiln.ops.indexing import GatherScatterMode as GatherScatterMode
+from kiln.ops.indexing import ScatterDimensionNumbers as ScatterDimensionNumbers
+from kiln.ops.indexing import gather as gather
+from kiln.ops.indexing import gather_p as gather_p
+from kiln.ops.indexing import scatter as scatter
+from kiln.ops.indexing import scatter_add as scatter_add
+from kiln.ops.indexing import scatter_add_p as scatter_add_p
+from kiln.ops.indexing import scatter_max as scatter_max
+from kiln.ops.indexing import scatter_max_p as scatter_max_p
+from kiln.ops.indexing import scatter_min as scatter_min
+from kiln.ops.indexing import scatter_min_p as scatter_min_p
+from kiln.ops.indexing import scatter_mul as scatter_mul
+from kiln.ops.indexing import scatter_mul_p as scatter_mul_p
+from kiln.ops.indexing import scatter_p as scatter_p
+from kiln.ops.indexing import scatter_sub as scatter_sub
+from kiln.ops.product import reduce_prod as reduce_prod
+from kiln.ops.product import reduce_prod_p as reduce_prod_p
+from kiln.ops.reduction import argmax as argmax
+from kiln.ops.reduction import argmax_p as argmax_p
+from kiln.ops.reduction import argmin as argmin
+from kiln.ops.reduction import argmin_p as argmin_p
+from kiln.ops.reduction import reduce_and as reduce_and
+from kiln.ops.reduction import reduce_and_p as reduce_and_p
+from kiln.ops.reduction import reduce_max as reduce_max
+from kiln.ops.reduction import reduce_max_p as reduce_max_p
+from kiln.ops.reduction import reduce_min as reduce_min
+from kiln.ops.reduction import reduce_min_p as reduce_min_p
+from kiln.ops.reduction import reduce_or as reduce_or
+from kiln.ops.reduction import reduce_or_p as reduce_or_p
+from kiln.ops.reduction import reduce_precision as reduce_precision
+from kiln.ops.reduction import reduce_precision_p as reduce_precision_p
+from kiln.ops.reduction import reduce_xor as reduce_xor
+from kiln.ops.reduction import reduce_xor_p as reduce_xor_p
+from kiln.ops.shape import broadcast as broadcast
+from kiln.ops.shape import broadcast_in_dim as broadcast_in_dim
+from kiln.ops.shape import broadcast_in_dim_p as broadcast_in_dim_p
+from kiln.ops.shape import broadcasted_iota as broadcasted_iota
+from kiln.ops.shape import expand_dims as expand_dims
+from kiln.ops.shape import iota as iota
+from kiln.ops.shape import iota_p as iota_p
+from kiln.ops.shape import reduce_sum as reduce_sum
+from kiln.ops.shape import reduce_sum_p as reduce_sum_p
+from kiln.ops.shape import reshape as reshape
+from kiln.ops.shape import reshape_p as reshape_p
+from kiln.ops.shape import rev as rev
+from kiln.ops.shape import rev_p as rev_p
+from kiln.ops.shape import squeeze as squeeze
+from kiln.ops.shape import squeeze_p as squeeze_p
+from kiln.ops.shape import transpose as transpose
+from kiln.ops.shape import transpose_p as transpose_p
+from kiln.ops.sharding import sharding_constraint_p as sharding_constraint_p
+from kiln.ops.sharding import with_sharding_constraint as with_sharding_constraint
+from kiln.ops.slicing import dynamic_index_in_dim as dynamic_index_in_dim
+from kiln.ops.slicing import dynamic_slice as dynamic_slice
+from kiln.ops.slicing import dynamic_slice_in_dim as dynamic_slice_in_dim
+from kiln.ops.slicing import dynamic_slice_p as dynamic_slice_p
+from kiln.ops.slicing import dynamic_update_index_in_dim as dynamic_update_index_in_dim
+from kiln.ops.slicing import dynamic_update_slice as dynamic_update_slice
+from kiln.ops.slicing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
+from kiln.ops.slicing import dynamic_update_slice_p as dynamic_update_slice_p
+from kiln.ops.sorting import sort as sort
+from kiln.ops.sorting import sort_key_val as sort_key_val
+from kiln.ops.sorting import sort_p as sort_p
+from kiln.ops.sorting import top_k as top_k
+from kiln.ops.sorting import top_k_p as top_k_p
+from kiln.ops.special import bessel_i0e as bessel_i0e
+from kiln.ops.special import bessel_i0e_p as bessel_i0e_p
+from kiln.ops.special import bessel_i1e as bessel_i1e
+from kiln.ops.special import bessel_i1e_p as bessel_i1e_p
+from kiln.ops.special import digamma as digamma
+from kiln.ops.special import digamma_p as digamma_p
+from kiln.ops.special import erf as erf
+from kiln.ops.special import erf_inv as erf_inv
+from kiln.ops.special import erf_inv_p as erf_inv_p
+from kiln.ops.special import erf_p as erf_p
+from kiln.ops.special import erfc as erfc
+from kiln.ops.special import erfc_p as erfc_p
+from kiln.ops.special import lgamma as lgamma
+from kiln.ops.special import lgamma_p as lgamma_p
+from kiln.ops.special import polygamma as polygamma
+from kiln.ops.special import polygamma_p as polygamma_p
+from kiln.ops.special import zeta as zeta
+from kiln.ops.special import zeta_p as zeta_p
+from kiln.ops.static_slicing import concatenate as concatenate
+from kiln.ops.static_slicing import concatenate_p as concatenate_p
+from kiln.ops.static_slicing import index_in_dim as index_in_dim
+from kiln.ops.static_slicing import pad as pad
+from kiln.ops.static_slicing import pad_p as pad_p
+from kiln.ops.static_slicing import slice as slice
+from kiln.ops.static_slicing import slice_in_dim as slice_in_dim
+from kiln.ops.static_slicing import slice_p as slice_p
+from kiln.ops.static_slicing import split as split
+from kiln.ops.static_slicing import split_p as split_p
+from kiln.ops.transposed_convolution import conv_transpose as conv_transpose
+from kiln.ops.wide_product import mulhi as mulhi
+from kiln.ops.wide_product import mulhi_p as mulhi_p
+from kiln.ops.window import reduce_window_max_p as reduce_window_max_p
+from kiln.ops.window import reduce_window_min_p as reduce_window_min_p
+from kiln.ops.window import reduce_window_sum_p as reduce_window_sum_p
+from kiln.ops.window import select_and_gather_add_p as select_and_gather_add_p
+from kiln.ops.window import select_and_scatter_add_p as select_and_scatter_add_p
+from kiln.ops.window_geometry import padtype_to_pads as padtype_to_pads
 
 if _TYPE_CHECKING:
     from kiln.lax import linalg as linalg

@@ -8,12 +8,13 @@ from typing import Any
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
 from kiln.ops.static_slicing import concatenate, dims, index_in_dim
 
 
-def tile(operand: Any, reps: Sequence[int]) -> Any:
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """Repeat an array along each of its axes.
 
     Raises: TypeError unless there is a number of repetitions for each axis.
@@ -33,7 +34,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     return reshape(stretched, [n * size for n, size in zip(counts, shape, strict=True)])
 
 
-def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     """Join arrays of one type along a new axis.
 
     Raises: IndexError for no arrays, TypeError for several dtypes, ValueError for several shapes.
@@ -66,14 +67,14 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     return concatenate([expand_dims(x, (place,)) for x in operands], place)
 
 
-def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """Return the slices along an axis, without it."""
     shape = aval_of(x).shape
     place = canonical_axis("unstack", axis, len(shape))
     return tuple(index_in_dim(x, i, place, keepdims=False) for i in range(shape[place]))
 
 
-def broadcast_like(arr: Any, like_arr: Any) -> Any:
+def broadcast_like(arr: ArrayLike, like_arr: Any) -> Array:
     """Broadcast an array to the shape of another, axes aligned from the last one."""
     shape, wanted = aval_of(arr).shape, aval_of(like_arr).shape
     return broadcast_in_dim(arr, wanted, range(len(wanted) - len(shape), len(wanted)))

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from kiln.ops.linalg import (
-    cholesky,
-    cholesky_p,
-    lu,
-    lu_p,
-    lu_pivots_to_permutation,
-    lu_pivots_to_permutation_p,
-    triangular_solve,
-    triangular_solve_p,
-)
-from kiln.ops.orthogonal import (
-    geqp3_p,
-    geqrf,
-    geqrf_p,
-    householder_product,
-    householder_product_p,
-    qr,
-    qr_p,
-)
-from kiln.ops.spectral import (
-    EighImplementation,
-    EigImplementation,
-    SvdAlgorithm,
-    eig,
-    eig_p,
-    eigh,
-    eigh_p,
-    svd,
-    svd_p,
-)
+from kiln.ops.linalg import cholesky as cholesky
+from kiln.ops.linalg import cholesky_p as cholesky_p
+from kiln.ops.linalg import lu as lu
+from kiln.ops.linalg import lu_p as lu_p
+from kiln.ops.linalg import lu_pivots_to_permutation as lu_pivots_to_permutation
+from kiln.ops.linalg import lu_pivots_to_permutation_p as lu_pivots_to_permutation_p
+from kiln.ops.linalg import triangular_solve as triangular_solve
+from kiln.ops.linalg import triangular_solve_p as triangular_solve_p
+from kiln.ops.orthogonal import geqp3_p as geqp3_p
+from kiln.ops.orthogonal import geqrf as geqrf
+from kiln.ops.orthogonal import geqrf_p as geqrf_p
+from kiln.ops.orthogonal import householder_product as householder_product
+from kiln.ops.orthogonal import householder_product_p as householder_product_p
+from kiln.ops.orthogonal import qr as qr
+from kiln.ops.orthogonal import qr_p as qr_p
+from kiln.ops.spectral import EighImplementation as EighImplementation
+from kiln.ops.spectral import EigImplementation as EigImplementation
+from kiln.ops.spectral import SvdAlgorithm as SvdAlgorithm
+from kiln.ops.spectral import eig as eig
+from kiln.ops.spectral import eig_p as eig_p
+from kiln.ops.spectral import eigh as eigh
+from kiln.ops.spectral import eigh_p as eigh_p
+from kiln.ops.spectral import svd as svd
+from kiln.ops.spectral import svd_p as svd_p
 
 __all__ = [
     "EigImplementation",

@@ -9,19 +9,20 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ops.families import neg
 from kiln.ops.sorting import top_k
 
 
 def approx_max_k(
-    operand: Any,
+    operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> list[Any]:
+) -> list[Array]:
     """Return the k largest elements along an axis in falling order, and their int32 indices.
 
     All of them are found, whatever `recall_target` allows to miss.
@@ -34,13 +35,13 @@ def approx_max_k(
 
 
 def approx_min_k(
-    operand: Any,
+    operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> list[Any]:
+) -> list[Array]:
     """Return the k smallest elements along an axis in rising order, and their int32 indices.
 
     All of them are found, whatever `recall_target` allows to miss.

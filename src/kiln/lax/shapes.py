@@ -10,6 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, product
 from kiln.ops.conversion import convert_element_type
@@ -17,7 +18,7 @@ from kiln.ops.shape import broadcast_in_dim, canonical_axis, reshape
 from kiln.ops.sharding import put_like
 
 
-def full(shape: Sequence[Dim], fill_value: Any, dtype: Any = None) -> Any:
+def full(shape: Sequence[Dim], fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Array:
     """Return an array of `shape` filled with a scalar; its dtype is that of the scalar.
 
     Raises: TypeError if the fill value is not a scalar.
@@ -38,8 +39,11 @@ def full(shape: Sequence[Dim], fill_value: Any, dtype: Any = None) -> Any:
 
 
 def full_like(
-    x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[Dim] | None = None
-) -> Any:
+    x: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: Sequence[Dim] | None = None,
+) -> Array:
     """Return an array filled with a scalar, of the shape and dtype of `x` unless given.
 
     It lies where `x` was put, if it was.
@@ -73,7 +77,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     return tuple(out)
 
 
-def broadcast_to_rank(x: Any, rank: int) -> Any:
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """Add leading axes of size 1 up to a rank; an array of a higher rank stays as it is."""
     shape = aval_of(x).shape
     missing = max(0, rank - len(shape))
@@ -81,7 +85,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     return broadcast_in_dim(x, (*[1] * missing, *shape), range(missing, rank))
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Merge the axes from start to stop (not included) into one."""
     shape = aval_of(operand).shape
     start = canonical_axis("collapse", start_dimension, len(shape))
@@ -102,7 +106,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, (*shape[:start], product(shape[start:stop]), *shape[stop:]))
 
 
-def empty(shape: Sequence[Dim], dtype: Any, *, out_sharding: Any = None) -> Any:
+def empty(shape: Sequence[Dim], dtype: DTypeLike, *, out_sharding: Any = None) -> Array:
     """Return an array of a type whose values mean nothing: zeros."""
     if out_sharding is not None:
         raise UnavailableOptionError(

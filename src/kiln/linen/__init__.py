@@ -7,107 +7,127 @@ from kiln.linen import frozen_dict as frozen_dict
 from kiln.linen import initializers as initializers
 from kiln.linen import logical as spmd
 from kiln.linen import metadata as meta
-from kiln.linen.application import apply, init, init_with_output
-from kiln.linen.axes import broadcast, scan, vmap
-from kiln.linen.branching import cond, switch, while_loop
-from kiln.linen.context import (
-    disable_named_call,
-    enable_named_call,
-    intercept_methods,
-    override_named_call,
-)
-from kiln.linen.derivatives import custom_vjp, grad, jvp, value_and_grad, vjp
-from kiln.linen.filters import DenyList
-from kiln.linen.frozen_dict import FrozenDict, freeze, unfreeze
-from kiln.linen.initializers import ones, ones_init, zeros, zeros_init
-from kiln.linen.jit import jit
+from kiln.linen.application import apply as apply
+from kiln.linen.application import init as init
+from kiln.linen.application import init_with_output as init_with_output
+from kiln.linen.axes import broadcast as broadcast
+from kiln.linen.axes import scan as scan
+from kiln.linen.axes import vmap as vmap
+from kiln.linen.branching import cond as cond
+from kiln.linen.branching import switch as switch
+from kiln.linen.branching import while_loop as while_loop
+from kiln.linen.context import disable_named_call as disable_named_call
+from kiln.linen.context import enable_named_call as enable_named_call
+from kiln.linen.context import intercept_methods as intercept_methods
+from kiln.linen.context import override_named_call as override_named_call
+from kiln.linen.derivatives import custom_vjp as custom_vjp
+from kiln.linen.derivatives import grad as grad
+from kiln.linen.derivatives import jvp as jvp
+from kiln.linen.derivatives import value_and_grad as value_and_grad
+from kiln.linen.derivatives import vjp as vjp
+from kiln.linen.filters import DenyList as DenyList
+from kiln.linen.frozen_dict import FrozenDict as FrozenDict
+from kiln.linen.frozen_dict import freeze as freeze
+from kiln.linen.frozen_dict import unfreeze as unfreeze
+from kiln.linen.initializers import ones as ones
+from kiln.linen.initializers import ones_init as ones_init
+from kiln.linen.initializers import zeros as zeros
+from kiln.linen.initializers import zeros_init as zeros_init
+from kiln.linen.jit import jit as jit
 from kiln.linen.layers import pooling as pooling
-from kiln.linen.layers.activations import PReLU
+from kiln.linen.layers.activations import PReLU as PReLU
+from kiln.linen.layers.attention import MultiHeadAttention as MultiHeadAttention
+from kiln.linen.layers.attention import MultiHeadDotProductAttention as MultiHeadDotProductAttention
+from kiln.linen.layers.attention import SelfAttention as SelfAttention
+from kiln.linen.layers.attention import combine_masks as combine_masks
+from kiln.linen.layers.attention import dot_product_attention as dot_product_attention
 from kiln.linen.layers.attention import (
-    MultiHeadAttention,
-    MultiHeadDotProductAttention,
-    SelfAttention,
-    combine_masks,
-    dot_product_attention,
-    dot_product_attention_weights,
-    make_attention_mask,
-    make_causal_mask,
+    dot_product_attention_weights as dot_product_attention_weights,
 )
-from kiln.linen.layers.combinators import BatchApply, Sequential
-from kiln.linen.layers.convolution import Conv, ConvLocal, ConvTranspose
-from kiln.linen.layers.embedding import Embed
-from kiln.linen.layers.linear import Dense, DenseGeneral, Einsum
-from kiln.linen.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
-from kiln.linen.layers.pooling import avg_pool, max_pool, min_pool, pool
-from kiln.linen.layers.recurrent import RNN, Bidirectional
-from kiln.linen.layers.recurrent_cells import (
-    ConvLSTMCell,
-    GRUCell,
-    LSTMCell,
-    MGUCell,
-    OptimizedLSTMCell,
-    RNNCellBase,
-    SimpleCell,
-)
-from kiln.linen.layers.reparameterization import SpectralNorm, WeightNorm
-from kiln.linen.layers.stochastic import Dropout
-from kiln.linen.logical import (
-    LogicallyPartitioned,
-    RulesFallback,
-    get_logical_axis_rules,
-    logical_axis_rules,
-    logical_to_mesh,
-    logical_to_mesh_axes,
-    logical_to_mesh_sharding,
-    set_logical_axis_rules,
-    with_logical_constraint,
-    with_logical_partitioning,
-)
-from kiln.linen.metadata import (
-    PARTITION_NAME,
-    Partitioned,
-    get_partition_spec,
-    get_sharding,
-    unbox,
-    with_partitioning,
-)
-from kiln.linen.methods import compact, compact_name_scope, nowrap
-from kiln.linen.module import Module, share_scope
-from kiln.linen.scope import Variable
-from kiln.linen.summary import tabulate
-from kiln.linen.transforms import (
-    add_metadata_axis,
-    checkpoint,
-    fold_rngs,
-    map_variables,
-    remat,
-    remat_scan,
-)
-from kiln.linen.variables import merge_param
-from kiln.nn import (
-    celu,
-    elu,
-    gelu,
-    glu,
-    hard_sigmoid,
-    hard_silu,
-    hard_swish,
-    hard_tanh,
-    leaky_relu,
-    log_sigmoid,
-    log_softmax,
-    logsumexp,
-    one_hot,
-    relu,
-    relu6,
-    selu,
-    sigmoid,
-    silu,
-    soft_sign,
-    softmax,
-    softplus,
-    standardize,
-    swish,
-    tanh,
-)
+from kiln.linen.layers.attention import make_attention_mask as make_attention_mask
+from kiln.linen.layers.attention import make_causal_mask as make_causal_mask
+from kiln.linen.layers.combinators import BatchApply as BatchApply
+from kiln.linen.layers.combinators import Sequential as Sequential
+from kiln.linen.layers.convolution import Conv as Conv
+from kiln.linen.layers.convolution import ConvLocal as ConvLocal
+from kiln.linen.layers.convolution import ConvTranspose as ConvTranspose
+from kiln.linen.layers.embedding import Embed as Embed
+from kiln.linen.layers.linear import Dense as Dense
+from kiln.linen.layers.linear import DenseGeneral as DenseGeneral
+from kiln.linen.layers.linear import Einsum as Einsum
+from kiln.linen.layers.normalization import BatchNorm as BatchNorm
+from kiln.linen.layers.normalization import GroupNorm as GroupNorm
+from kiln.linen.layers.normalization import InstanceNorm as InstanceNorm
+from kiln.linen.layers.normalization import LayerNorm as LayerNorm
+from kiln.linen.layers.normalization import RMSNorm as RMSNorm
+from kiln.linen.layers.pooling import avg_pool as avg_pool
+from kiln.linen.layers.pooling import max_pool as max_pool
+from kiln.linen.layers.pooling import min_pool as min_pool
+from kiln.linen.layers.pooling import pool as pool
+from kiln.linen.layers.recurrent import RNN as RNN
+from kiln.linen.layers.recurrent import Bidirectional as Bidirectional
+from kiln.linen.layers.recurrent_cells import ConvLSTMCell as ConvLSTMCell
+from kiln.linen.layers.recurrent_cells import GRUCell as GRUCell
+from kiln.linen.layers.recurrent_cells import LSTMCell as LSTMCell
+from kiln.linen.layers.recurrent_cells import MGUCell as MGUCell
+from kiln.linen.layers.recurrent_cells import OptimizedLSTMCell as OptimizedLSTMCell
+from kiln.linen.layers.recurrent_cells import RNNCellBase as RNNCellBase
+from kiln.linen.layers.recurrent_cells import SimpleCell as SimpleCell
+from kiln.linen.layers.reparameterization import SpectralNorm as SpectralNorm
+from kiln.linen.layers.reparameterization import WeightNorm as WeightNorm
+from kiln.linen.layers.stochastic import Dropout as Dropout
+from kiln.linen.logical import LogicallyPartitioned as LogicallyPartitioned
+from kiln.linen.logical import RulesFallback as RulesFallback
+from kiln.linen.logical import get_logical_axis_rules as get_logical_axis_rules
+from kiln.linen.logical import logical_axis_rules as logical_axis_rules
+from kiln.linen.logical import logical_to_mesh as logical_to_mesh
+from kiln.linen.logical import logical_to_mesh_axes as logical_to_mesh_axes
+from kiln.linen.logical import logical_to_mesh_sharding as logical_to_mesh_sharding
+from kiln.linen.logical import set_logical_axis_rules as set_logical_axis_rules
+from kiln.linen.logical import with_logical_constraint as with_logical_constraint
+from kiln.linen.logical import with_logical_partitioning as with_logical_partitioning
+from kiln.linen.metadata import PARTITION_NAME as PARTITION_NAME
+from kiln.linen.metadata import Partitioned as Partitioned
+from kiln.linen.metadata import get_partition_spec as get_partition_spec
+from kiln.linen.metadata import get_sharding as get_sharding
+from kiln.linen.metadata import unbox as unbox
+from kiln.linen.metadata import with_partitioning as with_partitioning
+from kiln.linen.methods import compact as compact
+from kiln.linen.methods import compact_name_scope as compact_name_scope
+from kiln.linen.methods import nowrap as nowrap
+from kiln.linen.module import Module as Module
+from kiln.linen.module import share_scope as share_scope
+from kiln.linen.scope import Variable as Variable
+from kiln.linen.summary import tabulate as tabulate
+from kiln.linen.transforms import add_metadata_axis as add_metadata_axis
+from kiln.linen.transforms import checkpoint as checkpoint
+from kiln.linen.transforms import fold_rngs as fold_rngs
+from kiln.linen.transforms import map_variables as map_variables
+from kiln.linen.transforms import remat as remat
+from kiln.linen.transforms import remat_scan as remat_scan
+from kiln.linen.variables import merge_param as merge_param
+from kiln.nn import celu as celu
+from kiln.nn import elu as elu
+from kiln.nn import gelu as gelu
+from kiln.nn import glu as glu
+from kiln.nn import hard_sigmoid as hard_sigmoid
+from kiln.nn import hard_silu as hard_silu
+from kiln.nn import hard_swish as hard_swish
+from kiln.nn import hard_tanh as hard_tanh
+from kiln.nn import leaky_relu as leaky_relu
+from kiln.nn import log_sigmoid as log_sigmoid
+from kiln.nn import log_softmax as log_softmax
+from kiln.nn import logsumexp as logsumexp
+from kiln.nn import one_hot as one_hot
+from kiln.nn import relu as relu
+from kiln.nn import relu6 as relu6
+from kiln.nn import selu as selu
+from kiln.nn import sigmoid as sigmoid
+from kiln.nn import silu as silu
+from kiln.nn import soft_sign as soft_sign
+from kiln.nn import softmax as softmax
+from kiln.nn import softplus as softplus
 from kiln.nn import standardize as normalize
+from kiln.nn import standardize as standardize
+from kiln.nn import swish as swish
+from kiln.nn import tanh as tanh

@@ -251,18 +251,25 @@ def scan(
     _split_transpose: bool = False,
     check_constancy_invariants: bool = True,
 ) -> Any:
-    """Run methods of the form `(module, carry, *xs) -> (carry, ys)` step by step over an axis.
+    """Run methods of the form `(module, carry, *xs) -> (carry, ys)` once per element of an axis.
 
-    `variable_axes` says for filters of collections along which axis each step has its own
-    variables; those of `variable_broadcast` are the same in all steps, and are made before the
-    loop; those of `variable_carry` go from step to step. `in_axes` and `out_axes` are axes of
-    `xs` and `ys`, or `broadcast`. `data_transform(groups, rngs)` may change what a step gets.
-    The body is run twice while it is traced: first for what is the same in all steps, unless
+    `variable_axes` maps filters of collections to the axis along which each step has its own
+    variables; collections in `variable_broadcast` are the same in all steps, and are created before
+    the loop; those in `variable_carry` are passed from step to step. `in_axes` and `out_axes` are
+    axes of `xs` and `ys`, or `broadcast`. `data_transform(groups, rngs)` may change what a step
+    gets. The body is traced twice: first for what is the same in all steps, unless
     `check_constancy_invariants` is False.
 
-    Raises: ValueError if the number of steps cannot be told, or what should be the same in all
-        steps depends on the step; TypeError for a carry that changes its type.
+    Raises: ValueError if the number of steps is unknown, or what should be the same in all steps
+        depends on the step; TypeError for a carry that changes its type.
     Source: the documentation of `flax.linen.scan`.
+    Example:
+        >>> Loop = linen.scan(
+        ...     linen.SimpleCell, variable_broadcast="params", split_rngs={"params": False}
+        ... )
+        >>> (carry, ys), _ = Loop(4).init_with_output(random.key(0), jnp.zeros(4), jnp.ones((7, 2)))
+        >>> carry.shape, ys.shape
+        ((4,), (7, 4))
     """
     given = {
         "variable_axes": variable_axes,

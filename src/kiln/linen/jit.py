@@ -376,18 +376,22 @@ def jit(
 ) -> Any:
     """Compile methods of a module class, or a function of a module, just in time.
 
-    `target` is a class, whose `methods` (`__call__` if None) are compiled in the subclass that is
-    returned, or a function whose first argument is a module. The variables of the collections that
-    `variables` holds and the streams of keys that `rngs` holds are there inside; others are not.
-    Static and donated arguments are counted with the module as argument 0; of several methods, each
-    minds those that it has. A call must pass all arguments that `static_argnums` names. The module
-    draws what it would draw uncompiled.
+    `target` is a class, whose `methods` (by default `__call__`) are compiled in the subclass that
+    is returned, or a function whose first argument is a module. Inside, only the collections
+    selected by `variables` and the random streams selected by `rngs` are available. Static and
+    donated arguments are counted with the module as argument 0; of several methods, each heeds
+    those that it has. A call must pass all arguments that `static_argnums` names. The module draws
+    the same random numbers as uncompiled.
 
-    Modules of equal class and fields share programs, whatever their names and paths are.
+    Modules of equal class and fields share programs, whatever their names and paths.
 
     Raises: TransformTargetError for other targets; AttributeError for unknown methods; ValueError
         for argument numbers and names that the function does not have.
     Source: the documentation of `flax.linen.jit`.
+    Example:
+        >>> Dense = linen.jit(linen.Dense)
+        >>> Dense(2).init_with_output(random.key(0), jnp.ones(3))[0].shape
+        (2,)
     """
     given = {
         "variables": variables,

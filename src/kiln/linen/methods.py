@@ -31,10 +31,18 @@ _PLAIN = frozenset(
 
 
 def compact(fun: F) -> F:
-    """Let a method make submodules and parameters where it uses them.
+    """Let a method create submodules and parameters where it uses them.
 
-    Its submodules are named by class and count unless `name=` is given. Compact methods that are
-    called one after the other use the same names; one that another calls goes on counting.
+    Submodules are named by class and count unless `name=` is given. Compact methods that are called
+    one after the other use the same names; one that is called by another continues its count.
+
+    Example:
+        >>> class Scale(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return x * self.param("scale", linen.initializers.ones, ())
+        >>> Scale().init(random.key(0), jnp.ones(3))
+        {'params': {'scale': Array(1., dtype=float32)}}
     """
     fun.compact = True  # type: ignore[attr-defined]
     return fun

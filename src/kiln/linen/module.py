@@ -78,8 +78,20 @@ class ModuleState:
 class Module(HasVariables, PureFunctions):
     """A function with named parameters, submodules and state.
 
-    Subclasses are dataclasses: annotate hyper-parameters as fields; write `__call__` with
-    `@compact`, or make submodules in `setup`.
+    Subclasses are dataclasses: annotate hyperparameters as fields, and write `__call__` with
+    `@compact`, or create submodules in `setup`.
+
+    Example:
+        >>> class Mlp(linen.Module):
+        ...     width: int
+        ...
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return linen.Dense(1)(linen.relu(linen.Dense(self.width)(x)))
+        >>> model = Mlp(width=8)
+        >>> variables = model.init(random.key(0), jnp.ones((5, 2)))
+        >>> model.apply(variables, jnp.ones((5, 2))).shape
+        (5, 1)
     """
 
     parent: Any = dataclasses.field(

@@ -32,12 +32,17 @@ def checkpoint(
     policy: Callable[..., bool] | None = None,
     methods: Any = None,
 ) -> Any:
-    """Compute methods of a module class, or a function of a module, again for the derivative.
+    """Recompute methods of a module class, or a function of a module, in reverse mode.
 
-    `static_argnums` counts the module as argument 0. `policy` says what may be stored all the
-    same; `prevent_cse` keeps the compiler from merging the computations; `concrete` is ignored.
+    `static_argnums` counts the module as argument 0. `policy` selects intermediates that are stored
+    nevertheless; `prevent_cse` keeps the compiler from merging the computations; `concrete` is
+    ignored.
 
     Source: the documentation of `flax.linen.checkpoint`.
+    Example:
+        >>> Dense = linen.remat(linen.Dense)
+        >>> Dense(2).init_with_output(random.key(0), jnp.ones(3))[0].shape
+        (2,)
     """
     given = {
         "variables": variables,

@@ -13,6 +13,7 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip, maximum, minimum, square
 from kiln.numpy.elementary import exp, expm1, log, log1p, logaddexp, sqrt
@@ -28,7 +29,7 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 
 
-def _array(name: str, x: Any) -> Any:
+def _array(name: str, x: Any) -> Array:
     (x,) = operands(name, x)
     return lifted(x)
 
@@ -56,23 +57,33 @@ _relu = _clipped("relu", 0, math.inf)
 _relu6 = _clipped("relu6", 0, 6.0)
 
 
-def relu(x: Any) -> Any:
-    """Return max(x, 0); the derivative at 0 is 0."""
+def relu(x: ArrayLike) -> Array:
+    """Return max(x, 0); the derivative at 0 is 0.
+
+    Example:
+        >>> nn.relu(jnp.array([-1.0, 2.0]))
+        Array([0., 2.], dtype=float32)
+    """
     return _relu(_array("relu", x))
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: ArrayLike) -> Array:
     """Return min(max(x, 0), 6); the derivatives at 0 and 6 are 0."""
     return _relu6(_array("relu6", x))
 
 
-def identity(x: Any) -> Any:
+def identity(x: ArrayLike) -> Array:
     """Return x as an array."""
     return _array("identity", x)
 
 
-def sigmoid(x: Any) -> Any:
-    """Return 1 / (1 + exp(-x))."""
+def sigmoid(x: ArrayLike) -> Array:
+    """Return 1 / (1 + exp(-x)).
+
+    Example:
+        >>> float(nn.sigmoid(0.0))
+        0.5
+    """
     return logistic(inexact("sigmoid", x))
 
 
@@ -87,41 +98,51 @@ def _softplus_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     return _softplus(x), t * logistic(x)
 
 
-def softplus(x: Any) -> Any:
-    """Return log(1 + exp(x)), without overflow."""
+def softplus(x: ArrayLike) -> Array:
+    """Return log(1 + exp(x)), computed without overflow.
+
+    Example:
+        >>> float(nn.softplus(1000.0))
+        1000.0
+    """
     return _softplus(inexact("softplus", x))
 
 
-def sparse_plus(x: Any) -> Any:
+def sparse_plus(x: ArrayLike) -> Array:
     """Return 0 up to -1, x from 1 on, and (x + 1)² / 4 between."""
     x = _array("sparse_plus", x)
     return where(x <= -1.0, 0.0, where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
-def sparse_sigmoid(x: Any) -> Any:
+def sparse_sigmoid(x: ArrayLike) -> Array:
     """Return 0 up to -1, 1 from 1 on, and (x + 1) / 2 between."""
     return 0.5 * clip(_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
 
 
-def soft_sign(x: Any) -> Any:
+def soft_sign(x: ArrayLike) -> Array:
     """Return x / (1 + |x|)."""
     x = _array("soft_sign", x)
     return x / (abs(x) + 1)
 
 
-def silu(x: Any) -> Any:
-    """Return x * sigmoid(x)."""
+def silu(x: ArrayLike) -> Array:
+    """Return x * sigmoid(x).
+
+    Example:
+        >>> nn.silu(jnp.array([-1.0, 0.0, 1.0])).round(2)
+        Array([-0.27,  0.  ,  0.73], dtype=float32)
+    """
     x = inexact("silu", x)
-    return x * sigmoid(x)
+    return x * sigmoid(x)  # type: ignore[return-value]
 
 
-def mish(x: Any) -> Any:
+def mish(x: ArrayLike) -> Array:
     """Return x * tanh(softplus(x))."""
     x = _array("mish", x)
     return x * tanh(softplus(x))
 
 
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: ArrayLike) -> Array:
     """Return log(sigmoid(x)), without overflow."""
     return -softplus(-_array("log_sigmoid", x))
 
@@ -137,25 +158,25 @@ def _log1mexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     return _log1mexp(x), t / expm1(x)
 
 
-def log1mexp(x: Any) -> Any:
+def log1mexp(x: ArrayLike) -> Array:
     """Return log(1 - exp(-x)) for positive x, exactly near 0."""
     return _log1mexp(inexact("log1mexp", x))
 
 
-def elu(x: Any, alpha: Any = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return x if positive, else alpha * (exp(x) - 1)."""
     x = _array("elu", x)
     # The exponential must not overflow where it is not used, or its derivative would be nan.
     return where(x > 0, x, alpha * expm1(where(x > 0, 0.0, x)))
 
 
-def celu(x: Any, alpha: Any = 1.0) -> Any:
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)."""
     x = _array("celu", x)
     return maximum(x, 0.0) + alpha * expm1(minimum(x, 0.0) / alpha)
 
 
-def selu(x: Any) -> Any:
+def selu(x: ArrayLike) -> Array:
     """Return scale * elu(x, alpha), with the constants that keep variance.
 
     Source: Klambauer, Unterthiner, Mayr and Hochreiter 2017.
@@ -163,33 +184,36 @@ def selu(x: Any) -> Any:
     return SELU_SCALE * elu(x, SELU_ALPHA)
 
 
-def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """Return x if not negative, else negative_slope * x."""
     x = _array("leaky_relu", x)
     return where(x >= 0, x, negative_slope * x)
 
 
-def hard_tanh(x: Any) -> Any:
+def hard_tanh(x: ArrayLike) -> Array:
     """Return x held in [-1, 1]."""
     x = _array("hard_tanh", x)
     return where(x > 1, 1, where(x < -1, -1, x))
 
 
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: ArrayLike) -> Array:
     """Return relu6(x + 3) / 6."""
     return relu6(_array("hard_sigmoid", x) + 3.0) / 6.0
 
 
-def hard_silu(x: Any) -> Any:
+def hard_silu(x: ArrayLike) -> Array:
     """Return x * hard_sigmoid(x)."""
     x = _array("hard_silu", x)
     return x * hard_sigmoid(x)
 
 
-def gelu(x: Any, approximate: bool = True) -> Any:
-    """Return x times the probability that a normal variate is smaller; by default approximately.
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
+    """Return x * Φ(x), Φ the normal distribution function; by default approximated by tanh.
 
     Source: Hendrycks and Gimpel 2016.
+    Example:
+        >>> nn.gelu(jnp.array([-1.0, 0.0, 1.0])).round(2)
+        Array([-0.16,  0.  ,  0.84], dtype=float32)
     """
     x = inexact("gelu", _array("gelu", x))
     kind = x.dtype.type
@@ -198,13 +222,13 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     return x * (0.5 * (1.0 + tanh(kind(math.sqrt(2 / math.pi)) * (x + 0.044715 * x**3))))
 
 
-def squareplus(x: Any, b: Any = 4) -> Any:
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """Return (x + sqrt(x² + b)) / 2."""
     x = _array("squareplus", x)
     return (x + sqrt(square(x) + b)) / 2
 
 
-def glu(x: Any, axis: int = -1) -> Any:
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Return the first half of x along an axis times the sigmoid of the second.
 
     Raises: AssertionError for an axis of odd size.

@@ -16,6 +16,7 @@ from kiln import random
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.numpy.creation import array, canonical_shape
 from kiln.numpy.elementary import exp, log, sqrt
 from kiln.numpy.filling import full
@@ -59,14 +60,14 @@ COMPLEX_TRUNCATED_DEVIATION = 0.95311164380491208
 class Initializer(Protocol):
     """Draws parameters."""
 
-    def __call__(self, key: Any, shape: Any, dtype: Any = None) -> Any:
+    def __call__(self, key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
         """Return an array of the shape."""
 
 
 def _initializer(draw: Callable[[Any, tuple[Any, ...], Any], Any], dtype: Any) -> Initializer:
     default = dtype
 
-    def init(key: Any, shape: Any, dtype: Any = None) -> Any:
+    def init(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
         wanted = default if dtype is None else dtype
         found = (
             dtypes.default_float_dtype()
@@ -78,22 +79,22 @@ def _initializer(draw: Callable[[Any, tuple[Any, ...], Any], Any], dtype: Any) -
     return init
 
 
-def zeros(key: Any, shape: Any, dtype: Any = None) -> Any:
+def zeros(key: Any, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
     """Return zeros."""
     return filled_with_zeros(shape, dtype)
 
 
-def ones(key: Any, shape: Any, dtype: Any = None) -> Any:
+def ones(key: Any, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
     """Return ones."""
     return filled_with_ones(shape, dtype)
 
 
-def constant(value: Any, dtype: Any = None) -> Initializer:
+def constant(value: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None) -> Initializer:
     """Make the initializer that fills with a value."""
     return _initializer(lambda key, shape, dtype: full(shape, value, dtype), dtype)
 
 
-def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
+def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Make the initializer that draws uniformly from [0, scale)."""
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
@@ -102,7 +103,7 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     return _initializer(draw, dtype)
 
 
-def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
+def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Make the initializer that draws normal variates."""
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
@@ -112,7 +113,10 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
 
 
 def truncated_normal(
-    stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
+    stddev: Any = 1e-2,
+    dtype: DTypeLike | None = None,
+    lower: ArrayLike = -2.0,
+    upper: ArrayLike = 2.0,
 ) -> Initializer:
     """Make the initializer that draws normal variates truncated to [lower, upper], then scales."""
 
@@ -147,13 +151,13 @@ def _fans(
 
 
 def variance_scaling(
-    scale: Any,
+    scale: ArrayLike,
     mode: str,
     distribution: str,
     in_axis: Axes = -2,
     out_axis: Axes = -1,
     batch_axis: Axes = (),
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Initializer:
     """Make an initializer of variance scale / fan.
 
@@ -237,7 +241,9 @@ def _directions(key: Any, shape: Any, dtype: Any) -> Any:
     return exp(1j * angle)
 
 
-def _named(name: str, scale: float, mode: str, distribution: str, source: str) -> Any:
+def _named(
+    name: str, scale: float, mode: str, distribution: str, source: str
+) -> Callable[..., Initializer]:
     def make(
         in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
     ) -> Initializer:
@@ -262,7 +268,9 @@ xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """Make the initializer of matrices with orthonormal columns, or rows if they are fewer.
 
     Raises: ValueError when called with a shape of less than two axes.
@@ -285,7 +293,9 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     return _initializer(draw, dtype)
 
 
-def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def delta_orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """Make the initializer of convolutions that are orthogonal: zero but for the central tap.
 
     Source: Xiao et al. 2018.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.numpy.arithmetic import clip, sign, square
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.elementary import exp, log
@@ -35,33 +36,70 @@ def _from_largest(x: Any, axis: Any, where: Any) -> tuple[Any, Any]:
     return distance, exp(distance)
 
 
-def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """Return exp(x) divided by its sum along an axis, or several; 0 outside `where`."""
+def softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) -> Array:
+    """Return exp(x) divided by its sum along axes; elements outside `where` are 0.
+
+    Example:
+        >>> nn.softmax(jnp.array([0.0, 0.0]))
+        Array([0.5, 0.5], dtype=float32)
+    """
     (x,) = promote_dtypes_inexact(*operands("softmax", x))
     _, parts = _from_largest(x, axis, where)
     out = parts / sum_along(parts, axis, where=where, keepdims=True)
     return out if where is None else choose(where, out, 0)
 
 
-def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """Return the logarithm of softmax, without underflow; -inf outside `where`."""
+def log_softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) -> Array:
+    """Return the logarithm of softmax, computed without underflow; -inf outside `where`.
+
+    Example:
+        >>> nn.log_softmax(jnp.array([0.0, 100.0]))
+        Array([-100.,    0.], dtype=float32)
+    """
     (x,) = promote_dtypes_inexact(*operands("log_softmax", x))
     distance, parts = _from_largest(x, axis, where)
     out = distance - log(sum_along(parts, axis, where=where, keepdims=True))
     return out if where is None else choose(where, out, -np.inf)
 
 
+@overload
 def logsumexp(
-    a: Any,
-    axis: Any = None,
-    b: Any = None,
+    a: ArrayLike,
+    axis: Axes = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    return_sign: Literal[False] = ...,
+    where: ArrayLike | None = ...,
+) -> Array: ...
+
+
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: Axes = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    *,
+    return_sign: Literal[True],
+    where: ArrayLike | None = ...,
+) -> tuple[Array, Array]: ...
+
+
+def logsumexp(
+    a: ArrayLike,
+    axis: Axes = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
-    """Return log(sum(b * exp(a))) along axes, without overflow.
+    """Return log(sum(b * exp(a))) along axes, computed without overflow.
 
-    With `return_sign`, return the logarithm of the sum's size and the sum's sign.
+    With `return_sign`, return the logarithm of the absolute sum and the sign of the sum.
+
+    Example:
+        >>> float(nn.logsumexp(jnp.array([1000.0, -1000.0])))
+        1000.0
     """
     if b is None:
         (a,) = promote_dtypes_inexact(*operands("logsumexp", a))
@@ -91,7 +129,9 @@ def logsumexp(
     return out if b is None else choose(signs < 0, np.nan, out)
 
 
-def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+def logmeanexp(
+    x: ArrayLike, axis: Axes = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Array:
     """Return log(mean(exp(x))) along axes, without overflow."""
     (x,) = promote_dtypes_inexact(*operands("logmeanexp", x))
     total = logsumexp(x, axis, where=where, keepdims=keepdims)
@@ -100,15 +140,15 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
 
 
 def standardize(
-    x: Any,
+    x: ArrayLike,
     axis: Any = -1,
-    mean: Any = None,
-    variance: Any = None,
-    epsilon: Any = 1e-5,
-    where: Any = None,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
     *,
     algorithm: str = "fast",
-) -> Any:
+) -> Array:
     """Return (x - mean) / sqrt(variance + epsilon) along axes.
 
     Where the variance is not given, "fast" computes it as the mean of squares less the square of
@@ -134,8 +174,17 @@ def standardize(
     return (x - mean) * rsqrt(variance + epsilon)
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
-    """Return a new axis of `num_classes` with 1 where it is x; all 0 for x out of range."""
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Array:
+    """Encode integers as vectors with a 1 at that index of a new axis; all 0 if out of range.
+
+    Shapes: (...) -> (..., num_classes), or the new axis at `axis`.
+    Example:
+        >>> nn.one_hot(jnp.array([0, 2]), 3)
+        Array([[1., 0., 0.],
+               [0., 0., 1.]], dtype=float32)
+    """
     x = lifted(*operands("one_hot", x))
     found = (
         dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "one_hot")

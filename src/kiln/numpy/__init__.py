@@ -6,488 +6,421 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.numpy import operators as _operators
-from kiln.numpy.application import (
-    apply_along_axis,
-    apply_over_axes,
-    vectorize,
-)
-from kiln.numpy.arithmetic import (
-    abs,
-    absolute,
-    add,
-    around,
-    ceil,
-    clip,
-    divide,
-    divmod,
-    fabs,
-    fix,
-    float_power,
-    floor,
-    floor_divide,
-    fmax,
-    fmin,
-    fmod,
-    maximum,
-    minimum,
-    mod,
-    modf,
-    multiply,
-    negative,
-    positive,
-    pow,
-    power,
-    reciprocal,
-    remainder,
-    rint,
-    round,
-    sign,
-    square,
-    subtract,
-    true_divide,
-    trunc,
-)
-from kiln.numpy.bit_packing import (
-    packbits,
-    unpackbits,
-)
-from kiln.numpy.bitwise import (
-    bitwise_and,
-    bitwise_count,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_not,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    invert,
-    left_shift,
-    right_shift,
-)
-from kiln.numpy.conversion import astype
-from kiln.numpy.creation import (
-    array,
-    asarray,
-    ascontiguousarray,
-    copy,
-    from_dlpack,
-    frombuffer,
-    fromfile,
-    fromiter,
-    fromstring,
-)
-from kiln.numpy.cumulative import (
-    cumprod,
-    cumsum,
-    cumulative_prod,
-    cumulative_sum,
-    nancumprod,
-    nancumsum,
-)
-from kiln.numpy.differences import (
-    diff,
-    ediff1d,
-    gradient,
-    trapezoid,
-)
-from kiln.numpy.dtype_names import (
-    bfloat16,
-    bool,
-    bool_,
-    can_cast,
-    cdouble,
-    character,
-    complex64,
-    complex128,
-    complex_,
-    complexfloating,
-    csingle,
-    double,
-    dtype,
-    e,
-    euler_gamma,
-    finfo,
-    flexible,
-    float4_e2m1fn,
-    float6_e2m3fn,
-    float6_e3m2fn,
-    float8_e3m4,
-    float8_e4m3,
-    float8_e4m3b11fnuz,
-    float8_e4m3fn,
-    float8_e4m3fnuz,
-    float8_e5m2,
-    float8_e5m2fnuz,
-    float8_e8m0fnu,
-    float16,
-    float32,
-    float64,
-    float_,
-    floating,
-    generic,
-    iinfo,
-    inexact,
-    inf,
-    int1,
-    int2,
-    int4,
-    int8,
-    int16,
-    int32,
-    int64,
-    int_,
-    integer,
-    iscomplexobj,
-    isdtype,
-    isrealobj,
-    isscalar,
-    issubdtype,
-    iterable,
-    nan,
-    ndarray,
-    newaxis,
-    number,
-    object_,
-    pi,
-    promote_types,
-    result_type,
-    signedinteger,
-    single,
-    uint,
-    uint1,
-    uint2,
-    uint4,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    unsignedinteger,
-)
-from kiln.numpy.einsum import (
-    einsum,
-    einsum_path,
-)
-from kiln.numpy.elementary import (
-    acos,
-    acosh,
-    angle,
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cbrt,
-    conj,
-    conjugate,
-    cos,
-    cosh,
-    deg2rad,
-    degrees,
-    exp,
-    exp2,
-    expm1,
-    heaviside,
-    hypot,
-    i0,
-    imag,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logaddexp2,
-    nan_to_num,
-    rad2deg,
-    radians,
-    real,
-    sin,
-    sinc,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-)
-from kiln.numpy.filling import (
-    empty,
-    empty_like,
-    fromfunction,
-    full,
-    full_like,
-    indices,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
-)
-from kiln.numpy.float_parts import copysign, frexp, ldexp, nextafter, signbit, spacing
-from kiln.numpy.histograms import (
-    histogram,
-    histogram2d,
-    histogram_bin_edges,
-    histogramdd,
-)
-from kiln.numpy.indexing import (
-    argwhere,
-    choose,
-    compress,
-    diag_indices,
-    diag_indices_from,
-    extract,
-    fill_diagonal,
-    flatnonzero,
-    ix_,
-    mask_indices,
-    nonzero,
-    place,
-    put,
-    put_along_axis,
-    ravel_multi_index,
-    take,
-    take_along_axis,
-    tril_indices,
-    tril_indices_from,
-    triu_indices,
-    triu_indices_from,
-    unravel_index,
-)
-from kiln.numpy.interpolation import (
-    interp,
-    unwrap,
-)
-from kiln.numpy.joining import (
-    append,
-    array_split,
-    block,
-    column_stack,
-    concat,
-    concatenate,
-    delete,
-    dsplit,
-    dstack,
-    hsplit,
-    hstack,
-    insert,
-    resize,
-    split,
-    stack,
-    trim_zeros,
-    unstack,
-    vsplit,
-    vstack,
-)
-from kiln.numpy.logic import (
-    allclose,
-    array_equal,
-    array_equiv,
-    equal,
-    greater,
-    greater_equal,
-    isclose,
-    iscomplex,
-    isfinite,
-    isinf,
-    isnan,
-    isneginf,
-    isposinf,
-    isreal,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    not_equal,
-)
-from kiln.numpy.manipulation import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    expand_dims,
-    flip,
-    fliplr,
-    flipud,
-    moveaxis,
-    ndim,
-    permute_dims,
-    ravel,
-    reshape,
-    roll,
-    rollaxis,
-    rot90,
-    shape,
-    size,
-    squeeze,
-    swapaxes,
-    transpose,
-)
-from kiln.numpy.matrices import (
-    diag,
-    diagflat,
-    diagonal,
-    eye,
-    identity,
-    matrix_transpose,
-    trace,
-    tri,
-    tril,
-    triu,
-    vander,
-)
-from kiln.numpy.nan_reductions import (
-    nanargmax,
-    nanargmin,
-    nanmax,
-    nanmean,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
-)
-from kiln.numpy.number_theory import (
-    gcd,
-    lcm,
-)
-from kiln.numpy.padding import (
-    pad,
-)
-from kiln.numpy.polynomials import (
-    poly,
-    polyadd,
-    polyder,
-    polydiv,
-    polyfit,
-    polyint,
-    polymul,
-    polysub,
-    polyval,
-    roots,
-)
-from kiln.numpy.products import (
-    cross,
-    dot,
-    inner,
-    kron,
-    matmul,
-    matvec,
-    outer,
-    tensordot,
-    vdot,
-    vecdot,
-    vecmat,
-)
-from kiln.numpy.quantiles import (
-    median,
-    nanmedian,
-    nanpercentile,
-    nanquantile,
-    percentile,
-    quantile,
-)
-from kiln.numpy.ranges import (
-    arange,
-    c_,
-    geomspace,
-    index_exp,
-    linspace,
-    logspace,
-    meshgrid,
-    mgrid,
-    ogrid,
-    r_,
-    s_,
-)
-from kiln.numpy.reductions import (
-    all,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    max,
-    min,
-    prod,
-    ptp,
-    sum,
-)
-from kiln.numpy.repetition import (
-    repeat,
-    tile,
-)
-from kiln.numpy.search import (
-    bincount,
-    digitize,
-    searchsorted,
-)
-from kiln.numpy.selection import (
-    piecewise,
-    select,
-    where,
-)
-from kiln.numpy.sets import (
-    intersect1d,
-    isin,
-    setdiff1d,
-    setxor1d,
-    union1d,
-    unique,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from kiln.numpy.signals import (
-    convolve,
-    correlate,
-)
-from kiln.numpy.sorting import (
-    argpartition,
-    argsort,
-    lexsort,
-    partition,
-    sort,
-    sort_complex,
-)
-from kiln.numpy.statistics import (
-    average,
-    corrcoef,
-    cov,
-    mean,
-    std,
-    var,
-)
-from kiln.numpy.text import (
-    array_repr,
-    array_str,
-    get_printoptions,
-    load,
-    printoptions,
-    save,
-    savez,
-    set_printoptions,
-)
-from kiln.numpy.ufunc import (
-    frompyfunc,
-    ufunc,
-)
-from kiln.numpy.windows import (
-    bartlett,
-    blackman,
-    hamming,
-    hanning,
-    kaiser,
-)
+from kiln.numpy.application import apply_along_axis as apply_along_axis
+from kiln.numpy.application import apply_over_axes as apply_over_axes
+from kiln.numpy.application import vectorize as vectorize
+from kiln.numpy.arithmetic import abs as abs
+from kiln.numpy.arithmetic import absolute as absolute
+from kiln.numpy.arithmetic import add as add
+from kiln.numpy.arithmetic import around as around
+from kiln.numpy.arithmetic import ceil as ceil
+from kiln.numpy.arithmetic import clip as clip
+from kiln.numpy.arithmetic import divide as divide
+from kiln.numpy.arithmetic import divmod as divmod
+from kiln.numpy.arithmetic import fabs as fabs
+from kiln.numpy.arithmetic import fix as fix
+from kiln.numpy.arithmetic import float_power as float_power
+from kiln.numpy.arithmetic import floor as floor
+from kiln.numpy.arithmetic import floor_divide as floor_divide
+from kiln.numpy.arithmetic import fmax as fmax
+from kiln.numpy.arithmetic import fmin as fmin
+from kiln.numpy.arithmetic import fmod as fmod
+from kiln.numpy.arithmetic import maximum as maximum
+from kiln.numpy.arithmetic import minimum as minimum
+from kiln.numpy.arithmetic import mod as mod
+from kiln.numpy.arithmetic import modf as modf
+from kiln.numpy.arithmetic import multiply as multiply
+from kiln.numpy.arithmetic import negative as negative
+from kiln.numpy.arithmetic import positive as positive
+from kiln.numpy.arithmetic import pow as pow
+from kiln.numpy.arithmetic import power as power
+from kiln.numpy.arithmetic import reciprocal as reciprocal
+from kiln.numpy.arithmetic import remainder as remainder
+from kiln.numpy.arithmetic import rint as rint
+from kiln.numpy.arithmetic import round as round
+from kiln.numpy.arithmetic import sign as sign
+from kiln.numpy.arithmetic import square as square
+from kiln.numpy.arithmetic import subtract as subtract
+from kiln.numpy.arithmetic import true_divide as true_divide
+from kiln.numpy.arithmetic import trunc as trunc
+from kiln.numpy.bit_packing import packbits as packbits
+from kiln.numpy.bit_packing import unpackbits as unpackbits
+from kiln.numpy.bitwise import bitwise_and as bitwise_and
+from kiln.numpy.bitwise import bitwise_count as bitwise_count
+from kiln.numpy.bitwise import bitwise_invert as bitwise_invert
+from kiln.numpy.bitwise import bitwise_left_shift as bitwise_left_shift
+from kiln.numpy.bitwise import bitwise_not as bitwise_not
+from kiln.numpy.bitwise import bitwise_or as bitwise_or
+from kiln.numpy.bitwise import bitwise_right_shift as bitwise_right_shift
+from kiln.numpy.bitwise import bitwise_xor as bitwise_xor
+from kiln.numpy.bitwise import invert as invert
+from kiln.numpy.bitwise import left_shift as left_shift
+from kiln.numpy.bitwise import right_shift as right_shift
+from kiln.numpy.conversion import astype as astype
+from kiln.numpy.creation import array as array
+from kiln.numpy.creation import asarray as asarray
+from kiln.numpy.creation import ascontiguousarray as ascontiguousarray
+from kiln.numpy.creation import copy as copy
+from kiln.numpy.creation import from_dlpack as from_dlpack
+from kiln.numpy.creation import frombuffer as frombuffer
+from kiln.numpy.creation import fromfile as fromfile
+from kiln.numpy.creation import fromiter as fromiter
+from kiln.numpy.creation import fromstring as fromstring
+from kiln.numpy.cumulative import cumprod as cumprod
+from kiln.numpy.cumulative import cumsum as cumsum
+from kiln.numpy.cumulative import cumulative_prod as cumulative_prod
+from kiln.numpy.cumulative import cumulative_sum as cumulative_sum
+from kiln.numpy.cumulative import nancumprod as nancumprod
+from kiln.numpy.cumulative import nancumsum as nancumsum
+from kiln.numpy.differences import diff as diff
+from kiln.numpy.differences import ediff1d as ediff1d
+from kiln.numpy.differences import gradient as gradient
+from kiln.numpy.differences import trapezoid as trapezoid
+from kiln.numpy.dtype_names import bfloat16 as bfloat16
+from kiln.numpy.dtype_names import bool as bool
+from kiln.numpy.dtype_names import bool_ as bool_
+from kiln.numpy.dtype_names import can_cast as can_cast
+from kiln.numpy.dtype_names import cdouble as cdouble
+from kiln.numpy.dtype_names import character as character
+from kiln.numpy.dtype_names import complex64 as complex64
+from kiln.numpy.dtype_names import complex128 as complex128
+from kiln.numpy.dtype_names import complex_ as complex_
+from kiln.numpy.dtype_names import complexfloating as complexfloating
+from kiln.numpy.dtype_names import csingle as csingle
+from kiln.numpy.dtype_names import double as double
+from kiln.numpy.dtype_names import dtype as dtype
+from kiln.numpy.dtype_names import e as e
+from kiln.numpy.dtype_names import euler_gamma as euler_gamma
+from kiln.numpy.dtype_names import finfo as finfo
+from kiln.numpy.dtype_names import flexible as flexible
+from kiln.numpy.dtype_names import float4_e2m1fn as float4_e2m1fn
+from kiln.numpy.dtype_names import float6_e2m3fn as float6_e2m3fn
+from kiln.numpy.dtype_names import float6_e3m2fn as float6_e3m2fn
+from kiln.numpy.dtype_names import float8_e3m4 as float8_e3m4
+from kiln.numpy.dtype_names import float8_e4m3 as float8_e4m3
+from kiln.numpy.dtype_names import float8_e4m3b11fnuz as float8_e4m3b11fnuz
+from kiln.numpy.dtype_names import float8_e4m3fn as float8_e4m3fn
+from kiln.numpy.dtype_names import float8_e4m3fnuz as float8_e4m3fnuz
+from kiln.numpy.dtype_names import float8_e5m2 as float8_e5m2
+from kiln.numpy.dtype_names import float8_e5m2fnuz as float8_e5m2fnuz
+from kiln.numpy.dtype_names import float8_e8m0fnu as float8_e8m0fnu
+from kiln.numpy.dtype_names import float16 as float16
+from kiln.numpy.dtype_names import float32 as float32
+from kiln.numpy.dtype_names import float64 as float64
+from kiln.numpy.dtype_names import float_ as float_
+from kiln.numpy.dtype_names import floating as floating
+from kiln.numpy.dtype_names import generic as generic
+from kiln.numpy.dtype_names import iinfo as iinfo
+from kiln.numpy.dtype_names import inexact as inexact
+from kiln.numpy.dtype_names import inf as inf
+from kiln.numpy.dtype_names import int1 as int1
+from kiln.numpy.dtype_names import int2 as int2
+from kiln.numpy.dtype_names import int4 as int4
+from kiln.numpy.dtype_names import int8 as int8
+from kiln.numpy.dtype_names import int16 as int16
+from kiln.numpy.dtype_names import int32 as int32
+from kiln.numpy.dtype_names import int64 as int64
+from kiln.numpy.dtype_names import int_ as int_
+from kiln.numpy.dtype_names import integer as integer
+from kiln.numpy.dtype_names import iscomplexobj as iscomplexobj
+from kiln.numpy.dtype_names import isdtype as isdtype
+from kiln.numpy.dtype_names import isrealobj as isrealobj
+from kiln.numpy.dtype_names import isscalar as isscalar
+from kiln.numpy.dtype_names import issubdtype as issubdtype
+from kiln.numpy.dtype_names import iterable as iterable
+from kiln.numpy.dtype_names import nan as nan
+from kiln.numpy.dtype_names import ndarray as ndarray
+from kiln.numpy.dtype_names import newaxis as newaxis
+from kiln.numpy.dtype_names import number as number
+from kiln.numpy.dtype_names import object_ as object_
+from kiln.numpy.dtype_names import pi as pi
+from kiln.numpy.dtype_names import promote_types as promote_types
+from kiln.numpy.dtype_names import result_type as result_type
+from kiln.numpy.dtype_names import signedinteger as signedinteger
+from kiln.numpy.dtype_names import single as single
+from kiln.numpy.dtype_names import uint as uint
+from kiln.numpy.dtype_names import uint1 as uint1
+from kiln.numpy.dtype_names import uint2 as uint2
+from kiln.numpy.dtype_names import uint4 as uint4
+from kiln.numpy.dtype_names import uint8 as uint8
+from kiln.numpy.dtype_names import uint16 as uint16
+from kiln.numpy.dtype_names import uint32 as uint32
+from kiln.numpy.dtype_names import uint64 as uint64
+from kiln.numpy.dtype_names import unsignedinteger as unsignedinteger
+from kiln.numpy.einsum import einsum as einsum
+from kiln.numpy.einsum import einsum_path as einsum_path
+from kiln.numpy.element_order import flip as flip
+from kiln.numpy.element_order import fliplr as fliplr
+from kiln.numpy.element_order import flipud as flipud
+from kiln.numpy.element_order import roll as roll
+from kiln.numpy.element_order import rot90 as rot90
+from kiln.numpy.elementary import acos as acos
+from kiln.numpy.elementary import acosh as acosh
+from kiln.numpy.elementary import angle as angle
+from kiln.numpy.elementary import arccos as arccos
+from kiln.numpy.elementary import arccosh as arccosh
+from kiln.numpy.elementary import arcsin as arcsin
+from kiln.numpy.elementary import arcsinh as arcsinh
+from kiln.numpy.elementary import arctan as arctan
+from kiln.numpy.elementary import arctan2 as arctan2
+from kiln.numpy.elementary import arctanh as arctanh
+from kiln.numpy.elementary import asin as asin
+from kiln.numpy.elementary import asinh as asinh
+from kiln.numpy.elementary import atan as atan
+from kiln.numpy.elementary import atan2 as atan2
+from kiln.numpy.elementary import atanh as atanh
+from kiln.numpy.elementary import cbrt as cbrt
+from kiln.numpy.elementary import conj as conj
+from kiln.numpy.elementary import conjugate as conjugate
+from kiln.numpy.elementary import cos as cos
+from kiln.numpy.elementary import cosh as cosh
+from kiln.numpy.elementary import deg2rad as deg2rad
+from kiln.numpy.elementary import degrees as degrees
+from kiln.numpy.elementary import exp as exp
+from kiln.numpy.elementary import exp2 as exp2
+from kiln.numpy.elementary import expm1 as expm1
+from kiln.numpy.elementary import heaviside as heaviside
+from kiln.numpy.elementary import hypot as hypot
+from kiln.numpy.elementary import i0 as i0
+from kiln.numpy.elementary import imag as imag
+from kiln.numpy.elementary import log as log
+from kiln.numpy.elementary import log1p as log1p
+from kiln.numpy.elementary import log2 as log2
+from kiln.numpy.elementary import log10 as log10
+from kiln.numpy.elementary import logaddexp as logaddexp
+from kiln.numpy.elementary import logaddexp2 as logaddexp2
+from kiln.numpy.elementary import nan_to_num as nan_to_num
+from kiln.numpy.elementary import rad2deg as rad2deg
+from kiln.numpy.elementary import radians as radians
+from kiln.numpy.elementary import real as real
+from kiln.numpy.elementary import sin as sin
+from kiln.numpy.elementary import sinc as sinc
+from kiln.numpy.elementary import sinh as sinh
+from kiln.numpy.elementary import sqrt as sqrt
+from kiln.numpy.elementary import tan as tan
+from kiln.numpy.elementary import tanh as tanh
+from kiln.numpy.filling import empty as empty
+from kiln.numpy.filling import empty_like as empty_like
+from kiln.numpy.filling import fromfunction as fromfunction
+from kiln.numpy.filling import full as full
+from kiln.numpy.filling import full_like as full_like
+from kiln.numpy.filling import indices as indices
+from kiln.numpy.filling import ones as ones
+from kiln.numpy.filling import ones_like as ones_like
+from kiln.numpy.filling import zeros as zeros
+from kiln.numpy.filling import zeros_like as zeros_like
+from kiln.numpy.float_parts import copysign as copysign
+from kiln.numpy.float_parts import frexp as frexp
+from kiln.numpy.float_parts import ldexp as ldexp
+from kiln.numpy.float_parts import nextafter as nextafter
+from kiln.numpy.float_parts import signbit as signbit
+from kiln.numpy.float_parts import spacing as spacing
+from kiln.numpy.histograms import histogram as histogram
+from kiln.numpy.histograms import histogram2d as histogram2d
+from kiln.numpy.histograms import histogram_bin_edges as histogram_bin_edges
+from kiln.numpy.histograms import histogramdd as histogramdd
+from kiln.numpy.indexing import argwhere as argwhere
+from kiln.numpy.indexing import choose as choose
+from kiln.numpy.indexing import compress as compress
+from kiln.numpy.indexing import diag_indices as diag_indices
+from kiln.numpy.indexing import diag_indices_from as diag_indices_from
+from kiln.numpy.indexing import extract as extract
+from kiln.numpy.indexing import fill_diagonal as fill_diagonal
+from kiln.numpy.indexing import flatnonzero as flatnonzero
+from kiln.numpy.indexing import ix_ as ix_
+from kiln.numpy.indexing import mask_indices as mask_indices
+from kiln.numpy.indexing import nonzero as nonzero
+from kiln.numpy.indexing import place as place
+from kiln.numpy.indexing import put as put
+from kiln.numpy.indexing import put_along_axis as put_along_axis
+from kiln.numpy.indexing import ravel_multi_index as ravel_multi_index
+from kiln.numpy.indexing import take as take
+from kiln.numpy.indexing import take_along_axis as take_along_axis
+from kiln.numpy.indexing import tril_indices as tril_indices
+from kiln.numpy.indexing import tril_indices_from as tril_indices_from
+from kiln.numpy.indexing import triu_indices as triu_indices
+from kiln.numpy.indexing import triu_indices_from as triu_indices_from
+from kiln.numpy.indexing import unravel_index as unravel_index
+from kiln.numpy.interpolation import interp as interp
+from kiln.numpy.interpolation import unwrap as unwrap
+from kiln.numpy.joining import append as append
+from kiln.numpy.joining import array_split as array_split
+from kiln.numpy.joining import block as block
+from kiln.numpy.joining import column_stack as column_stack
+from kiln.numpy.joining import concat as concat
+from kiln.numpy.joining import concatenate as concatenate
+from kiln.numpy.joining import delete as delete
+from kiln.numpy.joining import dsplit as dsplit
+from kiln.numpy.joining import dstack as dstack
+from kiln.numpy.joining import hsplit as hsplit
+from kiln.numpy.joining import hstack as hstack
+from kiln.numpy.joining import insert as insert
+from kiln.numpy.joining import resize as resize
+from kiln.numpy.joining import split as split
+from kiln.numpy.joining import stack as stack
+from kiln.numpy.joining import trim_zeros as trim_zeros
+from kiln.numpy.joining import unstack as unstack
+from kiln.numpy.joining import vsplit as vsplit
+from kiln.numpy.joining import vstack as vstack
+from kiln.numpy.logic import allclose as allclose
+from kiln.numpy.logic import array_equal as array_equal
+from kiln.numpy.logic import array_equiv as array_equiv
+from kiln.numpy.logic import equal as equal
+from kiln.numpy.logic import greater as greater
+from kiln.numpy.logic import greater_equal as greater_equal
+from kiln.numpy.logic import isclose as isclose
+from kiln.numpy.logic import iscomplex as iscomplex
+from kiln.numpy.logic import isfinite as isfinite
+from kiln.numpy.logic import isinf as isinf
+from kiln.numpy.logic import isnan as isnan
+from kiln.numpy.logic import isneginf as isneginf
+from kiln.numpy.logic import isposinf as isposinf
+from kiln.numpy.logic import isreal as isreal
+from kiln.numpy.logic import less as less
+from kiln.numpy.logic import less_equal as less_equal
+from kiln.numpy.logic import logical_and as logical_and
+from kiln.numpy.logic import logical_not as logical_not
+from kiln.numpy.logic import logical_or as logical_or
+from kiln.numpy.logic import logical_xor as logical_xor
+from kiln.numpy.logic import not_equal as not_equal
+from kiln.numpy.manipulation import atleast_1d as atleast_1d
+from kiln.numpy.manipulation import atleast_2d as atleast_2d
+from kiln.numpy.manipulation import atleast_3d as atleast_3d
+from kiln.numpy.manipulation import broadcast_arrays as broadcast_arrays
+from kiln.numpy.manipulation import broadcast_shapes as broadcast_shapes
+from kiln.numpy.manipulation import broadcast_to as broadcast_to
+from kiln.numpy.manipulation import expand_dims as expand_dims
+from kiln.numpy.manipulation import moveaxis as moveaxis
+from kiln.numpy.manipulation import ndim as ndim
+from kiln.numpy.manipulation import permute_dims as permute_dims
+from kiln.numpy.manipulation import ravel as ravel
+from kiln.numpy.manipulation import reshape as reshape
+from kiln.numpy.manipulation import rollaxis as rollaxis
+from kiln.numpy.manipulation import shape as shape
+from kiln.numpy.manipulation import size as size
+from kiln.numpy.manipulation import squeeze as squeeze
+from kiln.numpy.manipulation import swapaxes as swapaxes
+from kiln.numpy.manipulation import transpose as transpose
+from kiln.numpy.matrices import diag as diag
+from kiln.numpy.matrices import diagflat as diagflat
+from kiln.numpy.matrices import diagonal as diagonal
+from kiln.numpy.matrices import eye as eye
+from kiln.numpy.matrices import identity as identity
+from kiln.numpy.matrices import matrix_transpose as matrix_transpose
+from kiln.numpy.matrices import trace as trace
+from kiln.numpy.matrices import tri as tri
+from kiln.numpy.matrices import tril as tril
+from kiln.numpy.matrices import triu as triu
+from kiln.numpy.matrices import vander as vander
+from kiln.numpy.nan_reductions import nanargmax as nanargmax
+from kiln.numpy.nan_reductions import nanargmin as nanargmin
+from kiln.numpy.nan_reductions import nanmax as nanmax
+from kiln.numpy.nan_reductions import nanmean as nanmean
+from kiln.numpy.nan_reductions import nanmin as nanmin
+from kiln.numpy.nan_reductions import nanprod as nanprod
+from kiln.numpy.nan_reductions import nanstd as nanstd
+from kiln.numpy.nan_reductions import nansum as nansum
+from kiln.numpy.nan_reductions import nanvar as nanvar
+from kiln.numpy.number_theory import gcd as gcd
+from kiln.numpy.number_theory import lcm as lcm
+from kiln.numpy.padding import pad as pad
+from kiln.numpy.polynomials import poly as poly
+from kiln.numpy.polynomials import polyadd as polyadd
+from kiln.numpy.polynomials import polyder as polyder
+from kiln.numpy.polynomials import polydiv as polydiv
+from kiln.numpy.polynomials import polyfit as polyfit
+from kiln.numpy.polynomials import polyint as polyint
+from kiln.numpy.polynomials import polymul as polymul
+from kiln.numpy.polynomials import polysub as polysub
+from kiln.numpy.polynomials import polyval as polyval
+from kiln.numpy.polynomials import roots as roots
+from kiln.numpy.products import cross as cross
+from kiln.numpy.products import dot as dot
+from kiln.numpy.products import inner as inner
+from kiln.numpy.products import kron as kron
+from kiln.numpy.products import matmul as matmul
+from kiln.numpy.products import matvec as matvec
+from kiln.numpy.products import outer as outer
+from kiln.numpy.products import tensordot as tensordot
+from kiln.numpy.products import vdot as vdot
+from kiln.numpy.products import vecdot as vecdot
+from kiln.numpy.products import vecmat as vecmat
+from kiln.numpy.quantiles import median as median
+from kiln.numpy.quantiles import nanmedian as nanmedian
+from kiln.numpy.quantiles import nanpercentile as nanpercentile
+from kiln.numpy.quantiles import nanquantile as nanquantile
+from kiln.numpy.quantiles import percentile as percentile
+from kiln.numpy.quantiles import quantile as quantile
+from kiln.numpy.ranges import arange as arange
+from kiln.numpy.ranges import c_ as c_
+from kiln.numpy.ranges import geomspace as geomspace
+from kiln.numpy.ranges import index_exp as index_exp
+from kiln.numpy.ranges import linspace as linspace
+from kiln.numpy.ranges import logspace as logspace
+from kiln.numpy.ranges import meshgrid as meshgrid
+from kiln.numpy.ranges import mgrid as mgrid
+from kiln.numpy.ranges import ogrid as ogrid
+from kiln.numpy.ranges import r_ as r_
+from kiln.numpy.ranges import s_ as s_
+from kiln.numpy.reductions import all as all
+from kiln.numpy.reductions import amax as amax
+from kiln.numpy.reductions import amin as amin
+from kiln.numpy.reductions import any as any
+from kiln.numpy.reductions import argmax as argmax
+from kiln.numpy.reductions import argmin as argmin
+from kiln.numpy.reductions import count_nonzero as count_nonzero
+from kiln.numpy.reductions import max as max
+from kiln.numpy.reductions import min as min
+from kiln.numpy.reductions import prod as prod
+from kiln.numpy.reductions import ptp as ptp
+from kiln.numpy.reductions import sum as sum
+from kiln.numpy.repetition import repeat as repeat
+from kiln.numpy.repetition import tile as tile
+from kiln.numpy.search import bincount as bincount
+from kiln.numpy.search import digitize as digitize
+from kiln.numpy.search import searchsorted as searchsorted
+from kiln.numpy.selection import piecewise as piecewise
+from kiln.numpy.selection import select as select
+from kiln.numpy.selection import where as where
+from kiln.numpy.sets import intersect1d as intersect1d
+from kiln.numpy.sets import isin as isin
+from kiln.numpy.sets import setdiff1d as setdiff1d
+from kiln.numpy.sets import setxor1d as setxor1d
+from kiln.numpy.sets import union1d as union1d
+from kiln.numpy.sets import unique as unique
+from kiln.numpy.sets import unique_all as unique_all
+from kiln.numpy.sets import unique_counts as unique_counts
+from kiln.numpy.sets import unique_inverse as unique_inverse
+from kiln.numpy.sets import unique_values as unique_values
+from kiln.numpy.signals import convolve as convolve
+from kiln.numpy.signals import correlate as correlate
+from kiln.numpy.sorting import argpartition as argpartition
+from kiln.numpy.sorting import argsort as argsort
+from kiln.numpy.sorting import lexsort as lexsort
+from kiln.numpy.sorting import partition as partition
+from kiln.numpy.sorting import sort as sort
+from kiln.numpy.sorting import sort_complex as sort_complex
+from kiln.numpy.statistics import average as average
+from kiln.numpy.statistics import corrcoef as corrcoef
+from kiln.numpy.statistics import cov as cov
+from kiln.numpy.statistics import mean as mean
+from kiln.numpy.statistics import std as std
+from kiln.numpy.statistics import var as var
+from kiln.numpy.text import array_repr as array_repr
+from kiln.numpy.text import array_str as array_str
+from kiln.numpy.text import get_printoptions as get_printoptions
+from kiln.numpy.text import load as load
+from kiln.numpy.text import printoptions as printoptions
+from kiln.numpy.text import save as save
+from kiln.numpy.text import savez as savez
+from kiln.numpy.text import set_printoptions as set_printoptions
+from kiln.numpy.ufunc import frompyfunc as frompyfunc
+from kiln.numpy.ufunc import ufunc as ufunc
+from kiln.numpy.windows import bartlett as bartlett
+from kiln.numpy.windows import blackman as blackman
+from kiln.numpy.windows import hamming as hamming
+from kiln.numpy.windows import hanning as hanning
+from kiln.numpy.windows import kaiser as kaiser
 
 if _TYPE_CHECKING:
     from kiln.numpy import fft as fft

@@ -12,6 +12,7 @@ import numpy as np
 from kiln.api.vmap import vmap
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import ArrayLike
 from kiln.ir.sizes import Dim
 from kiln.numpy.creation import asarray
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one
@@ -20,7 +21,7 @@ from kiln.ops.shape import canonical_axis, expand_dims, squeeze
 
 
 def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Any:
     """Apply a function of vectors to all vectors along an axis."""
     arr = one("apply_along_axis", arr)
@@ -37,7 +38,7 @@ def apply_along_axis(
     return moveaxis(out, tuple(range(rank - 1, rank - 1 + core)), tuple(range(axis, axis + core)))
 
 
-def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
+def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) -> Any:
     """Apply a reduction over axes, one after the other, keeping the axes."""
     a = one("apply_over_axes", a)
     given = axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,)
@@ -88,7 +89,14 @@ def vectorize(
     excluded: Iterable[Any] = frozenset(),
     signature: str | None = None,
 ) -> Callable[..., Any]:
-    """Make a function of arrays of any rank from one of scalars, or of the ranks in `signature`."""
+    """Turn a function of scalars, or of arrays as in `signature`, into one that broadcasts.
+
+    Source: numpy.vectorize.
+    Example:
+        >>> dot = jnp.vectorize(jnp.dot, signature="(n),(n)->()")
+        >>> dot(jnp.ones((2, 3)), jnp.arange(3.0))
+        Array([3., 3.], dtype=float32)
+    """
     left_out = set(excluded)
     if any(not isinstance(x, (str, int)) for x in left_out):
         raise TypeError(

@@ -12,6 +12,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.promotion import (
@@ -34,7 +35,7 @@ _BOOL = np.dtype(np.bool_)
 
 
 @at_once
-def add(x: Any, y: Any, /) -> Any:
+def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Add; of bools, the logical or."""
     x, y = binary("add", x, y)
     if dtype_of(x, y) == _BOOL:
@@ -43,14 +44,14 @@ def add(x: Any, y: Any, /) -> Any:
 
 
 @at_once
-def subtract(x: Any, y: Any, /) -> Any:
+def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Subtract y from x."""
     x, y = binary("subtract", x, y)
     return elementwise.sub_p.bind(x, y)
 
 
 @at_once
-def multiply(x: Any, y: Any, /) -> Any:
+def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Multiply; of bools, the logical and."""
     x, y = binary("multiply", x, y)
     if dtype_of(x, y) == _BOOL:
@@ -59,7 +60,7 @@ def multiply(x: Any, y: Any, /) -> Any:
 
 
 @at_once
-def divide(x: Any, y: Any, /) -> Any:
+def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Divide x by y; quotients of integers are floats."""
     x, y = binary_inexact("divide", x, y)
     return elementwise.div_p.bind(x, y)
@@ -69,7 +70,7 @@ true_divide = divide
 
 
 @at_once
-def floor_divide(x: Any, y: Any, /) -> Any:
+def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Divide x by y and round towards minus infinity."""
     x, y = promote_numeric("floor_divide", x, y)
     dtype = dtype_of(x, y)
@@ -111,7 +112,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 @at_once
-def remainder(x: Any, y: Any, /) -> Any:
+def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the remainder of x / y, which has the sign of y."""
     x, y = promote_numeric("remainder", x, y)
     dtype = dtype_of(x, y)
@@ -133,7 +134,7 @@ mod = remainder
 
 
 @at_once
-def fmod(x: Any, y: Any, /) -> Any:
+def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the remainder of x / y, which has the sign of x."""
     dtype = dtypes.lattice_result_type(*operands("fmod", x, y))[0]
     x, y = promote_numeric("fmod", x, y)
@@ -145,7 +146,7 @@ def fmod(x: Any, y: Any, /) -> Any:
 
 
 @at_once
-def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
+def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     """Return (x // y, x % y)."""
     x, y = promote_numeric("divmod", x, y)
     dtype = dtype_of(x, y)
@@ -156,7 +157,7 @@ def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
 
 
 @at_once
-def power(x: Any, y: Any, /) -> Any:
+def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Raise x to the power y.
 
     Raises: TypeError for an integer to a negative Python int.
@@ -196,14 +197,14 @@ def _static_power(x: Any, y: int) -> Any:
 
 
 @at_once
-def float_power(x: Any, y: Any, /) -> Any:
+def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Raise x to the power y in floating point."""
     x, y = promote_inexact("float_power", x, y)
     return elementwise.pow_p.bind(x, y)
 
 
 @at_once
-def negative(x: Any, /) -> Any:
+def negative(x: ArrayLike, /) -> Array:
     """Return -x."""
     if not hasattr(x, "aval"):
         (x,) = promote("negative", x)
@@ -211,13 +212,13 @@ def negative(x: Any, /) -> Any:
 
 
 @at_once
-def positive(x: Any, /) -> Any:
+def positive(x: ArrayLike, /) -> Array:
     """Return x."""
     return lifted(*operands("positive", x))
 
 
 @at_once
-def absolute(x: Any, /) -> Any:
+def absolute(x: ArrayLike, /) -> Array:
     """Return the absolute value; of a complex number, its modulus."""
     (x,) = operands("absolute", x)
     dtype = aval_of(x).dtype
@@ -230,7 +231,7 @@ abs = absolute
 
 
 @at_once
-def fabs(x: Any, /) -> Any:
+def fabs(x: ArrayLike, /) -> Array:
     """Return the absolute value of a real number, as a float."""
     x = inexact("fabs", x)
     _check_real("fabs", aval_of(x).dtype)
@@ -238,14 +239,14 @@ def fabs(x: Any, /) -> Any:
 
 
 @at_once
-def sign(x: Any, /) -> Any:
+def sign(x: ArrayLike, /) -> Array:
     """Return -1, 0 or 1; of a complex number, the number of modulus 1 in its direction."""
     (x,) = operands("sign", x)
     return elementwise.sign_p.bind(x)
 
 
 @at_once
-def square(x: Any, /) -> Any:
+def square(x: ArrayLike, /) -> Array:
     """Return x times x."""
     (x,) = operands("square", x)
     if aval_of(x).dtype == _BOOL:
@@ -254,27 +255,32 @@ def square(x: Any, /) -> Any:
 
 
 @at_once
-def reciprocal(x: Any, /) -> Any:
+def reciprocal(x: ArrayLike, /) -> Array:
     """Return 1 / x."""
     return integer_pow(inexact("reciprocal", x), -1)
 
 
 @at_once
-def maximum(x: Any, y: Any, /) -> Any:
-    """Return the larger operand, or nan if one is."""
+def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Return the larger operand element by element, or nan if either is.
+
+    Example:
+        >>> jnp.maximum(jnp.array([1, 5]), 3)
+        Array([3, 5], dtype=int32)
+    """
     x, y = binary("maximum", x, y)
     return elementwise.max_p.bind(x, y)
 
 
 @at_once
-def minimum(x: Any, y: Any, /) -> Any:
+def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the smaller operand, or nan if one is."""
     x, y = binary("minimum", x, y)
     return elementwise.min_p.bind(x, y)
 
 
 @at_once
-def fmax(x: Any, y: Any, /) -> Any:
+def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the larger operand, ignoring nan."""
     x, y = promote("fmax", x, y)
     larger = elementwise.bitwise_or(_ordered(elementwise.gt, x, y), elementwise.ne(y, y))
@@ -282,7 +288,7 @@ def fmax(x: Any, y: Any, /) -> Any:
 
 
 @at_once
-def fmin(x: Any, y: Any, /) -> Any:
+def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the smaller operand, ignoring nan."""
     x, y = promote("fmin", x, y)
     smaller = elementwise.bitwise_or(_ordered(elementwise.lt, x, y), elementwise.ne(y, y))
@@ -303,8 +309,13 @@ def _arrays(*xs: Any) -> list[Any]:
 
 
 @at_once
-def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
-    """Hold the elements between `min` and `max`; either may be missing."""
+def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+    """Limit the elements to the interval from `min` to `max`; either may be None.
+
+    Example:
+        >>> jnp.clip(jnp.arange(5), 1, 3)
+        Array([1, 1, 2, 3, 3], dtype=int32)
+    """
     given = [x for x in (arr, min, max) if x is not None]
     for x in operands("clip", *given):
         if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
@@ -324,7 +335,7 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
 
 
 @at_once
-def rint(x: Any, /) -> Any:
+def rint(x: ArrayLike, /) -> Array:
     """Round to the nearest integer, half to even."""
     (x,) = operands("rint", x)
     dtype = aval_of(x).dtype
@@ -334,8 +345,13 @@ def rint(x: Any, /) -> Any:
 
 
 @at_once
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:
-    """Round to a number of decimals, half to even."""
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
+    """Round to a number of decimals, half to even.
+
+    Example:
+        >>> jnp.round(jnp.array([0.5, 1.5, 2.26]), 1)
+        Array([0.5, 1.5, 2.3], dtype=float32)
+    """
     refuse_out("round", out)
     (a,) = operands("round", a)
     dtype = aval_of(a).dtype
@@ -373,13 +389,13 @@ def _round_float(x: Any, decimals: int) -> Any:
 
 
 @at_once
-def floor(x: Any, /) -> Any:
+def floor(x: ArrayLike, /) -> Array:
     """Round towards minus infinity; integers stay as they are."""
     return _rounded("floor", x, elementwise.floor_p)
 
 
 @at_once
-def ceil(x: Any, /) -> Any:
+def ceil(x: ArrayLike, /) -> Array:
     """Round towards plus infinity; integers stay as they are."""
     return _rounded("ceil", x, elementwise.ceil_p)
 
@@ -393,7 +409,7 @@ def _rounded(name: str, x: Any, primitive: Any) -> Any:
 
 
 @at_once
-def trunc(x: Any, /) -> Any:
+def trunc(x: ArrayLike, /) -> Array:
     """Round towards zero; integers stay as they are."""
     (x,) = operands("trunc", x)
     dtype = aval_of(x).dtype
@@ -407,7 +423,7 @@ fix = trunc
 
 
 @at_once
-def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """Return the fractional and the integral part."""
     refuse_out("modf", out)
     x = inexact("modf", x)

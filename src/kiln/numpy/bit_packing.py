@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.creation import cast
 from kiln.numpy.logic import truth
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
@@ -30,7 +31,7 @@ def _shifts(shape: Any, bitorder: str, name: str) -> Any:
     return np.broadcast_to(count[::-1] if bitorder == "big" else count, shape)
 
 
-def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Pack truth values, eight to a byte, along an axis or of the flat array."""
     a = one("packbits", a)
     if not (a.dtype == np.bool_ or dtypes.issubdtype(a.dtype, np.integer)):
@@ -57,8 +58,8 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
 
 
 def unpackbits(
-    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
-) -> Any:
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
     """Unpack bytes into zeros and ones along an axis or of the flat array."""
     a = one("unpackbits", a)
     if a.dtype != _BYTE:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.promotion import binary, dtype_of, operands, promote_numeric
@@ -15,8 +16,8 @@ from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type
 
 
-def _combination(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
-    def combine(x: Any, y: Any, /) -> Any:
+def _combination(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], Array]:
+    def combine(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = binary(name, x, y)
         return primitive.bind(x, y)
 
@@ -31,7 +32,7 @@ bitwise_xor = _combination("bitwise_xor", elementwise.xor_p)
 
 
 @at_once
-def left_shift(x: Any, y: Any, /) -> Any:
+def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Shift to the left."""
     return elementwise.shift_left_p.bind(*promote_numeric("left_shift", x, y))
 
@@ -40,7 +41,7 @@ bitwise_left_shift = left_shift
 
 
 @at_once
-def right_shift(x: Any, y: Any, /) -> Any:
+def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Shift to the right; signed integers keep their sign."""
     x, y = promote_numeric("right_shift", x, y)
     if dtypes.issubdtype(dtype_of(x, y), np.unsignedinteger):
@@ -52,7 +53,7 @@ bitwise_right_shift = right_shift
 
 
 @at_once
-def bitwise_not(x: Any, /) -> Any:
+def bitwise_not(x: ArrayLike, /) -> Array:
     """Invert all bits; of bools, the negation."""
     (x,) = operands("bitwise_not", x)
     return elementwise.not_p.bind(x)
@@ -62,7 +63,7 @@ invert = bitwise_invert = bitwise_not
 
 
 @at_once
-def bitwise_count(x: Any, /) -> Any:
+def bitwise_count(x: ArrayLike, /) -> Array:
     """Count the bits that are 1 in the absolute value."""
     (x,) = operands("bitwise_count", x)
     if aval_of(x).dtype == np.bool_:

@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import one
@@ -21,7 +22,9 @@ from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 
 @at_once
-def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+def astype(
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
+) -> Array:
     """Convert to a dtype; the result is strongly typed."""
     x = one("astype", x)
     wanted = (

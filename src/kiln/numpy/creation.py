@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, copied, from_host, host_value, numbers_of
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.concretization import refuse
 from kiln.core.dlpack import host_view
 from kiln.core.trace import Tracer, aval_of, require_unmasked
@@ -31,16 +32,23 @@ from kiln.ops.sharding import put
 
 def array(
     object: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     copy: bool = True,
     order: str | None = "K",
     ndmin: int = 0,
     *,
     device: Any = None,
-) -> Any:
-    """Make an array of a scalar, a sequence, or anything that NumPy can read.
+) -> Array:
+    """Make an array of a scalar, a nested sequence, or anything NumPy can read.
 
-    Raises: TypeError for what holds no numbers; OverflowError for an int the dtype cannot hold.
+    Python scalars become weakly typed unless `dtype` is given; data is always copied.
+
+    Raises: TypeError for an object without numbers; OverflowError for an int the dtype cannot hold.
+    Source: numpy.array.
+    Example:
+        >>> jnp.array([[1, 2], [3, 4]])
+        Array([[1, 2],
+               [3, 4]], dtype=int32)
     """
     if order not in ("K", "C", "A", None):
         raise NotImplementedError(
@@ -60,13 +68,18 @@ def array(
 
 def asarray(
     a: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
     copy: bool | None = None,
     device: Any = None,
-) -> Any:
-    """Make an array, like `array`; an array of the right dtype is returned as it is."""
+) -> Array:
+    """Make an array, like `array`; an array of the right dtype is returned as it is.
+
+    Example:
+        >>> jnp.asarray(np.arange(3), jnp.float32)
+        Array([0., 1., 2.], dtype=float32)
+    """
     if dtype is None and hasattr(a, "aval") and not copy:
         return put(a, device)
     if copy is False and isinstance(a, (np.ndarray, bytes, bytearray, memoryview)):
@@ -80,12 +93,12 @@ def asarray(
     return put(array(a, dtype, bool(copy), order), device)
 
 
-def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
+def ascontiguousarray(a: Any, dtype: DTypeLike | None = None) -> Array:
     """Make an array with at least one axis."""
     return array(a, dtype, False, ndmin=1)
 
 
-def copy(a: Any, order: str | None = None) -> Any:
+def copy(a: ArrayLike, order: str | None = None) -> Array:
     """Return an array with memory of its own."""
     operands("copy", a)
     return array(a)
@@ -256,17 +269,17 @@ def cast(x: Any, dtype: Any) -> Any:
     return convert_element_type(x, dtype, False)
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
     """Make an array of raw bytes."""
     return asarray(np.frombuffer(buffer, dtype, count, offset))
 
 
-def fromiter(iterable: Iterable[Any], dtype: Any, count: int = -1) -> Any:
+def fromiter(iterable: Iterable[Any], dtype: DTypeLike, count: int = -1) -> Array:
     """Make an array of the numbers of an iterable."""
     return asarray(np.fromiter(iterable, dtype, count))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
     """Make an array of the numbers in a text."""
     return asarray(np.fromstring(string, dtype, count, sep=sep))
 
@@ -276,7 +289,7 @@ def fromfile(*args: Any, **kwargs: Any) -> Any:
     return asarray(np.fromfile(*args, **kwargs))
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """Make an array of another library's array, through DLPack.
 
     The memory is shared if it is row-major and of a dtype in use: do not write to it afterwards.

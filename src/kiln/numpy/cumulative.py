@@ -10,6 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import cast
@@ -24,26 +25,39 @@ _BOOL = np.dtype(np.bool_)
 
 
 @at_once
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-    """Return the running sum along an axis, or of the flat array."""
+def cumsum(
+    a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
+    """Return the cumulative sum along an axis, or of the flattened array.
+
+    Example:
+        >>> jnp.cumsum(jnp.arange(5))
+        Array([ 0,  1,  3,  6, 10], dtype=int32)
+    """
     refuse_out("cumsum", out)
     return _running("cumsum", cumulative.cumsum, a, axis, dtype)
 
 
 @at_once
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def cumprod(
+    a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """Return the running product along an axis, or of the flat array."""
     refuse_out("cumprod", out)
     return _running("cumprod", cumulative.cumprod, a, axis, dtype)
 
 
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def nancumsum(
+    a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """Return the running sum along an axis, nans counting as 0."""
     refuse_out("nancumsum", out)
     return _running("nancumsum", cumulative.cumsum, a, axis, dtype, fill=0)
 
 
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def nancumprod(
+    a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """Return the running product along an axis, nans counting as 1."""
     refuse_out("nancumprod", out)
     return _running("nancumprod", cumulative.cumprod, a, axis, dtype, fill=1)
@@ -82,8 +96,13 @@ def _running(
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+    x: ArrayLike,
+    /,
+    *,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
     """Return the running sum along an axis, with a leading 0 if `include_initial`."""
     return _with_initial(
         "cumulative_sum", cumulative.cumsum, x, axis, dtype, 0 if include_initial else None
@@ -91,8 +110,13 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+    x: ArrayLike,
+    /,
+    *,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
     """Return the running product along an axis, with a leading 1 if `include_initial`."""
     return _with_initial(
         "cumulative_prod", cumulative.cumprod, x, axis, dtype, 1 if include_initial else None

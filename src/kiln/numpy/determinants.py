@@ -13,6 +13,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
+from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import inexact
 from kiln.ops import linalg
@@ -39,8 +40,8 @@ _INT = np.dtype(np.int32)
 class SlogdetResult(NamedTuple):
     """The sign of a determinant (for complex matrices its phase), and the logarithm of its size."""
 
-    sign: Any
-    logabsdet: Any
+    sign: Array
+    logabsdet: Array
 
 
 def _square(name: str, a: Any) -> Any:
@@ -57,7 +58,7 @@ def _square(name: str, a: Any) -> Any:
     return a
 
 
-def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """Return sign and logarithm of the absolute value of determinants.
 
     Raises: ValueError for matrices that are not square.
@@ -120,7 +121,7 @@ def _trace(x: Any) -> Any:
     return reduce_sum(d, (d.ndim - 1,))
 
 
-def det(a: Any) -> Any:
+def det(a: ArrayLike) -> Array:
     """Return determinants.   (..., n, n) -> (...).
 
     Raises: ValueError for matrices that are not square.

@@ -8,6 +8,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.numpy.arithmetic import add, divide, multiply, negative, subtract
 from kiln.numpy.creation import cast
 from kiln.numpy.joining import concatenate
@@ -19,7 +20,13 @@ from kiln.ops.shape import canonical_axis
 from kiln.ops.static_slicing import slice_in_dim
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
     """Return the n-th differences of neighbours along an axis; of bools, whether they differ."""
     a = one("diff", a)
     if n < 0:
@@ -62,7 +69,9 @@ def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
     return slice_in_dim(a, 1, None, 1, axis), slice_in_dim(a, 0, -1, 1, axis)
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
     """Return the differences of neighbours in the flat array, between given ends."""
     flat = ravel(one("ediff1d", ary))
     parts = [subtract(*_neighbours(flat, 0))]
@@ -73,7 +82,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+def gradient(f: ArrayLike, *varargs: Any, axis: Axes = None, edge_order: int | None = None) -> Any:
     """Return slopes along axes: central differences inside, one-sided at the ends."""
     if edge_order is not None:
         raise NotImplementedError(
@@ -134,7 +143,7 @@ def _slope(f: Any, h: Any, axis: int) -> Any:
     return moveaxis(concatenate([first, inner, final], -1), -1, axis)
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """Integrate samples along an axis by the trapezoidal rule."""
     distance = dx
     if x is None:

@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.lazy import opt_einsum
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Size
@@ -41,14 +42,28 @@ class _Step(NamedTuple):
 def einsum(
     subscripts: Any,
     /,
-    *operands: Any,
+    *operands: ArrayLike,
     out: None = None,
     optimize: Any = "auto",
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = None,
-) -> Any:
-    """Multiply arrays and sum over axes, as the letters of `subscripts` say."""
+) -> Array:
+    """Multiply arrays and sum over axes, as the Einstein summation `subscripts` says.
+
+    Each operand has a letter per axis; letters missing after `->` are summed over. Without `->` the
+    result has the letters that occur once, in alphabetical order. `...` stands for leading axes.
+
+    Raises: ValueError if subscripts and shapes do not match.
+    Source: numpy.einsum; the order of products is chosen by opt_einsum.
+    Example:
+        >>> a, b = jnp.arange(6.0).reshape(2, 3), jnp.ones((3, 2))
+        >>> jnp.einsum("ij,jk->ik", a, b)
+        Array([[ 3.,  3.],
+               [12., 12.]], dtype=float32)
+        >>> jnp.einsum("ij->i", a)
+        Array([ 3., 12.], dtype=float32)
+    """
     refuse_out("einsum", out)
     arrays, steps = _planned("einsum", subscripts, operands, optimize)
     arrays = list(promote_dtypes(*arrays))

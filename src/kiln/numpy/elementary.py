@@ -11,6 +11,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.float_parts import check_real
@@ -31,8 +32,8 @@ from kiln.ops.shape import broadcast_in_dim
 _BOOL = np.dtype(np.bool_)
 
 
-def _function(name: str, primitive: Any, meaning: str) -> Callable[[Any], Any]:
-    def apply(x: Any, /) -> Any:
+def _function(name: str, primitive: Any, meaning: str) -> Callable[[ArrayLike], Array]:
+    def apply(x: ArrayLike, /) -> Array:
         return primitive.bind(inexact(name, x))
 
     apply.__name__ = apply.__qualname__ = name
@@ -62,14 +63,14 @@ arctanh = atanh = _function("arctanh", elementwise.atanh_p, "inverse hyperbolic 
 
 
 @at_once
-def log2(x: Any, /) -> Any:
+def log2(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 2, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log2", x)))
     return _by_number(elementwise.div, found, math.log(2))
 
 
 @at_once
-def log10(x: Any, /) -> Any:
+def log10(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 10, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log10", x)))
     return _by_number(elementwise.mul, found, 1 / math.log(10))
@@ -95,7 +96,7 @@ def weak_as(out: Any, *operands: Any) -> Any:
 
 
 @at_once
-def arctan2(x1: Any, x2: Any, /) -> Any:
+def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the angle of the point (x2, x1)."""
     x1, x2 = binary_inexact("arctan2", x1, x2)
     return elementwise.atan2_p.bind(x1, x2)
@@ -105,7 +106,7 @@ atan2 = arctan2
 
 
 @at_once
-def hypot(x1: Any, x2: Any, /) -> Any:
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the length of the vector (x1, x2), without overflow."""
     given = x1, x2
     x1, x2 = promote_inexact("hypot", x1, x2)
@@ -131,14 +132,14 @@ def hypot(x1: Any, x2: Any, /) -> Any:
 
 
 @at_once
-def deg2rad(x: Any, /) -> Any:
+def deg2rad(x: ArrayLike, /) -> Array:
     """Convert degrees to radians."""
     x = inexact("deg2rad", x)
     return elementwise.mul(x, constant(math.pi / 180, x))
 
 
 @at_once
-def rad2deg(x: Any, /) -> Any:
+def rad2deg(x: ArrayLike, /) -> Array:
     """Convert radians to degrees."""
     x = inexact("rad2deg", x)
     return elementwise.mul(x, constant(180 / math.pi, x))
@@ -148,13 +149,13 @@ radians, degrees = deg2rad, rad2deg
 
 
 @at_once
-def logaddexp(x1: Any, x2: Any, /) -> Any:
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return log(exp(x1) + exp(x2)), without overflow."""
     return _log_of_sum("logaddexp", x1, x2, elementwise.exp, 1.0)
 
 
 @at_once
-def logaddexp2(x1: Any, x2: Any, /) -> Any:
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return log2(2^x1 + 2^x2), without overflow."""
     out = _log_of_sum("logaddexp2", x1, x2, elementwise.exp2, 1 / math.log(2))
     return weak_as(out, x1, x2)
@@ -191,7 +192,7 @@ def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
 
 
 @at_once
-def sinc(x: Any, /) -> Any:
+def sinc(x: ArrayLike, /) -> Array:
     """Return sin(pi x) / (pi x), and 1 at 0."""
     x = inexact("sinc", x)
     angle_ = elementwise.mul(x, constant(math.pi, x))
@@ -209,7 +210,7 @@ def sinc(x: Any, /) -> Any:
 _SINC_SERIES = 1e-1
 
 
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Return the angle of complex numbers in the plane."""
     (z,) = operands("angle", z)
     aval = aval_of(z)
@@ -222,7 +223,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     return rad2deg(out) if deg else out
 
 
-def real(val: Any, /) -> Any:
+def real(val: ArrayLike, /) -> Array:
     """Return the real part; real numbers are their own."""
     (val,) = operands("real", val)
     if dtypes.issubdtype(aval_of(val).dtype, np.complexfloating):
@@ -230,7 +231,7 @@ def real(val: Any, /) -> Any:
     return lifted(val)
 
 
-def imag(val: Any, /) -> Any:
+def imag(val: ArrayLike, /) -> Array:
     """Return the imaginary part; zeros for real numbers."""
     (val,) = operands("imag", val)
     aval = aval_of(val)
@@ -239,7 +240,7 @@ def imag(val: Any, /) -> Any:
     return broadcast_in_dim(constant(0, val), aval.shape, ())
 
 
-def conjugate(x: Any, /) -> Any:
+def conjugate(x: ArrayLike, /) -> Array:
     """Return the complex conjugate; real numbers are their own."""
     (x,) = operands("conjugate", x)
     if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
@@ -250,7 +251,7 @@ def conjugate(x: Any, /) -> Any:
 conj = conjugate
 
 
-def heaviside(x1: Any, x2: Any, /) -> Any:
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return 0 for negative x1, 1 for positive, x2 for zero."""
     given = x1, x2
     x1, x2 = promote_inexact("heaviside", x1, x2)
@@ -262,8 +263,12 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
 
 
 def nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:
     """Replace nan by `nan`, infinities by the largest finite numbers or the numbers given."""
     (x,) = operands("nan_to_num", x)
     aval = aval_of(x)
@@ -286,7 +291,7 @@ def _as(value: Any, like: Any) -> Any:
     return converted(value, aval.dtype, aval.weak_type)
 
 
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Array:
     """Return the modified Bessel function of order 0."""
     x = inexact("i0", x)
     if not dtypes.issubdtype(aval_of(x).dtype, np.floating):

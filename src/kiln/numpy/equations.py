@@ -11,6 +11,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
+from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, maximum
 from kiln.numpy.arithmetic import add, multiply, negative, square
@@ -52,10 +53,14 @@ def refused(name: str, xs: Any, wrong: str, remedy: str, kind: type[Exception] =
     return kind(three_lines(f"{name}: operands {found} at {current_source()}", wrong, remedy))
 
 
-def solve(a: Any, b: Any) -> Any:
-    """Solve a x = b.   (..., n, n), (..., n, m) -> (..., n, m); (..., n, n), (n) -> (..., n).
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
+    """Solve the linear systems a x = b.
 
-    Raises: ValueError for shapes that do not go together.
+    Shapes: (..., n, n), (..., n, m) -> (..., n, m); (..., n, n), (n) -> (..., n).
+    Raises: ValueError for shapes that do not match.
+    Example:
+        >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 4.0]))
+        Array([1., 1.], dtype=float32)
     """
     a, b = (one("solve", x) for x in operands("solve", a, b))
     a, b = promote_dtypes_inexact(a, b)
@@ -96,7 +101,7 @@ def _solved(a: Any, b: Any, stack: tuple[Dim, ...]) -> Any:
     return linear_solve(broadcast_to(a, (*stack, *a.shape[-2:])), b)
 
 
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Array:
     """Return inverses.   (..., n, n) -> (..., n, n).
 
     Raises: ValueError for matrices that are not square.
@@ -112,7 +117,13 @@ def inv(a: Any) -> Any:
     return linear_solve(a, identity(a))
 
 
-def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
+def pinv(
+    a: ArrayLike,
+    rtol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rcond: ArrayLike | None = None,
+) -> Array:
     """Return the pseudo-inverses; singular values below `rtol` times the largest count as zero.
 
     `rcond` is another name of `rtol`.
@@ -171,7 +182,7 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
     return inverse(a, rtol)
 
 
-def hermitian_svd(a: Any) -> tuple[Any, Any, Any]:
+def hermitian_svd(a: ArrayLike) -> tuple[Array, Array, Array]:
     """Return singular values and vectors of Hermitian matrices by their eigenvalues."""
     vectors, values = spectral.eigh(a)
     sizes = abs(values)
@@ -191,8 +202,8 @@ def _positions(x: Any) -> Any:
 
 
 def lstsq(
-    a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False
-) -> tuple[Any, Any, Any, Any]:
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
+) -> tuple[Array, Array, Array, Array]:
     """Return x with the least |a x - b|, squared residuals, the rank and singular values of a.
 
     Shapes: (n, m), (n, k) -> (m, k), (k,), (), (min(n, m),).
@@ -246,7 +257,7 @@ def _least_squares(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
     return x, s, rank
 
 
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """Return the inverse of a tensor as a map from its last axes to its first `ind`."""
     a = one("tensorinv", a)
     if index_of("tensorinv", ind) <= 0:
@@ -262,7 +273,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     return reshape(inv(reshape(a, (rows, columns))), (*a.shape[ind:], *a.shape[:ind]))
 
 
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
     """Solve tensordot(a, x, x.ndim) = b for x; `axes` of a are first moved last."""
     a, b = (one("tensorsolve", x) for x in operands("tensorsolve", a, b))
     if axes is not None:

@@ -11,11 +11,13 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.ir.sizes import Dim
 from kiln.numpy.arithmetic import divide, multiply
 from kiln.numpy.creation import asarray, cast
+from kiln.numpy.element_order import roll
 from kiln.numpy.elementary import conj
-from kiln.numpy.manipulation import canonical_axes, index_of, moveaxis, one, roll
+from kiln.numpy.manipulation import canonical_axes, index_of, moveaxis, one
 from kiln.ops.families import constant
 from kiln.ops.fft import MOST_AXES, FftType
 from kiln.ops.fft import fft as transform
@@ -159,17 +161,22 @@ def _along_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | 
     return _transformed(name, kind, a, s, axes, norm)
 
 
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """Return the Fourier transform along an axis, first cut or filled up to `n` elements."""
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """Return the Fourier transform along an axis, first cut or zero-padded to `n` elements.
+
+    Example:
+        >>> jnp.fft.fft(jnp.array([1.0, 0.0, 0.0, 0.0])).real
+        Array([1., 1., 1., 1.], dtype=float32)
+    """
     return _along_one("fft", FftType.FFT, a, n, axis, norm)
 
 
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the inverse Fourier transform along an axis."""
     return _along_one("ifft", FftType.IFFT, a, n, axis, norm)
 
 
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the half that decides the Fourier transform of a real array.
 
     Shapes: (..., n) -> (..., n // 2 + 1).
@@ -177,61 +184,75 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _along_one("rfft", FftType.RFFT, a, n, axis, norm)
 
 
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the real array of which `rfft` returns a half; `n` is its size."""
     return _along_one("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the real transform of an array given by half, being Hermitian."""
     _check_norm("hfft", norm)
     return _along_one("hfft", FftType.IRFFT, conj(a), n, axis, _SWAPPED[norm])
 
 
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return half of the Hermitian inverse transform of a real array."""
     _check_norm("ihfft", norm)
     return conj(_along_one("ihfft", FftType.RFFT, a, n, axis, _SWAPPED[norm]))
 
 
-def fft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def fft2(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """Return the Fourier transform along two axes, first cut or filled up to sizes `s`."""
     return _along_two("fft2", FftType.FFT, a, s, axes, norm)
 
 
-def ifft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def ifft2(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """Return the inverse Fourier transform along two axes."""
     return _along_two("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
-def rfft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def rfft2(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """Return half of the Fourier transform of a real array along two axes."""
     return _along_two("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
-def irfft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def irfft2(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """Return the real array of which `rfft2` returns a half; `s` are its sizes."""
     return _along_two("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
-def fftn(a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+def fftn(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
     """Return the Fourier transform along several axes, all of them by default."""
     return _transformed("fftn", FftType.FFT, a, s, axes, norm)
 
 
-def ifftn(a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+def ifftn(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
     """Return the inverse Fourier transform along several axes."""
     return _transformed("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
-def rfftn(a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+def rfftn(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
     """Return half (along the last of the axes) of the Fourier transform of a real array."""
     return _transformed("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(
-    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
-) -> Any:
+    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
     """Return the real array of which `rfftn` returns a half; `s` are its sizes."""
     return _transformed("irfftn", FftType.IRFFT, a, s, axes, norm)
 
@@ -256,7 +277,9 @@ def _checked(name: str, n: Any, d: Any) -> int:
     return int(n)
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Array:
     """Return the frequencies of `fft` of `n` samples, `d` apart: 0, 1, ..., -2, -1 over n d."""
     count = _checked("fftfreq", n, d)
     numbers = [*range((count + 1) // 2), *range(-(count // 2), 0)]
@@ -266,18 +289,20 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     return put(out, device)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Array:
     """Return the frequencies of `rfft` of `n` samples, `d` apart: 0, 1, ..., n // 2 over n d."""
     count = _checked("rfftfreq", n, d)
     return put(_frequencies("rfftfreq", count, d, dtype, range(count // 2 + 1)), device)
 
 
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: ArrayLike, axes: Axes = None) -> Array:
     """Move frequency zero to the middle of axes, all of them by default."""
     return _shifted("fftshift", x, axes, 1)
 
 
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: ArrayLike, axes: Axes = None) -> Array:
     """Undo `fftshift`."""
     return _shifted("ifftshift", x, axes, -1)
 

@@ -1,8 +1,12 @@
-"""Arrays filled with one value, or with the coordinates of their elements."""
+"""Arrays filled with one value, or with the coordinates of their elements.
+
+`full`, `zeros`, `ones` and `empty` take a shape; their relatives `*_like` take the shape, the dtype
+and the place of another array.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, HasShape, ShapeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
@@ -23,16 +28,21 @@ from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
 from kiln.ops.sharding import put, put_like
 
 
-def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
-) -> Any:
-    """Apply a function to the coordinates of all elements of an array of `shape`."""
-    return function(*indices(shape, dtype=dtype), **kwargs)
-
-
 @at_once
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Return an array filled with a value."""
+def full(
+    shape: ShapeLike,
+    fill_value: ArrayLike | Sequence[Any],
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """Return an array filled with a value.
+
+    Example:
+        >>> jnp.full((2, 2), 7)
+        Array([[7, 7],
+               [7, 7]], dtype=int32, weak_type=True)
+    """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
     return put(_full(canonical_shape("full", shape), fill_value, wanted, False), device)
 
@@ -60,18 +70,29 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
 
 
 @at_once
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Return an array of zeros."""
+def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+    """Return an array of zeros.
+
+    Example:
+        >>> jnp.zeros((2, 2), jnp.int32)
+        Array([[0, 0],
+               [0, 0]], dtype=int32)
+    """
     return put(_constant("zeros", shape, 0, dtype), device)
 
 
 @at_once
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Return an array of ones."""
+def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+    """Return an array of ones.
+
+    Example:
+        >>> jnp.ones(3)
+        Array([1., 1., 1.], dtype=float32)
+    """
     return put(_constant("ones", shape, 1, dtype), device)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Return an array of zeros: no array is ever uninitialised."""
     return put(_constant("empty", shape, 0, dtype), device)
 
@@ -84,8 +105,13 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
 
 @at_once
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
-) -> Any:
+    a: ArrayLike | HasShape,
+    fill_value: ArrayLike | Sequence[Any],
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
     """Return an array of the shape and dtype of `a`, filled with a value.
 
     Filled with a scalar it lies where `a` was put, if it was.
@@ -94,18 +120,41 @@ def full_like(
 
 
 @at_once
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Return zeros of the shape and dtype of `a`, where it was put."""
+def zeros_like(
+    a: ArrayLike | HasShape,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """Return zeros with the shape and dtype of `a`, on the device of `a`.
+
+    Example:
+        >>> jnp.zeros_like(jnp.array([1, 2, 3]))
+        Array([0, 0, 0], dtype=int32)
+    """
     return put(_like("zeros_like", a, 0, dtype, shape), device)
 
 
 @at_once
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def ones_like(
+    a: ArrayLike | HasShape,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
     """Return ones of the shape and dtype of `a`, where it was put."""
     return put(_like("ones_like", a, 1, dtype, shape), device)
 
 
-def empty_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def empty_like(
+    a: ArrayLike | HasShape,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
     """Return zeros of the shape and dtype of `a`, where it was put."""
     return put(_like("empty_like", a, 0, dtype, shape), device)
 
@@ -132,7 +181,7 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
     return made if np.ndim(value) else put_like(made, a)
 
 
-def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
+def indices(dimensions: Any, dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
     """Return the coordinates of all elements of an array of shape `dimensions`."""
     wanted = (
         dtypes.default_int_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "indices")
@@ -149,3 +198,10 @@ def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
     if not found:
         return full((0,), 0, wanted)
     return static_slicing.concatenate([expand_dims(x, (0,)) for x in found], 0)
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: ShapeLike, *, dtype: DTypeLike = float, **kwargs: Any
+) -> Array:
+    """Apply a function to the coordinates of all elements of an array of `shape`."""
+    return function(*indices(shape, dtype=dtype), **kwargs)

@@ -14,6 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.numpy.logic import choose_by
 from kiln.numpy.promotion import converted, full_shapes, inexact, lifted, operands, promote_inexact
@@ -23,7 +24,7 @@ from kiln.ops.elementwise import constant, select
 _BOOL = np.dtype(bool)
 
 
-def signbit(x: Any, /) -> Any:
+def signbit(x: ArrayLike, /) -> Array:
     """Tell whether the sign bit is set."""
     (x,) = operands("signbit", x)
     dtype = aval_of(x).dtype
@@ -47,7 +48,7 @@ def _bits_of(dtype: Any) -> Any:
     return np.dtype(f"i{dtype.itemsize}")
 
 
-def copysign(x1: Any, x2: Any, /) -> Any:
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 with the sign of x2."""
     x1, x2 = promote_inexact("copysign", x1, x2)
     check_real("copysign", aval_of(x1).dtype)
@@ -67,13 +68,13 @@ def check_real(name: str, dtype: Any) -> None:
         )
 
 
-def nextafter(x: Any, y: Any, /) -> Any:
+def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the next number after x in the direction of y."""
     x, y = promote_inexact("nextafter", x, y)
     return elementwise.nextafter_p.bind(x, y)
 
 
-def spacing(x: Any, /) -> Any:
+def spacing(x: ArrayLike, /) -> Array:
     """Return the distance to the next number away from zero."""
     x = inexact("spacing", x)
     x = converted(x, aval_of(x).dtype, False)
@@ -93,7 +94,7 @@ def spacing(x: Any, /) -> Any:
     return select(elementwise.is_finite(x), found, constant(math.nan, x))
 
 
-def frexp(x: Any, /) -> tuple[Any, Any]:
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """Return mantissa in [0.5, 1) and exponent, so that x = mantissa * 2^exponent."""
     x = inexact("frexp", x)
     dtype = aval_of(x).dtype
@@ -109,7 +110,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     return select(exact_there, exact, scaled), exponent
 
 
-def ldexp(x1: Any, x2: Any, /) -> Any:
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 * 2^x2 for integers x2."""
     x1, x2 = operands("ldexp", x1, x2)
     dtype1, dtype2 = aval_of(x1).dtype, aval_of(x2).dtype

@@ -10,6 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.arithmetic import add, divide, multiply
 from kiln.numpy.creation import asarray, cast
 from kiln.numpy.differences import diff
@@ -26,7 +27,9 @@ from kiln.ops.shape import reshape
 from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 
 
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+def histogram_bin_edges(
+    a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None
+) -> Array:
     """Return the edges of bins: those given, or so many of equal width."""
     if isinstance(bins, str):
         raise NotImplementedError(
@@ -55,12 +58,12 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 
 
 def histogram(
-    a: Any,
+    a: ArrayLike,
     bins: Any = 10,
     range: Any = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     density: bool | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Count (or sum the weights of) the elements in each bin; return counts and edges."""
     a = one("histogram", a)
     if weights is None:
@@ -99,7 +102,8 @@ def _counted(samples: Sequence[Any], edges: Sequence[Any], weights: Any) -> Any:
     total = int(np.prod(shape))
     place = choose_by(
         elementwise.bitwise_or(
-            elementwise.lt(place, np.int32(0)), elementwise.ge(place, np.int32(total))
+            elementwise.lt(place, np.int32(0)),  # type: ignore[arg-type]
+            elementwise.ge(place, np.int32(total)),  # type: ignore[arg-type]
         ),
         np.int32(total),
         place,
@@ -111,9 +115,9 @@ def histogramdd(
     sample: Any,
     bins: Any = 10,
     range: Any = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     density: bool | None = None,
-) -> tuple[Any, list[Any]]:
+) -> tuple[Array, list[Array]]:
     """Count points with several coordinates in a grid of bins; return counts and edges."""
     (sample,) = promote_dtypes_inexact(one("histogramdd", sample))
     if len(sample.shape) == 1:
@@ -150,13 +154,13 @@ def _upto(n: Any) -> Any:
 
 
 def histogram2d(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     bins: Any = 10,
     range: Any = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     density: bool | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Array, Array, Array]:
     """Count points with two coordinates in a grid of bins; return counts and both edges."""
     x, y = one("histogram2d", x), one("histogram2d", y)
     if isinstance(bins, (tuple, list)) and len(bins) == 2:

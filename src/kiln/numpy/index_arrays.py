@@ -13,6 +13,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host, host_value
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.sizes import Dim, maximum
@@ -89,7 +90,7 @@ def in_range(name: str, index: Any, size: int, mode: str, wrong: str) -> Any:
     return index
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """Return the coordinates of flat indices: negative ones from the end, those outside clipped."""
     flat = asarray(indices)
     if not dtypes.issubdtype(aval_of(flat).dtype, np.integer):
@@ -123,8 +124,8 @@ def ravel_multi_index(
     mode: str = "raise",
     order: str = "C",
     *,
-    dtype: Any = None,
-) -> Any:
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Return the flat indices of coordinates.
 
     Raises: ValueError, with mode 'raise', for coordinates outside; ConcretizationTypeError if they
@@ -180,7 +181,7 @@ def _flat_dtype(indices: Sequence[Any], sizes: Sequence[int]) -> Any:
     return found if dtypes.issubdtype(found, np.integer) else dtypes.default_int_dtype()
 
 
-def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """Return the indices of the diagonal of an array with `ndim` axes of size n."""
     n, ndim = operator.index(n), operator.index(ndim)
     for name, value in (("n", n), ("ndim", ndim)):
@@ -195,7 +196,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     return (iota(dtypes.default_int_dtype(), n),) * ndim
 
 
-def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """Return the indices of the diagonal of an array whose axes have equal sizes."""
     shape = aval_of(one("diag_indices_from", arr)).shape
     if len(shape) < 2:
@@ -224,23 +225,23 @@ def _triangle(found: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
     return from_host(rows.astype(dtype)), from_host(columns.astype(dtype))
 
 
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Return the indices of the lower triangle of an (n, m) array, up to the k-th diagonal."""
     return _triangle(np.tril_indices(operator.index(n), operator.index(k), m))
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Return the indices of the upper triangle of an (n, m) array, from the k-th diagonal on."""
     return _triangle(np.triu_indices(operator.index(n), operator.index(k), m))
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """Return the indices of the lower triangle of an array."""
     n, m = _matrix_shape("tril_indices_from", arr)
     return tril_indices(n, k, m)
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """Return the indices of the upper triangle of an array."""
     n, m = _matrix_shape("triu_indices_from", arr)
     return triu_indices(n, k, m)
@@ -259,7 +260,7 @@ def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:
     return shape  # type: ignore[return-value]
 
 
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Return arrays that index the grid of all combinations of the given indices."""
     found = [one("ix", arg) for arg in args]
     out = []

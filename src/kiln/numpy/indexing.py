@@ -13,6 +13,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
@@ -96,20 +97,24 @@ _INT32 = np.dtype(np.int32)
 
 @at_once
 def take(
-    a: Any,
-    indices: Any,
+    a: ArrayLike,
+    indices: ArrayLike,
     axis: int | None = None,
     out: None = None,
     mode: str | None = None,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
-    fill_value: Any = None,
-) -> Any:
-    """Take elements along an axis (of the flattened array without one).
+    fill_value: ArrayLike | None = None,
+) -> Array:
+    """Take elements along an axis, or from the flattened array without one.
 
-    `mode` says what becomes of indices outside: 'fill' (the default) gives `fill_value`, which is
-    nan or the like; 'clip' moves them inside; 'wrap' counts around.
+    `mode` says what out-of-bounds indices give: 'fill' (the default) gives `fill_value`, by default
+    nan for floats; 'clip' the nearest element; 'wrap' counts around.
+
     Raises: NotImplementedError for mode 'raise' and for `out`.
+    Example:
+        >>> jnp.take(jnp.array([10, 20, 30]), jnp.array([2, 0]))
+        Array([30, 10], dtype=int32)
     """
     _refuse_out("take", out)
     a, indices = one("take", a), one("take", indices)
@@ -173,17 +178,22 @@ def _resolved(
 
 @at_once
 def take_along_axis(
-    arr: Any,
-    indices: Any,
+    arr: ArrayLike,
+    indices: ArrayLike,
     axis: int | None = -1,
     mode: str | GatherScatterMode | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
     *,
     wrap_negative_indices: bool | None = None,
-) -> Any:
-    """Take, for each line along an axis, the elements that `indices` has in the same line.
+) -> Array:
+    """Take, for each line along an axis, the elements at the indices of the same line.
 
-    Raises: TypeError for indices that are no integers; ValueError for shapes that do not fit.
+    Raises: TypeError if the indices are not integers; ValueError for shapes that do not match.
+    Example:
+        >>> x = jnp.array([[3, 1], [2, 4]])
+        >>> jnp.take_along_axis(x, jnp.argsort(x, axis=1), axis=1)
+        Array([[1, 3],
+               [2, 4]], dtype=int32)
     """
     arr, indices = one("take_along_axis", arr), one("take_along_axis", indices)
     dtype = aval_of(indices).dtype
@@ -241,7 +251,9 @@ def _lined_up(arr: Any, indices: Any, axis: int) -> tuple[Any, Any]:
     return arr, broadcast_to(indices, tuple(common))
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+def put(
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+) -> Array:
     """Return the array with elements of its flattened form replaced; values repeat as needed.
 
     Raises: ValueError unless `inplace=False`: arrays do not change.
@@ -264,14 +276,14 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 
 
 def put_along_axis(
-    arr: Any,
-    indices: Any,
-    values: Any,
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
     axis: int | None,
     inplace: bool = True,
     *,
     mode: str | None = None,
-) -> Any:
+) -> Array:
     """Return the array with the elements that `take_along_axis` would take replaced.
 
     Raises: ValueError unless `inplace=False`: arrays do not change.
@@ -294,7 +306,7 @@ def put_along_axis(
     return reshape(IndexUpdate(arr, tuple(places)).set(values, mode=mode), shape)
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """Take each element from the choice that `a` numbers.
 
     Raises: ValueError, with mode 'raise', for a number that is none; ConcretizationTypeError if it
@@ -313,7 +325,9 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     return elementwise.select_n(broadcast_to(convert_element_type(index, _INT32), common), *cases)
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
+) -> Array:
     """Return the array with its diagonal replaced; values repeat as needed.
 
     Raises: NotImplementedError for `wrap`, and unless `inplace=False`: arrays do not change.

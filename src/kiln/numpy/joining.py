@@ -13,6 +13,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Arrays, Axes, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer
 from kiln.numpy.arithmetic import refuse_out
@@ -20,14 +21,7 @@ from kiln.numpy.creation import asarray, canonical_shape, cast
 from kiln.numpy.filling import full
 from kiln.numpy.indexing import take
 from kiln.numpy.iteration import unpacked
-from kiln.numpy.manipulation import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    moveaxis,
-    one,
-    ravel,
-)
+from kiln.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, moveaxis, one, ravel
 from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes
 from kiln.numpy.sorting import sort
 from kiln.ops import static_slicing
@@ -67,8 +61,13 @@ def _promoted(name: str, arrays: Sequence[Any], dtype: Any) -> list[Any]:
 
 
 @at_once
-def concatenate(arrays: Any, axis: Any = 0, dtype: Any = None) -> Any:
-    """Join arrays along an axis they have; with axis=None, join the flat arrays."""
+def concatenate(arrays: Arrays, axis: Any = 0, dtype: DTypeLike | None = None) -> Array:
+    """Join arrays along an existing axis; with axis=None, join the flattened arrays.
+
+    Example:
+        >>> jnp.concatenate([jnp.arange(2), jnp.arange(3)])
+        Array([0, 1, 0, 1, 2], dtype=int32)
+    """
     found = _items("concatenate", arrays)
     if not found:
         raise ValueError(
@@ -103,14 +102,20 @@ def concatenate(arrays: Any, axis: Any = 0, dtype: Any = None) -> Any:
 
 
 @at_once
-def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
+def concat(arrays: Arrays, /, *, axis: Any = 0) -> Array:
     """Join arrays along an axis they have."""
     return concatenate(arrays, axis)
 
 
 @at_once
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
-    """Join arrays of one shape along a new axis."""
+def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
+    """Join arrays of one shape along a new axis.
+
+    Example:
+        >>> jnp.stack([jnp.zeros(2), jnp.ones(2)])
+        Array([[0., 0.],
+               [1., 1.]], dtype=float32)
+    """
     refuse_out("stack", out)
     found = _items("stack", arrays)
     if not found:
@@ -135,20 +140,20 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
 
 
 @at_once
-def vstack(tup: Any, dtype: Any = None) -> Any:
+def vstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along the first axis; vectors count as rows."""
     return concatenate(_raised("vstack", tup, atleast_2d), 0, dtype)
 
 
 @at_once
-def hstack(tup: Any, dtype: Any = None) -> Any:
+def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along the second axis; vectors along their only one."""
     found = _raised("hstack", tup, atleast_1d)
     return concatenate(found, 0 if found and len(found[0].shape) == 1 else 1, dtype)
 
 
 @at_once
-def dstack(tup: Any, dtype: Any = None) -> Any:
+def dstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along the third axis."""
     return concatenate(_raised("dstack", tup, atleast_3d), 2, dtype)
 
@@ -158,7 +163,7 @@ def _raised(name: str, tup: Any, at_least: Any) -> list[Any]:
 
 
 @at_once
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Arrays) -> Array:
     """Join vectors as columns, and matrices, along the second axis."""
     found = _items("column_stack", tup)
     return concatenate(
@@ -166,7 +171,7 @@ def column_stack(tup: Any) -> Any:
     )
 
 
-def block(arrays: Any) -> Any:
+def block(arrays: Any) -> Array:
     """Join nested lists of arrays: the innermost along the last axis, and so on."""
     out, depth = _block(arrays)
     return atleast_1d(out) if depth else asarray(out)
@@ -193,16 +198,21 @@ def _block(arrays: Any) -> tuple[Any, int]:
 
 
 @at_once
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Cut an array into equal parts, or at indices.
+def split(
+    ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0
+) -> list[Array]:
+    """Split an array into equal parts, or at indices.
 
     Raises: ValueError if the parts would not be equal.
+    Example:
+        >>> [part.tolist() for part in jnp.split(jnp.arange(6), 3)]
+        [[0, 1], [2, 3], [4, 5]]
     """
     return _split("split", ary, indices_or_sections, axis)
 
 
 @at_once
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Cut an array into nearly equal parts, or at indices."""
     return _split("array_split", ary, indices_or_sections, axis)
 
@@ -248,23 +258,23 @@ def _position(index: int, size: Any) -> Any:
     return max(0, index + size) if index < 0 else min(index, size)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Cut along the second axis; vectors along their only one."""
     ary = one("hsplit", ary)
     return _split("hsplit", ary, indices_or_sections, 0 if len(ary.shape) == 1 else 1)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Cut along the first axis."""
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Cut along the third axis."""
     return _split("dsplit", ary, indices_or_sections, 2)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Return the slices along an axis, without it."""
     x = one("unstack", x)
     if not x.shape:
@@ -279,7 +289,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 @at_once
-def append(arr: Any, values: Any, axis: Any = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: Axes = None) -> Array:
     """Join values to the end of an array."""
     arr, values = operands("append", arr, values)
     if axis is None:
@@ -287,7 +297,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
     return concatenate([arr, values], axis)
 
 
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: ArrayLike, new_shape: Any) -> Array:
     """Repeat, or drop, elements to fill a new shape."""
     flat = ravel(one("resize", a))
     shape = canonical_shape("resize", new_shape)
@@ -301,7 +311,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     return reshape(slice_in_dim(flat, 0, wanted), shape)
 
 
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
     """Drop zeros at the ends of axes, all by default; not under a trace: their number is unknown.
 
     Raises: ValueError for other letters in `trim` than f (front) and b (back).
@@ -327,7 +337,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     return x[tuple(index)]
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: Axes = None) -> Array:
     """Insert values before given indices, which must be known while tracing."""
     arr = one("insert", arr)
     values = cast(one("insert", values), arr.dtype)
@@ -370,7 +380,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     return static_slicing.concatenate([p for p in parts if p.shape[axis] != 0] or [arr], axis)
 
 
-def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool = False) -> Any:
+def delete(
+    arr: ArrayLike, obj: Any, axis: Axes = None, *, assume_unique_indices: bool = False
+) -> Array:
     """Drop elements at given indices, which must be known while tracing."""
     arr = one("delete", arr)
     if axis is None:

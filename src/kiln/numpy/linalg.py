@@ -5,25 +5,31 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.numpy import matrices, products
-from kiln.numpy.determinants import SlogdetResult, det, slogdet
-from kiln.numpy.equations import (
-    hermitian_svd,
-    inv,
-    lstsq,
-    pinv,
-    refused,
-    solve,
-    tensorinv,
-    tensorsolve,
-)
+from kiln.numpy.determinants import SlogdetResult as SlogdetResult
+from kiln.numpy.determinants import det as det
+from kiln.numpy.determinants import slogdet as slogdet
+from kiln.numpy.equations import hermitian_svd, refused
+from kiln.numpy.equations import inv as inv
+from kiln.numpy.equations import lstsq as lstsq
+from kiln.numpy.equations import pinv as pinv
+from kiln.numpy.equations import solve as solve
+from kiln.numpy.equations import tensorinv as tensorinv
+from kiln.numpy.equations import tensorsolve as tensorsolve
 from kiln.numpy.manipulation import index_of, one
-from kiln.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
-from kiln.numpy.products import matmul, tensordot, vecdot
+from kiln.numpy.norms import cond as cond
+from kiln.numpy.norms import matrix_norm as matrix_norm
+from kiln.numpy.norms import matrix_rank as matrix_rank
+from kiln.numpy.norms import norm as norm
+from kiln.numpy.norms import vector_norm as vector_norm
+from kiln.numpy.products import matmul as matmul
+from kiln.numpy.products import tensordot as tensordot
+from kiln.numpy.products import vecdot as vecdot
 from kiln.numpy.promotion import inexact, operands, promote_dtypes
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.matrices import adjoint, identity, transposed
@@ -72,33 +78,33 @@ __all__ = [
 class EigResult(NamedTuple):
     """Eigenvalues, and eigenvectors as columns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class EighResult(NamedTuple):
     """Rising eigenvalues of Hermitian matrices, and eigenvectors as columns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class QRResult(NamedTuple):
     """Orthonormal columns, and an upper triangular matrix."""
 
-    Q: Any
-    R: Any
+    Q: Array
+    R: Array
 
 
 class SVDResult(NamedTuple):
     """Left singular vectors as columns, singular values, right singular vectors as rows."""
 
-    U: Any
-    S: Any
-    Vh: Any
+    U: Array
+    S: Array
+    Vh: Array
 
 
-def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """Return the triangular factor of Hermitian positive definite matrices; nan if not definite.
 
     a = L L^H for the lower factor L, a = U^H U for the upper one. Without `symmetrize_input` the
@@ -109,8 +115,29 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     return adjoint(factor) if upper else factor
 
 
+@overload
 def svd(
-    a: Any,
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    compute_uv: Literal[True] = ...,
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> SVDResult: ...
+
+
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    *,
+    compute_uv: Literal[False],
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> Array: ...
+
+
+def svd(
+    a: ArrayLike,
     full_matrices: bool = True,
     compute_uv: bool = True,
     hermitian: bool = False,
@@ -131,18 +158,18 @@ def svd(
     return SVDResult(*out) if compute_uv else out
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Array:
     """Return singular values in falling order."""
     return svd(x, compute_uv=False)
 
 
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Return complex eigenvalues and eigenvectors of square matrices."""
     values, vectors = spectral.eig(inexact("eig", one("eig", a)), compute_left_eigenvectors=False)
     return EigResult(values, vectors)
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Array:
     """Return complex eigenvalues of square matrices."""
     return spectral.eig(
         inexact("eigvals", one("eigvals", a)),
@@ -151,7 +178,7 @@ def eigvals(a: Any) -> Any:
     )[0]
 
 
-def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Return eigenvalues and eigenvectors of Hermitian matrices.
 
     Without `symmetrize_input` only the triangle that UPLO names ("L" or "U") is read.
@@ -170,12 +197,12 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(values, vectors)
 
 
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
+def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Return eigenvalues of Hermitian matrices in rising order."""
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """Return QR factors: "reduced" or "complete", R alone with "r", LAPACK's form with "raw".
 
     Raises: ValueError for another mode.
@@ -195,7 +222,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return r if mode == "r" else QRResult(q, r)
 
 
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: ArrayLike, n: int) -> Array:
     """Return the n-th power of square matrices; negative powers are those of the inverse.
 
     Raises: TypeError for matrices that are not square, or a power that is no integer.
@@ -217,7 +244,7 @@ def matrix_power(a: Any, n: int) -> Any:
         a, n = inv(a), -n
     if n == 0:
         return identity(a)
-    out = None
+    out: Any = None
     while n:
         if n % 2:
             out = a if out is None else matmul(out, a)
@@ -227,7 +254,7 @@ def matrix_power(a: Any, n: int) -> Any:
     return out
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """Multiply two or more matrices in the cheapest order; the first and last may be vectors.
 
     Raises: ValueError for shapes that do not go together.
@@ -293,22 +320,22 @@ def _product(xs: Sequence[Any], split: Any, first: int, last: int, precision: An
     return matmul(left, right, precision=precision)
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """Exchange the last two axes."""
     return matrices.matrix_transpose(x)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """Return a diagonal of the matrices in the last two axes."""
     return matrices.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Sum a diagonal of the matrices in the last two axes."""
     return matrices.trace(x, offset, -2, -1, dtype)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Return the cross product of vectors with three components.
 
     Raises: ValueError for other vectors.
@@ -323,7 +350,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return products.cross(x1, x2, axis=axis)
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return all products of an element of one vector and one of another.
 
     Raises: ValueError for arrays with more axes.

@@ -10,6 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import refuse_out
@@ -32,8 +33,8 @@ from kiln.ops.shape import full
 _BOOL = np.dtype(np.bool_)
 
 
-def _comparison(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
-    def compare(x: Any, y: Any, /) -> Any:
+def _comparison(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], Array]:
+    def compare(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = binary(name, x, y)
         return primitive.bind(x, y)
 
@@ -84,8 +85,8 @@ def truth(x: Any) -> Any:
     return elementwise.ne(x, constant(0, x))
 
 
-def _logical(name: str, primitive: Any) -> Callable[[Any, Any], Any]:
-    def combine(x: Any, y: Any, /) -> Any:
+def _logical(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], Array]:
+    def combine(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = shapes(name, *[truth(v) for v in operands(name, x, y)])
         return primitive.bind(x, y)
 
@@ -100,21 +101,21 @@ logical_xor = _logical("logical_xor", elementwise.xor_p)
 
 
 @at_once
-def logical_not(x: Any, /) -> Any:
+def logical_not(x: ArrayLike, /) -> Array:
     """Negate truth values."""
     (x,) = operands("logical_not", x)
     return elementwise.not_p.bind(truth(x))
 
 
 @at_once
-def isnan(x: Any, /) -> Any:
+def isnan(x: ArrayLike, /) -> Array:
     """Tell which elements are nan."""
     (x,) = operands("isnan", x)
     return elementwise.ne_p.bind(x, x)
 
 
 @at_once
-def isinf(x: Any, /) -> Any:
+def isinf(x: ArrayLike, /) -> Array:
     """Tell which elements are infinite."""
     (x,) = operands("isinf", x)
     dtype = aval_of(x).dtype
@@ -126,7 +127,7 @@ def isinf(x: Any, /) -> Any:
 
 
 @at_once
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: ArrayLike, /) -> Array:
     """Tell which elements are finite."""
     (x,) = operands("isfinite", x)
     dtype = aval_of(x).dtype
@@ -156,20 +157,20 @@ def _is_infinity(name: str, x: Any, value: float) -> Any:
 
 
 @at_once
-def isposinf(x: Any, /, out: None = None) -> Any:
+def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """Tell which elements are plus infinity."""
     refuse_out("isposinf", out)
     return _is_infinity("isposinf", x, float("inf"))
 
 
 @at_once
-def isneginf(x: Any, /, out: None = None) -> Any:
+def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """Tell which elements are minus infinity."""
     refuse_out("isneginf", out)
     return _is_infinity("isneginf", x, float("-inf"))
 
 
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: ArrayLike) -> Array:
     """Tell which elements have an imaginary part."""
     (x,) = operands("iscomplex", x)
     if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
@@ -179,13 +180,19 @@ def iscomplex(x: Any) -> Any:
     return elementwise.ne(imag, constant(0, imag))
 
 
-def isreal(x: Any) -> Any:
+def isreal(x: ArrayLike) -> Array:
     """Tell which elements have no imaginary part."""
     return logical_not(iscomplex(x))
 
 
 @at_once
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
     """Tell which elements of a and b differ by at most `atol + rtol * |b|`."""
     a, b = promote("isclose", a, b)
     dtype = aval_of(a).dtype
@@ -210,8 +217,19 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
 
 @at_once
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    """Tell whether all elements of a and b are close (see `isclose`)."""
+def allclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
+    """Tell whether all elements of a and b are close (see `isclose`).
+
+    Example:
+        >>> bool(jnp.allclose(jnp.ones(2), 1 + 1e-7))
+        True
+    """
     return all_true(isclose(a, b, rtol, atol, equal_nan))
 
 
@@ -221,7 +239,7 @@ def all_true(x: Any) -> Any:
 
 
 @at_once
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Tell whether two arrays have one shape and equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))
     if shape_of(a1) != shape_of(a2):
@@ -234,7 +252,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 @at_once
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: Any, a2: Any) -> Array:
     """Tell whether two arrays broadcast to each other and have equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))
     a1, a2 = promote_dtypes(a1, a2)

@@ -1,30 +1,28 @@
-"""The same elements in another arrangement: reshape, transpose, flip, roll, broadcast."""
+"""The same elements in another arrangement: reshape, transpose, broadcast."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
+from kiln.core.array_type import Array, ArrayLike, Axes, ShapeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.sizes import Dim, Size, divides, equal, product
 from kiln.numpy import promotion
-from kiln.numpy.creation import canonical_shape, cast
+from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import lifted, operands, shape_of
-from kiln.ops import elementwise
 from kiln.ops import shape as shape_ops
-from kiln.ops.shape import canonical_axis, move_axis, rev
-from kiln.ops.slicing import dynamic_slice_in_dim
-from kiln.ops.static_slicing import concatenate, slice_in_dim
+from kiln.ops.shape import canonical_axis, move_axis
 
 
-def one(name: str, x: Any) -> Any:
+def one(name: str, x: Any) -> Array:
     """Return the argument as an array.
 
     Raises: TypeError for lists and other things that are no arrays.
@@ -72,10 +70,14 @@ def index_of(name: str, axis: Any) -> int:
 
 
 @at_once
-def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
-    """Give the elements another shape; one size may be -1.
+def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
+    """Return the elements in another shape; one size may be -1 and is inferred.
 
     Raises: TypeError if the number of elements differs.
+    Example:
+        >>> jnp.reshape(jnp.arange(6), (2, -1))
+        Array([[0, 1, 2],
+               [3, 4, 5]], dtype=int32)
     """
     a = one("reshape", a)
     target = _resolved(a, shape)
@@ -131,15 +133,26 @@ def _is_minus_one(dim: Any) -> bool:
 
 
 @at_once
-def ravel(a: Any, order: str = "C") -> Any:
-    """Return the elements as a vector."""
+def ravel(a: ArrayLike, order: str = "C") -> Array:
+    """Return the elements as a vector, in row-major order unless `order` is "F".
+
+    Example:
+        >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
+        Array([1, 2, 3, 4], dtype=int32)
+    """
     a = one("ravel", a)
     return reshape(a, (product(shape_of(a)),), order if order != "K" else "C")
 
 
 @at_once
-def transpose(a: Any, axes: Any = None) -> Any:
-    """Permute the axes; without `axes`, reverse them."""
+def transpose(a: ArrayLike, axes: Axes = None) -> Array:
+    """Permute the axes; without `axes`, reverse them.
+
+    Example:
+        >>> jnp.transpose(jnp.array([[1, 2], [3, 4]]))
+        Array([[1, 3],
+               [2, 4]], dtype=int32)
+    """
     a = one("transpose", a)
     rank = len(shape_of(a))
     if axes is None:
@@ -156,13 +169,13 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return shape_ops.transpose(a, canonical_axes("transpose", given, rank))
 
 
-def permute_dims(a: Any, /, axes: Any) -> Any:
+def permute_dims(a: ArrayLike, /, axes: Any) -> Array:
     """Permute the axes."""
     return transpose(a, axes)
 
 
 @at_once
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Exchange two axes."""
     a = one("swapaxes", a)
     rank = len(shape_of(a))
@@ -173,8 +186,13 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 @at_once
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    """Move axes to other places; the rest keep their order."""
+def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
+    """Move axes to other positions; the rest keep their order.
+
+    Example:
+        >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
+        (3, 4, 2)
+    """
     a = one("moveaxis", a)
     rank = len(shape_of(a))
     sources = canonical_axes("moveaxis", source, rank)
@@ -193,7 +211,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return shape_ops.transpose(a, perm)
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """Move an axis before the one at `start`."""
     a = one("rollaxis", a)
     rank = len(shape_of(a))
@@ -208,8 +226,13 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 
 
 @at_once
-def expand_dims(a: Any, axis: Any) -> Any:
-    """Insert axes of size 1 so that they stand at `axis` of the result."""
+def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
+    """Insert axes of size 1 at the positions `axis` of the result.
+
+    Example:
+        >>> jnp.expand_dims(jnp.arange(3), 0).shape
+        (1, 3)
+    """
     a = one("expand_dims", a)
     given = axis if isinstance(axis, (tuple, list, np.ndarray)) else (axis,)
     axes = canonical_axes("expand_dims", given, len(shape_of(a)) + len(given))
@@ -217,8 +240,13 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 
 @at_once
-def squeeze(a: Any, axis: Any = None) -> Any:
-    """Drop axes of size 1: those named, or all."""
+def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
+    """Drop axes of size 1: the given ones, or all.
+
+    Example:
+        >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
+        (3,)
+    """
     a = one("squeeze", a)
     shape = shape_of(a)
     if axis is None:
@@ -227,10 +255,14 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 @at_once
-def broadcast_to(array: Any, shape: Any) -> Any:
-    """Repeat an array along new axes, and axes of size 1, up to `shape`.
+def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
+    """Repeat an array along new leading axes, and along axes of size 1, up to `shape`.
 
-    Raises: ValueError if the shapes do not fit.
+    Raises: ValueError if the shapes are incompatible.
+    Example:
+        >>> jnp.broadcast_to(jnp.arange(2), (2, 2))
+        Array([[0, 1],
+               [0, 1]], dtype=int32)
     """
     array = one("broadcast_to", array)
     target = canonical_shape("broadcast_to", shape)
@@ -251,7 +283,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:
 
 
 @at_once
-def broadcast_arrays(*args: Any) -> list[Any]:
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """Broadcast arrays against each other."""
     return [lifted(x) for x in _all_broadcast(*operands("broadcast_arrays", *args))]
 
@@ -263,7 +295,7 @@ def _all_broadcast(*args: Any) -> Sequence[Any]:
         raise ValueError(str(error).replace("got incompatible", "Incompatible")) from None
 
 
-def broadcast_shapes(*shapes: Any) -> tuple[Dim, ...]:
+def broadcast_shapes(*shapes: ShapeLike) -> tuple[Dim, ...]:
     """Return the shape that shapes broadcast to.
 
     Raises: ValueError if there is none.
@@ -275,105 +307,43 @@ def broadcast_shapes(*shapes: Any) -> tuple[Dim, ...]:
         raise ValueError(str(error).replace("got incompatible", "Incompatible")) from None
 
 
-@at_once
-def flip(m: Any, axis: Any = None) -> Any:
-    """Reverse the order of elements along axes."""
-    m = one("flip", m)
-    rank = len(shape_of(m))
-    return rev(m, canonical_axes("flip", range(rank) if axis is None else axis, rank))
+@overload
+def atleast_1d(array: ArrayLike, /) -> Array: ...
 
 
-def fliplr(m: Any) -> Any:
-    """Reverse the second axis."""
-    return flip(one("fliplr", m), 1)
+@overload
+def atleast_1d(*arys: ArrayLike) -> Any: ...
 
 
-def flipud(m: Any) -> Any:
-    """Reverse the first axis."""
-    return flip(one("flipud", m), 0)
-
-
-@at_once
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """Turn by 90 degrees, k times, in the plane of two axes."""
-    m = one("rot90", m)
-    first, second = canonical_axes("rot90", axes, len(shape_of(m)))
-    k %= 4
-    if k == 0:
-        return m
-    if k == 2:
-        return flip(flip(m, first), second)
-    if k == 1:
-        return swapaxes(flip(m, second), first, second)
-    return flip(swapaxes(m, first, second), second)
-
-
-@at_once
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """Shift elements along axes; those that fall off come back at the other end."""
-    a = one("roll", a)
-    if axis is None:
-        return reshape(roll(ravel(a), shift, 0), shape_of(a))
-    rank = len(shape_of(a))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = [canonical_axis("roll", index_of("roll", x), rank) for x in given]
-    shifts = np.atleast_1d(shift) if not isinstance(shift, (Tracer, ConcreteArray)) else [shift]
-    if isinstance(shift, (Tracer, ConcreteArray)) and shift.ndim:
-        shifts = list(shift)
-    if len(shifts) == 1:
-        shifts = [shifts[0]] * len(axes)
-    if len(axes) == 1 and len(shifts) > 1:
-        axes = axes * len(shifts)
-    if len(axes) != len(shifts):
-        raise ValueError(
-            three_lines(
-                f"roll: shift {shift}, axis {axis} at {current_source()}",
-                "shift and axis arguments to roll have different lengths",
-                "give one shift per axis",
-            )
-        )
-    for one_shift, one_axis in zip(shifts, axes, strict=True):
-        a = _rolled(a, one_shift, one_axis)
-    return a
-
-
-def _rolled(a: Any, shift: Any, axis: int) -> Any:
-    size: Any = shape_of(a)[axis]
-    if type(size) is int and size == 0:
-        return a
-    if isinstance(shift, Tracer):
-        return _rolled_by_traced(a, shift, axis, size)
-    if type(size) is Size:
-        return _rolled_by_traced(a, np.int32(shift), axis, size)
-    by = operator.index(shift) % size
-    if by == 0:
-        return a
-    last = slice_in_dim(a, size - by, size, 1, axis)
-    return concatenate([last, slice_in_dim(a, 0, size - by, 1, axis)], axis)
-
-
-def _rolled_by_traced(a: Any, shift: Any, axis: int, size: Dim) -> Any:
-    # The window of the doubled array that starts where the shifted one does.
-    start = cast(shift, np.dtype(np.int32))
-    count = elementwise.constant(size, start)
-    start = elementwise.rem(start, count)
-    start = elementwise.sub(count, elementwise.rem(elementwise.add(start, count), count))
-    return dynamic_slice_in_dim(concatenate([a, a], axis), start, size, axis)
-
-
-def atleast_1d(*arys: Any) -> Any:
+def atleast_1d(*arys: ArrayLike) -> Any:
     """Return arrays with at least one axis."""
     return _each("atleast_1d", arys, lambda x: _with_axes(x, 1, (0,)))
 
 
-def atleast_2d(*arys: Any) -> Any:
+@overload
+def atleast_2d(array: ArrayLike, /) -> Array: ...
+
+
+@overload
+def atleast_2d(*arys: ArrayLike) -> Any: ...
+
+
+def atleast_2d(*arys: ArrayLike) -> Any:
     """Return arrays with at least two axes."""
     return _each(
         "atleast_2d", arys, lambda x: _with_axes(x, 2, (0, 1) if not shape_of(x) else (0,))
     )
 
 
-def atleast_3d(*arys: Any) -> Any:
+@overload
+def atleast_3d(array: ArrayLike, /) -> Array: ...
+
+
+@overload
+def atleast_3d(*arys: ArrayLike) -> Any: ...
+
+
+def atleast_3d(*arys: ArrayLike) -> Any:
     """Return arrays with at least three axes."""
     places = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
     return _each("atleast_3d", arys, lambda x: _with_axes(x, 3, places.get(len(shape_of(x)), ())))
@@ -388,7 +358,7 @@ def _each(name: str, arys: Sequence[Any], change: Any) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-def size(a: Any, axis: Any = None) -> Any:
+def size(a: ArrayLike | Sequence[Any], axis: Axes = None) -> Dim:
     """Return the number of elements, of all axes or of some."""
     found = shape(a)
     if axis is None:
@@ -396,11 +366,11 @@ def size(a: Any, axis: Any = None) -> Any:
     return product(found[i] for i in canonical_axes("size", axis, len(found)))
 
 
-def shape(a: Any) -> tuple[Dim, ...]:
+def shape(a: ArrayLike | Sequence[Any]) -> tuple[Dim, ...]:
     """Return the shape of an array, or of what NumPy makes an array of."""
     return tuple(np.shape(a.__jax_array__() if hasattr(a, "__jax_array__") else a))
 
 
-def ndim(a: Any) -> int:
+def ndim(a: ArrayLike | Sequence[Any]) -> int:
     """Return the number of axes."""
     return len(shape(a))

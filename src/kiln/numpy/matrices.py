@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, minimum
@@ -48,15 +49,24 @@ def on_diagonal(shape: tuple[Dim, ...], k: Any) -> Any:
 
 
 @at_once
-def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
-    """Return a matrix with ones on the k-th diagonal."""
+def eye(
+    N: Any, M: Any = None, k: Any = 0, dtype: DTypeLike | None = None, *, device: Any = None
+) -> Array:
+    """Return a matrix with ones on the k-th diagonal and zeros elsewhere.
+
+    Shapes: (N, M), or (N, N) without M.
+    Example:
+        >>> jnp.eye(2)
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
+    """
     wanted = _float_or("eye", dtype)
     shape = canonical_shape("eye", (N, N if M is None else M))
     return put(cast(on_diagonal(shape, _offset("eye", k)), wanted), device)
 
 
 @at_once
-def identity(n: Any, dtype: Any = None) -> Any:
+def identity(n: Any, dtype: DTypeLike | None = None) -> Array:
     """Return the identity matrix."""
     return eye(n, dtype=dtype)
 
@@ -80,21 +90,21 @@ def _float_or(name: str, dtype: Any) -> Any:
 
 
 @at_once
-def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Return a matrix with ones on and below the k-th diagonal."""
     shape = canonical_shape("tri", (N, N if M is None else M))
     return cast(below(shape, k), _float_or("tri", dtype))
 
 
 @at_once
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """Set the elements above the k-th diagonal to zero."""
     m, inside = _triangle("tril", m, k)
     return choose_by(inside, m, constant(0, m))
 
 
 @at_once
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """Set the elements below the k-th diagonal to zero."""
     m, inside = _triangle("triu", m, k - 1)
     return choose_by(inside, constant(0, m), m)
@@ -115,7 +125,7 @@ def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:
 
 
 @at_once
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """Return the k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal."""
     (v,) = operands("diag", v)
     rank = len(shape_of(v))
@@ -140,14 +150,14 @@ def _with_diagonal(v: Any, k: int) -> Any:
     return choose_by(inside, broadcast_in_dim(v, (n, n), (0 if k >= 0 else 1,)), zero)
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """Return the matrix with the elements of `v`, in order, on its k-th diagonal."""
     (v,) = operands("diagflat", v)
     return _with_diagonal(reshape(lifted(v), (aval_of(v).size,)), k)
 
 
 @at_once
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Return a diagonal of the matrices that two axes span, as a new last axis."""
     (a,) = operands("diagonal", a)
     rank = len(shape_of(a))
@@ -184,8 +194,13 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 @at_once
 def trace(
-    a: Any, offset: Any = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> Any:
+    a: ArrayLike,
+    offset: Any = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Array:
     """Sum a diagonal of the matrices that two axes span."""
     refuse_out("trace", out)
     (a,) = operands("trace", a)
@@ -202,7 +217,7 @@ def trace(
     return reduce_sum(cast(kept, wanted), (rank - 2, rank - 1))
 
 
-def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
+def vander(x: ArrayLike, N: Any = None, increasing: bool = False) -> Array:
     """Return the matrix whose columns are powers of `x`."""
     (x,) = operands("vander", x)
     if len(shape_of(x)) != 1:
@@ -232,7 +247,7 @@ def cast_like_exponent(powers: Any, base: Any, target: Any) -> Any:
 
 
 @at_once
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """Exchange the last two axes."""
     (x,) = operands("matrix_transpose", x)
     rank = len(shape_of(x))

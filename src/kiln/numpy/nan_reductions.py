@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.numpy import reductions, statistics
 from kiln.numpy.arithmetic import divide, refuse_out
 from kiln.numpy.creation import cast
@@ -33,14 +34,14 @@ def _filled(name: str, a: Any, value: Any) -> tuple[Any, Any]:
 
 
 def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Sum over axes, nans counting as 0."""
     refuse_out("nansum", out)
     a, _ = _filled("nansum", a, 0)
@@ -48,14 +49,14 @@ def nansum(
 
 
 def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Multiply over axes, nans counting as 1."""
     refuse_out("nanprod", out)
     a, _ = _filled("nanprod", a, 1)
@@ -63,26 +64,26 @@ def nanprod(
 
 
 def nanmax(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Return the largest element along axes that is no nan; nan if there is none."""
     refuse_out("nanmax", out)
     return _extreme("nanmax", reductions.max, -math.inf, a, axis, keepdims, initial, where)
 
 
 def nanmin(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Return the smallest element along axes that is no nan; nan if there is none."""
     refuse_out("nanmin", out)
     return _extreme("nanmin", reductions.min, math.inf, a, axis, keepdims, initial, where)
@@ -106,13 +107,17 @@ def _extreme(
     return choose_by(nothing, constant(math.nan, found), found)
 
 
-def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def nanargmax(
+    a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Return where the largest element that is no nan is; -1 if all are."""
     refuse_out("nanargmax", out)
     return _position("nanargmax", reductions.argmax, -math.inf, a, axis, keepdims)
 
 
-def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def nanargmin(
+    a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Return where the smallest element that is no nan is; -1 if all are."""
     refuse_out("nanargmin", out)
     return _position("nanargmin", reductions.argmin, math.inf, a, axis, keepdims)
@@ -136,13 +141,13 @@ def _given(name: str, a: Any, where: Any) -> Any:
 
 
 def nanmean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    where: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+) -> Array:
     """Average over axes, without nans."""
     refuse_out("nanmean", out)
     a = one("nanmean", a)
@@ -156,15 +161,15 @@ def nanmean(
 
 
 def nanvar(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: Any = 0,
     keepdims: bool = False,
-    where: Any = None,
-    mean: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """Return the variance over axes, without nans."""
     refuse_out("nanvar", out)
     a = one("nanvar", a)
@@ -188,15 +193,15 @@ def nanvar(
 
 
 def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: Any = 0,
     keepdims: bool = False,
-    where: Any = None,
-    mean: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """Return the standard deviation over axes, without nans."""
     refuse_out("nanstd", out)
     return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))

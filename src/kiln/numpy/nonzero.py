@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host, numbers_of
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of
 from kiln.numpy.creation import asarray
@@ -35,11 +36,17 @@ from kiln.ops.slicing import concatenate, slice_in_dim
 _INT32 = np.dtype(np.int32)
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
-    """Return the indices, by axis, of elements that are not zero.
+def nonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | Sequence[Any] | None = None
+) -> tuple[Array, ...]:
+    """Return the indices of the nonzero elements, one array per axis.
 
-    With `size`, so many of them, or `fill_value` (one number, or one for each axis) where there are
-    fewer. Raises: ConcretizationTypeError for a traced array without `size`.
+    With `size`, return that many, padded with `fill_value` (one number, or one per axis).
+
+    Raises: ConcretizationTypeError for a traced array without `size`.
+    Example:
+        >>> jnp.nonzero(jnp.array([0, 5, 6]))
+        (Array([1, 2], dtype=int32),)
     """
     return indices_of("nonzero", a, size, fill_value)
 
@@ -121,13 +128,17 @@ def _first_places(a: Any, count: int, total: int) -> Any:
     return IndexUpdate(found, target).set(iota(_INT32, total), unique_indices=True)
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Return the indices into the flattened array of elements that are not zero."""
     a = one("flatnonzero", a)
     return indices_of("flatnonzero", reshape(a, (aval_of(a).size,)), size, fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def argwhere(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | Sequence[Any] | None = None
+) -> Array:
     """Return the indices of elements that are not zero, one row for each."""
     a = one("argwhere", a)
     aval = aval_of(a)
@@ -137,7 +148,9 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     return out if aval.shape else slice_in_dim(out, 0, 0, 1, 1)
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Array:
     """Return the elements of the flattened array where the flattened condition holds."""
     condition, arr = one("extract", condition), one("extract", arr)
     flat = reshape(condition, (aval_of(condition).size,))
@@ -145,14 +158,14 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
 
 
 def compress(
-    condition: Any,
-    a: Any,
+    condition: ArrayLike | Sequence[Any],
+    a: ArrayLike,
     axis: int | None = None,
     *,
     size: int | None = None,
-    fill_value: Any = 0,
+    fill_value: ArrayLike = 0,
     out: None = None,
-) -> Any:
+) -> Array:
     """Return the slices along an axis (the flattened array without one) where a condition holds.
 
     Raises: ValueError for a condition with other than one axis.
@@ -185,13 +198,13 @@ def compress(
 
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the indices of an (n, n) array that `mask_func(ones, k)` keeps."""
     dtype = dtypes.default_int_dtype()
     return indices_of("mask_indices", mask_func(full((n, n), 1, dtype), k), size, None)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """Return the array with elements where the mask holds replaced by the values in order.
 
     Raises: ValueError unless `inplace=False`: arrays do not change.

@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.ir.sizes import maximum
 from kiln.numpy.arithmetic import divide, multiply, power
 from kiln.numpy.creation import cast
@@ -29,10 +30,13 @@ from kiln.ops.shape import expand_dims, reshape
 from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
     """Return a norm over one axis (of vectors) or two (of matrices), over all by default.
 
     Raises: ValueError for an order that the norm does not have, or more than two axes.
+    Example:
+        >>> float(jnp.linalg.norm(jnp.array([3.0, 4.0])))
+        5.0
     """
     x = inexact("norm", one("norm", x))
     rank = x.ndim
@@ -55,7 +59,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     )
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(
+    x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2
+) -> Array:
     """Return a norm of vectors, which stand along axes; all axes by default."""
     x = inexact("vector_norm", one("vector_norm", x))
     rank = x.ndim
@@ -79,7 +85,7 @@ def _count(x: Any, axes: tuple[int, ...]) -> Any:
     return count
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """Return a norm of the matrices in the last two axes."""
     x = inexact("matrix_norm", one("matrix_norm", x))
     return norm(x, ord, (-2, -1), keepdims)
@@ -88,7 +94,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 def _unknown(kind: str, x: Any, ord: Any) -> Exception:
     known = "2, 1, 0, inf, -inf or a number" if kind == "vector" else "'fro', 'nuc', 1, 2 or inf"
     wrong = f"Invalid order '{ord}' for {kind} norm."
-    return refused("norm", (x,), wrong, f"use {known}")  # type: ignore[no-any-return]
+    return refused("norm", (x,), wrong, f"use {known}")
 
 
 def _euclidean(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -138,7 +144,7 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     return out if keepdims else reshape(out, [n for a, n in enumerate(x.shape) if a not in axes])
 
 
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: Any = None) -> Array:
     """Return condition numbers: how much more inputs than outputs relative errors may be."""
     x = one("cond", x)
     if x.ndim < 2:
@@ -162,7 +168,13 @@ def cond(x: Any, p: Any = None) -> Any:
     return choose_by(singular, np.float32(np.inf).astype(product.dtype), product)
 
 
-def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
+def matrix_rank(
+    M: ArrayLike,
+    rtol: ArrayLike | None = None,
+    *,
+    hermitian: bool = False,
+    tol: ArrayLike | None = None,
+) -> Array:
     """Return how many singular values are above `rtol`, also called `tol`: an absolute bound.
 
     By default it is the largest value times the larger size times the precision.

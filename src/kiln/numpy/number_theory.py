@@ -10,6 +10,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import while_loop
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import absolute, floor_divide, multiply
 from kiln.numpy.elementary import weak_as
@@ -33,7 +34,7 @@ def _integers(name: str, x1: Any, x2: Any) -> Any:
     return full_shapes(name, absolute(x1), absolute(x2))
 
 
-def gcd(x1: Any, x2: Any) -> Any:
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the greatest common divisor."""
     given = x1, x2
     x1, x2 = _integers("gcd", x1, x2)
@@ -51,7 +52,7 @@ def gcd(x1: Any, x2: Any) -> Any:
     return weak_as(while_loop(unfinished, step, (x1, x2))[0], *given)
 
 
-def lcm(x1: Any, x2: Any) -> Any:
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the least common multiple."""
     given = x1, x2
     x1, x2 = _integers("lcm", x1, x2)

@@ -12,10 +12,12 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
+from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.application import apply_along_axis
 from kiln.numpy.arithmetic import floor
 from kiln.numpy.creation import cast
-from kiln.numpy.manipulation import flip, one
+from kiln.numpy.element_order import flip
+from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import literal
 from kiln.numpy.quantiles import median
 from kiln.numpy.ranges import linspace
@@ -29,8 +31,16 @@ from kiln.ops.static_slicing import concatenate, slice_in_dim
 PadWidth = list[tuple[int, int]]
 
 
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """Extend an array at its edges; `mode` is one of NumPy's, or a function."""
+def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
+    """Extend an array at its edges; `mode` is one of NumPy's, or a function.
+
+    `pad_width` is (before, after) for each axis, one pair for all, or one number.
+
+    Source: numpy.pad.
+    Example:
+        >>> jnp.pad(jnp.array([1, 2]), (1, 2), constant_values=9)
+        Array([9, 1, 2, 9, 9], dtype=int32)
+    """
     array = one("pad", array)
     widths = _pairs("pad_width", pad_width, len(array.shape), operator.index)
     if any(w < 0 for pair in widths for w in pair):
@@ -59,7 +69,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
                 "'constant' or 'empty'\nuse mode='constant'"
             )
         array = _EXTENSIONS[mode](array, axis, before, after, kwargs.get("reflect_type", "even"))
-    return array
+    return array  # type: ignore[return-value]
 
 
 _STATISTICS: dict[str, Callable[..., Any]] = {

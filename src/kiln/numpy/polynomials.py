@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.arithmetic import add, divide, multiply, negative, square, subtract
 from kiln.numpy.creation import asarray, cast, concrete_number
 from kiln.numpy.elementary import sqrt
@@ -28,7 +29,7 @@ from kiln.ops.shape import expand_dims, iota, reshape
 from kiln.ops.static_slicing import index_in_dim, pad, slice_in_dim
 
 
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """Evaluate a polynomial at x."""
     p, x = promote_dtypes(*operands("polyval", p, x))
     p, x = one("polyval", p), one("polyval", x)
@@ -38,12 +39,12 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     return out
 
 
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Add polynomials."""
     return add(*_aligned("polyadd", a1, a2))
 
 
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Subtract polynomials."""
     return subtract(*_aligned("polysub", a1, a2))
 
@@ -54,7 +55,7 @@ def _aligned(name: str, a1: Any, a2: Any) -> Any:
     return [pad(x, constant(0, x), [(size - x.shape[0], 0, 0)]) for x in (a1, a2)]
 
 
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """Multiply polynomials."""
     a1, a2 = promote_dtypes_inexact(one("polymul", a1), one("polymul", a2))
     if trim_leading_zeros:
@@ -71,7 +72,7 @@ def _trimmed(a: Any) -> Any:
     return slice_in_dim(a, int(used[0]) if used.size else a.shape[0], None)
 
 
-def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
+def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """Divide polynomials; return quotient and remainder."""
     u, v = promote_dtypes_inexact(one("polydiv", u), one("polydiv", v))
     m, n = u.shape[0] - 1, v.shape[0] - 1
@@ -83,10 +84,10 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
         change = pad(multiply(factor, v), constant(0, v), [(k, m - n - k, 0)])
         u = subtract(u, change)
     q = concatenate([atleast_1d(x) for x in quotient]) if quotient else zeros((1,), u.dtype)
-    return q, _trimmed(u) if trim_leading_zeros else u
+    return q, _trimmed(u) if trim_leading_zeros else u  # type: ignore[return-value]
 
 
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Differentiate a polynomial m times."""
     if m < 0:
         raise ValueError(
@@ -98,10 +99,10 @@ def polyder(p: Any, m: int = 1) -> Any:
         n = p.shape[0]
         powers = subtract(n - 1, cast(iota(np.dtype(np.int32), n), p.dtype))
         p = slice_in_dim(multiply(p, powers), 0, max(n - 1, 0))
-    return p
+    return p  # type: ignore[return-value]
 
 
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     """Integrate a polynomial m times, with constants k."""
     if m < 0:
         raise ValueError(
@@ -124,10 +125,10 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
         n = p.shape[0]
         powers = subtract(n, cast(iota(np.dtype(np.int32), n), p.dtype))
         p = concatenate([divide(p, powers), slice_in_dim(constants, i, i + 1)])
-    return p
+    return p  # type: ignore[return-value]
 
 
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: ArrayLike) -> Array:
     """Return the polynomial with given zeros; of a square matrix, its characteristic polynomial."""
     (zeros_,) = promote_dtypes_inexact(one("poly", seq_of_zeros))
     zeros_ = atleast_1d(zeros_)
@@ -152,7 +153,7 @@ def poly(seq_of_zeros: Any) -> Any:
     return out
 
 
-def roots(p: Any, *, strip_zeros: bool = True) -> Any:
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """Return the zeros of a polynomial; leading and trailing zeros must be known to be dropped."""
     (p,) = promote_dtypes_inexact(atleast_1d(one("roots", p)))
     if len(p.shape) != 1:
@@ -183,8 +184,8 @@ def _eigenvalues(x: Any) -> Any:
 
 
 def polyfit(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     deg: int,
     rcond: float | None = None,
     full: bool = False,

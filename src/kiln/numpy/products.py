@@ -11,6 +11,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.numpy.arithmetic import multiply, refuse_out, subtract
 from kiln.numpy.elementary import conj
@@ -35,10 +36,19 @@ def _contracted(x: Any, y: Any, numbers: Any, precision: Any, preferred: Any) ->
 
 
 @at_once
-def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum products over the last axis of `a` and the second last (or only) axis of `b`.
 
     Shapes: (..., n), (..., n, m) -> (..., ..., m).
+    Example:
+        >>> int(jnp.dot(jnp.arange(3), jnp.arange(3)))
+        5
     """
     a, b, preferred = _pair("dot", a, b, preferred_element_type)
     if not a.shape or not b.shape:
@@ -49,10 +59,22 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 
 
 @at_once
-def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Multiply matrices; the axes before the last two are broadcast.
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """Multiply matrices; axes before the last two are broadcast.
 
-    Shapes: (..., n, k), (..., k, m) -> (..., n, m); a vector gets, and loses again, an axis.
+    Shapes: (..., n, k), (..., k, m) -> (..., n, m); a vector is a row on the left and a column on
+        the right, and that axis is dropped from the result.
+    Raises: TypeError for scalars and for shapes that do not match.
+    Source: numpy.matmul.
+    Example:
+        >>> jnp.matmul(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+        Array([3, 7], dtype=int32)
     """
     a, b, preferred = _pair("matmul", a, b, preferred_element_type)
     for i, x in enumerate((a, b)):
@@ -114,7 +136,13 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
 
 
 @at_once
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vdot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum products of the elements of the conjugate of `a` and of `b`."""
     a, b = (ravel(one("vdot", x)) for x in operands("vdot", a, b))
     return dot(conj(a), b, precision=precision, preferred_element_type=preferred_element_type)
@@ -122,14 +150,14 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 @at_once
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axis: int = -1,
     precision: Any = None,
-    preferred_element_type: Any = None,
-) -> Any:
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum products of the conjugate of x1 and of x2 along an axis; the others are broadcast."""
     x1, x2 = (one("vecdot", x) for x in operands("vecdot", x1, x2))
     if not x1.shape or not x2.shape or x1.shape[axis] != x2.shape[axis]:
@@ -148,21 +176,27 @@ def vecdot(
 
 
 @at_once
-def matvec(x1: Any, x2: Any, /) -> Any:
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Multiply matrices by vectors.   (..., n, k), (..., k) -> (..., n)."""
     x1, x2 = (one("matvec", x) for x in operands("matvec", x1, x2))
     return squeeze(matmul(x1, expand_dims(x2, (len(x2.shape),))), (-1,))
 
 
 @at_once
-def vecmat(x1: Any, x2: Any, /) -> Any:
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Multiply conjugated vectors by matrices.   (..., n), (..., n, k) -> (..., k)."""
     x1, x2 = (one("vecmat", x) for x in operands("vecmat", x1, x2))
     return squeeze(matmul(expand_dims(conj(x1), (len(x1.shape) - 1,)), x2), (-2,))
 
 
 @at_once
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def inner(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum products over the last axes."""
     a, b = (one("inner", x) for x in operands("inner", a, b))
     if not a.shape or not b.shape:
@@ -172,8 +206,14 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
 
 
 @at_once
-def outer(a: Any, b: Any, out: None = None) -> Any:
-    """Return all products of an element of `a` and one of `b`."""
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
+    """Return the outer product of two flattened arrays.
+
+    Example:
+        >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+        Array([[3, 4],
+               [6, 8]], dtype=int32)
+    """
     refuse_out("outer", out)
     a, b = (ravel(one("outer", x)) for x in operands("outer", a, b))
     return multiply(expand_dims(a, (1,)), expand_dims(b, (0,)))
@@ -181,14 +221,19 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
 
 @at_once
 def tensordot(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     axes: Any = 2,
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
-) -> Any:
-    """Sum products over the last axes of `a` and the first of `b`, or over pairs of axes."""
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """Sum products over the last `axes` axes of `a` and the first of `b`, or over pairs of axes.
+
+    Example:
+        >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), axes=1).shape
+        (2, 4)
+    """
     a, b, preferred = _pair("tensordot", a, b, preferred_element_type)
     ranks = len(a.shape), len(b.shape)
     if isinstance(axes, (int, np.integer)):
@@ -217,7 +262,7 @@ def tensordot(
     return _contracted(a, b, ((over_a, over_b), ((), ())), precision, preferred)
 
 
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the Kronecker product."""
     a, b = (one("kron", x) for x in operands("kron", a, b))
     rank = max(len(a.shape), len(b.shape))
@@ -229,8 +274,13 @@ def kron(a: Any, b: Any) -> Any:
 
 
 def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
-) -> Any:
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Array:
     """Return the cross product of vectors with two or three components."""
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -276,5 +326,5 @@ def _minor(p: Any, q: Any, r: Any, s: Any) -> Any:
     first = None if p is None or q is None else multiply(p, q)
     second = None if r is None or s is None else multiply(r, s)
     if first is None:
-        return multiply(second, -1)
+        return multiply(second, -1)  # type: ignore[arg-type]
     return first if second is None else subtract(first, second)

@@ -233,7 +233,7 @@ def shape_of(x: Any) -> tuple[Dim, ...]:
     """Return the shape of an operand."""
     aval = getattr(x, "aval", None)
     if aval is not None:
-        return aval.shape  # type: ignore[no-any-return]
+        return aval.shape
     return tuple(np.shape(x))
 
 

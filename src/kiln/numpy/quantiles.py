@@ -11,6 +11,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip, divide, refuse_out
 from kiln.numpy.creation import cast
@@ -29,64 +30,64 @@ METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
-) -> Any:
+    weights: ArrayLike | None = None,
+) -> Array:
     """Return the quantiles `q` (from 0 to 1) over axes; nan where there is a nan."""
     _refuse_reuse("quantile", out, overwrite_input)
     return quantile_of("quantile", a, q, axis, method, keepdims, False, weights)
 
 
 def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
-) -> Any:
+    weights: ArrayLike | None = None,
+) -> Array:
     """Return the quantiles `q` (from 0 to 1) over axes, without nans."""
     _refuse_reuse("nanquantile", out, overwrite_input)
     return quantile_of("nanquantile", a, q, axis, method, keepdims, True, weights)
 
 
 def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
-) -> Any:
+    weights: ArrayLike | None = None,
+) -> Array:
     """Return the quantiles `q` (from 0 to 100) over axes; nan where there is a nan."""
     _refuse_reuse("percentile", out, overwrite_input)
     return quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False, weights)
 
 
 def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
-) -> Any:
+    weights: ArrayLike | None = None,
+) -> Array:
     """Return the quantiles `q` (from 0 to 100) over axes, without nans."""
     _refuse_reuse("nanpercentile", out, overwrite_input)
     return quantile_of("nanpercentile", a, _hundredths(q), axis, method, keepdims, True, weights)
@@ -109,24 +110,24 @@ def _hundredths(q: Any) -> Any:
 
 
 def median(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Return the median over axes; nan where there is a nan."""
     _refuse_reuse("median", out, overwrite_input)
     return quantile_of("median", a, 0.5, axis, "midpoint", keepdims, False)
 
 
 def nanmedian(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Return the median over axes, without nans."""
     _refuse_reuse("nanmedian", out, overwrite_input)
     return quantile_of("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
@@ -280,7 +281,7 @@ def _inverted_distribution(a: Any, q: Any, n: Any, weights: Any, skip_nan: bool)
     place = elementwise.min(before, constant(n - 1, before))
     found = _taken(ordered, place, len(q.shape), shape, each=True)
     empty = reshape(total, a.shape[:-1]) if skip_nan else None
-    spoilt = elementwise.eq(empty, constant(0, empty)) if skip_nan else any(missing, -1)
+    spoilt = elementwise.eq(empty, constant(0, empty)) if skip_nan else any(missing, -1)  # type: ignore[arg-type]
     return choose_by(broadcast_in_dim(spoilt, shape, own_axes[:-1]), math.nan, found)
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, maximum
@@ -46,11 +47,22 @@ from kiln.ops.sharding import put
 
 @at_once
 def arange(
-    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
-) -> Any:
-    """Return start, start + step, ... below stop; `arange(n)` counts from 0 to n-1.
+    start: ArrayLike | Dim,
+    stop: ArrayLike | Dim | None = None,
+    step: ArrayLike | Dim | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """Return start, start + step, ... up to, but not including, stop; `arange(n)` counts from 0.
 
-    Raises: ConcretizationTypeError for a traced argument: the size depends on it.
+    Raises: ConcretizationTypeError for a traced argument, since the size depends on it.
+    Source: numpy.arange.
+    Example:
+        >>> jnp.arange(5)
+        Array([0, 1, 2, 3, 4], dtype=int32)
+        >>> jnp.arange(1.0, 2.0, 0.25)
+        Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
     if any(type(x) is Size for x in (start, stop, step)):
@@ -81,7 +93,7 @@ def arange(
         )
     # Floats of a dtype are counted in it: as float64 their bounds may be a little too far apart.
     narrow = any(isinstance(x, np.floating) for x in given)
-    size = max(0, math.ceil((stop - start) / step if narrow else (last - first) / by))
+    size = max(0, math.ceil((stop - start) / step if narrow else (last - first) / by))  # type: ignore[arg-type]
     return put(counted(first, by, size, wanted), device)
 
 
@@ -126,19 +138,56 @@ def _number(x: Any, dtype: Any) -> Any:
     return scalar(x, ShapedArray((), dtype)) if type(x) is Size else converted(x, dtype, False)
 
 
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: bool = ...,
+    retstep: Literal[False] = ...,
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    *,
+    device: Any = ...,
+) -> Array: ...
+
+
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: bool = ...,
+    *,
+    retstep: Literal[True],
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    device: Any = ...,
+) -> tuple[Array, Array]: ...
+
+
 @at_once
 def linspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: Any = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
     device: Any = None,
 ) -> Any:
-    """Return `num` numbers from start to stop, equally far apart."""
+    """Return `num` evenly spaced numbers from start to stop.
+
+    With `endpoint=False` stop is left out. With `retstep`, return also the distance between
+    numbers.
+
+    Source: numpy.linspace.
+    Example:
+        >>> jnp.linspace(0, 1, 5)
+        Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
     num = num if type(num) is Size else int(concrete_number("linspace", "num", num))
     if num < 0:
         raise ValueError(
@@ -203,14 +252,14 @@ def _between(start: Any, stop: Any, count: Dim, steps: Dim, shape: Any, dtype: A
 
 
 def logspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """Return `num` numbers from base^start to base^stop, by equal factors."""
     start, stop = operands("logspace", start, stop)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "logspace")
@@ -220,13 +269,13 @@ def logspace(
 
 
 def geomspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """Return `num` numbers from start to stop, by equal factors."""
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "geomspace")
     start, stop = promote_inexact("geomspace", start, stop)
@@ -257,8 +306,18 @@ def geomspace(
     return cast(out, wanted or computing)
 
 
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
-    """Return the coordinates of a grid whose axes have the given coordinates."""
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
+    """Return coordinate arrays of the grid spanned by vectors of coordinates.
+
+    Shapes: vectors of m and n elements -> (n, m) twice with indexing='xy', (m, n) with 'ij'.
+    Source: numpy.meshgrid.
+    Example:
+        >>> x, y = jnp.meshgrid(jnp.arange(3), jnp.arange(2))
+        >>> x.tolist(), y.tolist()
+        ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
+    """
     if indexing not in ("xy", "ij"):
         raise ValueError(
             three_lines(

@@ -14,6 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -98,16 +99,25 @@ def computing_dtype(found: Any) -> Any:
 
 @at_once
 def sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: bool = True,
-) -> Any:
-    """Sum over axes."""
+) -> Array:
+    """Sum over axes.
+
+    `where` leaves elements out; `initial` is added once. Narrow integers and bools are summed in 32
+    bits unless `promote_integers` is False or a `dtype` is given.
+
+    Source: numpy.sum.
+    Example:
+        >>> jnp.sum(jnp.array([[1, 2], [3, 4]]), axis=0)
+        Array([4, 6], dtype=int32)
+    """
     refuse_out("sum", out)
     return _accumulated(
         "sum", reduce_sum, 0, a, axis, dtype, keepdims, initial, where, promote_integers
@@ -116,16 +126,21 @@ def sum(
 
 @at_once
 def prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: bool = True,
-) -> Any:
-    """Multiply over axes."""
+) -> Array:
+    """Multiply over axes; options as for `sum`.
+
+    Example:
+        >>> int(jnp.prod(jnp.arange(1, 6)))
+        120
+    """
     refuse_out("prod", out)
     return _accumulated(
         "prod", product.reduce_prod, 1, a, axis, dtype, keepdims, initial, where, promote_integers
@@ -181,28 +196,38 @@ def _initial(name: str, initial: Any, found: Any) -> Any:
 
 @at_once
 def max(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
-    """Return the largest element along axes; nan if there is one."""
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """Return the largest element along axes, or nan if there is one.
+
+    Example:
+        >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=1)
+        Array([5, 3], dtype=int32)
+    """
     refuse_out("max", out)
     return _extreme("max", a, axis, keepdims, initial, where)
 
 
 @at_once
 def min(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
-    """Return the smallest element along axes; nan if there is one."""
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """Return the smallest element along axes, or nan if there is one.
+
+    Example:
+        >>> jnp.min(jnp.array([[1, 5], [3, 2]]), axis=1)
+        Array([1, 2], dtype=int32)
+    """
     refuse_out("min", out)
     return _extreme("min", a, axis, keepdims, initial, where)
 
@@ -246,7 +271,7 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
 
 
 @at_once
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> Array:
     """Return the largest minus the smallest element along axes."""
     refuse_out("ptp", out)
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
@@ -254,28 +279,38 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 
 @at_once
 def all(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
-) -> Any:
-    """Tell whether all elements along axes hold."""
+    where: ArrayLike | None = None,
+) -> Array:
+    """Tell whether all elements along axes are true.
+
+    Example:
+        >>> bool(jnp.all(jnp.arange(3) < 3))
+        True
+    """
     refuse_out("all", out)
     return _logic("all", reduction.reduce_and, True, a, axis, keepdims, where)
 
 
 @at_once
 def any(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
-) -> Any:
-    """Tell whether any element along axes holds."""
+    where: ArrayLike | None = None,
+) -> Array:
+    """Tell whether any element along axes is true.
+
+    Example:
+        >>> jnp.any(jnp.eye(2) > 0, axis=0)
+        Array([ True,  True], dtype=bool)
+    """
     refuse_out("any", out)
     return _logic("any", reduction.reduce_or, False, a, axis, keepdims, where)
 
@@ -291,21 +326,35 @@ def _logic(
 
 
 @at_once
-def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
     """Count the elements along axes that differ from zero."""
     return sum(truth(one("count_nonzero", a)), axis, dtypes.default_int_dtype(), keepdims=keepdims)
 
 
 @at_once
-def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
-    """Return where the largest element is, along an axis or in the flat array."""
+def argmax(
+    a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
+) -> Array:
+    """Return the index of the first largest element along an axis, or in the flattened array.
+
+    Example:
+        >>> int(jnp.argmax(jnp.array([3, 9, 9])))
+        1
+    """
     refuse_out("argmax", out)
     return _position("argmax", reduction.argmax, a, axis, bool(keepdims))
 
 
 @at_once
-def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
-    """Return where the smallest element is, along an axis or in the flat array."""
+def argmin(
+    a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
+) -> Array:
+    """Return the index of the first smallest element along an axis, or in the flattened array.
+
+    Example:
+        >>> int(jnp.argmin(jnp.array([3, 9, 2])))
+        2
+    """
     refuse_out("argmin", out)
     return _position("argmin", reduction.argmin, a, axis, bool(keepdims))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.core.trace import Tracer
 from kiln.numpy.creation import asarray, cast, concrete_number
 from kiln.numpy.cumulative import cumsum
@@ -19,8 +20,13 @@ from kiln.numpy.search import searchsorted
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
 
 
-def tile(A: Any, reps: Any) -> Any:
-    """Repeat a whole array along axes."""
+def tile(A: ArrayLike, reps: Any) -> Array:
+    """Repeat a whole array along axes.
+
+    Example:
+        >>> jnp.tile(jnp.array([1, 2]), 2)
+        Array([1, 2, 1, 2], dtype=int32)
+    """
     A = one("tile", A)
     counts = [operator.index(r) for r in (reps if isinstance(reps, (tuple, list)) else (reps,))]
     rank = len(A.shape)
@@ -35,11 +41,15 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 def repeat(
-    a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None
-) -> Any:
-    """Repeat each element along an axis.
+    a: ArrayLike, repeats: Any, axis: Axes = None, *, total_repeat_length: int | None = None
+) -> Array:
+    """Repeat each element along an axis, or of the flattened array.
 
     Under a trace, traced `repeats` need `total_repeat_length`.
+
+    Example:
+        >>> jnp.repeat(jnp.array([1, 2]), 2)
+        Array([1, 1, 2, 2], dtype=int32)
     """
     a, repeats = operands(
         "repeat", a, np.asarray(repeats) if isinstance(repeats, list) else repeats

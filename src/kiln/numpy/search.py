@@ -10,6 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.creation import cast, concrete_number
@@ -29,9 +30,21 @@ _COMPARED_WITH_ALL = 128
 
 @at_once
 def searchsorted(
-    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
-) -> Any:
-    """Return where to insert `v` into a sorted vector so that it stays sorted."""
+    a: ArrayLike,
+    v: ArrayLike,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
+    *,
+    method: str = "scan",
+) -> Array:
+    """Return the indices at which inserting `v` keeps a sorted vector sorted.
+
+    Equal elements stay to the right of the place with side='left', to the left with 'right'.
+
+    Example:
+        >>> jnp.searchsorted(jnp.array([1, 3, 5]), jnp.array([0, 3, 9]))
+        Array([0, 1, 3], dtype=int32)
+    """
     if side not in ("left", "right"):
         raise ValueError(
             f"searchsorted(side={side!r}) at {current_source()}\n"
@@ -92,7 +105,9 @@ def _count_before(a: Any, v: Any, side: str) -> Any:
     return reduce_sum(cast(_stands_before(elements, values, side), _INT), (rank - 1,))
 
 
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+def digitize(
+    x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
+) -> Array:
     """Return the number of the bin each element falls in; bins are rising or falling edges."""
     x, bins = (one("digitize", v) for v in operands("digitize", x, bins))
     if len(bins.shape) != 1:
@@ -111,7 +126,9 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     return choose_by(greater_equal(bins[-1], bins[0]), rising, falling)
 
 
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
+) -> Array:
     """Count the occurrences of each number from 0 on; under a trace, `length` must be given."""
     x = one("bincount", x)
     if x.dtype == np.bool_:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
 from kiln.numpy.indexing import nonzero
@@ -18,27 +19,55 @@ from kiln.numpy.promotion import converted, operands, promote_dtypes, shape_of
 _BOOL = np.dtype(np.bool_)
 
 
+@overload
+def where(
+    condition: ArrayLike,
+    /,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | Sequence[Any] | None = ...,
+) -> tuple[Array, ...]: ...
+
+
+@overload
+def where(
+    condition: ArrayLike,
+    x: ArrayLike,
+    y: ArrayLike,
+    /,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | Sequence[Any] | None = ...,
+) -> Array: ...
+
+
 @at_once
 def where(
-    condition: Any,
-    x: Any = None,
-    y: Any = None,
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     /,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | Sequence[Any] | None = None,
 ) -> Any:
-    """Take each element from x where the condition holds, else from y.
+    """Select each element from x where the condition is true, else from y.
 
-    With the condition alone, return the indices of the elements that hold; under a trace their
-    number must be given as `size`.
+    With the condition alone, return the indices of its true elements, one array per axis; under a
+    trace their number must be given as `size`.
+
+    Source: numpy.where.
+    Example:
+        >>> x = jnp.array([1, -2, 3])
+        >>> jnp.where(x > 0, x, 0)
+        Array([1, 0, 3], dtype=int32)
     """
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
     return choose_by(condition, x, y)
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
     """Take each element from the choice of the first condition that holds."""
     if len(condlist) != len(choicelist):
         raise ValueError(
@@ -73,7 +102,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return out
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
     """Apply to each element the function (or take the number) of the last condition that holds."""
     (x,) = operands("piecewise", x)
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]

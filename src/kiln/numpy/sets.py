@@ -6,11 +6,12 @@ How many distinct elements there are depends on the values; under a trace their 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer
 from kiln.numpy.creation import asarray, cast
@@ -32,8 +33,38 @@ _INT = np.dtype(np.int32)
 _BOOL = np.dtype(np.bool_)
 
 
+@overload
 def unique(
-    ar: Any,
+    ar: ArrayLike,
+    return_index: Literal[False] = ...,
+    return_inverse: Literal[False] = ...,
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
+    *,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: bool = ...,
+) -> Array: ...
+
+
+@overload
+def unique(
+    ar: ArrayLike,
+    return_index: bool = ...,
+    return_inverse: bool = ...,
+    return_counts: bool = ...,
+    axis: int | None = ...,
+    *,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: bool = ...,
+) -> Any: ...
+
+
+def unique(
+    ar: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -41,12 +72,18 @@ def unique(
     *,
     equal_nan: bool = True,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
     sorted: bool = True,
 ) -> Any:
     """Return the distinct elements (or slices along an axis), in order.
 
-    With the flags, also where each is first met, which one each element is, and how many there are.
+    With the flags, return also the index of each one's first occurrence, the index of each element
+    in the result, and the counts. Under a trace, `size` must be given; `fill_value` fills up to it.
+
+    Source: numpy.unique.
+    Example:
+        >>> jnp.unique(jnp.array([3, 1, 3]))
+        Array([1, 3], dtype=int32)
     """
     ar = one("unique", ar)
     original = ar.shape
@@ -163,45 +200,53 @@ def _rows_at(rows: Any, first: Any, fill_value: Any, count: Any) -> Any:
 class UniqueAll(NamedTuple):
     """What `unique_all` returns."""
 
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
 
 
 class UniqueCounts(NamedTuple):
     """What `unique_counts` returns."""
 
-    values: Any
-    counts: Any
+    values: Array
+    counts: Array
 
 
 class UniqueInverse(NamedTuple):
     """What `unique_inverse` returns."""
 
-    values: Any
-    inverse_indices: Any
+    values: Array
+    inverse_indices: Array
 
 
-def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueAll:
     """Return distinct elements, where they are first met, which each is, and their counts."""
     found = unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueAll(*found)
 
 
-def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueCounts:
     """Return distinct elements and their counts."""
     found = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueCounts(*found)
 
 
-def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+def unique_inverse(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueInverse:
     """Return distinct elements and which of them each element is."""
     found = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueInverse(*found)
 
 
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Return the distinct elements."""
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
@@ -211,19 +256,21 @@ def _flat_pair(name: str, ar1: Any, ar2: Any) -> tuple[Any, Any]:
     return ravel(ar1), ravel(ar2)
 
 
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Return the distinct elements of both arrays, in order."""
     return unique(concatenate(_flat_pair("union1d", ar1, ar2)), size=size, fill_value=fill_value)
 
 
 def setdiff1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """Return the elements of `ar1` that are not in `ar2`."""
     ar1, ar2 = one("setdiff1d", ar1), one("setdiff1d", ar2)
     ar1 = ravel(ar1)
@@ -251,13 +298,13 @@ def chosen(name: str, x: Any, wanted: Any, size: int | None, fill_value: Any) ->
 
 
 def intersect1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     return_indices: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """Return the elements that both arrays have, in order; with the flag, also where they are."""
     ar1, ar2 = _flat_pair("intersect1d", ar1, ar2)
@@ -295,13 +342,13 @@ def _real(found: _Found) -> Any:
 
 
 def setxor1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """Return the elements that only one of the arrays has, in order."""
     ar1, ar2 = _flat_pair("setxor1d", ar1, ar2)
     first, second = (_firsts("setxor1d", x, assume_unique) for x in (ar1, ar2))
@@ -322,13 +369,13 @@ def setxor1d(
 
 
 def isin(
-    element: Any,
-    test_elements: Any,
+    element: ArrayLike,
+    test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
     method: str = "auto",
-) -> Any:
+) -> Array:
     """Tell which elements are among `test_elements`."""
     element, tests = promote_dtypes(one("isin", element), one("isin", test_elements))
     tests = ravel(tests)

@@ -9,17 +9,24 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.ir.sizes import is_constant
+from kiln.numpy.element_order import flip
 from kiln.numpy.elementary import conj
-from kiln.numpy.manipulation import flip, one
+from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import promote_dtypes_inexact
 from kiln.ops.convolution import conv_general_dilated
 from kiln.ops.shape import expand_dims, squeeze
 
 
 def convolve(
-    a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Convolve two vectors; `mode` says which part to return: 'full', 'same' or 'valid'."""
     a, v = _vectors("convolve", a, v)
     # The longer one slides under the shorter; where all is returned, either may.
@@ -29,13 +36,13 @@ def convolve(
 
 
 def correlate(
-    a: Any,
-    v: Any,
+    a: ArrayLike,
+    v: ArrayLike,
     mode: str = "valid",
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
-) -> Any:
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Correlate two vectors; `mode` says which part to return: 'full', 'same' or 'valid'."""
     a, v = _vectors("correlate", a, v)
     v = conj(v)

@@ -8,6 +8,7 @@ from typing import Any
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.numpy.creation import asarray, cast
 from kiln.numpy.manipulation import canonical_axes, one, ravel
@@ -37,15 +38,20 @@ def _checked(name: str, kind: Any, order: Any) -> None:
 
 @at_once
 def sort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-) -> Any:
-    """Sort along an axis, or the flat array; nans come last."""
+) -> Array:
+    """Sort along an axis, or the flattened array with axis=None; nans come last.
+
+    Example:
+        >>> jnp.sort(jnp.array([3, 1, 2]), descending=True)
+        Array([3, 2, 1], dtype=int32)
+    """
     _checked("sort", kind, order)
     a = one("sort", a)
     if axis is None:
@@ -57,16 +63,21 @@ def sort(
 
 @at_once
 def argsort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-    dtype: Any = None,
-) -> Any:
-    """Return the indices that sort along an axis, or the flat array."""
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """Return the indices that sort along an axis, or the flattened array with axis=None.
+
+    Example:
+        >>> jnp.argsort(jnp.array([3, 1, 2]))
+        Array([1, 2, 0], dtype=int32)
+    """
     _checked("argsort", kind, order)
     a = one("argsort", a)
     if axis is None:
@@ -83,7 +94,7 @@ def argsort(
     return rev(elementwise.sub(a.shape[axis] - 1, places), (axis,))
 
 
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: Any, axis: int = -1) -> Array:
     """Return the indices that sort by several keys, the last one first."""
     found: Sequence[Any] = list(keys)
     if not found:
@@ -110,13 +121,13 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return sorting.sort((*arrays[::-1], places), axis, num_keys=len(arrays))[-1]
 
 
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: ArrayLike) -> Array:
     """Sort the flat array by real, then imaginary parts, as complex numbers."""
     a = sort(one("sort_complex", a), 0)
     return cast(a, dtypes.to_complex_dtype(a.dtype))
 
 
-def partition(a: Any, kth: int, axis: int = -1) -> Any:
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Put the element that sorting would put at `kth` there, smaller ones before it."""
     a = one("partition", a)
     (axis,) = canonical_axes("partition", axis, len(a.shape))
@@ -124,7 +135,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
     return sorting.sort(a, axis)
 
 
-def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Return the indices that partition an array (see `partition`)."""
     a = one("argpartition", a)
     (axis,) = canonical_axes("argpartition", axis, len(a.shape))

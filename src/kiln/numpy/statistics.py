@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.at_once import at_once
 from kiln.numpy.arithmetic import clip, divide, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast
@@ -49,15 +50,20 @@ def _mean_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
 
 @at_once
 def mean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
-) -> Any:
-    """Average over axes."""
+    where: ArrayLike | None = None,
+) -> Array:
+    """Average over axes; integers are averaged as floats.
+
+    Example:
+        >>> float(jnp.mean(jnp.arange(5)))
+        2.0
+    """
     refuse_out("mean", out)
     a = one("mean", a)
     axes = reduced_axes("mean", axis, len(a.shape))
@@ -92,9 +98,34 @@ def _not_a_number(count: int) -> float:
     return 0.0 if count == 0 else math.nan
 
 
+@overload
+def average(
+    a: ArrayLike,
+    axis: Axes = ...,
+    weights: ArrayLike | None = ...,
+    returned: Literal[False] = ...,
+    keepdims: bool = ...,
+) -> Array: ...
+
+
+@overload
+def average(
+    a: ArrayLike,
+    axis: Axes = ...,
+    weights: ArrayLike | None = ...,
+    *,
+    returned: Literal[True],
+    keepdims: bool = ...,
+) -> tuple[Array, Array]: ...
+
+
 @at_once
 def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+    a: ArrayLike,
+    axis: Axes = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
 ) -> Any:
     """Average over axes, by weights."""
     a = one("average", a)
@@ -135,18 +166,23 @@ def average(
 
 @at_once
 def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: Any = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
-    """Return the variance over axes; `ddof` is subtracted from the number of elements."""
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
+) -> Array:
+    """Return the variance over axes; `ddof` is subtracted from the number of elements.
+
+    Example:
+        >>> float(jnp.var(jnp.array([1.0, 3.0]), ddof=1))
+        2.0
+    """
     refuse_out("var", out)
     a = one("var", a)
     if correction is not None:
@@ -190,18 +226,23 @@ def variance_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
 
 @at_once
 def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: Any = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
-    """Return the standard deviation over axes."""
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
+) -> Array:
+    """Return the standard deviation over axes; `ddof` is subtracted from the number of elements.
+
+    Example:
+        >>> float(jnp.std(jnp.array([1.0, 3.0])))
+        1.0
+    """
     refuse_out("std", out)
     a = one("std", a)
     if dtype is not None and not dtypes.issubdtype(dtypes.as_dtype(dtype), np.inexact):
@@ -218,15 +259,15 @@ def std(
 
 
 def cov(
-    m: Any,
-    y: Any = None,
+    m: ArrayLike,
+    y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
-    dtype: Any = None,
-) -> Any:
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Return the covariance matrix of variables, one per row (or column)."""
     given = [one("cov", x) for x in (m, y) if x is not None]
     if builtins.max(len(x.shape) for x in given) > 2:
@@ -278,7 +319,9 @@ def _as_rows(x: Any, rowvar: bool) -> Any:
     return x if rowvar or x.shape[0] == 1 else transpose(x, (1, 0))
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
+) -> Array:
     """Return the matrix of correlation coefficients of variables."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.shape:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.creation import asarray, concrete_number
 
 
@@ -16,26 +17,26 @@ def _window(name: str, make: Callable[..., np.ndarray], *args: Any) -> Any:
     return asarray(make(int(size), *rest), dtypes.default_float_dtype())
 
 
-def bartlett(M: int) -> Any:
+def bartlett(M: int) -> Array:
     """Return a triangle that is zero at its ends."""
     return _window("bartlett", np.bartlett, M)
 
 
-def blackman(M: int) -> Any:
+def blackman(M: int) -> Array:
     """Return the Blackman window."""
     return _window("blackman", np.blackman, M)
 
 
-def hamming(M: int) -> Any:
+def hamming(M: int) -> Array:
     """Return the Hamming window."""
     return _window("hamming", np.hamming, M)
 
 
-def hanning(M: int) -> Any:
+def hanning(M: int) -> Array:
     """Return the Hann window."""
     return _window("hanning", np.hanning, M)
 
 
-def kaiser(M: int, beta: Any) -> Any:
+def kaiser(M: int, beta: ArrayLike) -> Array:
     """Return the Kaiser window."""
     return _window("kaiser", np.kaiser, M, beta)

@@ -7,7 +7,7 @@ operations on the stack; any other one maps through it. Engines see them inside 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from kiln.base import dtypes
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
+from kiln.core.array_type import Array
 from kiln.core.primitive import Primitive, install_alignment
 from kiln.core.trace import Tracer, aval_of, axis_size_of, state
 from kiln.ir.effects import Effects, named_axis
@@ -31,6 +32,8 @@ from kiln.ops.shape import (
     mapped_at,
     reduce_sum,
 )
+
+T = TypeVar("T")
 
 AxisName = Hashable | tuple[Hashable, ...]
 
@@ -95,7 +98,7 @@ class Vary(Collective, LinearOp):
         return super().bind(*args, axes=missing) if missing else args[0]
 
     def infer(self, x: Any, *, axes: Any) -> ShapedArray:
-        return x.with_(varying=x.varying.union(axes))  # type: ignore[no-any-return]
+        return x.with_(varying=x.varying.union(axes))
 
     def transpose(self, ct: Any, x: Any, *, axes: Any) -> Any:
         return [psum_p.bind(ct, axes=axes, axis_index_groups=None)]
@@ -117,7 +120,7 @@ class Reduction(Collective):
         return tuple(params["axes"])
 
     def infer(self, x: Any, *, axes: Any, axis_index_groups: Any) -> ShapedArray:
-        return x.with_(varying=self.varies(x.varying, {"axes": axes}))  # type: ignore[no-any-return]
+        return x.with_(varying=self.varies(x.varying, {"axes": axes}))
 
     def varies(self, operands: Varying, params: dict[str, Any]) -> Varying:
         return operands.difference(params["axes"])
@@ -193,7 +196,7 @@ def _aligned(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) 
 install_alignment(_aligned)
 
 
-def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
+def pcast(x: T, axis_name: AxisName, *, to: str) -> T:
     """Let each member of a mesh have its own copy of a pytree's values, equal along mesh axes.
 
     Only types change. A gradient by such a copy is the member's own; by the value that all share
@@ -237,7 +240,7 @@ def axis_size(axis_name: AxisName) -> Any:
     return product([axis_size_of(name) for name in names_of(axis_name)])
 
 
-def axis_index(axis_name: AxisName) -> Any:
+def axis_index(axis_name: AxisName) -> Array:
     """Return the position along a mapped axis, int32; along several, in row-major order.
 
     Raises: NameError if there is no mapped axis of that name.
@@ -250,10 +253,13 @@ def axis_index(axis_name: AxisName) -> Any:
     return total
 
 
-def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """Sum a pytree over mapped axes; `psum(1, name)` is the axis' size, a Python int.
+def psum(x: T, axis_name: AxisName, *, axis_index_groups: Any = None) -> T:
+    """Sum a pytree over mapped axes; `psum(1, name)` is the axis size, a Python int.
 
     Raises: NameError if there is no mapped axis of that name.
+    Example:
+        >>> kiln.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
+        Array([0.25, 0.75], dtype=float32)
     """
     size = checked_size("psum", axis_name, axis_index_groups)
 
@@ -267,7 +273,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     return tree_map(one, x)
 
 
-def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
+def pmean(x: T, axis_name: AxisName, *, axis_index_groups: Any = None) -> T:
     """Average a pytree over mapped axes.
 
     Raises: NameError if there is no mapped axis of that name.
@@ -286,7 +292,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     return tree_map(one, x)
 
 
-def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
+def pmax(x: T, axis_name: AxisName, *, axis_index_groups: Any = None) -> T:
     """Return the largest values of a pytree over mapped axes.
 
     Raises: NameError if there is no mapped axis of that name.
@@ -294,7 +300,7 @@ def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     return _extreme(pmax_p, x, axis_name, axis_index_groups)
 
 
-def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
+def pmin(x: T, axis_name: AxisName, *, axis_index_groups: Any = None) -> T:
     """Return the smallest values of a pytree over mapped axes.
 
     Raises: NameError if there is no mapped axis of that name.

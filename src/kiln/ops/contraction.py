@@ -18,6 +18,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -267,7 +268,7 @@ def contract(x: np.ndarray, y: np.ndarray, dimension_numbers: DotDimensionNumber
     depth = int(np.prod([x.shape[a] for a in lc]))
     left = x.transpose((*lb, *x_free, *lc)).reshape((*batch, rows, depth))
     right = y.transpose((*rb, *rc, *y_free)).reshape((*batch, depth, columns))
-    return np.matmul(left, right).reshape((*batch, *kept[0], *kept[1]))  # type: ignore[no-any-return]
+    return np.matmul(left, right).reshape((*batch, *kept[0], *kept[1]))
 
 
 def _check_axes(x: ShapedArray, y: ShapedArray, dimension_numbers: DotDimensionNumbers) -> None:
@@ -312,16 +313,22 @@ dot_general_p = DotGeneral()
 
 
 def dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     dimension_numbers: Any,
     precision: Any = None,
-    preferred_element_type: Any = None,
-) -> Any:
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Multiply two arrays and sum over contracting axes.
 
     `dimension_numbers` is `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`.
+
+    Shapes: batch axes first, then the other axes of lhs, then those of rhs.
     Raises: TypeError if the axes do not pair up.
+    Example:
+        >>> x, y = jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4))
+        >>> lax.dot_general(x, y, (((2,), (1,)), ((0,), (0,)))).shape
+        (5, 2, 4)
     """
     (lc, rc), (lb, rb) = dimension_numbers
     preferred = preferred_element_type
@@ -339,13 +346,13 @@ def _axes(axes: Any) -> Axes:
 
 
 def dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     *,
     dimension_numbers: Any = None,
-) -> Any:
+) -> Array:
     """Multiply vectors and matrices; other ranks need `dimension_numbers`.
 
     Raises: TypeError if the shapes do not go together.
@@ -365,7 +372,7 @@ def dot(
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
     """Multiply the matrices in the last two axes; the axes before are paired.
 
     Raises: TypeError if the shapes do not go together.

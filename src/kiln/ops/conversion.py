@@ -11,6 +11,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops import edge_semantics
@@ -165,14 +166,14 @@ imag: Unary = unary(imag_p)
 complex: Binary = binary(complex_p)
 
 
-def conj(x: Any) -> Any:
+def conj(x: ArrayLike) -> Array:
     """Return the complex conjugate; real numbers become complex ones."""
     if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         return conj_p.bind(x)
     return complex(x, constant(0, x))
 
 
-def convert_element_type(x: Any, new_dtype: Any, weak_type: bool = False) -> Any:
+def convert_element_type(x: ArrayLike, new_dtype: DTypeLike, weak_type: bool = False) -> Array:
     """Convert to a dtype.
 
     Raises: TypeError between keys and numbers.
@@ -180,10 +181,10 @@ def convert_element_type(x: Any, new_dtype: Any, weak_type: bool = False) -> Any
     dtype = dtypes.canonicalize_dtype(new_dtype)
     aval = aval_of(x)
     if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(x, "aval"):
-        return x
+        return x  # type: ignore[return-value]
     return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type)
 
 
-def bitcast_convert_type(x: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(x: ArrayLike, new_dtype: DTypeLike) -> Array:
     """Reinterpret the bits as another dtype."""
     return bitcast_convert_type_p.bind(x, new_dtype=dtypes.canonicalize_dtype(new_dtype))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kiln.core.array import from_host
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.ops.contraction import dot_general
 from kiln.ops.convolution import conv_general_dilated
@@ -17,7 +18,7 @@ from kiln.ops.shape import move_axis, transpose
 
 
 def conv_general_dilated_patches(
-    lhs: Any,
+    lhs: ArrayLike,
     filter_shape: Sequence[int],
     window_strides: Sequence[int],
     padding: Any,
@@ -25,8 +26,8 @@ def conv_general_dilated_patches(
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Any = None,
     precision: Any = None,
-    preferred_element_type: Any = None,
-) -> Any:
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Return, as features, the elements of each patch: features outside, kernel places inside."""
     x = aval_of(lhs)
     kernel = tuple(int(k) for k in filter_shape)
@@ -37,7 +38,7 @@ def conv_general_dilated_patches(
     ones = np.tile(ones, (features, *[1] * (1 + len(kernel))))
     return conv_general_dilated(
         lhs,
-        from_host(np.ascontiguousarray(ones.transpose(np.argsort(numbers.rhs_spec)))),
+        from_host(np.ascontiguousarray(ones.transpose(np.argsort(numbers.rhs_spec)))),  # type: ignore[arg-type]
         window_strides,
         padding,
         lhs_dilation,
@@ -50,8 +51,8 @@ def conv_general_dilated_patches(
 
 
 def conv_general_dilated_local(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: Any,
     filter_shape: Sequence[int],
@@ -59,7 +60,7 @@ def conv_general_dilated_local(
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Any = None,
     precision: Any = None,
-) -> Any:
+) -> Array:
     """Convolve with a kernel for each place of the result.
 
     Shapes: in `rhs`, the axis of input features holds them outside the places of the kernel; the

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -183,7 +184,7 @@ def _log_add_exp_with_tangent(a: Pair, b: Pair) -> Pair:
 
 def _with_tangent(primitive: Primitive) -> Callable[[Pair, Pair], Pair]:
     def combine(a: Pair, b: Pair) -> Pair:
-        return primitive.jvp((a[0], b[0]), (a[1], b[1]))  # type: ignore[no-any-return]
+        return primitive.jvp((a[0], b[0]), (a[1], b[1]))
 
     return combine
 
@@ -220,8 +221,12 @@ cumlogsumexp_p = CumulativeLogSumExp(
 )
 
 
-def _cumulative(primitive: Cumulative, what: str) -> Callable[..., Any]:
-    def cumulative(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+class _Along(Protocol):
+    def __call__(self, operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array: ...
+
+
+def _cumulative(primitive: Cumulative, what: str) -> _Along:
+    def cumulative(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         axis = canonical_axis(primitive.name, axis, aval_of(operand).ndim)
         return primitive.bind(operand, axis=axis, reverse=bool(reverse))
 

@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
@@ -416,7 +417,7 @@ population_count: Unary = unary(population_count_p)
 clz: Unary = unary(clz_p)
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """Raise x to the power y; a Python int exponent becomes `integer_pow`."""
     if type(y) is int:
         return integer_pow(x, y)
@@ -426,7 +427,7 @@ def pow(x: Any, y: Any) -> Any:
 _power = binary(pow_p)
 
 
-def integer_pow(x: Any, y: int) -> Any:
+def integer_pow(x: ArrayLike, y: int) -> Array:
     """Raise x to a constant integer power.
 
     Raises: TypeError for negative powers of integers.
@@ -443,25 +444,30 @@ def integer_pow(x: Any, y: int) -> Any:
     return integer_pow_p.bind(x, y=y)
 
 
-def round(x: Any, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """Round to the nearest integer; `rounding_method` says where halves go."""
     return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 
 
-def select_n(which: Any, *cases: Any) -> Any:
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """Take each element from the case that `which` numbers."""
     if len(cases) == 1:
-        return cases[0]
+        return cases[0]  # type: ignore[return-value]
     return select_n_p.bind(which, *matched(*cases))
 
 
-def select(predicate: Any, on_true: Any, on_false: Any) -> Any:
-    """Take each element from `on_true` where the predicate holds, else from `on_false`."""
+def select(predicate: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
+    """Take each element from `on_true` where the predicate holds, else from `on_false`.
+
+    Example:
+        >>> lax.select(jnp.array([True, False]), jnp.array([1, 2]), jnp.array([3, 4]))
+        Array([1, 4], dtype=int32)
+    """
     on_true, on_false = matched(on_true, on_false)
     return select_n_p.bind(predicate, on_false, on_true)
 
 
-def clamp(low: Any, x: Any, high: Any) -> Any:
+def clamp(low: ArrayLike, x: ArrayLike, high: ArrayLike) -> Array:
     """Hold x between `low` and `high`, which are scalars or of the shape of x."""
     low, x, high = matched(low, x, high)
     return clamp_p.bind(low, x, high)
@@ -472,7 +478,7 @@ def stop_gradient(x: Any) -> Any:
     return stop_gradient_p.bind(x) if dtypes.issubdtype(aval_of(x).dtype, np.inexact) else x
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: ArrayLike) -> Array:
     """Return 1/x.
 
     Raises: TypeError for integers.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
@@ -33,6 +33,8 @@ from kiln.ops.shape import (
 from kiln.ops.slicing import dynamic_index_in_dim
 from kiln.ops.static_slicing import concatenate, slice_in_dim
 
+T = TypeVar("T")
+
 
 class AllGather(Collective, LinearOp):
     """Stack the values of all members along a new axis, or join them along one (`tiled`)."""
@@ -47,7 +49,7 @@ class AllGather(Collective, LinearOp):
             shape[all_gather_dimension] *= axis_size
         else:
             shape.insert(all_gather_dimension, axis_size)
-        return x.with_(shape=shape)  # type: ignore[no-any-return]
+        return x.with_(shape=shape)
 
     def transpose(self, ct: Any, x: Any, **params: Any) -> Any:
         dimension = params.pop("all_gather_dimension")
@@ -76,7 +78,7 @@ class ReduceScatter(Collective, LinearOp):
         size = shape.pop(scatter_dimension)
         if tiled:
             shape.insert(scatter_dimension, size // axis_size)
-        return x.with_(shape=shape)  # type: ignore[no-any-return]
+        return x.with_(shape=shape)
 
     def transpose(self, ct: Any, x: Any, **params: Any) -> Any:
         dimension = params.pop("scatter_dimension")
@@ -107,7 +109,7 @@ class AllToAll(Collective, LinearOp):
             shape[concat_axis] *= axis_size
         else:
             shape.insert(concat_axis, shape.pop(split_axis))
-        return x.with_(shape=shape)  # type: ignore[no-any-return]
+        return x.with_(shape=shape)
 
     def transpose(self, ct: Any, x: Any, **params: Any) -> Any:
         swapped = {
@@ -147,7 +149,7 @@ class Permute(Collective, LinearOp):
     name = "ppermute"
 
     def infer(self, x: Any, *, axis_name: Any, perm: Any) -> ShapedArray:
-        return x  # type: ignore[no-any-return]
+        return x
 
     def transpose(self, ct: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
         back = tuple((target, source) for source, target in perm)
@@ -348,7 +350,7 @@ def _member(asked: str, number: Any) -> int:
         ) from None
 
 
-def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
+def ppermute(x: T, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> T:
     """Send a pytree's values by (source, target) pairs; who receives nothing gets zeros.
 
     Along several axes members count in row-major order of the mesh, however the axes are named.
@@ -374,12 +376,12 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     return tree_map(lambda leaf: ppermute_p.bind(leaf, axis_name=names, perm=pairs), x)
 
 
-def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
+def pshuffle(x: T, axis_name: AxisName, perm: Sequence[int]) -> T:
     """Rearrange a pytree's values: member i gets that of member perm[i]."""
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
 
 
-def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Any = None) -> Any:
+def pswapaxes(x: T, axis_name: AxisName, axis: int, *, axis_index_groups: Any = None) -> T:
     """Exchange a mapped axis with an axis of the operands, of the same size."""
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 

@@ -17,6 +17,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.at_once import at_once
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
@@ -31,8 +32,8 @@ from kiln.ops.shape import (
 )
 
 Partial = Callable[..., Any]
-Unary = Callable[[Any], Any]
-Binary = Callable[[Any, Any], Any]
+Unary = Callable[[ArrayLike], Array]
+Binary = Callable[[ArrayLike, ArrayLike], Array]
 BOOL: tuple[type, ...] = (np.bool_,)
 INTEGER: tuple[type, ...] = (np.integer,)
 FLOAT: tuple[type, ...] = (np.floating,)
@@ -251,7 +252,7 @@ def unary(primitive: Elementwise) -> Unary:
     def fun(x: Any) -> Any:
         return primitive.bind(x)
 
-    return at_once(_named(fun, primitive, "x"))  # type: ignore[no-any-return]
+    return at_once(_named(fun, primitive, "x"))
 
 
 def binary(primitive: Elementwise) -> Binary:
@@ -266,7 +267,7 @@ def binary(primitive: Elementwise) -> Binary:
             x, y = stretched(x, y)
         return primitive.bind(x, y)
 
-    return at_once(_named(fun, primitive, "x, y"))  # type: ignore[no-any-return]
+    return at_once(_named(fun, primitive, "x, y"))
 
 
 def _named(fun: Any, primitive: Elementwise, args: str) -> Any:

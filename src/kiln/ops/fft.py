@@ -14,6 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import conj, convert_element_type, real
@@ -154,7 +155,7 @@ def _pulled_to_half(ct: Any, lengths: Any) -> Any:
 fft_p = FFT()
 
 
-def fft(x: Any, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> Any:
+def fft(x: ArrayLike, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> Array:
     """Transform the last axes; `fft_lengths` are their sizes, for IRFFT those of the result.
 
     Raises: ValueError for another type of transform, or sizes that do not fit.

@@ -20,6 +20,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.ir.types import Shape, ShapedArray
 from kiln.ops.philox import hash_counters
@@ -213,13 +214,13 @@ rng_uniform_p = RngUniform()
 
 
 def rng_bit_generator(
-    key: Any,
+    key: ArrayLike,
     shape: Shape | int,
-    dtype: Any = np.uint32,
+    dtype: DTypeLike = np.uint32,
     algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
     *,
     out_sharding: Any = None,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Return the next state, and unsigned integers of random bits.
 
     Mapped over states, the first one draws for the whole stack, as in jax.
@@ -244,7 +245,7 @@ def rng_bit_generator(
     return after, bits
 
 
-def rng_uniform(a: Any, b: Any, shape: Shape) -> Any:
+def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Shape) -> Array:
     """Return numbers evenly spread over [a, b), different ones each time: there is no key.
 
     Raises: ValueError unless the bounds are scalars of one dtype.

@@ -7,7 +7,7 @@ work across it, `checkpoint_name` names a value for the policies of `checkpoint`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kiln.base.tree import tree_flatten, tree_map, tree_unflatten
 from kiln.core.absent import is_zero
@@ -15,6 +15,8 @@ from kiln.core.primitive import Primitive
 from kiln.ir.types import ShapedArray
 from kiln.ops import elementwise
 from kiln.ops.shape import LinearOp, filled
+
+T = TypeVar("T")
 
 
 class OptimizationBarrier(Primitive):
@@ -48,7 +50,7 @@ class Name(LinearOp):
     name = "name"
 
     def infer(self, x: Any, *, name: str) -> ShapedArray:
-        return x  # type: ignore[no-any-return]
+        return x
 
     def numpy(self, x: Any, *, name: str) -> Any:
         return x
@@ -67,17 +69,22 @@ optimization_barrier_p = OptimizationBarrier()
 name_p = Name()
 
 
-def optimization_barrier(operand: Any) -> Any:
+def optimization_barrier(operand: T) -> T:
     """Return a pytree of arrays; nothing is moved or merged across this point by a compiler."""
     leaves, tree = tree_flatten(operand)
     return tree_unflatten(tree, optimization_barrier_p.bind(*leaves))
 
 
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: T, name: str) -> T:
     """Name the arrays of a pytree for the policies of `checkpoint`."""
     return tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
 
 
-def stop_gradient(x: Any) -> Any:
-    """Return a pytree of arrays as constants for differentiation."""
+def stop_gradient(x: T) -> T:
+    """Return a pytree of arrays that differentiation treats as constants.
+
+    Example:
+        >>> float(kiln.grad(lambda x: x * lax.stop_gradient(x))(3.0))
+        3.0
+    """
     return tree_map(elementwise.stop_gradient, x)

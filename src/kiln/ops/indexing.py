@@ -7,7 +7,7 @@ overlap, the last one written is what stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import MissingRule, three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import product
@@ -321,16 +322,16 @@ scatter_max_p = ScatterExtremum("scatter-max", np.maximum)
 
 
 def gather(
-    operand: Any,
-    start_indices: Any,
+    operand: ArrayLike,
+    start_indices: ArrayLike,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[Any],
     *,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """Read windows of `slice_sizes` that start where `start_indices` says.
 
     Windows that do not lie inside the operand are moved inside, unless `mode` says otherwise.
@@ -370,17 +371,17 @@ def gather(
     )
 
 
-def _scatter_function(primitive: Scatter, name: str, does: str) -> Any:
+def _scatter_function(primitive: Scatter, name: str, does: str) -> Callable[..., Array]:
     def fun(
-        operand: Any,
-        scatter_indices: Any,
-        updates: Any,
+        operand: ArrayLike,
+        scatter_indices: ArrayLike,
+        updates: ArrayLike,
         dimension_numbers: ScatterDimensionNumbers,
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
-    ) -> Any:
+    ) -> Array:
         return primitive.bind(
             operand,
             scatter_indices,
@@ -415,11 +416,11 @@ scatter_max = _scatter_function(
 
 
 def scatter_sub(
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers,
     **options: Any,
-) -> Any:
+) -> Array:
     """Return the operand with windows subtracted; options as for `scatter_add`."""
     return scatter_add(operand, scatter_indices, neg(updates), dimension_numbers, **options)

@@ -15,6 +15,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import minimum
 from kiln.ir.types import ShapedArray
@@ -221,7 +222,7 @@ class LU(Stacked):
         below = _resized(_resized(lower(factors, -1), rows, -1), rows, -2)
         left = select(diagonal_mask(aval_of(below).shape), full_like(below, 1), below)
         right = _resized(upper(factors), columns, -2)
-        beyond = ge(broadcasted_iota(_INT, aval_of(right).shape, aval_of(right).ndim - 2), count)
+        beyond = ge(broadcasted_iota(_INT, aval_of(right).shape, aval_of(right).ndim - 2), count)  # type: ignore[arg-type]
         beyond = bitwise_and(beyond, diagonal_mask(aval_of(right).shape))
         right = select(beyond, full_like(right, 1), right)
         moved = triangular_solve(right, permuted_rows(t, permutation))
@@ -413,7 +414,7 @@ lu_pivots_to_permutation_p = LUPivotsToPermutation()
 lu_solve_p = LUSolve()
 
 
-def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """Return the lower triangular factor of Hermitian positive definite matrices; nan if not.
 
     Without `symmetrize_input`, only the lower triangle is read.
@@ -422,15 +423,15 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
 
 def triangular_solve(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     left_side: bool = False,
     lower: bool = False,
     transpose_a: bool = False,
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
-) -> Any:
+) -> Array:
     """Solve x op(a) = b, or op(a) x = b with `left_side`, for triangular a.
 
     b may have one axis less than a: a vector for each matrix.
@@ -451,13 +452,13 @@ def triangular_solve(
     return squeeze(out, (-1 if left_side else -2,)) if is_vector else out
 
 
-def lu(x: Any) -> tuple[Any, Any, Any]:
+def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     """Return L U = P A with partial pivoting: both factors in one matrix, pivots, permutation."""
     factors, pivots, permutation = lu_p.bind(x)
     return factors, pivots, permutation
 
 
-def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     """Return the permutation of rows that the pivots of `lu` stand for."""
     return lu_pivots_to_permutation_p.bind(pivots, permutation_size=permutation_size)
 

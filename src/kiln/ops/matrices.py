@@ -14,6 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
@@ -128,13 +129,13 @@ def real_part(x: Any) -> Any:
     return real(x) if is_complex(x) else x
 
 
-def transposed(x: Any) -> Any:
+def transposed(x: ArrayLike) -> Array:
     """Exchange rows and columns."""
     ndim = aval_of(x).ndim
     return transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: ArrayLike) -> Array:
     """Return the conjugate transpose."""
     return conjugated(transposed(x))
 
@@ -181,7 +182,7 @@ def upper(x: Any, k: int = 0) -> Any:
     return select(lower_mask(x, k - 1), full_like(x, 0), x)
 
 
-def identity(x: Any) -> Any:
+def identity(x: ArrayLike) -> Array:
     """Return identity matrices of the type of x."""
     aval = aval_of(x)
     return convert_element_type(diagonal_mask(aval.shape), aval.dtype)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kiln.core.absent import Zero
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import minimum
 from kiln.ir.types import ShapedArray
@@ -280,19 +281,23 @@ householder_product_p = HouseholderProduct()
 qr_p = QR()
 
 
-def geqrf(a: Any) -> tuple[Any, Any]:
+def geqrf(a: ArrayLike) -> tuple[Array, Array]:
     """Return LAPACK's form of the QR factors: R with the reflections below it, their factors."""
     reduced, taus = geqrf_p.bind(a)
     return reduced, taus
 
 
-def householder_product(a: Any, taus: Any) -> Any:
+def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """Multiply out the reflections that LAPACK's QR leaves below the diagonal of `a`."""
     return householder_product_p.bind(a, taus)
 
 
 def qr(
-    x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+    x: ArrayLike,
+    *,
+    pivoting: bool = False,
+    full_matrices: bool = True,
+    use_magma: bool | None = None,
 ) -> tuple[Any, ...]:
     """Return Q and R with x = Q R; with `pivoting` also the order of the columns of x.
 

@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -234,10 +235,10 @@ argmin_p = ArgExtreme("argmin", np.argmin)
 reduce_precision_p = ReducePrecision("reduce_precision", _round_bits, FLOAT)
 
 
-def reduction(primitive: Reduce) -> Callable[[Any, Sequence[int]], Any]:
+def reduction(primitive: Reduce) -> Callable[[ArrayLike, Sequence[int]], Array]:
     """Return the function that applies a primitive along axes."""
 
-    def fun(operand: Any, axes: Sequence[int]) -> Any:
+    def fun(operand: ArrayLike, axes: Sequence[int]) -> Array:
         return primitive.bind(operand, axes=tuple(int(a) for a in axes))
 
     fun.__name__ = fun.__qualname__ = primitive.name
@@ -249,12 +250,12 @@ reduce_max, reduce_min = map(reduction, (reduce_max_p, reduce_min_p))
 reduce_and, reduce_or, reduce_xor = map(reduction, (reduce_and_p, reduce_or_p, reduce_xor_p))
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """Return where the largest element along an axis is first met; nan counts as largest."""
     return _position(argmax_p, operand, axis, index_dtype)
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """Return where the smallest element along an axis is first met; nan counts as smallest."""
     return _position(argmin_p, operand, axis, index_dtype)
 
@@ -264,7 +265,7 @@ def _position(primitive: ArgExtreme, operand: Any, axis: int, index_dtype: Any) 
     return primitive.bind(operand, axes=(int(axis),), index_dtype=dtype)
 
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """Round floats to fewer bits of exponent and mantissa; the dtype stays."""
     return reduce_precision_p.bind(
         operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)

@@ -17,6 +17,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, product
@@ -252,19 +253,21 @@ squeeze_p = Squeeze()
 iota_p = Iota()
 
 
-def broadcast_in_dim(x: Any, shape: Sequence[Dim], broadcast_dimensions: Sequence[int]) -> Any:
+def broadcast_in_dim(
+    x: ArrayLike, shape: Sequence[Dim], broadcast_dimensions: Sequence[int]
+) -> Array:
     """Place the axes of `x` at `broadcast_dimensions` of `shape`, stretching those of size 1."""
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
     aval = aval_of(x)
     if aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(x, "aval"):
-        return x
+        return x  # type: ignore[return-value]
     if len(dims) == aval.ndim and any(a > b for a, b in itertools.pairwise(dims)):
         order = sorted(range(len(dims)), key=dims.__getitem__)
         x, dims = transpose(x, order), tuple(dims[i] for i in order)
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
 
 
-def broadcast(x: Any, sizes: Sequence[Dim]) -> Any:
+def broadcast(x: ArrayLike, sizes: Sequence[Dim]) -> Array:
     """Add leading axes of the given sizes."""
     shape = aval_of(x).shape
     n = len(sizes)
@@ -276,43 +279,45 @@ def broadcast_scalar(x: Any, shape: Sequence[Dim]) -> Any:
     return broadcast_in_dim(x, shape, ())
 
 
-def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
+def reduce_sum(x: ArrayLike, axes: Sequence[int]) -> Array:
     """Sum over axes; the result's dtype is the operand's."""
     axes = tuple(sorted(axes))
-    return reduce_sum_p.bind(x, axes=axes) if axes else x
+    return reduce_sum_p.bind(x, axes=axes) if axes else x  # type: ignore[return-value]
 
 
-def reshape(x: Any, new_sizes: Sequence[Dim], dimensions: Sequence[int] | None = None) -> Any:
+def reshape(
+    x: ArrayLike, new_sizes: Sequence[Dim], dimensions: Sequence[int] | None = None
+) -> Array:
     """Reshape in row-major order, after transposing by `dimensions` if given."""
     if dimensions is not None:
         x = transpose(x, dimensions)
     new_sizes = tuple(new_sizes)
     if aval_of(x).shape == new_sizes and hasattr(x, "aval"):
-        return x
+        return x  # type: ignore[return-value]
     return reshape_p.bind(x, new_sizes=new_sizes, dimensions=None)
 
 
-def transpose(x: Any, permutation: Sequence[int]) -> Any:
+def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
     """Permute axes: axis i of the result is axis permutation[i] of `x`."""
     perm = tuple(int(i) for i in permutation)
     if perm == tuple(range(aval_of(x).ndim)) and hasattr(x, "aval"):
-        return x
+        return x  # type: ignore[return-value]
     return transpose_p.bind(x, permutation=perm)
 
 
-def rev(x: Any, dimensions: Sequence[int]) -> Any:
+def rev(x: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Reverse the order of elements along `dimensions`."""
-    return rev_p.bind(x, dimensions=tuple(dimensions)) if len(dimensions) else x
+    return rev_p.bind(x, dimensions=tuple(dimensions)) if len(dimensions) else x  # type: ignore[return-value]
 
 
-def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
+def squeeze(x: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Drop axes of size 1."""
     ndim = len(aval_of(x).shape)
     dims = tuple(sorted(canonical_axis("squeeze", d, ndim) for d in dimensions))
-    return squeeze_p.bind(x, dimensions=dims) if dims else x
+    return squeeze_p.bind(x, dimensions=dims) if dims else x  # type: ignore[return-value]
 
 
-def expand_dims(x: Any, dimensions: Sequence[int]) -> Any:
+def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Insert axes of size 1 so that they stand at `dimensions` of the result."""
     shape = list(aval_of(x).shape)
     ndim = len(shape) + len(dimensions)
@@ -323,14 +328,14 @@ def expand_dims(x: Any, dimensions: Sequence[int]) -> Any:
     return broadcast_in_dim(x, shape, kept)
 
 
-def broadcasted_iota(dtype: Any, shape: Sequence[Dim], dimension: int) -> Any:
+def broadcasted_iota(dtype: DTypeLike, shape: Sequence[Dim], dimension: int) -> Array:
     """Return an array of `shape` whose elements count along `dimension`."""
     dtype = dtypes.canonicalize_dtype(dtype)
     dimension = canonical_axis("iota", dimension, len(shape))
     return iota_p.bind(dtype=dtype, shape=tuple(shape), dimension=dimension)
 
 
-def iota(dtype: Any, size: Dim) -> Any:
+def iota(dtype: DTypeLike, size: Dim) -> Array:
     """Return 0, 1, ..., size-1."""
     return broadcasted_iota(dtype, (size,), 0)
 

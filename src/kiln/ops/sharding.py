@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kiln.base.config import options
 from kiln.base.errors import three_lines
@@ -18,6 +18,8 @@ from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitt
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import LinearOp
 
+T = TypeVar("T")
+
 
 class ShardingConstraint(LinearOp):
     """Return the operand, cut as `sharding` says.
@@ -29,7 +31,7 @@ class ShardingConstraint(LinearOp):
 
     def infer(self, x: Any, *, sharding: Sharding) -> ShapedArray:
         self._require_fit(x, fitted(sharding, x.shape))
-        return x  # type: ignore[no-any-return]
+        return x
 
     def _require_fit(self, x: ShapedArray, sharding: Sharding) -> None:
         asked = f"with_sharding_constraint of {x} by {sharding} at {current_source()}"
@@ -69,7 +71,7 @@ def _closed(sharding: Sharding) -> Sharding:
     return NamedSharding(sharding.mesh, PartitionSpec(*entries))
 
 
-def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+def with_sharding_constraint(x: T, shardings: Any) -> T:
     """Return a pytree of arrays, cut as told; `shardings` is one sharding, or a pytree prefix.
 
     A PartitionSpec speaks of the mesh of the surrounding `with mesh:`; None leaves an array as it

@@ -17,6 +17,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size
@@ -337,28 +338,33 @@ def from_end(index: Any, size: Dim) -> Any:
 
 
 def dynamic_slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Any,
     slice_sizes: Sequence[Any],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
-) -> Any:
-    """Take a window of `slice_sizes` that starts at traced scalars; one outside is moved inside.
+) -> Array:
+    """Return a window of `slice_sizes` at start indices that may be traced.
+
+    A window that would extend past the operand is moved inside.
 
     Raises: TypeError for windows larger than the operand.
+    Example:
+        >>> lax.dynamic_slice(jnp.arange(8), (5,), (2,))
+        Array([5, 6], dtype=int32)
     """
     starts = _starts("dynamic_slice", operand, start_indices, allow_negative_indices)
     return dynamic_slice_p.bind(operand, *starts, slice_sizes=dims(slice_sizes))
 
 
 def dynamic_slice_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     start_index: Any,
     slice_size: Any,
     axis: int = 0,
     *,
     allow_negative_indices: bool = True,
-) -> Any:
+) -> Array:
     """Take `slice_size` elements from `start_index` on, along one axis."""
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_slice_in_dim", axis, len(shape))
@@ -376,13 +382,13 @@ def _starts_in_dim(start: Any, axis: int, shape: Sequence[Dim], allow_negative: 
 
 
 def dynamic_index_in_dim(
-    operand: Any,
-    index: Any,
+    operand: ArrayLike,
+    index: ArrayLike,
     axis: int = 0,
     keepdims: bool = True,
     *,
     allow_negative_indices: bool = True,
-) -> Any:
+) -> Array:
     """Take one traced index along an axis; one outside is moved inside."""
     out = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
@@ -393,23 +399,33 @@ def dynamic_index_in_dim(
 
 
 def dynamic_update_slice(
-    operand: Any,
-    update: Any,
+    operand: ArrayLike,
+    update: ArrayLike,
     start_indices: Any,
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
-) -> Any:
-    """Return the operand with the window at traced starts replaced; one outside is moved inside.
+) -> Array:
+    """Return the operand with the window at start indices, maybe traced, replaced by `update`.
 
-    Raises: TypeError for an update larger than the operand, or of another dtype.
+    A window that would extend past the operand is moved inside.
+
+    Raises: TypeError if the update is larger than the operand, or has another dtype.
+    Example:
+        >>> lax.dynamic_update_slice(jnp.zeros(4, jnp.int32), jnp.array([7, 8]), (1,))
+        Array([0, 7, 8, 0], dtype=int32)
     """
     starts = _starts("dynamic_update_slice", operand, start_indices, allow_negative_indices)
     return dynamic_update_slice_p.bind(operand, update, *starts)
 
 
 def dynamic_update_slice_in_dim(
-    operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
-) -> Any:
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: Any,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """Return the operand with elements replaced from `start_index` on, along one axis."""
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_update_slice_in_dim", axis, len(shape))
@@ -418,8 +434,13 @@ def dynamic_update_slice_in_dim(
 
 
 def dynamic_update_index_in_dim(
-    operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
-) -> Any:
+    operand: ArrayLike,
+    update: ArrayLike,
+    index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """Return the operand with one index along an axis replaced; the update may lack the axis."""
     ndim = len(aval_of(operand).shape)
     axis = canonical_axis("dynamic_update_index_in_dim", axis, ndim)

@@ -9,7 +9,7 @@ than a sort of positions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -183,6 +184,24 @@ sort_p = Sort()
 top_k_p = TopK()
 
 
+@overload
+def sort(
+    operand: Array, dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> Array: ...
+
+
+@overload
+def sort(
+    operand: Sequence[ArrayLike], dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> tuple[Array, ...]: ...
+
+
+@overload
+def sort(
+    operand: ArrayLike, dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> Array: ...
+
+
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sort along a dimension; of a sequence of arrays, the first `num_keys` decide.
 
@@ -212,16 +231,20 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 def sort_key_val(
-    keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
-) -> tuple[Any, Any]:
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
     """Sort keys along a dimension and put values in the same order."""
-    return sort((keys, values), dimension, is_stable)  # type: ignore[no-any-return]
+    return sort((keys, values), dimension, is_stable)  # type: ignore[return-value]
 
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
-    """Return the k largest elements along an axis in falling order, and their int32 indices.
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
+    """Return the k largest elements along an axis in descending order, and their int32 indices.
 
     Raises: ValueError if k is larger than the axis.
+    Example:
+        >>> values, indices = lax.top_k(jnp.array([3, 9, 4, 7]), 2)
+        >>> values.tolist(), indices.tolist()
+        ([9, 7], [1, 3])
     """
     axis = canonical_axis("top_k", axis, aval_of(operand).ndim)
     values, indices = top_k_p.bind(operand, k=int(k), axis=axis)

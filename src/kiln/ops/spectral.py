@@ -15,6 +15,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import minimum
 from kiln.ir.types import ShapedArray
@@ -401,14 +402,14 @@ eig_p = Eig()
 
 
 def eigh(
-    x: Any,
+    x: ArrayLike,
     *,
     lower: bool = True,
     symmetrize_input: bool = True,
     sort_eigenvalues: bool = True,
     subset_by_index: tuple[int, int] | None = None,
     implementation: EighImplementation | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Return eigenvectors, as columns, and rising eigenvalues of Hermitian matrices.
 
     Without `symmetrize_input` only one triangle is read, the lower one if `lower`.
@@ -424,7 +425,7 @@ def eigh(
 
 
 def svd(
-    x: Any,
+    x: ArrayLike,
     *,
     full_matrices: bool = True,
     compute_uv: bool = True,
@@ -443,14 +444,14 @@ def svd(
 
 
 def eig(
-    x: Any,
+    x: ArrayLike,
     *,
     compute_left_eigenvectors: bool = True,
     compute_right_eigenvectors: bool = True,
     enable_eigvec_derivs: bool = False,
     implementation: EigImplementation | None = None,
     use_magma: bool | None = None,
-) -> list[Any]:
+) -> list[Array]:
     """Return eigenvalues of general matrices, then left and right eigenvectors as columns.
 
     Eigenvectors are differentiable with `enable_eigvec_derivs`, if the eigenvalues are distinct.

@@ -16,6 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import is_linear
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, maximum
@@ -356,11 +357,11 @@ def dims(values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Sequence[Any],
     limit_indices: Sequence[Any],
     strides: Sequence[int] | None = None,
-) -> Any:
+) -> Array:
     """Take elements start, start + stride, ... before limit along each axis.
 
     Raises: TypeError for limits outside the operand.
@@ -371,7 +372,7 @@ def slice(
         steps = None
     shape = aval_of(operand).shape
     if steps is None and limits == shape and _from_the_first(starts) and hasattr(operand, "aval"):
-        return operand
+        return operand  # type: ignore[return-value]
     return slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)
 
 
@@ -380,12 +381,12 @@ def _from_the_first(starts: Sequence[Dim]) -> bool:
 
 
 def slice_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     start_index: Any,
     limit_index: Any,
     stride: int = 1,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """Slice along one axis; negative and missing bounds are as in Python.
 
     Raises: TypeError for limits outside the operand.
@@ -404,7 +405,7 @@ def _counted(index: Any, size: Dim) -> Any:
     return index + size if index < 0 else index
 
 
-def index_in_dim(operand: Any, index: Dim, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: ArrayLike, index: Dim, axis: int = 0, keepdims: bool = True) -> Array:
     """Take one index along an axis.
 
     Raises: IndexError if out of bounds.
@@ -426,7 +427,9 @@ def index_in_dim(operand: Any, index: Dim, axis: int = 0, keepdims: bool = True)
     return out if keepdims else squeeze(out, (axis,))
 
 
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[Sequence[int]]) -> Any:
+def pad(
+    operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[Sequence[int]]
+) -> Array:
     """Pad with a scalar: (low, high, interior) for each axis; negative low or high crop.
 
     Raises: TypeError for unequal dtypes; ValueError for a configuration that does not fit.
@@ -440,7 +443,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[Sequence[int]
     return pad_p.bind(operand, padding_value, padding_config=config)
 
 
-def concatenate(operands: Any, dimension: int) -> Any:
+def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """Join arrays of one dtype along a dimension.
 
     Raises: TypeError for shapes that do not fit; ValueError for no arrays.
@@ -455,14 +458,14 @@ def concatenate(operands: Any, dimension: int) -> Any:
             )
         )
     if len(xs) == 1 and hasattr(xs[0], "aval") and aval_of(xs[0]).shape:
-        return xs[0]
+        return xs[0]  # type: ignore[return-value]
     return concatenate_p.bind(*xs, dimension=operator.index(dimension))
 
 
-def split(operand: Any, sizes: Sequence[Any], axis: int = 0) -> list[Any]:
+def split(operand: ArrayLike, sizes: Sequence[Any], axis: int = 0) -> list[Array]:
     """Cut an array into parts of the given sizes along an axis.
 
     Raises: ValueError if the sizes do not add up.
     """
     axis = canonical_axis("split", axis, len(aval_of(operand).shape))
-    return split_p.bind(operand, sizes=dims(sizes), axis=axis)  # type: ignore[no-any-return]
+    return split_p.bind(operand, sizes=dims(sizes), axis=axis)

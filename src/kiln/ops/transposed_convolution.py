@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.ops.convolution import conv_general_dilated
 from kiln.ops.convolution_numbers import conv_dimension_numbers
@@ -22,17 +23,17 @@ _CHANNELS_LAST = {
 
 
 def conv_transpose(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     strides: Sequence[int],
     padding: Any,
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Any = None,
     transpose_kernel: bool = False,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
-) -> Any:
+) -> Array:
     """Convolve with fractional strides, as the gradient of a convolution with `strides` does.
 
     Without dimension numbers, features are the last axis. `transpose_kernel` takes the kernel of

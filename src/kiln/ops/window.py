@@ -275,7 +275,7 @@ def scatter_to_winners(ct: Any, x: Any, select_prim: Primitive, windows: Windows
         placed = pad(part, constant(0, part), back)
         total = placed if total is None else add(total, placed)
     undo = [(-low, -high, 0) for low, high in windows.padding]
-    whole = pad(total, constant(0, total), undo)
+    whole = pad(total, constant(0, total), undo)  # type: ignore[arg-type]
     shape = aval_of(whole).shape
     return slice(whole, [0] * len(shape), shape, windows.base_dilation)
 

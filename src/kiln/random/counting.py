@@ -14,6 +14,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import scan, while_loop
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip
 from kiln.numpy.creation import canonical_shape
@@ -50,7 +51,9 @@ def _any(flags: Any) -> Any:
     return reduce_or(flags, range(len(shape_of(flags))))
 
 
-def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
+def poisson(
+    key: ArrayLike, lam: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw Poisson variates of mean `lam`.
 
     Source: Knuth, volume 2, section 3.4.1, for small means; Hörmann 1993 (PTRS) for others.
@@ -132,7 +135,13 @@ def _until_accepted(
     return while_loop(going_on, draw, start)[1]
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+def binomial(
+    key: ArrayLike,
+    n: Any,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Draw the number of successes in `n` trials of probability `p`, as floats.
 
     Source: Kachitvichyanukul and Schmeiser 1988 for few successes; Hörmann 1993 (BTRS) for many.
@@ -241,8 +250,14 @@ def _stirling_rest(k: Any) -> Any:
 
 
 def multinomial(
-    key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
-) -> Any:
+    key: ArrayLike,
+    n: Any,
+    p: ArrayLike,
+    *,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    unroll: int | bool = 1,
+) -> Array:
     """Draw how many of `n` trials fall in each of k categories of probabilities `p`.
 
     Shapes: `shape` is that of the result, (..., k), without it that of `p`; `n` broadcasts to (...)

@@ -15,6 +15,7 @@ from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
 from kiln.control.loops import while_loop
 from kiln.control.special_loops import random_gamma_grad
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import product
 from kiln.numpy.creation import canonical_shape
@@ -45,7 +46,9 @@ SQUEEZE = 0.0331
 """The constant of the quick test that accepts most proposals."""
 
 
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+def gamma(
+    key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw gamma variates of shape `a` and scale 1.
 
     Source: Marsaglia and Tsang 2000.
@@ -58,7 +61,9 @@ def _gamma(key: Any, a: Any, *, shape: Shape, dtype: Any) -> Any:
     return gamma_values(typed(key), filled_to(a, shape, dtype))
 
 
-def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+def loggamma(
+    key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw logarithms of gamma variates: exact even where the variates would underflow."""
     return sampled(_loggamma, "loggamma", key, shape, dtype, a)
 
@@ -163,7 +168,13 @@ def _any(flags: Any) -> Any:
     return reduce_or(flags, (0,))
 
 
-def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+def beta(
+    key: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Draw beta variates."""
     return sampled(_beta, "beta", key, shape, dtype, a, b)
 
@@ -179,7 +190,9 @@ def _beta(key: Any, a: Any, b: Any, *, shape: Shape, dtype: Any) -> Any:
     return first / (first + second)
 
 
-def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any:
+def dirichlet(
+    key: ArrayLike, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw Dirichlet vectors.
 
     Shapes: (..., n) -> (*shape, n)
@@ -211,7 +224,9 @@ def _dirichlet(key: Any, alpha: Any, *, shape: Shape, dtype: Any) -> Any:
     return parts / expand_dims(reduce_sum(parts, (axis,)), (axis,))
 
 
-def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+def chisquare(
+    key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw chi-square variates with `df` degrees of freedom."""
     return sampled(_chisquare, "chisquare", key, shape, dtype, df)
 
@@ -225,7 +240,13 @@ def _chisquare_values(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
     return exp(log_gamma_values(key, filled_to(df / 2, shape, dtype))) * 2
 
 
-def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
+def f(
+    key: ArrayLike,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Draw variates of Fisher's F with `dfnum` and `dfden` degrees of freedom."""
     return sampled(_f, "f", key, shape, dtype, dfnum, dfden)
 
@@ -239,7 +260,9 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: Any) -> Any:
     return (above / dfnum) / (below / dfden)
 
 
-def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+def t(
+    key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw variates of Student's t with `df` degrees of freedom."""
     return sampled(_t, "t", key, shape, dtype, df)
 
@@ -252,7 +275,9 @@ def _t(key: Any, df: Any, *, shape: Shape, dtype: Any) -> Any:
     return drawn * sqrt(half / gamma_values(keys[1], filled_to(half, shape, dtype)))
 
 
-def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Any:
+def generalized_normal(
+    key: ArrayLike, p: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Array:
     """Draw variates with density proportional to exp(-|x|**p)."""
     key = single("generalized_normal", key)
     found = float_dtype("generalized_normal", dtype)
@@ -271,7 +296,9 @@ def _generalized_normal_values(key: Any, p: Any, shape: Shape, dtype: Any) -> An
     return random_signs(keys[1], shape, dtype) * pow(size, filled_to(1 / p, shape, dtype))
 
 
-def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Any:
+def ball(
+    key: ArrayLike, d: int, p: ArrayLike = 2, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Array:
     """Draw points uniform in the unit ball of the p-norm in `d` dimensions.
 
     Shapes: -> (*shape, d)

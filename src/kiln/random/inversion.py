@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from kiln.base import dtypes
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import power
 from kiln.numpy.creation import canonical_shape
@@ -43,7 +44,7 @@ from kiln.random.keys import single, typed
 from kiln.random.uniform import check_mode, uniform_floats
 
 
-def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def exponential(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Draw exponential variates of mean 1."""
     return sampled(_exponential, "exponential", key, shape, dtype)
 
@@ -59,7 +60,7 @@ def exponential_values(key: Any, shape: Shape, dtype: Any) -> Any:
     return neg(log1p(neg(uniform_floats(key, shape, dtype))))
 
 
-def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def cauchy(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Draw Cauchy variates."""
     return sampled(_cauchy, "cauchy", key, shape, dtype)
 
@@ -71,7 +72,7 @@ def _cauchy(key: Any, *, shape: Shape, dtype: Any) -> Any:
     return tan(mul(dtype.type(math.pi), sub(drawn, 0.5)))
 
 
-def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def laplace(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Draw Laplace variates of scale 1."""
     return sampled(_laplace, "laplace", key, shape, dtype)
 
@@ -83,7 +84,7 @@ def _laplace(key: Any, *, shape: Shape, dtype: Any) -> Any:
     return mul(sign(drawn), log1p(neg(abs(drawn))))
 
 
-def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def logistic(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Draw logistic variates."""
     return sampled(_logistic, "logistic", key, shape, dtype)
 
@@ -95,7 +96,9 @@ def _logistic(key: Any, *, shape: Shape, dtype: Any) -> Any:
     return sub(log(drawn), log1p(neg(drawn)))
 
 
-def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
+def gumbel(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None, mode: str | None = None
+) -> Array:
     """Draw Gumbel variates; `mode="high"` resolves the tail better."""
     key = single("gumbel", key)
     found = float_dtype("gumbel", dtype)
@@ -126,7 +129,9 @@ def gumbel_values(key: Any, shape: Shape, dtype: Any, mode: str | None = None) -
     return neg(log(neg(log1p(neg(drawn)))))
 
 
-def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+def pareto(
+    key: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw Pareto variates of shape `b`, at least 1."""
     return sampled(_pareto, "pareto", key, shape, dtype, b)
 
@@ -137,8 +142,12 @@ def _pareto(key: Any, b: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def weibull_min(
-    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
-) -> Any:
+    key: ArrayLike,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Draw Weibull variates."""
     key = single("weibull_min", key)
     found = float_dtype("weibull_min", dtype)
@@ -154,7 +163,9 @@ def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: Shape, dtyp
     return power(drawn, exponent) * convert_element_type(scale, dtype)
 
 
-def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
+def rayleigh(
+    key: ArrayLike, scale: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw Rayleigh variates."""
     return sampled(_rayleigh, "rayleigh", key, shape, dtype, scale)
 
@@ -166,8 +177,13 @@ def _rayleigh(key: Any, scale: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def triangular(
-    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
-) -> Any:
+    key: ArrayLike,
+    left: ArrayLike,
+    mode: Any,
+    right: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Draw variates of the triangular density on [left, right] that peaks at `mode`."""
     return sampled(_triangular, "triangular", key, shape, dtype, left, mode, right)
 
@@ -181,7 +197,9 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dty
     return where(lt(drawn, (mode - left) / (right - left)), rising, falling)
 
 
-def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+def geometric(
+    key: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw the number of trials, each successful with probability `p`, up to the first success."""
     return sampled(_geometric, "geometric", key, shape, dtype, p, of=int_dtype)
 

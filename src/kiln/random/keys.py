@@ -16,6 +16,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import canonical_shape
@@ -35,18 +36,23 @@ from kiln.ops.random_bits import (
 IMPLEMENTATION = "threefry2x32"
 
 
-def key(seed: Any, *, impl: Any = None) -> Any:
-    """Make a key of an integer: its words are the high and the low 32 bits.
+def key(seed: ArrayLike, *, impl: Any = None) -> Array:
+    """Make a random key from an integer seed.
 
-    Without 64-bit types the high word is 0: `key(-1)` is `key(2**32 - 1)`.
+    The words of the key are the high and the low 32 bits of the seed. Without 64-bit types the high
+    word is 0: `key(-1)` is `key(2**32 - 1)`.
 
-    Raises: TypeError for a seed that is no integer scalar; OverflowError for one that is no int64.
+    Raises: TypeError if the seed is not an integer scalar; OverflowError if it does not fit in
+        int64.
+    Example:
+        >>> random.key(0).shape
+        ()
     """
     _check_implementation("key", impl)
     return _seeded("key", seed)
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
     """Make a raw key, uint32[2], of an integer.
 
     Raises: TypeError for a seed that is no integer scalar; OverflowError for one that is no int64.
@@ -55,13 +61,13 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     return random_unwrap(_seeded("PRNGKey", seed))
 
 
-def key_data(keys: Any) -> Any:
+def key_data(keys: ArrayLike) -> Array:
     """Return the words of keys, uint32[..., 2]."""
     keys = checked("key_data", keys)
-    return random_unwrap(keys) if aval_of(keys).dtype == KEY else keys
+    return random_unwrap(keys) if aval_of(keys).dtype == KEY else keys  # type: ignore[return-value]
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> Array:
     """Make keys of their words, uint32[..., 2].
 
     Raises: TypeError for another dtype or shape.
@@ -73,33 +79,41 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
     return typed(checked("wrap_key_data", key_bits_array))
 
 
-def key_impl(keys: Any) -> str:
+def key_impl(keys: ArrayLike) -> str:
     """Return the name of the generator of keys."""
     checked("key_impl", keys)
     return IMPLEMENTATION
 
 
-def clone(key: Any) -> Any:
+def clone(key: ArrayLike) -> Array:
     """Return a key that stands for the same stream."""
     found = checked("clone", key)
     return random_clone(found) if aval_of(found).dtype == KEY else found
 
 
-def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
-    """Make new keys of one key: an array of `num` of them, or of the shape `num`.
+def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
+    """Derive new keys from a key: an array of `num` keys, or of shape `num`.
+
+    Use a key once: draw from the new keys, not from the one that was split.
 
     Raises: ValueError unless the key is a single one.
+    Example:
+        >>> first, second = random.split(random.key(0))
+        >>> random.split(random.key(0), 5).shape
+        (5,)
     """
     found = single("split", key)
     shape = canonical_shape("split", num)
     return _as_given(found, random_split(typed(found), shape))
 
 
-def fold_in(key: Any, data: Any) -> Any:
-    """Make a new key of a key and an integer.
+def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
+    """Derive a new key from a key and an integer.
 
     Raises: ValueError unless the key is a single one; TypeError unless the data is a scalar;
-        OverflowError for a Python int that is no uint32.
+        OverflowError for a Python int that does not fit in uint32.
+    Example:
+        >>> keys = [random.fold_in(random.key(0), step) for step in range(3)]
     """
     found = single("fold_in", key)
     if isinstance(data, int):

@@ -8,6 +8,7 @@ from typing import Any
 from kiln.api.jit import jit
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import sign
@@ -39,8 +40,13 @@ METHODS = ("cholesky", "eigh", "svd")
 
 
 def multivariate_normal(
-    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
-) -> Any:
+    key: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    method: str = "cholesky",
+) -> Array:
     """Draw normal vectors of the given mean and covariance.
 
     Shapes: (..., n), (..., n, n) -> (*shape, n)
@@ -100,7 +106,13 @@ def _multivariate_normal(
     return broadcast_to(mean, shape_of(spread)) + spread
 
 
-def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Any:
+def orthogonal(
+    key: ArrayLike,
+    n: int,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    m: int | None = None,
+) -> Array:
     """Draw orthogonal (unitary) matrices uniformly; n by m ones have orthonormal columns or rows.
 
     Shapes: -> (*shape, n, m)

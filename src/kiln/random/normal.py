@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.numpy.arithmetic import clip
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.elementary import exp
@@ -31,10 +32,13 @@ from kiln.random.keys import single, typed
 from kiln.random.uniform import random_signs, uniform_floats
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Draw standard normal variates; complex ones have variance 1 in all.
+def normal(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Draw standard normal variates; complex ones have total variance 1.
 
     Raises: ValueError unless the dtype is a float or complex one.
+    Example:
+        >>> random.normal(random.key(0), (2, 3)).shape
+        (2, 3)
     """
     return sampled(_normal, "normal", key, shape, dtype, of=inexact_dtype)
 
@@ -62,7 +66,13 @@ def _real_normal(key: Any, shape: Shape, dtype: Any) -> Any:
     return mul(dtype.type(math.sqrt(2)), erf_inv(drawn))
 
 
-def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
+def truncated_normal(
+    key: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Draw standard normal variates that lie in (lower, upper).
 
     Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
@@ -84,7 +94,12 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: 
     )
 
 
-def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
+def lognormal(
+    key: ArrayLike,
+    sigma: ArrayLike = 1.0,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Draw variates whose logarithm is normal with standard deviation `sigma`."""
     return sampled(_lognormal, "lognormal", key, shape, dtype, sigma, of=inexact_dtype)
 
@@ -94,7 +109,7 @@ def _lognormal(key: Any, sigma: Any, *, shape: Shape, dtype: Any) -> Any:
     return exp(normal_values(typed(key), shape, dtype) * fitted(sigma, shape, dtype))
 
 
-def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def maxwell(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Draw lengths of normal vectors with three components."""
     return sampled(_maxwell, "maxwell", key, shape, dtype)
 
@@ -109,7 +124,13 @@ def _lengths(key: Any, shape: Shape, dtype: Any) -> Any:
     return sqrt(reduce_sum(mul(vectors, vectors), (len(shape),)))
 
 
-def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
+def double_sided_maxwell(
+    key: ArrayLike,
+    loc: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Draw Maxwell variates of random sign, times `scale`, around `loc`.
 
     Shapes: -> (*shape, ...), after the axes of the parameters; those twice without a shape
@@ -129,7 +150,9 @@ def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: Shape, dtype
     return signed * fitted(scale, shape, dtype) + fitted(loc, shape, dtype)
 
 
-def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
+def wald(
+    key: ArrayLike, mean: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draw inverse Gaussian variates of the given mean and scale 1.
 
     Source: Michael, Schucany and Haas 1976.

@@ -12,6 +12,7 @@ from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
@@ -34,20 +35,24 @@ from kiln.random.uniform import check_mode, randint, uniform_floats
 
 
 def categorical(
-    key: Any,
-    logits: Any,
+    key: ArrayLike,
+    logits: ArrayLike,
     axis: int = -1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     replace: bool = True,
     mode: str | None = None,
-) -> Any:
-    """Draw categories with the probabilities softmax(logits) along an axis.
+) -> Array:
+    """Draw categories with probabilities softmax(logits) along an axis.
 
-    With `replace=False` the leading axes of `shape`, those that logits do not have, hold different
-    categories.
+    With `replace=False`, draws along the leading axes of `shape`, which logits do not have, are
+    distinct.
 
     Shapes: (..., n) -> shape, which ends in the axes of logits but `axis`
-    Raises: ValueError unless the shape does; or for more draws without replacement than categories.
+    Raises: ValueError unless it does, or for more draws without replacement than categories.
+    Example:
+        >>> logits = jnp.array([0.0, 100.0, 0.0])
+        >>> random.categorical(random.key(0), logits, shape=(3,))
+        Array([1, 1, 1], dtype=int32)
     """
     key = single("categorical", key)
     (logits,) = operands("categorical", logits)
@@ -111,18 +116,23 @@ def _check_population(name: str, draws: int, population: Any) -> None:
 
 
 def choice(
-    key: Any,
-    a: Any,
-    shape: Any = (),
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike = (),
     replace: bool = True,
-    p: Any = None,
+    p: ArrayLike | None = None,
     axis: int = 0,
     mode: str | None = None,
-) -> Any:
-    """Draw elements of an array along an axis, or of range(a), each with probability `p`.
+) -> Array:
+    """Draw elements of an array along an axis, or of range(a) for an integer a.
+
+    `p` holds the probabilities of the elements, by default equal.
 
     Raises: ValueError for an empty population, too many draws without replacement, or a `p` of
         another length.
+    Example:
+        >>> random.choice(random.key(0), 5, (3,), replace=False).shape
+        (3,)
     """
     key = single("choice", key)
     a, *given = operands("choice", a, *(() if p is None else (p,)))
@@ -134,7 +144,7 @@ def choice(
         population = int(aval.shape[axis])
         full = (*aval.shape[:axis], *wanted, *aval.shape[axis + 1 :])
     else:
-        axis, population, full = 0, int(a), wanted
+        axis, population, full = 0, int(a), wanted  # type: ignore[arg-type]
     if draws == 0:
         return zeros(full, aval.dtype)
     if population <= 0:
@@ -190,12 +200,15 @@ def _weighted_without(key: Any, p: Any, *, count: int, mode: str | None) -> Any:
     return top_k(noisy, count)[1].astype(dtypes.default_int_dtype())
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
-    """Shuffle an array along an axis, or range(x).
+def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
+    """Shuffle an array along an axis, or range(x) for an integer x.
 
-    With `independent`, each vector along the axis gets an order of its own.
+    With `independent`, each line along the axis is shuffled on its own.
 
-    Raises: TypeError for a scalar that is no integer.
+    Raises: TypeError for a scalar that is not an integer.
+    Example:
+        >>> jnp.sort(random.permutation(random.key(0), 4))
+        Array([0, 1, 2, 3], dtype=int32)
     """
     key = single("permutation", key)
     (x,) = operands("permutation", x)
@@ -203,7 +216,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     if not aval.ndim:
         if not dtypes.issubdtype(aval.dtype, np.integer):
             raise _not_shuffled(aval)
-        return _shuffled_range(key, size=max(int(x), 0))
+        return _shuffled_range(key, size=max(int(x), 0))  # type: ignore[arg-type]
     axis = canonical_axis("permutation", axis, aval.ndim)
     return _permutation(key, x, axis=axis, together=not independent and aval.ndim > 1)
 

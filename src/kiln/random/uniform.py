@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import operands, shape_of
@@ -31,7 +32,7 @@ from kiln.random.keys import single, typed
 MODES = ("low", "high")
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def bits(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Draw unsigned integers, all bits random.
 
     Raises: ValueError unless the dtype is an unsigned integer.
@@ -47,11 +48,19 @@ def _bits(key: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def uniform(
-    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
-) -> Any:
-    """Draw floats uniform in [minval, maxval).
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+) -> Array:
+    """Draw floats uniformly from [minval, maxval).
 
     Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
+    Example:
+        >>> x = random.uniform(random.key(0), (100,), minval=-1)
+        >>> bool(jnp.all((x >= -1) & (x < 1)))
+        True
     """
     key = single("uniform", key)
     found = float_dtype("uniform", dtype)
@@ -93,11 +102,20 @@ def uniform_floats(key: Any, shape: Shape, dtype: Any, low: Any = 0, high: Any =
     return max(low, unit * (high - low) + low)
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
-    """Draw integers uniform in [minval, maxval).
+def randint(
+    key: ArrayLike,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """Draw integers uniformly from [minval, maxval).
 
     Raises: TypeError unless the dtype is an integer; ValueError unless the bounds broadcast to the
         shape.
+    Example:
+        >>> random.randint(random.key(0), (5,), 0, 10)
+        Array([8, 1, 3, 8, 8], dtype=int32)
     """
     key = single("randint", key)
     found = (
@@ -162,10 +180,15 @@ def _integers(key: Any, low: Any, high: Any, beyond: Any, shape: Shape, dtype: A
     return low + convert_element_type(offset, dtype)
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
+def bernoulli(
+    key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low"
+) -> Array:
     """Draw booleans that are True with probability `p`; `mode="high"` resolves small p better.
 
     Raises: TypeError unless p is a float; ValueError for another mode.
+    Example:
+        >>> random.bernoulli(random.key(0), 0.25, (4,)).dtype
+        dtype('bool')
     """
     key = single("bernoulli", key)
     (p,) = operands("bernoulli", p)
@@ -209,7 +232,7 @@ def check_mode(name: str, mode: str) -> None:
         )
 
 
-def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def rademacher(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Draw -1 or 1 with equal probability."""
     key = single("rademacher", key)
     found = (

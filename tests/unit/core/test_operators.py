@@ -7,7 +7,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.operators import Array, ArrayOperators, method
+from kiln.core.array_type import Array
+from kiln.core.operators import ArrayOperators, method
 
 
 def test_arrays_are_made_by_functions() -> None:

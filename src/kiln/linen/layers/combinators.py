@@ -19,9 +19,15 @@ from kiln.tree import map as tree_map
 
 
 class Sequential(Module):
-    """Call layers in a row, each with what the one before returned.
+    """Call layers in sequence, each with the result of the previous one.
 
     A tuple becomes the positional arguments of the next layer, a dict its keyword arguments.
+
+    Example:
+        >>> model = linen.Sequential([linen.Dense(8), linen.relu, linen.Dense(2)])
+        >>> y, _ = model.init_with_output(random.key(0), jnp.ones((3, 4)))
+        >>> y.shape
+        (3, 2)
     """
 
     layers: Sequence[Callable[..., Any]]

@@ -264,10 +264,17 @@ class _Conv(Module):
 
 
 class Conv(_Conv):
-    """Slide a kernel of (*kernel_size, inputs / groups, features) over the axes of space.
+    """Convolve the spatial axes with a kernel of (*kernel_size, inputs / groups, features).
 
-    Paddings: 'SAME', 'VALID', 'SAME_LOWER', 'CIRCULAR', 'REFLECT', 'CAUSAL' (along one axis,
-    nothing depends on what is later), a number, or a number or (low, high) for each axis.
+    Paddings: 'SAME', 'VALID', 'SAME_LOWER', 'CIRCULAR', 'REFLECT', 'CAUSAL' (one axis only; nothing
+    depends on later elements), a number, or a number or (low, high) per axis.
+
+    Shapes: (..., *spatial, inputs) -> (..., *spatial, features).
+    Example:
+        >>> layer = linen.Conv(features=8, kernel_size=(3, 3))
+        >>> y, variables = layer.init_with_output(random.key(0), jnp.ones((1, 6, 6, 3)))
+        >>> y.shape, variables["params"]["kernel"].shape
+        ((1, 6, 6, 8), (3, 3, 3, 8))
     """
 
     @property

@@ -17,7 +17,15 @@ default_embed_init = initializers.variance_scaling(1.0, "fan_in", "normal", out_
 
 
 class Embed(Module):
-    """Look up a vector for each integer; numbers outside the table give nan."""
+    """Look up a vector for each integer; integers outside the table give nan.
+
+    Shapes: (...) -> (..., features).
+    Example:
+        >>> layer = linen.Embed(num_embeddings=10, features=4)
+        >>> y, _ = layer.init_with_output(random.key(0), jnp.array([1, 5, 9]))
+        >>> y.shape
+        (3, 4)
+    """
 
     num_embeddings: int
     features: int

@@ -61,7 +61,15 @@ def parameters(
 
 
 class Dense(Module):
-    """Multiply the last axis of the input by a kernel of (inputs, features), and add a bias."""
+    """Multiply the last axis of the input by a kernel of (inputs, features), and add a bias.
+
+    Shapes: (..., inputs) -> (..., features).
+    Example:
+        >>> layer = linen.Dense(4)
+        >>> variables = layer.init(random.key(0), jnp.ones((2, 3)))
+        >>> kiln.tree.map(jnp.shape, variables["params"])
+        {'bias': (4,), 'kernel': (3, 4)}
+    """
 
     features: int
     use_bias: bool = True

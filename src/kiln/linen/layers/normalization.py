@@ -112,9 +112,17 @@ def _over_axes(module: Any, x: Any, mask: Any, centred: bool = True) -> Any:
 class BatchNorm(Module):
     """Normalize each feature over all other axes, and keep running averages for evaluation.
 
-    The averages are `mean` and `var` of the collection `batch_stats`, which is to be mutable in
-    training. With `axis_name`, statistics are those of the whole mapped axis.
+    The averages are `mean` and `var` of the collection `batch_stats`, which must be mutable in
+    training. With `axis_name`, statistics are taken over the whole mapped axis.
+
     Source: Ioffe and Szegedy 2015.
+    Example:
+        >>> layer = linen.BatchNorm(use_running_average=False)
+        >>> x = jnp.ones((4, 3))
+        >>> variables = layer.init(random.key(0), x)
+        >>> y, updates = layer.apply(variables, x, mutable=["batch_stats"])
+        >>> sorted(updates["batch_stats"])
+        ['mean', 'var']
     """
 
     use_running_average: bool | None = None
@@ -164,6 +172,11 @@ class LayerNorm(Module):
     """Normalize each example over `reduction_axes`, with a scale and bias over `feature_axes`.
 
     Source: Ba, Kiros, Hinton 2016.
+    Example:
+        >>> layer = linen.LayerNorm()
+        >>> y, _ = layer.init_with_output(random.key(0), jnp.array([[1.0, 3.0]]))
+        >>> y.round(2)
+        Array([[-1.,  1.]], dtype=float32)
     """
 
     epsilon: float = 1e-6

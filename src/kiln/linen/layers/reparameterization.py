@@ -89,7 +89,7 @@ class SpectralNorm(Module):
             v = _unit(jnp.matmul(u, matrix.T), None, self.epsilon)
             u = _unit(jnp.matmul(v, matrix), None, self.epsilon)
         u, v = lax.stop_gradient(u), lax.stop_gradient(v)
-        sigma = jnp.matmul(jnp.matmul(v, matrix), u.T)[0, 0]
+        sigma = jnp.matmul(jnp.matmul(v, matrix), u.T)[0, 0]  # type: ignore[arg-type]
         if update_stats:
             vector.value, largest.value = u, sigma
         matrix = matrix / jnp.where(sigma != 0, sigma, 1)

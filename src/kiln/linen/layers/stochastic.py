@@ -15,10 +15,17 @@ from kiln.linen.variables import merge_param
 
 
 class Dropout(Module):
-    """Set a random part of the input to 0, and scale the rest so that its mean stays.
+    """Set a random part of the input to 0, and scale the rest to keep the mean.
 
-    What is dropped is the same along `broadcast_dims`.
+    The mask is the same along `broadcast_dims`. Nothing is dropped if `deterministic`; otherwise
+    pass a key for the stream `dropout`.
+
     Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014.
+    Example:
+        >>> layer = linen.Dropout(0.5, deterministic=False)
+        >>> y = layer.apply({}, jnp.ones(100), rngs={"dropout": random.key(0)})
+        >>> jnp.unique(y)
+        Array([0., 2.], dtype=float32)
     """
 
     rate: float

@@ -1,0 +1,167 @@
+"""What editors make of programs: read by mypy and pyright (`make lint`), never run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_type
+
+import numpy as np
+
+import kiln
+import kiln.numpy as jnp
+from kiln import Array, lax, nn, random
+from kiln.typing import ArrayLike, DTypeLike, ShapeLike
+
+x = jnp.arange(6.0).reshape(2, 3)
+y = np.ones((2, 3), np.float32)
+
+# Functions of arrays.
+assert_type(x, Array)
+assert_type(jnp.array([1, 2, 3]), Array)
+assert_type(jnp.zeros((2, 3), jnp.float32), Array)
+assert_type(jnp.full(3, 1.5, "float16"), Array)
+assert_type(jnp.linspace(0, 1, 5), Array)
+assert_type(jnp.linspace(0, 1, 5, retstep=True), tuple[Array, Array])
+assert_type(jnp.exp(x), Array)
+assert_type(jnp.add(x, y), Array)
+assert_type(jnp.maximum(x, 0.0), Array)
+assert_type(jnp.sum(x, axis=(0, 1), keepdims=True), Array)
+assert_type(jnp.mean(y, 0), Array)
+assert_type(jnp.argmax(x, axis=-1), Array)
+assert_type(jnp.where(x > 0, x, 0.0), Array)
+assert_type(jnp.where(x > 0), tuple[Array, ...])
+assert_type(jnp.concatenate([x, y]), Array)
+assert_type(jnp.stack((x, x)), Array)
+assert_type(jnp.split(x, 3, axis=1), list[Array])
+assert_type(jnp.einsum("ij,kj->ik", x, y), Array)
+assert_type(jnp.matmul(x, jnp.transpose(y)), Array)
+assert_type(jnp.divmod(x, 2), tuple[Array, Array])
+assert_type(jnp.unique(x), Array)
+assert_type(jnp.atleast_2d(x), Array)
+assert_type(jnp.nonzero(x), tuple[Array, ...])
+assert_type(jnp.linalg.norm(x), Array)
+assert_type(jnp.linalg.svd(x).S, Array)
+assert_type(jnp.fft.rfft(x), Array)
+
+# Arrays themselves.
+assert_type(x + 1, Array)
+assert_type(1 - x, Array)
+assert_type(x @ x.T, Array)
+assert_type(x == y, Array)
+assert_type(-x, Array)
+assert_type(x[0, 1:], Array)
+assert_type(x[:, None] * y, Array)
+assert_type(x.at[0].set(1.0), Array)
+assert_type(x.at[:, 1].add(y[:, 1]), Array)
+assert_type(x.sum(axis=0), Array)
+assert_type(x.astype(jnp.int32), Array)
+assert_type(x.reshape(3, 2), Array)
+assert_type(x.shape, tuple[int, ...])
+assert_type(float(x.max()), float)
+assert_type(list(x), list[Array])
+assert_type(np.asarray(x), np.ndarray)
+
+# Random numbers.
+key = random.key(0)
+first, second = random.split(key)
+assert_type(first, Array)
+assert_type(random.normal(key, (2, 3)), Array)
+assert_type(random.uniform(key, (3,), minval=-1), Array)
+assert_type(random.permutation(key, 5), Array)
+assert_type(random.categorical(key, x), Array)
+
+# Layers.
+assert_type(nn.relu(x), Array)
+assert_type(nn.softmax(x, axis=-1), Array)
+assert_type(nn.one_hot(jnp.arange(3), 4), Array)
+assert_type(nn.logsumexp(x), Array)
+assert_type(nn.initializers.he_normal()(key, (3, 4)), Array)
+
+# Primitives and loops.
+assert_type(lax.add(x, 1.0), Array)
+assert_type(lax.dynamic_slice(x, (0, 1), (1, 2)), Array)
+assert_type(lax.stop_gradient(x), Array)
+assert_type(lax.top_k(x, 2), tuple[Array, Array])
+
+
+def step(total: Array, row: Array) -> tuple[Array, Array]:
+    """Add a row to a running sum."""
+    total = total + row.sum()
+    return total, total
+
+
+def halve(value: Array) -> Array:
+    """Divide by two."""
+    return value / 2
+
+
+def count(i: int, value: Array) -> Array:
+    """Add a number."""
+    return value + i
+
+
+assert_type(lax.scan(step, 0.0, x), tuple[Array, Array])
+assert_type(lax.while_loop(lambda v: v.max() > 1, halve, x), Array)
+assert_type(lax.fori_loop(0, 3, count, x), Array)
+assert_type(lax.cond(x[0, 0] > 0, halve, halve, x), Array)
+assert_type(lax.switch(0, [halve, halve], x), Array)
+assert_type(lax.map(halve, x), Array)
+
+
+# Transformations keep the parameters of a function.
+def loss(weights: dict[str, Array], inputs: Array, *, scale: float = 1.0) -> Array:
+    """Return a number to minimise."""
+    return jnp.sum(jnp.tanh(inputs @ weights["w"]) ** 2) * scale
+
+
+@kiln.jit
+def predict(weights: dict[str, Array], inputs: Array) -> Array:
+    """Return what a layer gives."""
+    return nn.relu(inputs @ weights["w"])
+
+
+w = {"w": jnp.ones((3, 2))}
+assert_type(predict(w, inputs=x), Array)
+assert_type(kiln.jit(loss)(w, x, scale=2.0), Array)
+assert_type(kiln.vmap(halve)(x), Array)
+assert_type(kiln.vmap(predict, in_axes=(None, 0))(weights=w, inputs=x), Array)
+assert_type(kiln.checkpoint(loss)(w, x, scale=2.0), Array)
+assert_type(kiln.value_and_grad(loss)(w, inputs=x), tuple[Array, Any])
+grads = kiln.grad(loss)(w, x, scale=0.5)
+kiln.jacfwd(halve)(value=x)
+assert_type(kiln.block_until_ready(x), Array)
+assert_type(kiln.device_put(w), dict[str, Array])
+
+# What is wrong is noticed, by both: an ignored error that is none is an error itself.
+kiln.grad(loss)(w, x, scales=0.5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kiln.vmap(predict)(w)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+jnp.sin("0.5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+jnp.sum(x, axes=0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+x.reshaped(6)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+
+activation: Callable[[Array], Array] = nn.gelu
+
+# Descriptions of arrays, and lists, where they are taken.
+assert_type(jnp.zeros_like(kiln.ShapeDtypeStruct((2, 3), jnp.float32)), Array)
+assert_type(jnp.array_equal(x, [1.0, 2.0]), Array)
+assert_type(jnp.take(x, jnp.array([0, 2])), Array)
+assert_type(jnp.clip(x, 0, 1), Array)
+assert_type(jnp.pad(x, ((1, 1), (0, 0))), Array)
+assert_type(lax.sort(x), Array)
+assert_type(lax.sort((x, y)), tuple[Array, ...])
+assert_type(jnp.average(x, weights=y), Array)
+assert_type(nn.dot_product_attention(x, x, x), Array)
+
+
+def noise(seed: int, shape: ShapeLike, dtype: DTypeLike = jnp.float32) -> Array:
+    """Draw variates; the types of a user's own signature fit."""
+    return random.normal(random.key(seed), shape, dtype)
+
+
+def centred(values: ArrayLike) -> Array:
+    """Subtract the mean."""
+    return jnp.subtract(values, jnp.mean(values))
+
+
+assert_type(centred(noise(0, (3,))), Array)
+assert_type(kiln.jit(centred)(values=y), Array)
