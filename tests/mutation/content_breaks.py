@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from tests.mutation.breaks import Break
 
-CLASSES, CODE, FUNCTIONS = "core/class_content.py", "core/bytecode.py", "core/fingerprint.py"
-FIXED, FORCE, MADE = "core/fixed_values.py", "core/ambient.py", "core/made_methods.py"
+CLASSES, CODE, FUNCTIONS = (
+    "content/class_content.py",
+    "content/bytecode.py",
+    "content/fingerprint.py",
+)
+FIXED, FORCE, MADE = "content/fixed_values.py", "content/ambient.py", "content/made_methods.py"
 
 
 def _row(file: str, text: str, instead: str, *tests: str) -> Break:

@@ -17,7 +17,7 @@ import numpy as np
 
 import kiln
 from kiln.base.config import override
-from kiln.core.fingerprint import content_of
+from kiln.content.fingerprint import content_of
 
 VALUES = (
     *("0.0", "-0.0", "1", "1.0", "True", "2.5", "3.0", "-1", "np.float32(1)", "np.float64(2)"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.structure.source_tree import KILN, REPOSITORY, code_lines, modules, write_tree
 
-MIRRORED = ("base", "ir", "core", "transforms", "control", "jit")
+MIRRORED = ("base", "ir", "core", "content", "execution", "transforms", "control", "jit")
 # Below this many lines of code a module is tested through those that use it.
 FEWEST_LINES = 40
 # A module without a file of its own, and where it is tested instead.

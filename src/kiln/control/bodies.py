@@ -30,11 +30,11 @@ from kiln.base.tree import (
     tree_flatten_with_path,
     tree_unflatten,
 )
+from kiln.content.by_content import Slots, constants_from, is_plain, slots_of
+from kiln.content.fingerprint import content_of
 from kiln.control.region import memoized
 from kiln.core.array import Array
-from kiln.core.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.core.compilation import as_array
-from kiln.core.fingerprint import content_of
 from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched

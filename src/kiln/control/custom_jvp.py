@@ -15,6 +15,7 @@ from kiln.base import dtypes
 from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_flatten, tree_map, tree_unflatten
+from kiln.content.fingerprint import DESCRIPTION, Reading, readable
 from kiln.control.arguments import (
     FlatFunction,
     argnums_of,
@@ -37,7 +38,6 @@ from kiln.control.custom_function import (
     fit_results,
 )
 from kiln.core.absent import Zero, is_zero
-from kiln.core.fingerprint import DESCRIPTION, Reading, readable
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of, in_users_lines
 from kiln.ops.families import add

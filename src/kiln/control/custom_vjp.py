@@ -20,6 +20,7 @@ from kiln.base.tree import (
     tree_flatten,
     tree_unflatten,
 )
+from kiln.content.fingerprint import DESCRIPTION, Reading, readable
 from kiln.control.arguments import (
     FlatFunction,
     Static,
@@ -48,7 +49,6 @@ from kiln.control.vjp_rules import (
     PullBack,
 )
 from kiln.core.absent import Zero, is_zero
-from kiln.core.fingerprint import DESCRIPTION, Reading, readable
 from kiln.core.primitive import Primitive
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.types import ShapedArray

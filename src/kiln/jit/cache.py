@@ -2,8 +2,8 @@
 
 Level (a) dies with its function. It is keyed by weak identity: neither an equal function nor a
 reused id ever finds another's programs, and neither does the same function with exchanged code or
-defaults. Level (b) serves fresh functions whose content is known (`core/fingerprint.py`), and holds
-nothing of theirs.
+defaults. Level (b) serves fresh functions whose content is known (`content/fingerprint.py`), and
+holds nothing of theirs.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kiln.base.config import options as current_options
 from kiln.base.forks import new_rlock
 from kiln.base.memory import MB, give_back
 from kiln.base.tree import settled
+from kiln.content.by_content import Slots, constants_from, is_plain, slots_of
+from kiln.content.bytecode import clear as clear_bytecode
+from kiln.content.fingerprint import Content
+from kiln.content.identity import identity_of_function
 from kiln.control.bodies import clear as clear_bodies
 from kiln.core.array import ConcreteArray, copied
 from kiln.core.at_once import clear as clear_plans
-from kiln.core.by_content import Slots, constants_from, is_plain, slots_of
-from kiln.core.bytecode import clear as clear_bytecode
 from kiln.core.compilation import Compiled, release
 from kiln.core.compilation import clear as clear_executables
 from kiln.core.eager import clear as clear_eager
-from kiln.core.fingerprint import Content
-from kiln.core.identity import identity_of_function
 from kiln.core.placement import NO_WISHES, Placer, Run, Wishes
 from kiln.core.watching import Watch
 from kiln.ir.footprint import footprint

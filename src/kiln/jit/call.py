@@ -19,13 +19,13 @@ from kiln import _runtime
 from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_unflatten
+from kiln.content.by_content import is_plain
+from kiln.content.class_content import Unreadable
+from kiln.content.fingerprint import DESCRIPTION, Content, Reading, content_of, readable
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
-from kiln.core.by_content import is_plain
-from kiln.core.class_content import Unreadable
 from kiln.core.compilation import Compiled, Elsewhere
 from kiln.core.eager import EVAL
-from kiln.core.fingerprint import DESCRIPTION, Content, Reading, content_of, readable
 from kiln.core.nonfinite import check_program
 from kiln.core.placement import Placer, Run, is_placed
 from kiln.core.staging import eval_jaxpr, recording

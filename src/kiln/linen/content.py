@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from kiln.base.config import options
+from kiln.content.class_content import Unreadable, token_of
+from kiln.content.fingerprint import Reading
+from kiln.content.fixed_values import is_fixed
+from kiln.content.identity import identity_of_function
 from kiln.core.array import ConcreteArray, host_value
-from kiln.core.class_content import Unreadable, token_of
-from kiln.core.fingerprint import Reading
-from kiln.core.fixed_values import is_fixed
-from kiln.core.identity import identity_of_function
 from kiln.core.trace import Tracer
 from kiln.linen.frozen_dict import FrozenDict
 from kiln.linen.module import Module

@@ -18,9 +18,9 @@ from kiln.base.errors import three_lines
 from kiln.base.forks import new_lock
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import register_pytree_node
-from kiln.core.class_content import Unreadable
-from kiln.core.fingerprint import content_of
-from kiln.core.identity import identity_of_function
+from kiln.content.class_content import Unreadable
+from kiln.content.fingerprint import content_of
+from kiln.content.identity import identity_of_function
 from kiln.jit.late import LateJitFunction, Requests, requests
 from kiln.jit.placing import Placing
 from kiln.jit.signature import Chosen, Statics, choose, parameter_name, static_keys

@@ -16,7 +16,7 @@ import kiln
 import kiln.linen as nn
 import kiln.numpy as jnp
 from kiln.base.config import override
-from kiln.core.class_content import Unreadable
+from kiln.content.class_content import Unreadable
 from kiln.linen.content import ModuleReading
 
 X = np.ones((2, 4), np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.by_content import constants_from, slots_of
+from kiln.content.by_content import constants_from, slots_of
 
 
 def test_constants_are_operands_or_stay() -> None:

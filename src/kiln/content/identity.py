@@ -6,8 +6,8 @@ import types
 from collections.abc import Hashable
 from typing import Any
 
-from kiln.core.class_content import Unreadable, token_of
-from kiln.core.fingerprint import key_of_value
+from kiln.content.class_content import Unreadable, token_of
+from kiln.content.fingerprint import key_of_value
 
 
 def identity_of_function(fun: Any) -> Hashable:

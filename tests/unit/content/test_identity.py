@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import kiln.numpy as jnp
-from kiln.core.identity import identity_of_function
+from kiln.content.identity import identity_of_function
 
 
 def test_exchanged_parts_are_noticed() -> None:

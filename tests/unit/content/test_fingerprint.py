@@ -20,7 +20,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.fingerprint import content_of, why_unreadable
+from kiln.content.fingerprint import content_of, why_unreadable
 
 G: Any = 2.0
 TABLE = {"a": 1}

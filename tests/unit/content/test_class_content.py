@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kiln.core.class_content import Unreadable, read_class, read_instance, token_of
-from kiln.core.fingerprint import Reading
+from kiln.content.class_content import Unreadable, read_class, read_instance, token_of
+from kiln.content.fingerprint import Reading
 
 
 class Thing:

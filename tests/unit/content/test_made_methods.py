@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kiln.core.made_methods import is_library, is_made, is_recursive_repr
+from kiln.content.made_methods import is_library, is_made, is_recursive_repr
 
 
 @dataclasses.dataclass(frozen=True, order=True)

@@ -24,11 +24,11 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.tree import Partial
-from kiln.core.ambient import Ambient, ambient
+from kiln.content.ambient import Ambient, ambient
+from kiln.content.bytecode import Chain, references
+from kiln.content.class_content import Unreadable, read_class, read_instance
+from kiln.content.fixed_values import is_fixed, is_kiln_module, is_pure_space
 from kiln.core.array import ConcreteArray, PlacedArray
-from kiln.core.bytecode import Chain, references
-from kiln.core.class_content import Unreadable, read_class, read_instance
-from kiln.core.fixed_values import is_fixed, is_kiln_module, is_pure_space
 from kiln.ir.types import ShapedArray
 
 

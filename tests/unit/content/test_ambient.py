@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 from kiln.base.config import options, override
-from kiln.core.ambient import ambient
+from kiln.content.ambient import ambient
 
 
 @pytest.mark.parametrize("name", ["enable_x64", "jit", "check", "debug_infs", "content"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kiln.core.bytecode import clear, references
+from kiln.content.bytecode import clear, references
 
 G = 1
 

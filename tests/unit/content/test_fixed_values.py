@@ -13,8 +13,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core import fixed_values
-from kiln.core.fixed_values import is_fixed, is_kiln_module
+from kiln.content import fixed_values
+from kiln.content.fixed_values import is_fixed, is_kiln_module
 
 
 @pytest.mark.parametrize(

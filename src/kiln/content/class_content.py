@@ -20,7 +20,7 @@ from collections.abc import Hashable
 from typing import Any, Protocol
 
 from kiln.base.forks import new_rlock
-from kiln.core.made_methods import ENUMERATIONS, is_library, is_made, is_recursive_repr
+from kiln.content.made_methods import ENUMERATIONS, is_library, is_made, is_recursive_repr
 
 
 class Unreadable(Exception):
