@@ -35,13 +35,14 @@ _BUILTINS = (
 _SEEING = ("attrgetter", "methodcaller", "is_", "is_not")
 
 # Layers of kiln whose functions depend on their arguments and on what is in force alone, and the
-# exceptions among them. Modules (linen) depend on who intercepts and captures: they are not here.
+# exceptions among them. Modules depend on who intercepts and captures: of linen there are only the
+# functions of dtypes.
 _PURE = tuple(
     f"kiln.{name}"
     for name in (
         *("numpy", "lax", "nn", "random", "scipy", "ops", "control", "transforms"),
         *("api", "base.tree", "base.dtypes", "base.promotion", "base.kinds", "tree", "dtypes"),
-        "base.dtype_questions",
+        *("base.dtype_questions", "linen.dtypes"),
     )
 )
 _WORLDLY = frozenset(
@@ -100,8 +101,10 @@ def _shape(value: Any, as_made: bool = False) -> Hashable:
         space = {name: space[name] for name in space if name in _FIRST}
     if len(space) >= _MANY:
         return (tuple(space), _Same(space.values()))
+    if type(value) is not EagerFunction:
+        return len(space)
     # What an eager function has not itself it gets from its function.
-    inner = value.__wrapped__.__dict__ if type(value) is EagerFunction else ()
+    inner = value.__wrapped__.__dict__
     return len(space) + sum(not as_made or name in _FIRST for name in inner)
 
 

@@ -27,8 +27,14 @@ def identity_of_function(fun: Any) -> Hashable:
         return object()
 
 
+# Zeros have signs, which equality does not see.
+_PLAIN = frozenset([int, str, bool, bytes, types.NoneType])
+
+
 def _identity(value: Any) -> Hashable:
     kind = type(value)
+    if kind in _PLAIN or (kind is float and value != 0.0):
+        return (kind, value)
     if kind is tuple or kind is list:
         return (kind, tuple(map(_identity, value)))
     if kind is dict:
