@@ -40,7 +40,7 @@ def resident_mb():
 
 compiled = [0]
 if name == "kiln":
-    from kiln.core.compilation import on_compile
+    from kiln.execution.compilation import on_compile
     on_compile(lambda name, seconds: compiled.__setitem__(0, compiled[0] + 1))
 else:
     from jax import monitoring

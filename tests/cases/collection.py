@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kiln.control
-import kiln.core.eager
+import kiln.execution.eager
 import kiln.ops
 import tests.cases
 from kiln.base import dtypes

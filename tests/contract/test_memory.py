@@ -14,9 +14,9 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core import compilation
-from kiln.core.compilation import on_compile
-from kiln.core.eager import EVAL, PLAN_BYTES
+from kiln.execution import compilation
+from kiln.execution.compilation import on_compile
+from kiln.execution.eager import EVAL, PLAN_BYTES
 from tests.contract.marks import contract
 
 X = np.ones(3, np.float32)

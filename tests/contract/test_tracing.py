@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.compilation import on_compile
+from kiln.execution.compilation import on_compile
 from tests.contract.marks import contract
 
 

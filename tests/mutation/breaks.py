@@ -92,7 +92,7 @@ BREAKS = [
     ),
     Break(
         "5.1",
-        "core/compilation.py",
+        "execution/compilation.py",
         "if keep_unused or all(used):",
         "if True:",
     ),
@@ -254,19 +254,19 @@ BREAKS = [
     ),
     Break(
         "4.2",
-        "core/placement.py",
+        "execution/placement.py",
         "usable = tuple(donation.usable) if donation else ()",
         "usable = ()",
     ),
     Break(
         "4.5",
-        "core/donation.py",
+        "execution/donation.py",
         "        raise JaxRuntimeError(",
         "        return JaxRuntimeError(",
     ),
     Break(
         "4.4",
-        "core/donation.py",
+        "execution/donation.py",
         "                    free.remove(j)\n",
         "",
     ),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kiln.core.array import from_host
-from kiln.core.compilation import compile_jaxpr
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
+from kiln.execution.compilation import compile_jaxpr
 from tests.cases.case import Case
 from tests.cases.collection import CASES, applied, assert_close, drawn
 from tests.cases.known_gaps import KNOWN_GAPS

@@ -56,6 +56,43 @@ def test_the_map_names_every_folder_and_only_files_that_exist() -> None:
     assert missing_folders(text, REPOSITORY / "tests", "tests/") == []
 
 
+LONGEST_PAGE = 40
+CODE = {".py", ".cc"}
+
+
+def folders_without_page(root: Path) -> list[str]:
+    """Return folders of code whose page is missing, too long, or names files that are not there."""
+    found = []
+    for folder in sorted(path for path in root.rglob("*") if path.is_dir()):
+        if not any(path.suffix in CODE for path in folder.iterdir()):
+            continue
+        page = folder / "README.md"
+        text = page.read_text(encoding="utf-8") if page.exists() else ""
+        lines = text.splitlines()
+        if not 0 < len(lines) <= LONGEST_PAGE:
+            found.append(f"{page.relative_to(root)} has {len(lines)} lines")
+        rows = re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)
+        found += [f"{page.relative_to(root)}: {row}" for row in rows if not (folder / row).exists()]
+    return found
+
+
+def test_every_folder_of_code_says_what_it_decides() -> None:
+    assert folders_without_page(KILN) == []
+
+
+def test_a_folder_without_a_page_is_found(tmp_path: Path) -> None:
+    for name in ("told", "untold", "empty", "wrong"):
+        (tmp_path / name).mkdir()
+    for name in ("told", "untold", "wrong"):
+        (tmp_path / name / "a.py").touch()
+    (tmp_path / "told" / "README.md").write_text("| `a.py` | all of it |\n", encoding="utf-8")
+    (tmp_path / "wrong" / "README.md").write_text("| `b.py` | gone |\n", encoding="utf-8")
+    assert folders_without_page(tmp_path) == [
+        "untold/README.md has 0 lines",
+        "wrong/README.md: b.py",
+    ]
+
+
 def test_the_map_of_the_xla_engine_names_every_file() -> None:
     folder = KILN / "engines" / "xla"
     assert unnamed_files((folder / "README.md").read_text(encoding="utf-8"), folder) == []

@@ -12,7 +12,7 @@ long long clock_now = 1;
 
 namespace {
 
-// Functions of core/compilation.py.
+// Functions of execution/compilation.py.
 PyObject* buffer_for = nullptr;  // (array, engine) -> buffer, moving the data if needed
 PyObject* new_buffer = nullptr;  // (scalar or ndarray, engine, sharding or None) -> buffer
 

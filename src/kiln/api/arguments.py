@@ -14,9 +14,9 @@ from kiln.base.source import current_source, name_of
 from kiln.base.tree import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
-from kiln.core.compilation import as_array
 from kiln.core.staging import stand_in
 from kiln.core.trace import Tracer, aval_of
+from kiln.execution.compilation import as_array
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import ShapeDtypeStruct
 from kiln.jit.tracing import leaf_type

@@ -14,9 +14,9 @@ from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from kiln.core.array import ConcreteArray, from_host, joined
 from kiln.core.array_type import Array
-from kiln.core.compilation import as_array
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of, require_unmasked
+from kiln.execution.compilation import as_array
 from kiln.ir.sharding import (
     Index,
     Sharding,

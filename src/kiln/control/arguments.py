@@ -21,8 +21,8 @@ from kiln.base.tree import (
 )
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
-from kiln.core.compilation import as_array
 from kiln.core.trace import Tracer, aval_of
+from kiln.execution.compilation import as_array
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled

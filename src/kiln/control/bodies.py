@@ -34,10 +34,10 @@ from kiln.content.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.content.fingerprint import content_of
 from kiln.control.region import memoized
 from kiln.core.array import Array
-from kiln.core.compilation import as_array
 from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched
+from kiln.execution.compilation import as_array
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var

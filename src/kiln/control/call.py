@@ -19,8 +19,8 @@ from kiln.control.region import (
 )
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
-from kiln.core.placement import Placer
 from kiln.core.staging import eval_jaxpr
+from kiln.execution.placement import Placer
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.transforms.batching import MappedAxis, batch_jaxpr

@@ -22,9 +22,9 @@ from kiln.base.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from kiln.control.arguments import is_array
 from kiln.core import engine, trace
 from kiln.core.array import from_host, host_value
-from kiln.core.compilation import as_array
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
+from kiln.execution.compilation import as_array
 from kiln.ir.effects import DEBUG, DEBUG_ORDERED, IO, IO_ORDERED, Effects
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at, to_front

@@ -32,9 +32,9 @@ from kiln.control.region import (
 )
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
-from kiln.core.placement import Placer
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of, axis_bound
+from kiln.execution.placement import Placer
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.mesh import Mesh, PartitionSpec

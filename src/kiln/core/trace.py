@@ -156,7 +156,7 @@ Array.register(Tracer)
 
 
 class _Unset(Trace):
-    """The root before `core/eager.py` has installed the evaluating trace."""
+    """The root before `execution/eager.py` has installed the evaluating trace."""
 
     __slots__ = ()
 

@@ -25,12 +25,12 @@ from kiln.content.fingerprint import Content
 from kiln.content.identity import identity_of_function
 from kiln.control.bodies import clear as clear_bodies
 from kiln.core.array import ConcreteArray, copied
-from kiln.core.at_once import clear as clear_plans
-from kiln.core.compilation import Compiled, release
-from kiln.core.compilation import clear as clear_executables
-from kiln.core.eager import clear as clear_eager
-from kiln.core.placement import NO_WISHES, Placer, Run, Wishes
 from kiln.core.watching import Watch
+from kiln.execution.at_once import clear as clear_plans
+from kiln.execution.compilation import Compiled, release
+from kiln.execution.compilation import clear as clear_executables
+from kiln.execution.eager import clear as clear_eager
+from kiln.execution.placement import NO_WISHES, Placer, Run, Wishes
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sharing import holds_user_code

@@ -24,13 +24,13 @@ from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Content, Reading, content_of, readable
 from kiln.control.call import jit_p
 from kiln.core.array import ConcreteArray
-from kiln.core.compilation import Compiled, Elsewhere
-from kiln.core.eager import EVAL
-from kiln.core.nonfinite import check_program
-from kiln.core.placement import Placer, Run, is_placed
 from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched
+from kiln.execution.compilation import Compiled, Elsewhere
+from kiln.execution.eager import EVAL
+from kiln.execution.nonfinite import check_program
+from kiln.execution.placement import Placer, Run, is_placed
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
 from kiln.ir.types import ShapedArray

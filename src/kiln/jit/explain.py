@@ -16,8 +16,8 @@ import numpy as np
 from kiln.base import tree_differences
 from kiln.base.config import options, options_of_key
 from kiln.base.source import current_source, definition_of, name_of
-from kiln.core.compilation import on_return
-from kiln.core.dumping import log
+from kiln.execution.compilation import on_return
+from kiln.execution.dumping import log
 from kiln.jit.signature import argument_name, parameter_name
 from kiln.jit.spelling import in_tree_of
 

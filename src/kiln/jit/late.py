@@ -16,11 +16,11 @@ import numpy as np
 
 from kiln.base.config import options
 from kiln.base.source import name_of
-from kiln.core.compilation import Elsewhere
-from kiln.core.eager import EVAL
-from kiln.core.nonfinite import check_program
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, state
+from kiln.execution.compilation import Elsewhere
+from kiln.execution.eager import EVAL
+from kiln.execution.nonfinite import check_program
 from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entry
 from kiln.jit.call import JitFunction

@@ -19,8 +19,8 @@ from kiln.base.tree import (
     tree_flatten_with_path,
     tree_unflatten,
 )
-from kiln.core.placement import Wishes
 from kiln.core.trace import aval_of
+from kiln.execution.placement import Wishes
 from kiln.ir.mesh import PartitionSpec
 from kiln.ir.sharding import Sharding, require_fit
 from kiln.jit.cache import Entry

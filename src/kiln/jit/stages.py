@@ -23,10 +23,10 @@ from kiln.base.tree import (
 )
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.engine import Place, default_engine, default_sharding
-from kiln.core.nonfinite import check_program, kept_for_search
-from kiln.core.placement import Placer, Run
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
+from kiln.execution.nonfinite import check_program, kept_for_search
+from kiln.execution.placement import Placer, Run
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray

@@ -13,10 +13,10 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import keystr, tree_flatten_with_path
-from kiln.core import dumping
 from kiln.core.array import ConcreteArray
 from kiln.core.staging import hoist_constants, recording, stage
 from kiln.core.trace import Tracer, aval_of, check_live
+from kiln.execution import dumping
 from kiln.ir.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entry

@@ -9,8 +9,8 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.core.array_type import Array, ArrayLike
-from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
+from kiln.execution.at_once import at_once
 from kiln.numpy.promotion import binary, dtype_of, operands, promote_numeric
 from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type

@@ -10,7 +10,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.at_once import at_once
+from kiln.execution.at_once import at_once
 from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import shape_of

@@ -11,7 +11,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
-from kiln.core.at_once import at_once
+from kiln.execution.at_once import at_once
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import cast
 from kiln.numpy.logic import choose_by, isnan

@@ -17,8 +17,8 @@ from kiln.base.errors import three_lines
 from kiln.base.lazy import opt_einsum
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
+from kiln.execution.at_once import at_once
 from kiln.ir.sizes import Size
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import cast

@@ -11,8 +11,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes
-from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer
+from kiln.execution.at_once import at_once
 from kiln.ir.sizes import Dim, Size
 from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import (

@@ -12,8 +12,8 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
-from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
+from kiln.execution.at_once import at_once
 from kiln.numpy.float_parts import check_real
 from kiln.numpy.logic import choose_by, isinf
 from kiln.numpy.promotion import (

@@ -14,8 +14,8 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Arrays, Axes, DTypeLike
-from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer
+from kiln.execution.at_once import at_once
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast
 from kiln.numpy.filling import full

@@ -12,8 +12,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes, ShapeLike
-from kiln.core.at_once import at_once
 from kiln.core.trace import Tracer, aval_of
+from kiln.execution.at_once import at_once
 from kiln.ir.sizes import Dim, Size, divides, equal, product
 from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape

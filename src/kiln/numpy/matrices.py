@@ -10,8 +10,8 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
+from kiln.execution.at_once import at_once
 from kiln.ir.sizes import Dim, Size, minimum
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast

@@ -15,8 +15,8 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.at_once import at_once
 from kiln.core.operators import set_operators
+from kiln.execution.at_once import at_once
 from kiln.ir.sizes import Size
 from kiln.numpy import (
     arithmetic,

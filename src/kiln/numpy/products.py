@@ -12,7 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.at_once import at_once
+from kiln.execution.at_once import at_once
 from kiln.numpy.arithmetic import multiply, refuse_out, subtract
 from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel

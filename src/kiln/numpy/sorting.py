@@ -9,7 +9,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.at_once import at_once
+from kiln.execution.at_once import at_once
 from kiln.numpy.creation import asarray, cast
 from kiln.numpy.manipulation import canonical_axes, one, ravel
 from kiln.numpy.promotion import operands

@@ -12,8 +12,8 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.core.array import ConcreteArray
-from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of, require_unmasked
+from kiln.execution.at_once import at_once
 from kiln.ir.sizes import Dim, is_constant
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Places, Plan, parse
 from kiln.ops.conversion import convert_element_type

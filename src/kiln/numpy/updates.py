@@ -17,8 +17,8 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import while_loop
-from kiln.core.at_once import at_once
 from kiln.core.trace import aval_of
+from kiln.execution.at_once import at_once
 from kiln.ir.sizes import Dim
 from kiln.numpy import arithmetic
 from kiln.numpy.creation import asarray

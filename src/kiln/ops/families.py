@@ -18,9 +18,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
-from kiln.core.at_once import at_once
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
+from kiln.execution.at_once import at_once
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import (
     broadcast_in_dim,

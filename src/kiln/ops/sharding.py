@@ -10,9 +10,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.array import ConcreteArray, placed
-from kiln.core.compilation import as_array
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of
+from kiln.execution.compilation import as_array
 from kiln.ir.mesh import UNCONSTRAINED, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.types import ShapedArray

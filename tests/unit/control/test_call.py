@@ -12,8 +12,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln.base.config import override
 from kiln.control.call import jit_p
-from kiln.core.compilation import on_compile
 from kiln.core.staging import stage
+from kiln.execution.compilation import on_compile
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 

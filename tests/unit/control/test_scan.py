@@ -15,9 +15,9 @@ from kiln import lax
 from kiln.base.config import override
 from kiln.control import bodies, region, scan, scan_split
 from kiln.control.scan import scan_p
-from kiln.core.compilation import on_compile
 from kiln.core.engine import engine
 from kiln.core.staging import stage
+from kiln.execution.compilation import on_compile
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes import symbol

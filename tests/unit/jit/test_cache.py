@@ -11,9 +11,9 @@ import pytest
 
 from kiln.base.config import override
 from kiln.base.tree import tree_structure
-from kiln.core import compilation
-from kiln.core.placement import Wishes
 from kiln.core.staging import stage_pure
+from kiln.execution import compilation
+from kiln.execution.placement import Wishes
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.jit import cache

@@ -13,7 +13,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax, random
 from kiln.base.config import override
-from kiln.core.compilation import on_compile
+from kiln.execution.compilation import on_compile
 
 DRAWS: dict[str, Callable[[Any], Any]] = {
     "uniform": lambda k: random.uniform(k, (3,), minval=-1),

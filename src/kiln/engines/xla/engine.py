@@ -13,7 +13,6 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.signals import HeldBack
-from kiln.core.donation import reused
 from kiln.core.engine import Place, Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla import client as runtime
@@ -26,6 +25,7 @@ from kiln.engines.xla.module import Lowered, lower
 from kiln.engines.xla.plugins import described_devices
 from kiln.engines.xla.staging import sharer, staged_operands
 from kiln.engines.xla.turns import InTurn
+from kiln.ir.aliasing import reused
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like

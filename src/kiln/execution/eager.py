@@ -12,10 +12,10 @@ from typing import Any
 from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.memory import MB
-from kiln.core.compilation import Compiled, Elsewhere, compile_jaxpr
-from kiln.core.nonfinite import check_operation
-from kiln.core.placement import Placer, is_placed
 from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
+from kiln.execution.compilation import Compiled, Elsewhere, compile_jaxpr
+from kiln.execution.nonfinite import check_operation
+from kiln.execution.placement import Placer, is_placed
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation
 from kiln.ir.rewrite import params_key

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from kiln.base.config import override
-from kiln.core import compilation, eager
 from kiln.core.array import from_host
 from kiln.core.primitive import Primitive
 from kiln.core.trace import state
+from kiln.execution import compilation, eager
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import add, div, log, sin
 

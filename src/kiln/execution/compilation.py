@@ -26,11 +26,11 @@ from kiln.base.errors import three_lines
 from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
 from kiln.base.source import current_source
-from kiln.core import dumping
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
 from kiln.core.engine import Buffer, Engine, Executable, Place, Program, engine
-from kiln.core.progress import progress
 from kiln.core.trace import Tracer, aval_of, leaked
+from kiln.execution import dumping
+from kiln.execution.progress import progress
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines, drop_inputs, eliminate_dead_code
@@ -70,7 +70,7 @@ class Compiled(_runtime.Program):
     """An executable with the types of its results; `kept` numbers the inputs it takes.
 
     Calling it runs it on arrays and scalars; it raises Elsewhere if one of the arrays has a place
-    of its own: `core/placement.py` calls those that run elsewhere.
+    of its own: `execution/placement.py` calls those that run elsewhere.
     There is one for each key. `size` is the bytes of the executable, `seconds` the time spent on
     compiling it, `used` when it last ran (in `CLOCK`). The executable may go and come back, unless
     `pinned`. `own` is the jaxpr whose id is in the key, if equal jaxprs may not share it.

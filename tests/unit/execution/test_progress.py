@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kiln.core import progress as module
-from kiln.core.progress import ERASE_LINE, progress
+from kiln.execution import progress as module
+from kiln.execution.progress import ERASE_LINE, progress
 
 
 class Screen(io.StringIO):
@@ -109,7 +109,8 @@ def test_short_compilations_show_nothing(screen: Screen, monkeypatch: Any) -> No
 PROGRAM = """
 import time
 import kiln
-from kiln.core import engine, progress
+from kiln.core import engine
+from kiln.execution import progress
 progress.AFTER_S, progress.EVERY_S = 0.1, 0.05
 reference = engine.engine("reference")
 compile = reference.compile

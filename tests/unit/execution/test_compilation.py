@@ -16,11 +16,11 @@ from kiln.base.config import override
 from kiln.base.errors import UnexpectedTracerError
 from kiln.base.memory import physical_bytes
 from kiln.control.callback import pure_callback
-from kiln.core import compilation
 from kiln.core.array import from_host
-from kiln.core.compilation import as_array, compile_jaxpr, program_of
 from kiln.core.engine import engine
 from kiln.core.staging import stage, stage_pure
+from kiln.execution import compilation
+from kiln.execution.compilation import as_array, compile_jaxpr, program_of
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import ShapeDtypeStruct

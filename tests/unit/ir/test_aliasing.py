@@ -1,11 +1,11 @@
-"""Which output takes the memory of which input."""
+"""Which result takes the memory of which donated input."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from kiln.core.donation import reused
+from kiln.ir.aliasing import reused
 from kiln.ir.jaxpr import Jaxpr, Var
 from kiln.ir.types import ShapedArray
 

@@ -13,8 +13,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln import _runtime, lax
 from kiln.base.config import override
-from kiln.core.at_once import at_once, clear
-from kiln.core.eager import EVAL
+from kiln.execution.at_once import at_once, clear
+from kiln.execution.eager import EVAL
 
 SHAPES = [(), (1,), (7,), (3, 5), (0,), (2, 0), (2, 3, 4), (1500,)]
 DTYPES = ["float32", "int32", "bool", "uint8", "bfloat16", "complex64"]

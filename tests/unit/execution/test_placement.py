@@ -8,9 +8,9 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln.base.config import override
-from kiln.core import compilation
-from kiln.core.placement import Placer, Wishes, constraints_in, is_placed
 from kiln.core.staging import stage
+from kiln.execution import compilation
+from kiln.execution.placement import Placer, Wishes, constraints_in, is_placed
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray

@@ -16,9 +16,9 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, unplaced
-from kiln.core.compilation import Compiled, Elsewhere, compile_jaxpr, program_of
-from kiln.core.donation import Donation
 from kiln.core.engine import Place, Program, default_engine
+from kiln.execution.compilation import Compiled, Elsewhere, compile_jaxpr, program_of
+from kiln.execution.donation import Donation
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit

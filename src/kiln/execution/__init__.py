@@ -1,0 +1,1 @@
+"""How programs run: compiled once, placed on devices, given memory; eager operations as plans."""
