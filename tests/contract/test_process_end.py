@@ -61,9 +61,10 @@ except KeyboardInterrupt:
 }
 
 
-def start(program: str) -> subprocess.Popen[str]:
+def start(program: str, *, first: bool = False) -> subprocess.Popen[str]:
+    """Run a program after `HEAD`, or before it."""
     return subprocess.Popen(
-        [sys.executable, "-c", HEAD + program],
+        [sys.executable, "-c", program + HEAD if first else HEAD + program],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -115,6 +116,23 @@ def test_the_interpreter_ends_while_a_daemon_thread_loads_an_engine() -> None:
 def test_the_interpreter_ends_while_a_daemon_thread_is_inside_for_long() -> None:
     """Longer than the end waits for it: the thread stays where it is."""
     ended(start("from kiln.base import signals\nsignals.PATIENCE_S = 0.0" + LOADING))
+
+
+LAST = """
+import atexit
+def late():
+    print(float(kiln.jit(lambda x: x + 1)(1.0)))
+    turn(x, 20000)
+    print(turn(x, 20000).shape)
+atexit.register(late)
+"""
+
+
+@contract("13.2")
+def test_exit_functions_that_run_after_those_of_kiln_may_compile_and_run() -> None:
+    """What was registered before kiln was imported runs last."""
+    out = ended(start(LAST, first=True))
+    assert out == "2.0\n(300, 300)\n"
 
 
 @contract("13.2")

@@ -266,7 +266,7 @@ BREAKS = [
     ),
     Break(
         "4.4",
-        "execution/donation.py",
+        "ir/aliasing.py",
         "                    free.remove(j)\n",
         "",
     ),

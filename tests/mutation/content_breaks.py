@@ -22,7 +22,7 @@ def _row(file: str, text: str, instead: str, *tests: str) -> Break:
     return Break("10.6", file, text, instead, tuple(names))
 
 
-_UNIT = "tests/unit/core/test_"
+_UNIT = "tests/unit/content/test_"
 _CACHE = "tests/contract/test_cache.py::test_"
 
 CONTENT_BREAKS = [

@@ -43,7 +43,8 @@ def apart(call: Callable[[], T], *, must_end: bool) -> T:
 
     The interpreter does not end before a call that `must_end`.
     """
-    if threading.current_thread() is not threading.main_thread():
+    # While the interpreter ends only the thread that ends it gets in.
+    if threading.current_thread() is not threading.main_thread() or _runtime.is_closed():
         return inside(call)
     work = _Work(call)
     thread = threading.Thread(target=work.run, name="kiln apart", daemon=not must_end)
