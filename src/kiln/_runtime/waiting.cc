@@ -138,13 +138,21 @@ void stay_if_it_ends() {
   stay();
 }
 
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing();
+#else
+  return _Py_IsFinalizing();
+#endif
+}
+
 std::terminate_handler usual_terminate = nullptr;
 
 // Python ends daemon threads where they next want its lock, by unwinding their stacks, which C++
 // does not let happen in most of the places where libraries ask for the lock. Such a thread stays
 // there instead: the process is about to end.
 [[noreturn]] void stay_or_terminate() {
-  if (ending_thread != PyThread_get_thread_ident()) stay();
+  if (is_finalizing() && ending_thread != PyThread_get_thread_ident()) stay();
   if (usual_terminate != nullptr) usual_terminate();
   std::abort();
 }
