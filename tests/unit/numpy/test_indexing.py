@@ -443,3 +443,8 @@ def random_entry(rng: np.random.Generator, size: int) -> Any:
         return rng.random(size) < 0.5
     shape = [(), (3,), (2, 3), (1,), (2, 1), (0,)][rng.integers(0, 6)]
     return rng.integers(-size, size, shape).astype(["int32", "int8", "int64"][rng.integers(0, 3)])
+
+
+def test_what_is_updated_by_index_is_not_iterated_over() -> None:
+    with pytest.raises(TypeError, match="not iterable"):
+        list(jnp.arange(3).at)
