@@ -62,7 +62,7 @@ BREAKS = [
     ),
     Break(
         "2.9",
-        "jit/spelling.py",
+        "jit/argument_binding.py",
         "return tuple(moved)",
         "return tuple([name for name in keywords if name in moved])",
     ),
@@ -242,7 +242,7 @@ BREAKS = [
     ),
     Break(
         "10.5",
-        "jit/spelling.py",
+        "jit/argument_binding.py",
         "        if not moved:\n            return args, kwargs\n",
         "        if True:\n            return args, kwargs\n",
     ),
@@ -278,8 +278,8 @@ BREAKS = [
     ),
     Break(
         "6.3",
-        "jit/placing.py",
-        'outs = tuple(_spread(fun, placing.out_shardings, result, "out_shardings", "result"))',
+        "jit/placement_options.py",
+        'outs = tuple(_spread(fun, placement.out_shardings, result, "out_shardings", "result"))',
         "outs = ()",
     ),
     Break(
@@ -327,8 +327,8 @@ BREAKS = [
     Break(
         "15.8",
         "linen/jit.py",
-        "Placing(Chosen(tuple(moved)), where)",
-        "Placing(Chosen((1, *moved)), where)",
+        "PlacementOptions(Chosen(tuple(moved)), where)",
+        "PlacementOptions(Chosen((1, *moved)), where)",
     ),
     Break(
         "15.9",

@@ -16,7 +16,7 @@ from kiln.base.source import api_boundary, current_source, name_of
 from kiln.jit.call import JitFunction
 from kiln.jit.compiler_options import settings_of
 from kiln.jit.named_axes import NamedAxes
-from kiln.jit.placing import NO_PLACING, Placing, check_leaves_of
+from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, check_leaves_of
 from kiln.jit.signature import Chosen, choose
 from kiln.jit.sized import SizedJitFunction
 from kiln.ops.sharding import checked_device
@@ -223,14 +223,14 @@ def wrap(
     donated = choose(fun, donate_argnums, donate_argnames, "donate")
     if static and donated:
         check_overlap(fun, static, donated)
-    placing = placing_of(fun, donated, device, backend, in_shardings, out_shardings)
+    placement = placement_options_of(fun, donated, device, backend, in_shardings, out_shardings)
     if abstracted_axes is not None:
         axes = NamedAxes(fun, abstracted_axes, static)
         return SizedJitFunction(
             fun,
             static,
             axes,
-            placing,
+            placement,
             keep_unused=keep_unused,
             inline=inline,
             static_result=static_result,
@@ -243,7 +243,7 @@ def wrap(
         inline=inline,
         static_result=static_result,
         max_traces=max_traces,
-        placing=placing,
+        placement=placement,
         settings=()
         if compiler_options is None
         else settings_of(compiler_options, f"jit({name_of(fun)})"),
@@ -257,15 +257,15 @@ def is_generator_function(fun: Any) -> bool:
     return inspect.isgeneratorfunction(fun)
 
 
-def placing_of(
+def placement_options_of(
     fun: Any, donated: Chosen, device: Any, backend: str | None, ins: Any, outs: Any
-) -> Placing:
-    """Return the options about memory and devices, checked; `NO_PLACING` if none is given."""
+) -> PlacementOptions:
+    """Check the options about memory and devices; `NO_PLACEMENT` if none is given."""
     if not donated and device is None and backend is None and ins is None and outs is None:
-        return NO_PLACING
+        return NO_PLACEMENT
     check_leaves_of(ins, "in_shardings", fun)
     check_leaves_of(outs, "out_shardings", fun)
-    return Placing(donated, chosen_device(fun, device, backend, ins, outs), ins, outs)
+    return PlacementOptions(donated, chosen_device(fun, device, backend, ins, outs), ins, outs)
 
 
 def _is_positive(number: Any) -> bool:

@@ -42,8 +42,8 @@ from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import canonical
-from kiln.ir.sharing import holds_user_code, is_shareable
 from kiln.ir.types import NOWHERE, ShapedArray, Varying
+from kiln.ir.user_code import holds_user_code, is_shareable
 from kiln.ops.collective import varied, vary_p
 from kiln.ops.conversion import convert_element_type
 

@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 from kiln.control.cond import spread_over
 from kiln.control.region import Region, fill_zeros, memoized, merge, select_by, split
 from kiln.control.scan_split import cut
-from kiln.control.silence import without_effects
+from kiln.control.without_effects import without_effects
 from kiln.core.absent import is_zero
 from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure

@@ -255,8 +255,8 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (host_value(self), self.aval)
 
-    def __dlpack__(self, **wishes: Any) -> Any:
-        return capsule_of(np.asarray(self), **wishes)
+    def __dlpack__(self, **options: Any) -> Any:
+        return capsule_of(np.asarray(self), **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (HOST, 0)

@@ -35,8 +35,8 @@ from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines, drop_inputs, eliminate_dead_code
 from kiln.ir.sharding import Sharding
-from kiln.ir.sharing import is_shareable
 from kiln.ir.types import ShapedArray
+from kiln.ir.user_code import is_shareable
 
 import numpy as np  # isort: skip
 
@@ -62,14 +62,14 @@ class _Key:
         return isinstance(other, _Key) and self.parts == other.parts
 
 
-class Elsewhere(Exception):
+class WrongDevice(Exception):
     """An argument has a place of its own, so this executable is not the one to run."""
 
 
 class Compiled(_runtime.Program):
     """An executable with the types of its results; `kept` numbers the inputs it takes.
 
-    Calling it runs it on arrays and scalars; it raises Elsewhere if one of the arrays has a place
+    Calling it runs it on arrays and scalars; it raises WrongDevice if one of the arrays has a place
     of its own: `execution/placement.py` calls those that run elsewhere.
     There is one for each key. `size` is the bytes of the executable, `seconds` the time spent on
     compiling it, `used` when it last ran (in `CLOCK`). The executable may go and come back, unless
@@ -204,12 +204,12 @@ class _Return:
 def new_buffer(x: Any, home: Engine, sharding: Sharding | None = None) -> Buffer:
     """Copy a scalar or NumPy array to an engine.
 
-    Raises: Elsewhere for an array with a place of its own.
+    Raises: WrongDevice for an array with a place of its own.
     """
     if type(x) is np.ndarray:
         return home.put(x.astype(canonicalize_dtype(x.dtype), copy=False), sharding)
     if isinstance(x, PlacedArray):
-        raise Elsewhere
+        raise WrongDevice
     if isinstance(x, Tracer):
         raise leaked(x)
     return home.put(_host_copy(x, aval_of(x)), sharding)

@@ -13,7 +13,7 @@ from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.memory import MB
 from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
-from kiln.execution.compilation import Compiled, Elsewhere, compile_jaxpr
+from kiln.execution.compilation import Compiled, WrongDevice, compile_jaxpr
 from kiln.execution.nonfinite import check_operation
 from kiln.execution.placement import Placer, is_placed
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
@@ -60,7 +60,7 @@ class EvalTrace(Trace):
                 plan = self.plans.put(key, _compile(primitive, avals, params), PLAN_BYTES)
             try:
                 outs = plan(args)
-            except Elsewhere:
+            except WrongDevice:
                 outs = self._placed(key, params)(args)
         if opts.checks_values:
             check_operation(primitive, args, outs, params)

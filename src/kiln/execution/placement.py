@@ -17,7 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, unplaced
 from kiln.core.engine import Place, Program, default_engine
-from kiln.execution.compilation import Compiled, Elsewhere, compile_jaxpr, program_of
+from kiln.execution.compilation import Compiled, WrongDevice, compile_jaxpr, program_of
 from kiln.execution.donation import Donation
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
@@ -26,7 +26,7 @@ from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misf
 Run = Callable[[Sequence[Any]], list[ConcreteArray]]
 
 
-class Wishes(NamedTuple):
+class PlacementRequest(NamedTuple):
     """What the user asked of the placement of a program, by numbers of its inputs and outputs.
 
     A sharding of None is no wish.
@@ -43,7 +43,7 @@ class Wishes(NamedTuple):
         return self.device is not None or any(self.in_shardings) or any(self.out_shardings)
 
 
-NO_WISHES = Wishes()
+NO_REQUEST = PlacementRequest()
 
 
 class Claim(NamedTuple):
@@ -54,7 +54,7 @@ class Claim(NamedTuple):
 
 
 class Placer:
-    """Runs a program wherever its arguments, the user's wishes and its own constraints say.
+    """Runs a program wherever its arguments, the user's request and its own constraints say.
 
     The first `hidden` inputs are arrays the function closes over.
     """
@@ -65,14 +65,14 @@ class Placer:
         name: str,
         *,
         hidden: int = 0,
-        wishes: Wishes = NO_WISHES,
+        request: PlacementRequest = NO_REQUEST,
         keep_unused: bool = False,
         compiler_options: tuple[tuple[str, Any], ...] = (),
     ) -> None:
         self.jaxpr = jaxpr
         self.name = name
         self.hidden = hidden
-        self.wishes = wishes
+        self.request = request
         self.keep_unused = keep_unused
         self.compiler_options = compiler_options
         self.inside = constraints_in(jaxpr)
@@ -84,14 +84,14 @@ class Placer:
     @property
     def is_plain(self) -> bool:
         """Whether nothing but arguments can call the program away from the first device."""
-        return not self.wishes.has_place and not self.inside
+        return not self.request.has_place and not self.inside
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Run the program; as fast as can be where nothing was placed."""
         if self._default is not None and options().default_device is None:
             try:
                 return self._default(args)
-            except Elsewhere:
+            except WrongDevice:
                 pass
         return self(args)
 
@@ -109,7 +109,7 @@ class Placer:
     def prepare(self, args: Sequence[Any]) -> Run:
         """Return what runs the program for such arguments, having compiled it.
 
-        For arguments that were never placed it raises Elsewhere if called with others.
+        For arguments that were never placed it raises WrongDevice if called with others.
 
         Raises: ValueError for committed arguments on different devices, or not as asked for.
         """
@@ -124,13 +124,13 @@ class Placer:
 
     def place(self, committed: Sequence[Sharding | None]) -> Place | None:
         """Return where to run for committed arguments; None for the first device, by default."""
-        home, wishes = default_engine(), self.wishes
+        home, request = default_engine(), self.request
         if home.host_memory:
             return None
-        if wishes.device is not None:
-            return Place((wishes.device,))
+        if request.device is not None:
+            return Place((request.device,))
         committed = [s if used else None for s, used in zip(committed, self.used, strict=True)]
-        wanted = [*wishes.in_shardings, *[None] * (len(committed) - len(wishes.in_shardings))]
+        wanted = [*request.in_shardings, *[None] * (len(committed) - len(request.in_shardings))]
         self._check_agreement(committed, wanted)
         given = [Claim(f"argument {self._named(i)} has", s) for i, s in enumerate(committed) if s]
         closed_over = sum(s is not None for s in committed[: self.hidden])
@@ -141,7 +141,7 @@ class Placer:
             if s and not committed[i]
         ]
         claims += [Claim("with_sharding_constraint or shard_map has", s) for s in self.inside]
-        claims += [Claim("out_shardings has", s) for s in wishes.out_shardings if s]
+        claims += [Claim("out_shardings has", s) for s in request.out_shardings if s]
         claims = claims or given
         devices = self._agreed(claims)
         if not devices:
@@ -156,7 +156,7 @@ class Placer:
         whole, chosen_set = NamedSharding(mesh, PartitionSpec()), frozenset(devices)
         here = [s if s and s.device_set == chosen_set else None for s in committed]
         cuts = tuple([c or w or whole for c, w in zip(here, wanted, strict=True)])
-        outs = wishes.out_shardings or (None,) * len(self.jaxpr.outvars)
+        outs = request.out_shardings or (None,) * len(self.jaxpr.outvars)
         return Place(devices, mesh, cuts, outs)
 
     def is_chosen(self, committed: Sequence[Sharding | None], place: Place | None) -> bool:
@@ -174,7 +174,7 @@ class Placer:
             self.name,
             self.keep_unused,
             self.compiler_options,
-            self.wishes.donated,
+            self.request.donated,
             place,
         )
         return program
@@ -186,7 +186,7 @@ class Placer:
             self.name,
             keep_unused=self.keep_unused,
             compiler_options=self.compiler_options,
-            donated=self.wishes.donated,
+            donated=self.request.donated,
             place=place,
         )
         if found.base not in self.programs:
@@ -196,12 +196,12 @@ class Placer:
     def run_at(self, place: Place | None, committed: bool) -> Run:
         """Return what runs the program at a place, bringing arguments there.
 
-        For no place, it raises Elsewhere if called with arrays that were placed.
+        For no place, it raises WrongDevice if called with arrays that were placed.
         """
         compiled = self.compiled(place)
         names = self._names(compiled)
         if place is None:
-            return _placed(compiled, names) if self.wishes.donated else compiled
+            return _placed(compiled, names) if self.request.donated else compiled
         program = compiled.program
         assert program.place is not None
         alone = SingleDeviceSharding(place.devices[0])
@@ -251,7 +251,7 @@ class Placer:
             )
 
     def _agreed(self, claims: Sequence[Claim]) -> tuple[Any, ...]:
-        for i, s in enumerate(self.wishes.out_shardings):
+        for i, s in enumerate(self.request.out_shardings):
             if s:
                 self._check_fit(s, self.jaxpr.outvars[i].aval.shape, f"out_shardings, result {i}")
         if not claims:
@@ -282,7 +282,7 @@ def _ids(sharding: Sharding) -> str:
 
 
 class _Situation(NamedTuple):
-    """What of a call decides where it runs, besides the wishes."""
+    """What of a call decides where it runs, besides the request."""
 
     committed: tuple[Sharding | None, ...]
     default: Any
@@ -309,8 +309,8 @@ def _placed(
     """Return what brings arguments to their places, runs, and deletes the donated ones.
 
     Without `cuts` that is the first device. Called with arrays and scalars it raises
-    JaxRuntimeError if an array is donated and passed twice; Elsewhere, without `cuts`, if one has a
-    place of its own.
+    JaxRuntimeError if an array is donated and passed twice; WrongDevice, without `cuts`, if one has
+    a place of its own.
     """
     program = compiled.program
     donation = Donation(compiled, names) if program.donated else None

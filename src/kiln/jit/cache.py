@@ -30,10 +30,10 @@ from kiln.execution.at_once import clear as clear_plans
 from kiln.execution.compilation import Compiled, release
 from kiln.execution.compilation import clear as clear_executables
 from kiln.execution.eager import clear as clear_eager
-from kiln.execution.placement import NO_WISHES, Placer, Run, Wishes
+from kiln.execution.placement import NO_REQUEST, PlacementRequest, Placer, Run
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sharing import holds_user_code
+from kiln.ir.user_code import holds_user_code
 from kiln.jit.compiler_options import Settings
 from kiln.jit.explain import Record
 from kiln.jit.history import CacheInfo, History
@@ -43,8 +43,8 @@ class Entry:
     """What one call signature of a function was traced to.
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `compiled` is made on the first run,
-    and runs it on the first device unless wished otherwise. `placers`, shared by all entries with
-    this program, run it wherever it belongs, as wished.
+    and runs it on the first device unless requested otherwise. `placers`, shared by all entries
+    with this program, run it wherever it belongs, as requested.
     `record` waits for the seconds of the compilation, if somebody asked for it.
     `assumed` names the axes that were taken to have a size of at least 1. `general` is the program
     for all sizes that `jaxpr` was made of, where axes have names.
@@ -73,8 +73,8 @@ class Entry:
         "out_tree",
         "placers",
         "record",
+        "request",
         "static",
-        "wishes",
     )
 
     def __init__(
@@ -87,9 +87,9 @@ class Entry:
         self.out_is_leaf = out_tree.is_leaf
         self.name = name
         self.static = static
-        self.wishes = NO_WISHES
+        self.request = NO_REQUEST
         self.compiled: Run | None = None
-        self.placers: dict[Wishes, Placer] = {}
+        self.placers: dict[PlacementRequest, Placer] = {}
         self.record: Record | None = None
         self.assumed: frozenset[str] = frozenset()
         self.general: Jaxpr | None = None
@@ -124,12 +124,12 @@ class Entry:
         again = constants_from(slots, content.operands)
         return all(a is b for a, b in zip(again, self.consts, strict=True))
 
-    def with_wishes(self, wishes: Wishes) -> Entry:
-        """Return the same program, to be run as wished."""
+    def with_request(self, request: PlacementRequest) -> Entry:
+        """Return the same program, to be run as requested."""
         made = copy.copy(self)
-        made.wishes, made.compiled = wishes, None
-        if wishes.donated:
-            made.consts = self._consts_apart(wishes.donated)
+        made.request, made.compiled = request, None
+        if request.donated:
+            made.consts = self._consts_apart(request.donated)
         return made
 
     def _consts_apart(self, donated: Sequence[int]) -> list[Any]:
@@ -146,9 +146,9 @@ class Entry:
 
     def placer_for(self, keep_unused: bool, settings: Settings = ()) -> Placer:
         """Return what runs the program wherever it belongs."""
-        found = self.placers.get(self.wishes)
+        found = self.placers.get(self.request)
         if found is None:
-            found = self.placers.setdefault(self.wishes, self.new_placer(keep_unused, settings))
+            found = self.placers.setdefault(self.request, self.new_placer(keep_unused, settings))
         return found
 
     def new_placer(self, keep_unused: bool, settings: Settings) -> Placer:
@@ -157,7 +157,7 @@ class Entry:
             self.jaxpr,
             self.name,
             hidden=len(self.consts),
-            wishes=self.wishes,
+            request=self.request,
             keep_unused=keep_unused,
             compiler_options=settings,
         )

@@ -27,13 +27,14 @@ from kiln.core.array import ConcreteArray
 from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched
-from kiln.execution.compilation import Compiled, Elsewhere
+from kiln.execution.compilation import Compiled, WrongDevice
 from kiln.execution.eager import EVAL
 from kiln.execution.nonfinite import check_program
 from kiln.execution.placement import Placer, Run, is_placed
 from kiln.ir.assumptions import assume_positive, collecting
 from kiln.ir.sizes import as_number
 from kiln.ir.types import ShapedArray
+from kiln.jit.argument_binding import Named, flatten_call, form_of, structure_of, unflatten_call
 from kiln.jit.cache import (
     Entries,
     Entry,
@@ -47,9 +48,8 @@ from kiln.jit.cache import (
 from kiln.jit.compiler_options import Settings, nested
 from kiln.jit.explain import Naming
 from kiln.jit.history import CacheInfo
-from kiln.jit.placing import NO_PLACING, Placing, constrained, spelling_for, wishes_of
+from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, constrained, request_for
 from kiln.jit.signature import Chosen, Statics, static_keys
-from kiln.jit.spelling import Named, flatten_call, form_of, structure_of, unflatten_call
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.static_values import comparison_of
 from kiln.jit.struct import type_of_struct
@@ -81,7 +81,7 @@ class JitFunction(_runtime.Callable):
         static_result: bool = False,
         max_traces: int | None = None,
         sharing: Hashable = None,
-        placing: Placing = NO_PLACING,
+        placement: PlacementOptions = NO_PLACEMENT,
         settings: Settings = (),
     ) -> None:
         functools.update_wrapper(self, fun, updated=())
@@ -94,13 +94,13 @@ class JitFunction(_runtime.Callable):
         self._keep_unused = keep_unused
         self._inline = inline
         self._has_static = bool(static)
-        self._spelling = spelling_for(placing, fun, static)
+        self._binding = placement.binding(fun, static)
         self._static_result = static_result
         chosen = static.argnums, static.argnames
         self._options = (chosen, keep_unused, inline, static_result, sharing, settings)
         self._max_traces = max_traces
         self._traces = 0
-        self._placing = placing
+        self._placement = placement
         self._settings = settings
         weakref.ref(fun)  # Refuses what cannot be forgotten.
         self._entries: dict[Any, Entry] = {}
@@ -113,7 +113,7 @@ class JitFunction(_runtime.Callable):
             return self._call_otherwise(opts, args, kwargs)
         positional, keywords = len(args), kwargs
         if kwargs:
-            args, kwargs = self._spelling.by_position(args, kwargs)
+            args, kwargs = self._binding.by_position(args, kwargs)
         leaves: Sequence[Any] = args
         concrete = not kwargs and not self._has_static
         if concrete:
@@ -141,7 +141,7 @@ class JitFunction(_runtime.Callable):
         values = [*entry.consts, *leaves] if entry.consts else leaves
         try:
             outs = run(values)
-        except Elsewhere:
+        except WrongDevice:
             run = self._placer(entry)
             outs = run(values)
         except OverflowError:
@@ -172,7 +172,7 @@ class JitFunction(_runtime.Callable):
         if self._static_result or not isinstance(program, PROGRAMS):
             return
         place = {name: positional + i for i, name in enumerate(keywords)}
-        moved = self._spelling.moved(positional, keywords) if keywords else ()
+        moved = self._binding.moved(positional, keywords) if keywords else ()
         places = [*range(positional), *[place[name] for name in moved]]
         nums, names = self._static.argnums, self._static.argnames
         given = [(places[i], args[i]) for i in nums if i < len(args)]
@@ -198,7 +198,7 @@ class JitFunction(_runtime.Callable):
         if not opts.jit:
             return self._fun(*args, **kwargs)
         if kwargs:
-            args, kwargs = self._spelling.by_position(tuple(args), kwargs)
+            args, kwargs = self._binding.by_position(tuple(args), kwargs)
         leaves, tree, avals, statics = self._signature(args, kwargs)
         key = (tree, avals, statics, opts.key(), state.axes)
         entry = self._entries.get(key) or self._miss(key, leaves, args, kwargs)
@@ -289,12 +289,12 @@ class JitFunction(_runtime.Callable):
 
     def _own(self, key: Any, entry: Entry, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Make a program this wrapper's, to be run as the wrapper's options wish."""
-        if self._placing is not NO_PLACING:
+        if self._placement is not NO_PLACEMENT:
             places = self._places(args)
             named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
             dynamic = [args[i] for i in places]
-            wishes = wishes_of(self._placing, self._fun, entry, dynamic, named, places)
-            entry = entry.with_wishes(wishes)
+            request = request_for(self._placement, self._fun, entry, dynamic, named, places)
+            entry = entry.with_request(request)
         self._entries[settled_key(key)] = entry
         return entry
 
@@ -395,22 +395,22 @@ class JitFunction(_runtime.Callable):
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         if entry.assumed:
             assume_positive(entry.assumed)
-        wishes = entry.wishes
-        if wishes.in_shardings:
-            leaves = constrained(leaves, wishes.in_shardings[len(entry.consts) :])
+        request = entry.request
+        if request.in_shardings:
+            leaves = constrained(leaves, request.in_shardings[len(entry.consts) :])
         if self._settings:
             raise nested(entry.name, self._settings, current_source())
         if self._inline and recording() is not None:
             outs = eval_jaxpr(entry.jaxpr, (), *entry.consts, *leaves)
         else:
             outs = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=entry.name)
-        if wishes.out_shardings:
-            outs = constrained(outs, wishes.out_shardings)
+        if request.out_shardings:
+            outs = constrained(outs, request.out_shardings)
         return self._result(entry, outs)
 
     def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
         """Return the program of a call, tracing it if needed; arguments may be mere types."""
-        args, kwargs = self._spelling.by_position(tuple(args), kwargs)
+        args, kwargs = self._binding.by_position(tuple(args), kwargs)
         dynamic, named, statics = (
             self._split(args, kwargs) if self._has_static else (tuple(args), kwargs, ())
         )
@@ -431,14 +431,14 @@ class JitFunction(_runtime.Callable):
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
         entry = self.entry_for(args, kwargs)
-        positional, moved = len(args), self._spelling.moved(len(args), tuple(kwargs))
-        args, kwargs = self._spelling.by_position(args, kwargs)
+        positional, moved = len(args), self._binding.moved(len(args), tuple(kwargs))
+        args, kwargs = self._binding.by_position(args, kwargs)
         numbers = self._places(args)
         dynamic = [args[i] for i in numbers]
         named = {k: v for k, v in kwargs.items() if k not in self._static.argnames}
         places = committed_places([*entry.consts, *flatten_call(dynamic, named)[0]])
         placer = entry.new_placer(self._keep_unused, self._settings)
-        form = form_of(entry.in_tree, numbers, positional, moved, self._spelling.dynamic_names())
+        form = form_of(entry.in_tree, numbers, positional, moved, self._binding.dynamic_names())
         return Traced(entry, placer, places, form)
 
     @api_boundary
@@ -481,13 +481,13 @@ class JitFunction(_runtime.Callable):
 
 # What a jitted function keeps of its own; `_options` says the rest of how it was made.
 _OWN = DESCRIPTION.union(
-    ("_static", "_keep_unused", "_inline", "_has_static", "_spelling", "_static_result"),
-    ("_traces", "_placing", "_settings", "_entries", "_options"),
+    ("_static", "_keep_unused", "_inline", "_has_static", "_binding", "_static_result"),
+    ("_traces", "_placement", "_settings", "_entries", "_options"),
 )
 
 
 def _read(reading: Reading, f: JitFunction) -> Any:
-    if f._placing.has_place:
+    if f._placement.has_place:
         raise Unreadable("a jitted function with devices or shardings")
     if reading.with_jitted and f.is_stale():
         raise Unreadable("a jitted function that keeps a trace of what was before")

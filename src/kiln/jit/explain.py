@@ -18,8 +18,8 @@ from kiln.base.config import options, options_of_key
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.execution.compilation import on_return
 from kiln.execution.dumping import log
+from kiln.jit.argument_binding import in_tree_of
 from kiln.jit.signature import argument_name, parameter_name
-from kiln.jit.spelling import in_tree_of
 
 LONGEST_TEXT = 60
 

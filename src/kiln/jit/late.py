@@ -18,13 +18,13 @@ from kiln.base.config import options
 from kiln.base.source import name_of
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, state
-from kiln.execution.compilation import Elsewhere
+from kiln.execution.compilation import WrongDevice
 from kiln.execution.eager import EVAL
 from kiln.execution.nonfinite import check_program
 from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Entry
 from kiln.jit.call import JitFunction
-from kiln.jit.placing import NO_PLACING, Placing
+from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.signature import Chosen
 from kiln.jit.tracing import trace
 
@@ -94,9 +94,13 @@ class LateJitFunction(JitFunction):
     """
 
     def __init__(
-        self, fun: Callable[..., Any], static: Chosen, *, placing: Placing = NO_PLACING
+        self,
+        fun: Callable[..., Any],
+        static: Chosen,
+        *,
+        placement: PlacementOptions = NO_PLACEMENT,
     ) -> None:
-        super().__init__(fun, static, static_result=True, placing=placing)
+        super().__init__(fun, static, static_result=True, placement=placement)
 
     def call(self, supply: Supply, *args: Any) -> tuple[Any, Any]:
         """Run the program for these arguments, with what the supply makes of its recipes."""
@@ -123,7 +127,7 @@ class LateJitFunction(JitFunction):
         values = [*entry.consts, *leaves] if entry.consts else leaves
         try:
             outs = compiled(values)
-        except Elsewhere:
+        except WrongDevice:
             outs = self._placer(entry)(values)
         if opts.checks_values:
             check_program(entry.name, entry.jaxpr, values, outs)

@@ -14,8 +14,8 @@ from kiln.base.source import current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten
 from kiln.ir.sizes import Dim, symbol
 from kiln.ir.types import ShapedArray
+from kiln.jit.argument_binding import unflatten_call
 from kiln.jit.signature import POSITIONAL, Chosen, signature_of
-from kiln.jit.spelling import unflatten_call
 
 Axes = tuple[tuple[int, str], ...]
 """The named axes of one leaf."""
@@ -207,7 +207,7 @@ def with_names(
 
 
 def fresh_names(names: set[str], taken: Sequence[str]) -> dict[str, str]:
-    """Return how names are written where others of the same spelling are in scope."""
+    """Return how names are written where others of the same binding are in scope."""
     called: dict[str, str] = {}
     for name in sorted(names):
         spelled, count = name, 0

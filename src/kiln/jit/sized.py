@@ -18,7 +18,7 @@ from kiln.ir.specialise import specialise
 from kiln.jit.cache import Entries, Entry, entries_of
 from kiln.jit.call import JitFunction
 from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
-from kiln.jit.placing import Placing
+from kiln.jit.placement_options import PlacementOptions
 from kiln.jit.signature import Chosen
 
 
@@ -30,10 +30,10 @@ class SizedJitFunction(JitFunction):
         fun: Callable[..., Any],
         static: Chosen,
         axes: NamedAxes,
-        placing: Placing,
+        placement: PlacementOptions,
         **settings: Any,
     ) -> None:
-        super().__init__(fun, static, sharing=axes.key, placing=placing, **settings)
+        super().__init__(fun, static, sharing=axes.key, placement=placement, **settings)
         self._axes = axes
         shared = tuple((k, v) for k, v in settings.items() if k != "max_traces")
         self._options_for_all = (static, shared, axes.key, "all")

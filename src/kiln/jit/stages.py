@@ -30,9 +30,9 @@ from kiln.execution.placement import Placer, Run
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
+from kiln.jit.argument_binding import CallForm, flatten_call, in_tree_of, respelled
 from kiln.jit.cache import Entry
 from kiln.jit.compiler_options import merged, settings_of
-from kiln.jit.spelling import CallForm, flatten_call, in_tree_of, respelled
 from kiln.jit.struct import struct_of
 from kiln.jit.target import platform_of
 from kiln.jit.tracing import leaf_type
@@ -102,14 +102,14 @@ class Stage:
     @property
     def args_info(self) -> Any:
         """What is known of the arguments, as `(args, kwargs)`: shape, dtype, donated."""
-        donated, hidden = self._entry.wishes.donated, len(self._entry.consts)
+        donated, hidden = self._entry.request.donated, len(self._entry.consts)
         avals = enumerate(self._in_avals(), hidden)
         return self._arranged([ArgInfo(a, i in donated) for i, a in avals])
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """The numbers of the leaves of the arguments whose memory the program takes."""
-        donated, hidden = self._entry.wishes.donated, len(self._entry.consts)
+        donated, hidden = self._entry.request.donated, len(self._entry.consts)
         return tuple([at for at, i in enumerate(self._form.order) if i + hidden in donated])
 
     @property

@@ -9,13 +9,13 @@ from kiln.control.associative_scan import associative_scan as associative_scan
 from kiln.control.branches import cond as cond
 from kiln.control.branches import switch as switch
 from kiln.control.cond import cond_p as cond_p
+from kiln.control.custom_root import custom_root as custom_root
 from kiln.control.linear_solve import custom_linear_solve as custom_linear_solve
 from kiln.control.linear_solve import linear_solve_p as linear_solve_p
 from kiln.control.loops import fori_loop as fori_loop
 from kiln.control.loops import map as map
 from kiln.control.loops import scan as scan
 from kiln.control.loops import while_loop as while_loop
-from kiln.control.root import custom_root as custom_root
 from kiln.control.scan import scan_p as scan_p
 from kiln.control.special_loops import betainc as betainc
 from kiln.control.special_loops import igamma as igamma

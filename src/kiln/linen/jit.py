@@ -21,10 +21,10 @@ from kiln.base.tree import register_pytree_node
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import content_of
 from kiln.content.identity import identity_of_function
+from kiln.jit.argument_binding import ArgumentBinding
 from kiln.jit.late import LateJitFunction, Requests, requests
-from kiln.jit.placing import Placing
+from kiln.jit.placement_options import PlacementOptions
 from kiln.jit.signature import Chosen, Statics, choose, parameter_name, static_keys
-from kiln.jit.spelling import Spelling
 from kiln.jit.tracing import argument_names
 from kiln.linen.content import ModuleReading, value_digest
 from kiln.linen.context import context
@@ -86,7 +86,7 @@ class Program(LateJitFunction):
             return asked.supply.trace(asked, variables, roots, values)  # type: ignore[attr-defined]
 
         run.__name__ = run.__qualname__ = target.name
-        super().__init__(run, _ONLY_SPEC, placing=settings.placing)
+        super().__init__(run, _ONLY_SPEC, placement=settings.placement)
         # Messages say where the method is. Set late: calls are spelled by `run`'s own signature.
         run.__wrapped__ = target.fun  # type: ignore[attr-defined]
         self._target = target
@@ -131,7 +131,7 @@ register_pytree_node(
 class Settings:
     """The options of `linen.jit` for one method."""
 
-    __slots__ = ("key", "numbers", "placing", "rngs", "spelling", "static", "variables")
+    __slots__ = ("binding", "key", "numbers", "placement", "rngs", "static", "variables")
 
     def __init__(
         self,
@@ -157,8 +157,8 @@ class Settings:
         moved = [
             i - sum(s < i for s in self.static.argnums) + shift for i in donated.argnums if i > 0
         ]
-        self.placing = Placing(Chosen(tuple(moved)), where)
-        self.spelling = Spelling(_innermost(fun), static, donated)
+        self.placement = PlacementOptions(Chosen(tuple(moved)), where)
+        self.binding = ArgumentBinding(_innermost(fun), static, donated)
         self.key = (
             filter_key(variables),
             filter_key(rngs),
@@ -261,7 +261,7 @@ class _Jitted:
         values = args
         statics: dict[int | str, Any] = {}
         if kwargs:
-            spelled, kwargs = settings.spelling.by_position((module, *args), kwargs)
+            spelled, kwargs = settings.binding.by_position((module, *args), kwargs)
             values = spelled[1:]
         if settings.static:
             values, kwargs, statics = self._split(values, kwargs)

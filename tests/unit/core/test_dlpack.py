@@ -135,7 +135,7 @@ def test_a_capsule_is_taken_once() -> None:
         jnp.from_dlpack(x)
 
 
-class Elsewhere(Old):
+class WrongDevice(Old):
     def __dlpack_device__(self) -> tuple[int, int]:
         return (2, 0)
 
@@ -144,7 +144,7 @@ class Elsewhere(Old):
     ("ask", "error", "words"),
     [
         (lambda: jnp.from_dlpack([1]), TypeError, "a list has no __dlpack__"),
-        (lambda: jnp.from_dlpack(Elsewhere(np.ones(1))), BufferError, "is on cuda"),
+        (lambda: jnp.from_dlpack(WrongDevice(np.ones(1))), BufferError, "is on cuda"),
         (lambda: jnp.ones(3).__dlpack__(dl_device=(2, 0)), BufferError, "asked for on cuda"),
         (lambda: jnp.ones(3).__dlpack__(stream=7), BufferError, "no streams"),
         (lambda: jnp.ones(3, "int4").__dlpack__(), BufferError, "no elements of type int4"),

@@ -10,7 +10,7 @@ import kiln.numpy as jnp
 from kiln.base.config import override
 from kiln.core.staging import stage
 from kiln.execution import compilation
-from kiln.execution.placement import Placer, Wishes, constraints_in, is_placed
+from kiln.execution.placement import PlacementRequest, Placer, constraints_in, is_placed
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
@@ -61,9 +61,11 @@ def test_unused_arguments_may_be_anywhere() -> None:
     assert out.devices() == {DEVICES[1]}
 
 
-def test_wishes_decide() -> None:
-    assert placer(wishes=Wishes(device=DEVICES[4])).place([None, ROWS]).devices == (DEVICES[4],)
-    found = placer(wishes=Wishes(out_shardings=(ROWS,)))
+def test_requests_decide() -> None:
+    assert placer(request=PlacementRequest(device=DEVICES[4])).place([None, ROWS]).devices == (
+        DEVICES[4],
+    )
+    found = placer(request=PlacementRequest(out_shardings=(ROWS,)))
     assert not found.is_plain
     (out,) = found.run([jnp.ones(8), ONES])
     assert out.sharding == ROWS and out.committed
@@ -103,12 +105,12 @@ def test_each_choice_is_compiled_once() -> None:
 def test_the_reference_engine_knows_no_places() -> None:
     x, y = at(1), at(2)
     with override(engine="reference"):
-        (out,) = placer(wishes=Wishes(out_shardings=(ROWS,))).run([x, y])
+        (out,) = placer(request=PlacementRequest(out_shardings=(ROWS,))).run([x, y])
     np.testing.assert_array_equal(out, 2 * ONES)
 
 
 def test_arguments_copied_to_their_place_are_not_given_away() -> None:
-    found = placer(wishes=Wishes(donated=(0,), in_shardings=(ROWS, None)))
+    found = placer(request=PlacementRequest(donated=(0,), in_shardings=(ROWS, None)))
     here, there = jnp.ones(8) + 0, kiln.device_put(jnp.ones(8), ROWS)
     found.run([here, ONES])
     found.run([there, ONES])

@@ -13,7 +13,7 @@ from kiln.base.config import override
 from kiln.base.tree import tree_structure
 from kiln.core.staging import stage_pure
 from kiln.execution import compilation
-from kiln.execution.placement import Wishes
+from kiln.execution.placement import PlacementRequest
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.jit import cache
@@ -163,9 +163,9 @@ def test_the_users_objects_die_outside_the_lock() -> None:
     assert died == [True, True, True]
 
 
-def test_variants_are_made_once_for_equal_wishes() -> None:
+def test_variants_are_made_once_for_equal_requests() -> None:
     entry = entry_of(program(7.0))
-    donating, again = [entry.with_wishes(Wishes(donated=(0,))) for _ in range(2)]
+    donating, again = [entry.with_request(PlacementRequest(donated=(0,))) for _ in range(2)]
     assert donating.jaxpr is entry.jaxpr and donating.compiled is None
     placer = donating.placer_for(False)
     assert again.placer_for(False) is placer is not entry.placer_for(False)

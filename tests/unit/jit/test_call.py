@@ -20,8 +20,8 @@ def test_a_hit_does_not_trace_flatten_or_look_at_names(monkeypatch) -> None:
     def never(*args, **kwargs):
         raise AssertionError("not on a hit")
 
-    placing = ("Placer", "is_placed", "wishes_of")
-    for name in ("flatten_call", "trace", "argument_names", "check_leaves", *placing):
+    placement = ("Placer", "is_placed", "request_for")
+    for name in ("flatten_call", "trace", "argument_names", "check_leaves", *placement):
         monkeypatch.setattr(call, name, never)
     np.testing.assert_array_equal(f(x, x), [2, 2, 2])
 

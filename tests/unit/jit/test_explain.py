@@ -12,9 +12,9 @@ from kiln.base.config import Options, override
 from kiln.base.tree import tree_structure
 from kiln.ir.types import ShapedArray
 from kiln.jit import explain
+from kiln.jit.argument_binding import Named
 from kiln.jit.explain import Difference, Naming, differences, explain_recompiles, only, static_text
 from kiln.jit.signature import Statics
-from kiln.jit.spelling import Named
 from kiln.jit.static_values import static_key
 
 F = np.dtype("float32")

@@ -23,8 +23,8 @@ from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import Lowered, lower
 from kiln.engines.xla.plugins import described_devices
+from kiln.engines.xla.serialized_launches import InTurn
 from kiln.engines.xla.staging import sharer, staged_operands
-from kiln.engines.xla.turns import InTurn
 from kiln.ir.aliasing import reused
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec

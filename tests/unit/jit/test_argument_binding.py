@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from kiln.base.tree import tree_structure
-from kiln.jit.signature import Chosen
-from kiln.jit.spelling import (
+from kiln.jit.argument_binding import (
+    ArgumentBinding,
     Named,
-    Spelling,
     flatten_call,
     form_of,
     in_tree_of,
     respelled,
     unflatten_call,
 )
+from kiln.jit.signature import Chosen
 
 
 def several(a: Any, /, b: Any, c: Any = 3, *rest: Any, d: Any = 4, **named: Any) -> Any:
@@ -36,9 +36,9 @@ def several(a: Any, /, b: Any, c: Any = 3, *rest: Any, d: Any = 4, **named: Any)
     ],
 )
 def test_what_can_be_passed_by_position_is(args: Any, kwargs: Any, expected: Any) -> None:
-    spelling = Spelling(several, Chosen())
+    binding = ArgumentBinding(several, Chosen())
     for _ in range(2):
-        assert spelling.by_position(args, kwargs) == expected
+        assert binding.by_position(args, kwargs) == expected
 
 
 def test_methods_leave_out_what_is_bound() -> None:
@@ -46,30 +46,33 @@ def test_methods_leave_out_what_is_bound() -> None:
         def f(self, x: Any, y: Any) -> Any:
             return x, y
 
-    assert Spelling(Model().f, Chosen()).by_position((), {"y": 2, "x": 1}) == ((1, 2), {})
+    assert ArgumentBinding(Model().f, Chosen()).by_position((), {"y": 2, "x": 1}) == ((1, 2), {})
 
 
 def test_where_the_spelling_has_a_meaning_it_stays() -> None:
     f = lambda x, y, z: (x, y, z)
     kwargs = {"x": 1, "y": 2, "z": 3}
-    assert Spelling(f, Chosen((1,), ("y",))).by_position((), kwargs) == ((1, 2, 3), {})
-    assert Spelling(f, Chosen((), ("y",))).by_position((), kwargs) == ((1,), {"y": 2, "z": 3})
-    assert Spelling(f, Chosen((0,), ())).by_position((), kwargs) == ((), kwargs)
+    assert ArgumentBinding(f, Chosen((1,), ("y",))).by_position((), kwargs) == ((1, 2, 3), {})
+    assert ArgumentBinding(f, Chosen((), ("y",))).by_position((), kwargs) == (
+        (1,),
+        {"y": 2, "z": 3},
+    )
+    assert ArgumentBinding(f, Chosen((0,), ())).by_position((), kwargs) == ((), kwargs)
 
 
 def test_exchanged_code_is_noticed() -> None:
     def f(x: Any, y: Any) -> Any:
         return x, y
 
-    spelling = Spelling(f, Chosen())
-    assert spelling.by_position((), {"x": 1, "y": 2}) == ((1, 2), {})
+    binding = ArgumentBinding(f, Chosen())
+    assert binding.by_position((), {"x": 1, "y": 2}) == ((1, 2), {})
     f.__code__ = (lambda y, x: (x, y)).__code__
-    assert spelling.by_position((), {"x": 1, "y": 2}) == ((2, 1), {})
+    assert binding.by_position((), {"x": 1, "y": 2}) == ((2, 1), {})
 
 
 def test_functions_without_code_are_left_alone() -> None:
-    assert Spelling(len, Chosen()).by_position((), {"obj": 1}) == ((), {"obj": 1})
-    assert Spelling(len, Chosen()).dynamic_names() == ()
+    assert ArgumentBinding(len, Chosen()).by_position((), {"obj": 1}) == ((), {"obj": 1})
+    assert ArgumentBinding(len, Chosen()).dynamic_names() == ()
 
 
 def test_a_call_with_keywords_is_no_call_with_a_tuple_and_a_dict() -> None:
@@ -104,11 +107,11 @@ def test_a_compiled_call_is_spelled_like_the_traced_one() -> None:
     ],
 )
 def test_the_form_of_a_call(args: Any, kwargs: Any, static: Any, shown: Any) -> None:
-    spelling = Spelling(several, Chosen(static, tuple("abc"[i] for i in static)))
-    spelled, named = spelling.by_position(args, kwargs)
+    binding = ArgumentBinding(several, Chosen(static, tuple("abc"[i] for i in static)))
+    spelled, named = binding.by_position(args, kwargs)
     places = [i for i in range(len(spelled)) if i not in static]
     leaves, tree = flatten_call(tuple([spelled[i] for i in places]), named)
-    moved = spelling.moved(len(args), tuple(kwargs))
+    moved = binding.moved(len(args), tuple(kwargs))
     form = form_of(tree, places, len(args), moved, ())
     assert form.in_tree == tree_structure(shown)
     assert form.in_tree.unflatten([leaves[i] for i in form.order]) == shown

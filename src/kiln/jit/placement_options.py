@@ -20,54 +20,16 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.trace import aval_of
-from kiln.execution.placement import Wishes
+from kiln.execution.placement import PlacementRequest
 from kiln.ir.mesh import PartitionSpec
 from kiln.ir.sharding import Sharding, require_fit
+from kiln.jit.argument_binding import ArgumentBinding, Call
 from kiln.jit.cache import Entry
 from kiln.jit.signature import NONE_CHOSEN, Chosen
-from kiln.jit.spelling import Call, Spelling
 from kiln.ops.sharding import resolved, with_sharding_constraint
 
 
-@dataclasses.dataclass(frozen=True)
-class Placing:
-    """The options of `jit` about memory and devices."""
-
-    donated: Chosen = NONE_CHOSEN
-    device: Any = None
-    in_shardings: Any = None
-    out_shardings: Any = None
-
-    def __bool__(self) -> bool:
-        return bool(self.donated) or self.has_place
-
-    @property
-    def has_place(self) -> bool:
-        """Whether they say where to run."""
-        given = (self.device, self.in_shardings, self.out_shardings)
-        return any(option is not None for option in given)
-
-
-NO_PLACING = Placing()
-
-
-def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> None:
-    """Raise TypeError if a leaf of a pytree of shardings is none."""
-    if shardings is None:
-        return
-    for path, leaf in tree_flatten_with_path(shardings)[0]:
-        if not isinstance(leaf, (Sharding, PartitionSpec)):
-            raise TypeError(
-                three_lines(
-                    f"jit of {name_of(fun)} with {option}={shardings!r} at {current_source()}",
-                    f"{option} must hold shardings, PartitionSpecs and None, got {leaf!r} of type "
-                    f"{type(leaf).__name__}" + (f" at {''.join(map(str, path))}" if path else ""),
-                    "write NamedSharding(mesh, PartitionSpec(...))",
-                )
-            )
-
-
-class _ByPositionOnly(Spelling):
+class _ByPositionOnly(ArgumentBinding):
     """Refuses keywords: in_shardings speaks of arguments by position."""
 
     __slots__ = ()
@@ -89,21 +51,58 @@ class _ByPositionOnly(Spelling):
         )
 
 
-def spelling_for(placing: Placing, fun: Callable[..., Any], static: Chosen) -> Spelling:
-    """Return how calls of a jitted function are spelled."""
-    kind = Spelling if placing.in_shardings is None else _ByPositionOnly
-    return kind(fun, static, placing.donated)
+@dataclasses.dataclass(frozen=True)
+class PlacementOptions:
+    """The options of `jit` about memory and devices."""
+
+    donated: Chosen = NONE_CHOSEN
+    device: Any = None
+    in_shardings: Any = None
+    out_shardings: Any = None
+
+    def __bool__(self) -> bool:
+        return bool(self.donated) or self.has_place
+
+    @property
+    def has_place(self) -> bool:
+        """Whether they say where to run."""
+        given = (self.device, self.in_shardings, self.out_shardings)
+        return any(option is not None for option in given)
+
+    def binding(self, fun: Callable[..., Any], static: Chosen) -> ArgumentBinding:
+        """Return how calls of a jitted function bind arguments to parameters."""
+        kind = ArgumentBinding if self.in_shardings is None else _ByPositionOnly
+        return kind(fun, static, self.donated)
 
 
-def wishes_of(
-    placing: Placing,
+NO_PLACEMENT = PlacementOptions()
+
+
+def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> None:
+    """Raise TypeError if a leaf of a pytree of shardings is none."""
+    if shardings is None:
+        return
+    for path, leaf in tree_flatten_with_path(shardings)[0]:
+        if not isinstance(leaf, (Sharding, PartitionSpec)):
+            raise TypeError(
+                three_lines(
+                    f"jit of {name_of(fun)} with {option}={shardings!r} at {current_source()}",
+                    f"{option} must hold shardings, PartitionSpecs and None, got {leaf!r} of type "
+                    f"{type(leaf).__name__}" + (f" at {''.join(map(str, path))}" if path else ""),
+                    "write NamedSharding(mesh, PartitionSpec(...))",
+                )
+            )
+
+
+def request_for(
+    placement: PlacementOptions,
     fun: Callable[..., Any],
     entry: Entry,
     args: Sequence[Any],
     kwargs: dict[str, Any],
     places: Sequence[int],
-) -> Wishes:
-    """Return the wishes for one program: `places` numbers the positional arguments given.
+) -> PlacementRequest:
+    """Return the request for one program: `places` numbers the positional arguments given.
 
     Raises: ValueError for shardings whose structure does not fit the arguments or the results.
     """
@@ -113,18 +112,18 @@ def wishes_of(
     # What made a result that is not finite is looked for with the arguments, which must still be
     # there then.
     donating = not options().checks_values
-    chosen = {*placing.donated.argnums, *placing.donated.argnames} if donating else ()
+    chosen = {*placement.donated.argnums, *placement.donated.argnames} if donating else ()
     donated = tuple([i + hidden for i, root in enumerate(roots) if root in chosen])
     ins: tuple[Sharding | None, ...] = ()
-    if placing.in_shardings is not None:
-        found = _spread(fun, placing.in_shardings, tuple(args), "in_shardings", "arguments")
+    if placement.in_shardings is not None:
+        found = _spread(fun, placement.in_shardings, tuple(args), "in_shardings", "arguments")
         ins = (*[None] * hidden, *found)
     outs: tuple[Sharding | None, ...] = ()
-    if placing.out_shardings is not None:
+    if placement.out_shardings is not None:
         count = len(entry.jaxpr.outvars)
         result = tree_unflatten(entry.out_tree, range(count))
-        outs = tuple(_spread(fun, placing.out_shardings, result, "out_shardings", "result"))
-    return Wishes(donated, placing.device, ins, outs)
+        outs = tuple(_spread(fun, placement.out_shardings, result, "out_shardings", "result"))
+    return PlacementRequest(donated, placement.device, ins, outs)
 
 
 def _spread(
@@ -162,7 +161,7 @@ def _spread(
 
 
 def constrained(values: Sequence[Any], shardings: Sequence[Sharding | None]) -> list[Any]:
-    """Return values of a program being recorded, cut as wished.
+    """Return values of a program being recorded, sharded as requested.
 
     Raises: ValueError for one that cannot be cut this way.
     """
@@ -170,7 +169,7 @@ def constrained(values: Sequence[Any], shardings: Sequence[Sharding | None]) -> 
     for x, sharding in zip(values, shardings or [None] * len(values), strict=True):
         if sharding is not None:
             aval = aval_of(x)
-            asked = f"{aval}, cut as a jitted function inside another one wishes"
+            asked = f"{aval}, cut as a jitted function inside another one request"
             require_fit(sharding, aval.shape, f"{asked}, at {current_source()}")
         found.append(x if sharding is None else with_sharding_constraint(x, sharding))
     return found

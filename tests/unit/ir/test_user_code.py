@@ -12,7 +12,7 @@ import pytest
 import kiln
 import kiln.nn
 import kiln.numpy as jnp
-from kiln.ir.sharing import holds_user_code, is_shareable
+from kiln.ir.user_code import holds_user_code, is_shareable
 
 X = np.ones(3, np.float32)
 

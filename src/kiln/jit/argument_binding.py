@@ -1,6 +1,6 @@
 """Positional and keyword spellings of a call: whatever can be passed by position, is.
 
-Every spelling of a call thus has one signature, and shares one program.
+Every binding of a call thus has one signature, and shares one program.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Named(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class Spelling:
+class ArgumentBinding:
     """Rewrites calls of one function.
 
     Parameters that are `chosen` (static, say) by number and not by name, or the other way round,
-    stay as they are passed: there the spelling has a meaning.
+    stay as they are passed: there the binding has a meaning.
     """
 
     __slots__ = ("_chosen", "_code", "_fun", "_known")
