@@ -28,7 +28,7 @@ Buffer = Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Placement:
     """Where a program runs: on one device, or cut up over several.
 
     The rest is given for several devices only. An output without a sharding is cut as the engine
@@ -45,7 +45,7 @@ class Place:
 class Program:
     """A jaxpr without constants, ready to compile.
 
-    Without a place it runs on the first device. `donated` numbers the inputs whose memory may
+    Without a placement it runs on the first device. `donated` numbers the inputs whose memory may
     become that of outputs.
     """
 
@@ -53,7 +53,7 @@ class Program:
     name: str
     compiler_options: tuple[tuple[str, Any], ...] = ()
     donated: tuple[int, ...] = ()
-    place: Place | None = None
+    placement: Placement | None = None
 
 
 class Device(Protocol):
@@ -91,7 +91,7 @@ class Executable(Protocol):
         ...
 
     def out_shardings(self) -> Sequence[Sharding]:
-        """Return how the results are cut; of a program with a place only."""
+        """Return how the results are cut; of a program with a placement only."""
         ...
 
     def cost_analysis(self) -> dict[str, float] | None:

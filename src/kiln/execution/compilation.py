@@ -5,8 +5,8 @@ three levels of caching): an equal program met again, whatever function it came 
 compilation. Many threads asking for one program compile it once. A program with functions of the
 user's in it is an exception: it is kept weakly, and dies with those who hold it.
 
-The cache is bounded by the bytes of its executables. Whoever holds a `Compiled` whose executable
-had to go may go on calling it: it is compiled again.
+The cache is bounded by the bytes of its executables. A `CachedProgram` whose executable was evicted
+is compiled again on its next call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
-from kiln.core.engine import Buffer, Engine, Executable, Place, Program, engine
+from kiln.core.engine import Buffer, Engine, Executable, Placement, Program, engine
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
 from kiln.execution.progress import progress
@@ -66,7 +66,7 @@ class WrongDevice(Exception):
     """An argument has a place of its own, so this executable is not the one to run."""
 
 
-class Compiled(_runtime.Program):
+class CachedProgram(_runtime.Program):
     """An executable with the types of its results; `kept` numbers the inputs it takes.
 
     Calling it runs it on arrays and scalars; it raises WrongDevice if one of the arrays has a place
@@ -110,11 +110,11 @@ class Compiled(_runtime.Program):
         self._executable: Executable | None = None
 
     @property
-    def base(self) -> Compiled:
+    def base(self) -> CachedProgram:
         """The one that holds the executable."""
         return self
 
-    def giving(self, out_avals: list[ShapedArray]) -> Compiled:
+    def giving(self, out_avals: list[ShapedArray]) -> CachedProgram:
         """Return the same executable with results of these types, weak or not."""
         return self if tuple(out_avals) == self.out_avals else _Retyped(self, out_avals)
 
@@ -158,12 +158,12 @@ class Compiled(_runtime.Program):
             self.was_evicted = True
 
 
-class _Retyped(Compiled):
+class _Retyped(CachedProgram):
     """A program whose results are weak where those of `base` are not, or the other way round."""
 
     __slots__ = ("_base",)
 
-    def __init__(self, base: Compiled, out_avals: list[ShapedArray]) -> None:
+    def __init__(self, base: CachedProgram, out_avals: list[ShapedArray]) -> None:
         super().__init__(base.key, base.program, base.engine, base.kept, base.own, out_avals)
         self._base = base
         self._call = self._run
@@ -174,7 +174,7 @@ class _Retyped(Compiled):
         return base._call(buffers)
 
     @property
-    def base(self) -> Compiled:
+    def base(self) -> CachedProgram:
         return self._base
 
     @property
@@ -244,7 +244,7 @@ def _host_copy(x: Any, aval: ShapedArray) -> np.ndarray:
 _runtime.set_buffer_functions(buffer_for, new_buffer)
 _runtime.set_as_array(as_array)
 
-Loaded = tuple[Compiled, Executable]
+Loaded = tuple[CachedProgram, Executable]
 
 
 class _Flight:
@@ -271,7 +271,7 @@ def _limit() -> int:
     return min(least + _returned_bytes, max(least, physical_bytes() // 8))
 
 
-Kept = Callable[[], Compiled | None]
+Kept = Callable[[], CachedProgram | None]
 """How the cache holds a program: strongly, or by a weak reference."""
 
 
@@ -287,7 +287,7 @@ def _unload(kept: Kept) -> None:
 
 
 _cache: Bounded[_Key, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
-_alive: weakref.WeakValueDictionary[_Key, Compiled] = weakref.WeakValueDictionary()
+_alive: weakref.WeakValueDictionary[_Key, CachedProgram] = weakref.WeakValueDictionary()
 _flights: dict[_Key, _Flight] = {}
 in_child(_flights.clear)
 _listeners: list[Callable[[str, float], None]] = []
@@ -330,12 +330,12 @@ def release(keys: Iterable[_Key]) -> None:
                 _keep(still_held)
 
 
-def _find(key: _Key) -> Compiled | None:
+def _find(key: _Key) -> CachedProgram | None:
     kept = _cache.get(key)
     return None if kept is None else kept()
 
 
-def _keep(program: Compiled) -> None:
+def _keep(program: CachedProgram) -> None:
     key = program.key
     if program.is_shared:
         _cache.put(key, lambda: program, program.size)
@@ -351,35 +351,35 @@ def compile_jaxpr(
     keep_unused: bool = False,
     compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
-    place: Place | None = None,
-) -> Compiled:
+    placement: Placement | None = None,
+) -> CachedProgram:
     """Return the executable of a jaxpr without constants, from the cache if it is there.
 
-    `donated` and the shardings of `place` number the inputs before unused ones are dropped.
+    `donated` and the shardings of `placement` number the inputs before unused ones are dropped.
     """
     home = engine(on or options().engine or "xla")
     is_shared = is_shareable(jaxpr)
     # The program keeps its jaxpr, so the id stays its own as long as it is a key.
     identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
-    wanted = (keep_unused, compiler_options, donated, place)
+    wanted = (keep_unused, compiler_options, donated, placement)
     key = _Key(identity, home.name, wanted)
     found = _find(key)
     if found is not None:
         return found.giving(jaxpr.out_avals)
 
-    def new() -> Compiled:
+    def new() -> CachedProgram:
         opts = options()
         if opts.check:
             check(jaxpr, "tracing")
         program, kept = program_of(jaxpr, name, *wanted)
         if opts.check:
             check(program.jaxpr, "dead-code elimination")
-        return Compiled(key, program, home, kept, None if is_shared else jaxpr)
+        return CachedProgram(key, program, home, kept, None if is_shared else jaxpr)
 
     return _once(key, new)[0].giving(jaxpr.out_avals)
 
 
-def _once(key: _Key, new: Callable[[], Compiled]) -> Loaded:
+def _once(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
     """Return the program of a key, loaded; of many threads one compiles and the others wait."""
     mine = _Flight()
     flight = _flights.setdefault(key, mine)
@@ -395,7 +395,7 @@ def _once(key: _Key, new: Callable[[], Compiled]) -> Loaded:
         mine.done.set()
 
 
-def _load(key: _Key, new: Callable[[], Compiled]) -> Loaded:
+def _load(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
     found = _find(key) or _alive.get(key)
     if found is None:
         found = _alive[key] = new()
@@ -416,21 +416,21 @@ def program_of(
     keep_unused: bool = False,
     compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
-    place: Place | None = None,
+    placement: Placement | None = None,
 ) -> tuple[Program, list[int] | None]:
     """Drop dead code and, unless told otherwise, unused inputs; say which inputs stay."""
     clean, used = eliminate_dead_code(jaxpr)
     if keep_unused or all(used):
-        return Program(clean, name, compiler_options, donated, place), None
+        return Program(clean, name, compiler_options, donated, placement), None
     kept = [i for i, u in enumerate(used) if u]
-    if place is not None and place.in_shardings:
-        cuts = tuple([place.in_shardings[i] for i in kept])
-        place = dataclasses.replace(place, in_shardings=cuts)
+    if placement is not None and placement.in_shardings:
+        cuts = tuple([placement.in_shardings[i] for i in kept])
+        placement = dataclasses.replace(placement, in_shardings=cuts)
     donated = tuple([n for n, i in enumerate(kept) if i in donated])
-    return Program(drop_inputs(clean, used), name, compiler_options, donated, place), kept
+    return Program(drop_inputs(clean, used), name, compiler_options, donated, placement), kept
 
 
-def _compile(compiled: Compiled) -> Executable:
+def _compile(compiled: CachedProgram) -> Executable:
     global _returned_bytes
     opts, program, home = options(), compiled.program, compiled.engine
     name = program.name

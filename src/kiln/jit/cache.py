@@ -27,7 +27,7 @@ from kiln.control.bodies import clear as clear_bodies
 from kiln.core.array import ConcreteArray, copied
 from kiln.core.watching import Watch
 from kiln.execution.at_once import clear as clear_plans
-from kiln.execution.compilation import Compiled, release
+from kiln.execution.compilation import CachedProgram, release
 from kiln.execution.compilation import clear as clear_executables
 from kiln.execution.eager import clear as clear_eager
 from kiln.execution.placement import NO_REQUEST, PlacementRequest, Placer, Run
@@ -163,7 +163,7 @@ class Entry:
         )
 
     @property
-    def programs(self) -> list[Compiled]:
+    def programs(self) -> list[CachedProgram]:
         """The compiled forms there are."""
         return [p for placer in list(self.placers.values()) for p in placer.programs]
 
@@ -198,7 +198,7 @@ class Entries(dict[Hashable, Entry]):
             history.compile_seconds,
         )
 
-    def forget(self) -> list[Compiled]:
+    def forget(self) -> list[CachedProgram]:
         """Start anew; return the programs there were."""
         programs = [p for entry in list(self.values()) for p in entry.programs]
         self.clear()

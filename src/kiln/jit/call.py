@@ -27,7 +27,7 @@ from kiln.core.array import ConcreteArray
 from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched
-from kiln.execution.compilation import Compiled, WrongDevice
+from kiln.execution.compilation import CachedProgram, WrongDevice
 from kiln.execution.eager import EVAL
 from kiln.execution.nonfinite import check_program
 from kiln.execution.placement import Placer, Run, is_placed
@@ -56,7 +56,7 @@ from kiln.jit.struct import type_of_struct
 from kiln.jit.target import committed_places
 from kiln.jit.tracing import argument_names, check_leaves, trace
 
-PROGRAMS = (Compiled, _runtime.PlacedProgram)
+PROGRAMS = (CachedProgram, _runtime.PlacedProgram)
 """What the runtime can run without coming back here."""
 
 _CHEAP = frozenset([bool, int, float, complex])

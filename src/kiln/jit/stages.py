@@ -22,7 +22,7 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.array import ConcreteArray, PlacedArray
-from kiln.core.engine import Place, default_engine, default_sharding
+from kiln.core.engine import Placement, default_engine, default_sharding
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
 from kiln.execution.nonfinite import check_program, kept_for_search
@@ -220,7 +220,7 @@ class Lowered(Stage):
         placer, place = self._placer, self._place
         settings = merged(placer.compiler_options, settings_of(compiler_options, asked))
         if self._platform is not None:
-            place = Place(self._home.described_devices(self._platform)[:1])
+            place = Placement(self._home.described_devices(self._platform)[:1])
         if settings != placer.compiler_options:
             placer = self._entry.new_placer(placer.keep_unused, settings)
         return Compiled(self._entry, placer, self._places, self._form, place)
@@ -235,7 +235,7 @@ class Compiled(Stage):
         placer: Placer,
         committed: Committed,
         form: CallForm,
-        place: Place | None,
+        place: Placement | None,
     ) -> None:
         super().__init__(entry, placer, committed, form)
         self._place = place

@@ -10,11 +10,11 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln.base.errors import JaxRuntimeError
-from kiln.execution.compilation import Compiled, compile_jaxpr
+from kiln.execution.compilation import CachedProgram, compile_jaxpr
 from kiln.execution.donation import Donation
 
 
-def compiled(donated: tuple[int, ...]) -> Compiled:
+def compiled(donated: tuple[int, ...]) -> CachedProgram:
     def step(x: Any, y: Any) -> Any:
         return x + y
 

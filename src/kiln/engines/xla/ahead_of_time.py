@@ -10,7 +10,7 @@ from kiln.core.engine import Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.client import Buffer, output_blocks
-from kiln.engines.xla.module import Lowered
+from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.plugins import compile_for
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, named_like
 
@@ -24,7 +24,7 @@ class DescribedExecutable:
     def __init__(
         self,
         program: Program,
-        lowered: Lowered,
+        lowered: LoweredModule,
         devices: Sequence[DescribedDevice],
         free_outputs: Sequence[bool],
     ) -> None:
@@ -47,14 +47,14 @@ class DescribedExecutable:
 
     def out_shardings(self) -> list[Sharding]:
         """Return how the results would be cut: as asked for, else by XLA's choice."""
-        place, avals = self.program.place, self.program.jaxpr.out_avals
-        assert place is not None
-        if len(place.devices) == 1:
+        placement, avals = self.program.placement, self.program.jaxpr.out_avals
+        assert placement is not None
+        if len(placement.devices) == 1:
             return [SingleDeviceSharding(self.device)] * len(avals)
-        found = output_blocks(self.raw, [aval.ndim for aval in avals], len(place.devices))
+        found = output_blocks(self.raw, [aval.ndim for aval in avals], len(placement.devices))
         return [
-            named_like(place.devices, blocks, place.mesh) if wanted is None else wanted
-            for wanted, blocks in zip(place.out_shardings, found, strict=True)
+            named_like(placement.devices, blocks, placement.mesh) if wanted is None else wanted
+            for wanted, blocks in zip(placement.out_shardings, found, strict=True)
         ]
 
     def __call__(self, buffers: Sequence[Buffer]) -> NoReturn:

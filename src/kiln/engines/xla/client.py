@@ -25,7 +25,7 @@ from kiln.base.signals import HeldBack
 from kiln.core.shards import cut
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, without_jax
-from kiln.engines.xla.layouts import Layout, blocks_of, hlo_of
+from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.text import host_dtype
 from kiln.ir.sharding import Blocks, Sharding
@@ -121,9 +121,9 @@ class Client:
             Device(d.id, d.platform, d.device_kind, d.process_index) for d in self._raw_devices
         )
         self._index = {device: i for i, device in enumerate(self.devices)}
-        self._first = Layout(self._raw_devices[:1])
+        self._first = DeviceSharding(self._raw_devices[:1])
         self._first_list = self._raw_devices[:1]
-        self._placements: dict[tuple[Sharding, int], Layout] = {}
+        self._placements: dict[tuple[Sharding, int], DeviceSharding] = {}
 
     def _of(self, devices: Sequence[Any]) -> list[Any]:
         try:
@@ -137,7 +137,7 @@ class Client:
                 )
             ) from None
 
-    def placement(self, sharding: Sharding | None, ndim: int) -> Layout:
+    def placement(self, sharding: Sharding | None, ndim: int) -> DeviceSharding:
         """Return a sharding of arrays of rank `ndim` in jaxlib's words."""
         if sharding is None:
             return self._first
@@ -147,7 +147,7 @@ class Client:
             raw, (parts, at) = self._of(sharding.devices), sharding.blocks(ndim)
             order = sorted(range(len(raw)), key=lambda i: raw[i].id)
             hlo = hlo_of(Blocks(parts, tuple([at[i] for i in order])))
-            found = Layout([raw[i] for i in order], hlo, order)
+            found = DeviceSharding([raw[i] for i in order], hlo, order)
             if len(self._placements) >= PLACEMENTS:
                 self._placements.clear()
             self._placements[sharding, ndim] = found
@@ -215,7 +215,7 @@ class Client:
             if arrays is None:
                 raise JaxRuntimeError("a part of the array has been deleted or donated")
             for i, part, device in zip(placement.order, arrays, placement.devices, strict=True):
-                found[i] = part._rewrap_with_aval_and_sharding(aval, Layout([device]))
+                found[i] = part._rewrap_with_aval_and_sharding(aval, DeviceSharding([device]))
         return found
 
     def handler(self, aval: ShapedArray, sharding: Sharding | None = None) -> Any:

@@ -13,18 +13,18 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.signals import HeldBack
-from kiln.core.engine import Place, Program
+from kiln.core.engine import Placement, Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla import client as runtime
 from kiln.engines.xla.ahead_of_time import DescribedExecutable
 from kiln.engines.xla.client import Buffer, Device
 from kiln.engines.xla.effects import Effects
+from kiln.engines.xla.host_operands import sharer, staged_operands
 from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
-from kiln.engines.xla.module import Lowered, lower
+from kiln.engines.xla.module import LoweredModule, lower
 from kiln.engines.xla.plugins import described_devices
 from kiln.engines.xla.serialized_launches import InTurn
-from kiln.engines.xla.staging import sharer, staged_operands
 from kiln.ir.aliasing import reused
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
@@ -42,7 +42,7 @@ class XlaExecutable(runtime.Loaded):
         raw: Any,
         handlers: Sequence[Any],
         name: str,
-        lowered: Lowered,
+        lowered: LoweredModule,
         shardings: Sequence[Sharding],
         staged: Program | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class XlaExecutable(runtime.Loaded):
         self.shardings = shardings
 
     def out_shardings(self) -> Sequence[Sharding]:
-        """Return how the results are cut; of a program with a place only."""
+        """Return how the results are cut; of a program with a placement only."""
         return self.shardings
 
     def as_text(self, stage: str) -> str:
@@ -121,7 +121,7 @@ class CallingExecutable(XlaExecutable):
         raw: Any,
         handlers: Sequence[Any],
         name: str,
-        lowered: Lowered,
+        lowered: LoweredModule,
         shardings: Sequence[Sharding],
         effects: Effects,
     ) -> None:
@@ -146,7 +146,7 @@ class EffectfulExecutable(XlaExecutable):
         raw: Any,
         handlers: Sequence[Any],
         name: str,
-        lowered: Lowered,
+        lowered: LoweredModule,
         shardings: Sequence[Sharding],
         effects: Effects,
         everywhere: Sharding | None,
@@ -262,35 +262,35 @@ class XlaEngine:
         """
         lowered = _lowered(program)
         here = runtime.client()
-        place = program.place
-        several = place is not None and len(place.devices) > 1
-        wanted = place.out_shardings if place and several else ()
+        placement = program.placement
+        several = placement is not None and len(placement.devices) > 1
+        wanted = placement.out_shardings if placement and several else ()
         tokens = [False] if lowered.effects else []
         free = [*tokens, *(sharding is None for sharding in wanted)]
-        if place is not None and isinstance(place.devices[0], DescribedDevice):
-            return DescribedExecutable(program, lowered, place.devices, free)
+        if placement is not None and isinstance(placement.devices[0], DescribedDevice):
+            return DescribedExecutable(program, lowered, placement.devices, free)
         raw = here.compile(
             lowered.text,
             name=program.name,
             settings=program.compiler_options,
             callbacks=lowered.callbacks,
-            devices=place.devices if place else (),
+            devices=placement.devices if placement else (),
             free_outputs=free,
         )
         with HeldBack():
             return self._loaded(program, lowered, raw)
 
-    def _loaded(self, program: Program, lowered: Lowered, raw: Any) -> XlaExecutable:
+    def _loaded(self, program: Program, lowered: LoweredModule, raw: Any) -> XlaExecutable:
         here = runtime.client()
-        place, avals = program.place, program.jaxpr.out_avals
+        placement, avals = program.placement, program.jaxpr.out_avals
         shardings: list[Any] = [None] * len(avals)
         everywhere: Sharding | None = None
-        if place is not None:
-            everywhere = _everywhere(place)
-            if len(place.devices) > 1:
-                shardings = _out_shardings(raw, place, avals, bool(lowered.effects))
-            elif place.mesh is not None:
-                shardings = _named_alone(place, program.jaxpr)
+        if placement is not None:
+            everywhere = _everywhere(placement)
+            if len(placement.devices) > 1:
+                shardings = _out_shardings(raw, placement, avals, bool(lowered.effects))
+            elif placement.mesh is not None:
+                shardings = _named_alone(placement, program.jaxpr)
             else:
                 shardings = [everywhere] * len(avals)
         handlers = [here.handler(a, s) for a, s in zip(avals, shardings, strict=True)]
@@ -300,13 +300,13 @@ class XlaEngine:
             )
         if lowered.callbacks:
             return CallingExecutable(raw, handlers, program.name, lowered, shardings, self._effects)
-        staged = program if place is None else None
+        staged = program if placement is None else None
         return XlaExecutable(raw, handlers, program.name, lowered, shardings, staged)
 
 
-def _lowered(program: Program, *, locations: bool = False) -> Lowered:
-    place = program.place
-    several = place is not None and len(place.devices) > 1
+def _lowered(program: Program, *, locations: bool = False) -> LoweredModule:
+    placement = program.placement
+    several = placement is not None and len(placement.devices) > 1
     return lower(
         program.jaxpr,
         program.name,
@@ -314,41 +314,41 @@ def _lowered(program: Program, *, locations: bool = False) -> Lowered:
         aliases={} if several else reused(program.jaxpr, program.donated),
         # How big the parts of results are is not known yet: XLA pairs inputs and outputs.
         donors=program.donated if several else (),
-        place=place,
+        placement=placement,
         locations=locations,
     )
 
 
-def _everywhere(place: Place) -> Sharding:
-    if len(place.devices) == 1 and place.mesh is None:
-        return SingleDeviceSharding(place.devices[0])
-    return NamedSharding(place.mesh or Mesh(place.devices, "devices"), PartitionSpec())
+def _everywhere(placement: Placement) -> Sharding:
+    if len(placement.devices) == 1 and placement.mesh is None:
+        return SingleDeviceSharding(placement.devices[0])
+    return NamedSharding(placement.mesh or Mesh(placement.devices, "devices"), PartitionSpec())
 
 
-def _named_alone(place: Place, jaxpr: Jaxpr) -> list[Sharding]:
+def _named_alone(placement: Placement, jaxpr: Jaxpr) -> list[Sharding]:
     """Return the shardings of results on one device, where all cuts are alike, by name.
 
     They are those asked for; those of an operand of the same shape; or whole.
     """
     cuts: dict[Any, Sharding] = {}
-    for aval, cut in zip(jaxpr.in_avals, place.in_shardings, strict=True):
+    for aval, cut in zip(jaxpr.in_avals, placement.in_shardings, strict=True):
         cuts.setdefault(aval.shape, cut)
-    whole = _everywhere(place)
+    whole = _everywhere(placement)
     return [
         wanted or cuts.get(aval.shape, whole)
-        for aval, wanted in zip(jaxpr.out_avals, place.out_shardings, strict=True)
+        for aval, wanted in zip(jaxpr.out_avals, placement.out_shardings, strict=True)
     ]
 
 
 def _out_shardings(
-    raw: Any, place: Place, avals: Sequence[ShapedArray], with_token: bool
+    raw: Any, placement: Placement, avals: Sequence[ShapedArray], with_token: bool
 ) -> list[Sharding]:
     """Return the shardings of the results: those asked for, or what XLA chose, by name."""
     ndims = [1] * with_token + [aval.ndim for aval in avals]
-    found = runtime.output_blocks(raw, ndims, len(place.devices))[int(with_token) :]
+    found = runtime.output_blocks(raw, ndims, len(placement.devices))[int(with_token) :]
     return [
-        named_like(place.devices, blocks, place.mesh) if wanted is None else wanted
-        for wanted, blocks in zip(place.out_shardings, found, strict=True)
+        named_like(placement.devices, blocks, placement.mesh) if wanted is None else wanted
+        for wanted, blocks in zip(placement.out_shardings, found, strict=True)
     ]
 
 
