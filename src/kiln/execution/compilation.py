@@ -27,9 +27,10 @@ from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
-from kiln.core.engine import Buffer, Engine, Executable, Placement, Program, engine
+from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Program
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
+from kiln.execution.engine_choice import Choice, engine_for
 from kiln.execution.progress import progress
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
@@ -71,14 +72,16 @@ class CachedProgram(_runtime.Program):
 
     Calling it runs it on arrays and scalars; it raises WrongDevice if one of the arrays has a place
     of its own: `execution/placement.py` calls those that run elsewhere.
-    There is one for each key. `size` is the bytes of the executable, `seconds` the time spent on
-    compiling it, `used` when it last ran (in `CLOCK`). The executable may go and come back, unless
-    `pinned`. `own` is the jaxpr whose id is in the key, if equal jaxprs may not share it.
+    There is one for each key. `choice` is its engine and why it is that one, `size` the bytes of
+    the executable, `seconds` the time spent on compiling it, `used` when it last ran (in `CLOCK`).
+    The executable may be evicted and come back, unless `pinned`. `own` is the jaxpr whose id is in
+    the key, if equal jaxprs may not share it.
     """
 
     __slots__ = (
         "__weakref__",
         "_executable",
+        "choice",
         "key",
         "own",
         "pinned",
@@ -92,14 +95,16 @@ class CachedProgram(_runtime.Program):
         self,
         key: _Key,
         program: Program,
-        home: Engine,
+        choice: Choice,
         kept: list[int] | None,
         own: Jaxpr | None,
         out_avals: Sequence[ShapedArray] | None = None,
     ) -> None:
         if out_avals is None:
             out_avals = program.jaxpr.out_avals
-        super().__init__(_Return(key), out_avals, kept, home, home.host_memory)
+        memory = choice.engine.memory
+        super().__init__(_Return(key), out_avals, kept, memory, memory.buffers_are_ndarrays)
+        self.choice = choice
         self.key = key
         self.program = program
         self.own = own
@@ -108,6 +113,11 @@ class CachedProgram(_runtime.Program):
         self.size = 0
         self.was_evicted = False
         self._executable: Executable | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that compiled it."""
+        return self.choice.engine
 
     @property
     def base(self) -> CachedProgram:
@@ -164,7 +174,7 @@ class _Retyped(CachedProgram):
     __slots__ = ("_base",)
 
     def __init__(self, base: CachedProgram, out_avals: list[ShapedArray]) -> None:
-        super().__init__(base.key, base.program, base.engine, base.kept, base.own, out_avals)
+        super().__init__(base.key, base.program, base.choice, base.kept, base.own, out_avals)
         self._base = base
         self._call = self._run
 
@@ -201,18 +211,18 @@ class _Return:
         return _come_back(self.key)(buffers)
 
 
-def new_buffer(x: Any, home: Engine, sharding: Sharding | None = None) -> Buffer:
-    """Copy a scalar or NumPy array to an engine.
+def new_buffer(x: Any, memory: Memory, sharding: Sharding | None = None) -> Buffer:
+    """Copy a scalar or NumPy array into a new buffer.
 
     Raises: WrongDevice for an array with a place of its own.
     """
     if type(x) is np.ndarray:
-        return home.put(x.astype(canonicalize_dtype(x.dtype), copy=False), sharding)
+        return memory.put(x.astype(canonicalize_dtype(x.dtype), copy=False), sharding)
     if isinstance(x, PlacedArray):
         raise WrongDevice
     if isinstance(x, Tracer):
         raise leaked(x)
-    return home.put(_host_copy(x, aval_of(x)), sharding)
+    return memory.put(_host_copy(x, aval_of(x)), sharding)
 
 
 def as_array(x: Any) -> ConcreteArray:
@@ -347,7 +357,7 @@ def compile_jaxpr(
     jaxpr: Jaxpr,
     name: str,
     *,
-    on: str | None = None,
+    choice: Choice | None = None,
     keep_unused: bool = False,
     compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
@@ -356,13 +366,15 @@ def compile_jaxpr(
     """Return the executable of a jaxpr without constants, from the cache if it is there.
 
     `donated` and the shardings of `placement` number the inputs before unused ones are dropped.
+    Without a `choice` the engine is chosen here.
     """
-    home = engine(on or options().engine or "xla")
+    if choice is None:
+        choice = engine_for(jaxpr, placement, options())
     is_shared = is_shareable(jaxpr)
     # The program keeps its jaxpr, so the id stays its own as long as it is a key.
     identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
     wanted = (keep_unused, compiler_options, donated, placement)
-    key = _Key(identity, home.name, wanted)
+    key = _Key(identity, choice.engine.name, wanted)
     found = _find(key)
     if found is not None:
         return found.giving(jaxpr.out_avals)
@@ -374,7 +386,7 @@ def compile_jaxpr(
         program, kept = program_of(jaxpr, name, *wanted)
         if opts.check:
             check(program.jaxpr, "dead-code elimination")
-        return CachedProgram(key, program, home, kept, None if is_shared else jaxpr)
+        return CachedProgram(key, program, choice, kept, None if is_shared else jaxpr)
 
     return _once(key, new)[0].giving(jaxpr.out_avals)
 
@@ -432,20 +444,20 @@ def program_of(
 
 def _compile(compiled: CachedProgram) -> Executable:
     global _returned_bytes
-    opts, program, home = options(), compiled.program, compiled.engine
+    opts, program, (home, reason) = options(), compiled.program, compiled.choice
     name = program.name
     if opts.dump:
         dumping.dump(name, "jaxpr", lambda: str(program.jaxpr))
     start = time.perf_counter()
     with progress(name):
-        executable = home.compile(program)
+        executable = home.compiler.compile(program)
     seconds = time.perf_counter() - start
     if opts.dump:
         for stage in dumping.stages():
             if stage != "jaxpr":
                 dumping.dump(name, stage, lambda stage=stage: executable.as_text(stage))  # type: ignore[misc]
     if opts.log_compiles:
-        dumping.log("Compiling %s for %s took %.3f s", name, home.name, seconds)
+        dumping.log("Compiling %s for %s (%s) took %.3f s", name, home.name, reason, seconds)
     listeners = list(_listeners)
     if compiled.was_evicted:
         _returned_bytes += compiled.size

@@ -14,6 +14,7 @@ from kiln.base.config import options
 from kiln.base.memory import MB
 from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr
+from kiln.execution.engine_choice import engine_for
 from kiln.execution.nonfinite import check_operation
 from kiln.execution.placement import Placer, is_placed
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
@@ -91,8 +92,8 @@ def _compile(
     primitive: Operation, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> CachedProgram:
     jaxpr = _program(primitive, avals, params)
-    on_host = options().engine is None and primitive.runs_on_host(avals)
-    return compile_jaxpr(jaxpr, primitive.name, on="reference" if on_host else None)
+    choice = engine_for(jaxpr, None, options(), is_eager=True)
+    return compile_jaxpr(jaxpr, primitive.name, choice=choice)
 
 
 EVAL = EvalTrace()

@@ -16,9 +16,10 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, unplaced
-from kiln.core.engine import Placement, Program, default_engine
+from kiln.core.engine import Placement, Program
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr, program_of
 from kiln.execution.donation import Donation
+from kiln.execution.engine_choice import engine_for
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
@@ -124,8 +125,8 @@ class Placer:
 
     def place(self, committed: Sequence[Sharding | None]) -> Placement | None:
         """Return where to run for committed arguments; None for the first device, by default."""
-        home, request = default_engine(), self.request
-        if home.host_memory:
+        home, request = engine_for(self.jaxpr, None, options()).engine, self.request
+        if not home.compiler.places_programs:
             return None
         if request.device is not None:
             return Placement((request.device,))

@@ -22,9 +22,10 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.array import ConcreteArray, PlacedArray
-from kiln.core.engine import Placement, default_engine, default_sharding
+from kiln.core.engine import Placement, default_sharding
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
+from kiln.execution.engine_choice import engine_for
 from kiln.execution.nonfinite import check_program, kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.ir.jaxpr import ClosedJaxpr
@@ -172,10 +173,10 @@ class Lowered(Stage):
         platform: str | None = None,
     ) -> None:
         super().__init__(entry, placer, committed, form)
-        self._home = default_engine()
         self._platform = platform
         self._place = placer.place(committed)
         self._program = placer.program(self._place)
+        self._compiler = engine_for(placer.jaxpr, self._place, options()).engine.compiler
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -187,7 +188,7 @@ class Lowered(Stage):
         """
         if dialect == "jaxpr":
             return str(self._program.jaxpr)
-        return self._home.lower(self._program, dialect, locations=debug_info)
+        return self._compiler.text(self._program, dialect, locations=debug_info)
 
     @api_boundary
     def compiler_ir(self, dialect: str | None = None) -> Any:
@@ -197,7 +198,7 @@ class Lowered(Stage):
         """
         if dialect == "jaxpr":
             return self._program.jaxpr
-        return self._home.compiler_ir(self._program, dialect)
+        return self._compiler.compiler_ir(self._program, dialect)
 
     @api_boundary
     def cost_analysis(self) -> dict[str, float] | None:
@@ -205,7 +206,7 @@ class Lowered(Stage):
 
         None if the engine makes no estimates.
         """
-        return self._home.cost_analysis(self._program)
+        return self._compiler.cost(self._program)
 
     @api_boundary
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
@@ -220,7 +221,7 @@ class Lowered(Stage):
         placer, place = self._placer, self._place
         settings = merged(placer.compiler_options, settings_of(compiler_options, asked))
         if self._platform is not None:
-            place = Placement(self._home.described_devices(self._platform)[:1])
+            place = Placement(self._compiler.described_devices(self._platform)[:1])
         if settings != placer.compiler_options:
             placer = self._entry.new_placer(placer.keep_unused, settings)
         return Compiled(self._entry, placer, self._places, self._form, place)

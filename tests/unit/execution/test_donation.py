@@ -9,6 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln.base.config import override
 from kiln.base.errors import JaxRuntimeError
 from kiln.execution.compilation import CachedProgram, compile_jaxpr
 from kiln.execution.donation import Donation
@@ -20,7 +21,8 @@ def compiled(donated: tuple[int, ...]) -> CachedProgram:
 
     avals = [jnp.ones(3), jnp.ones(3)]
     jaxpr = kiln.make_jaxpr(step)(*avals).jaxpr
-    return compile_jaxpr(jaxpr, "step", on="reference", donated=donated)
+    with override(engine="reference"):
+        return compile_jaxpr(jaxpr, "step", donated=donated)
 
 
 def test_the_first_donated_input_gives_its_memory() -> None:

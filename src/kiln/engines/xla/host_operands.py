@@ -14,7 +14,8 @@ import numpy as np
 
 from kiln import _runtime
 from kiln.core.engine import Program
-from kiln.engines.xla.client import Buffer, client, pointer
+from kiln.engines.xla.buffers import Buffer, pointer
+from kiln.engines.xla.client import Client
 from kiln.engines.xla.text import host_dtype
 
 STAGED_BYTES = 1 << 16
@@ -39,13 +40,13 @@ def staged_operands(program: Program) -> list[OperandType | None]:
     return types
 
 
-def sharer(program: Program) -> Callable[[int, _runtime.Memory], Buffer | None]:
+def sharer(program: Program, client: Client) -> Callable[[int, _runtime.Memory], Buffer | None]:
     """Return what makes a buffer of an operand's memory; it returns None where XLA copied it."""
 
     def share(number: int, memory: _runtime.Memory) -> Buffer | None:
         shape, dtype = host_dtype(program.jaxpr.in_avals[number])
         value = np.frombuffer(memoryview(memory), dtype).reshape(shape)
-        buffer = client().put(value, share=True)
+        buffer = client.put(value, share=True)
         return buffer if pointer(buffer) == value.ctypes.data else None
 
     return share
