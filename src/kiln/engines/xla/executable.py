@@ -102,7 +102,8 @@ class XlaExecutable(_runtime.Launcher):
     def serialize(self) -> bytes:
         """Return the program as bytes, for this version of jaxlib and this kind of processor.
 
-        Raises: ValueError for programs that call Python functions.
+        Raises: ValueError for programs that call Python functions; JaxRuntimeError for those that
+            XLA cannot store.
         """
         if self.lowered.callbacks:
             raise ValueError(
@@ -113,7 +114,10 @@ class XlaExecutable(_runtime.Launcher):
                     "compile it in the process that runs it",
                 )
             )
-        return self._client.serialize(self.raw)
+        try:
+            return self._client.serialize(self.raw)
+        except XlaError as error:
+            failed(error, f"serialize() of {self.name}")
 
 
 class CallingExecutable(XlaExecutable):
