@@ -1,5 +1,5 @@
 // The call of a jitted function. A call like one seen before is recognised by a walk over its
-// arguments and run; everything else goes to `_call`, the definition of a call, in jit/call.py.
+// arguments and run; everything else goes to `_call`, the definition of a call, in jit/function.py.
 #include <climits>
 #include <memory>
 #include <vector>
@@ -119,7 +119,7 @@ struct Callable {
 };
 
 PyObject* slow_name = nullptr;
-PyObject* static_key = nullptr;  // of jit/signature.py
+PyObject* static_key = nullptr;  // of jit/static_values.py
 
 // The leaves of a call, held while it runs: user code may change the containers.
 class Values {

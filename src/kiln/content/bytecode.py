@@ -79,7 +79,7 @@ _HIDDEN = frozenset(
         *("addressable_data", "addressable_devices", "on_device_size_in_bytes"),
         "unsafe_buffer_pointer",
         # How often a jitted function was traced, and a request to forget it.
-        *("_cache_size", "cache_info", "clear_cache", "_entries", "_traces", "_max_traces"),
+        *("_cache_size", "cache_info", "clear_cache", "_entries", "_lookup", "_max_traces"),
         # What may be changed through it: no assignment is seen then.
         *("keywords", "defjvp", "defjvps", "defvjp", "_field_defaults", "_member_map_"),
         *("_member_names_", "_value2member_map_", "_add_alias_", "_add_value_alias_"),

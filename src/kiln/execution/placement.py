@@ -56,7 +56,8 @@ class Claim(NamedTuple):
 class Placer:
     """Runs a program wherever its arguments, the user's request and its own constraints say.
 
-    The first `hidden` inputs are arrays the function closes over.
+    The first `hidden` inputs are arrays the function closes over. `direct` runs on the first device
+    once a call belonged there; it raises WrongDevice for arrays that were placed.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Placer:
         self.inside = constraints_in(jaxpr)
         self.programs: list[Compiled] = []
         self._runs: dict[Hashable, Run] = {}
-        self._default: Run | None = None
+        self.direct: Run | None = None
         self._used: list[bool] | None = None
 
     @property
@@ -88,9 +89,9 @@ class Placer:
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Run the program; as fast as can be where nothing was placed."""
-        if self._default is not None and options().default_device is None:
+        if self.direct is not None and options().default_device is None:
             try:
-                return self._default(args)
+                return self.direct(args)
             except WrongDevice:
                 pass
         return self(args)
@@ -119,7 +120,7 @@ class Placer:
         if place is None and situation.has_placed:
             run = functools.partial(_run_unplaced, run)
         elif place is None and self.is_plain:
-            self._default = run
+            self.direct = run
         return self._runs.setdefault(situation, run)
 
     def place(self, committed: Sequence[Sharding | None]) -> Place | None:
