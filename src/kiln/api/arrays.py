@@ -12,7 +12,8 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
-from kiln.core.array import ConcreteArray, from_host, joined
+from kiln.core.array import ConcreteArray, from_host
+from kiln.core.array_placement import joined
 from kiln.core.array_type import Array
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of, require_unmasked
@@ -99,7 +100,7 @@ def make_array_from_callback(
 ) -> Array:
     """Make an array whose part `index` is `data_callback(index)`.
 
-    Raises: ValueError if the array cannot be cut this way, or a part has another shape.
+    Raises: ValueError if the array cannot be sharded this way, or a shard has another shape.
     """
     shape = tuple(shape)
     require_fit(sharding, shape, f"make_array_from_callback of shape {shape}")
@@ -155,7 +156,7 @@ def _join(
         if aval.shape != wanted or aval.dtype != dtype:
             raise ValueError(
                 three_lines(
-                    f"{what} of shape {shape} cut by {sharding} at {current_source()}",
+                    f"{what} of shape {shape} sharded by {sharding} at {current_source()}",
                     f"the part for {device} has type {aval}; it must have shape {wanted} and "
                     f"dtype {dtypes.long_name(dtype)}",
                     "give parts of equal shapes and dtypes",

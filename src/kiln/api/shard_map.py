@@ -17,8 +17,8 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.control.bodies import arrays_of, check_callable, stage_body
-from kiln.control.parts import cut_names, part_type, parts_of
 from kiln.control.shard_map import members_of, shard_map_p
+from kiln.control.shards import part_type, shard_counts, shard_names
 from kiln.core.trace import aval_of
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
@@ -39,7 +39,7 @@ def shard_map(
 ) -> Callable[..., Any]:
     """Run a function on every device of a mesh, each with its parts of the arguments.
 
-    `in_specs` and `out_specs` are pytree prefixes of PartitionSpecs: how arguments are cut and
+    `in_specs` and `out_specs` are pytree prefixes of PartitionSpecs: how arguments are sharded and
     results are joined. Collectives (`lax.psum`, ...) speak of mesh axes by name. `axis_names`
     leaves the other axes of the mesh to the compiler. With `check_vma` the types inside say along
     which mesh axes a value may vary from member to member: a result that is not joined along an
@@ -80,7 +80,7 @@ def shard_map(
         local = [part_type(a, over.mesh, s) for a, s in zip(avals, specs, strict=True)]
         if check:
             local = [
-                a.with_(varying=a.varying.union(cut_names(s)))
+                a.with_(varying=a.varying.union(shard_names(s)))
                 for a, s in zip(local, specs, strict=True)
             ]
         with members_of(over.mesh, over.manual, check):
@@ -167,7 +167,7 @@ class _Mapped:
         return specs
 
     def _check_names(self, what: str, spec: PartitionSpec) -> None:
-        for name in cut_names(spec):
+        for name in shard_names(spec):
             if name not in self.manual:
                 raise self._error(
                     f"shard_map {what} argument must refer to an axis marked as manual "
@@ -178,7 +178,7 @@ class _Mapped:
                 )
         if any(entry is UNCONSTRAINED for entry in spec):
             raise self._error(
-                f"{what} has {spec}, and each dimension must be cut or whole in shard_map",
+                f"{what} has {spec}, and each dimension must be sharded or whole in shard_map",
                 "write None, or an axis name, in place of UNCONSTRAINED",
             )
         NamedSharding(self.mesh, spec)
@@ -193,20 +193,22 @@ class _Mapped:
             )
 
     def check_fit(self, who: str, what: str, aval: ShapedArray, spec: PartitionSpec) -> None:
-        """Raise ValueError unless an array can be cut as told."""
+        """Raise ValueError unless an array can be sharded as its spec says."""
         self.check_rank(who, what, aval, spec)
-        for axis, parts in enumerate(parts_of(self.mesh, spec, aval.ndim)):
+        for axis, parts in enumerate(shard_counts(self.mesh, spec, aval.ndim)):
             size = aval.shape[axis]
             if parts > 1 and size % parts != 0:
                 raise self._error(
                     f"{who} of type {aval} has axis {axis} of size {size}, which is not evenly "
-                    f"divisible by the {parts} parts that {what} {spec} cuts it into",
-                    "pad the array to a divisible size, or cut another axis",
+                    f"divisible by the {parts} parts that {what} {spec} splits it into",
+                    "pad the array to a divisible size, or shard another axis",
                 )
 
     def check_equal(self, who: str, varying: frozenset[Any], spec: PartitionSpec) -> None:
         """Raise ValueError for a result that may differ along an axis its spec leaves out."""
-        loose = sorted(str(name) for name in varying - set(cut_names(spec)) if name in self.manual)
+        loose = sorted(
+            str(name) for name in varying - set(shard_names(spec)) if name in self.manual
+        )
         if loose:
             raise self._error(
                 f"out_specs {spec} of {who} require replication which can't be statically "

@@ -18,7 +18,7 @@ COLORS = ("#8dd3c7", "#ffffb3", "#bebada", "#fb8072", "#80b1d3", "#fdb462", "#b3
 def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, min_width: int = 9) -> None:
     """Print which device holds which part of an array of one or two dimensions.
 
-    Raises: ValueError for another rank, or a shape that cannot be cut this way.
+    Raises: ValueError for another rank, or a shape that cannot be sharded this way.
     """
     sys.stdout.write(sharding_text(shape, sharding, min_width=min_width) + "\n")
 

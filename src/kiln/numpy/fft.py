@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms with NumPy's names: axes are moved last, cut or filled up, scaled."""
+"""Discrete Fourier transforms with NumPy's names: axes moved last, truncated or padded, scaled."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _check_norm(name: str, norm: str | None) -> None:
 
 
 def _resized(a: Any, axes: Sequence[int], sizes: Sequence[Dim]) -> Any:
-    """Cut axes to sizes, or fill them up with zeros."""
+    """Truncate axes to the given sizes, or pad them with zeros."""
     config = [(0, 0, 0)] * len(a.shape)
     for axis, size in zip(axes, sizes, strict=True):
         config[axis] = (0, size - a.shape[axis], 0)
@@ -162,7 +162,7 @@ def _along_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | 
 
 
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the Fourier transform along an axis, first cut or zero-padded to `n` elements.
+    """Return the Fourier transform along an axis, first truncated or zero-padded to `n` elements.
 
     Example:
         >>> jnp.fft.fft(jnp.array([1.0, 0.0, 0.0, 0.0])).real
@@ -204,7 +204,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 def fft2(
     a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """Return the Fourier transform along two axes, first cut or filled up to sizes `s`."""
+    """Return the Fourier transform along two axes, first truncated or zero-padded to sizes `s`."""
     return _along_two("fft2", FftType.FFT, a, s, axes, norm)
 
 

@@ -1,4 +1,4 @@
-"""Arrays joined and cut: concatenate, stack, block; split; append, insert, delete, resize."""
+"""Joining and splitting: concatenate, stack, block; split; append, insert, delete, resize."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def split(
 
 @at_once
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Cut an array into nearly equal parts, or at indices."""
+    """Split an array into nearly equal parts, or at indices."""
     return _split("array_split", ary, indices_or_sections, axis)
 
 
@@ -225,8 +225,8 @@ def _split(name: str, ary: Any, where: Any, axis: Any) -> list[Any]:
     if isinstance(where, (tuple, list)) or len(getattr(where, "shape", ())) == 1:
         if isinstance(where, Tracer):
             where = where.tolist()
-        cuts = [_position(operator.index(i), size) for i in where]
-        bounds = [0, *cuts, size]
+        ends = [_position(operator.index(i), size) for i in where]
+        bounds = [0, *ends, size]
     else:
         count = operator.index(where)
         if count <= 0:
@@ -259,18 +259,18 @@ def _position(index: int, size: Any) -> Any:
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Cut along the second axis; vectors along their only one."""
+    """Split along the second axis; vectors along their only one."""
     ary = one("hsplit", ary)
     return _split("hsplit", ary, indices_or_sections, 0 if len(ary.shape) == 1 else 1)
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Cut along the first axis."""
+    """Split along the first axis."""
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Cut along the third axis."""
+    """Split along the third axis."""
     return _split("dsplit", ary, indices_or_sections, 2)
 
 

@@ -22,7 +22,7 @@ from kiln.execution.at_once import at_once
 from kiln.ir.sizes import Dim
 from kiln.numpy import arithmetic
 from kiln.numpy.creation import asarray
-from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Plan, parse
+from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, parse
 from kiln.numpy.promotion import broadcast_to, converted, shape_of
 from kiln.numpy.subscripts import column, coordinates, read, region
 from kiln.ops import elementwise, indexing, reduction
@@ -278,13 +278,15 @@ def _spread(y: Any, shape: tuple[Dim, ...]) -> Any:
     return broadcast_to(y, shape)
 
 
-def _contiguous(plan: Plan) -> bool:
+def _contiguous(plan: GatherPlan) -> bool:
     return all(
         isinstance(axis, Fixed) or (isinstance(axis, Kept) and axis.step == 1) for axis in plan.axes
     )
 
 
-def _replaced(x: Any, y: Any, plan: Plan, join: Function | None, mode: GatherScatterMode) -> Any:
+def _replaced(
+    x: Any, y: Any, plan: GatherPlan, join: Function | None, mode: GatherScatterMode
+) -> Any:
     """Update a part with known bounds."""
     missed = any(
         isinstance(axis, Fixed) and not axis.inside(size)
@@ -307,7 +309,7 @@ def _scattered(
     scatter: Function,
     x: Any,
     y: Any,
-    plan: Plan,
+    plan: GatherPlan,
     mode: GatherScatterMode,
     *,
     indices_are_sorted: bool,
@@ -364,7 +366,7 @@ def _scattered(
     )
 
 
-def _named_sizes(plan: Plan) -> list[tuple[int | str, Dim]]:
+def _named_sizes(plan: GatherPlan) -> list[tuple[int | str, Dim]]:
     """Return the axes of the result with their sizes."""
     items: list[int | str] = []
     for item in plan.layout:
