@@ -1,4 +1,4 @@
-"""Jacobians and Hessians: a derivative applied to a basis, all at once."""
+"""Jacobians and Hessians: a derivative mapped over a basis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`shard_map`: the program of one device, written by the user, run by all devices of a mesh."""
+"""`shard_map`: a user-written per-device program that all devices of a mesh run."""
 
 from __future__ import annotations
 
@@ -37,20 +37,21 @@ def shard_map(
     check_vma: bool = True,
     check_rep: bool | None = None,
 ) -> Callable[..., Any]:
-    """Run a function on every device of a mesh, each with its parts of the arguments.
+    """Map a function over the devices of a mesh, each with its shards of the arguments.
 
     `in_specs` and `out_specs` are pytree prefixes of PartitionSpecs: how arguments are sharded and
-    results are joined. Collectives (`lax.psum`, ...) speak of mesh axes by name. `axis_names`
-    leaves the other axes of the mesh to the compiler. With `check_vma` the types inside say along
-    which mesh axes a value may vary from member to member: a result that is not joined along an
-    axis must not vary along it, and a gradient that `f` takes by a value that members share is the
-    sum over them (`lax.pcast` gives each its own copy). Without, nothing is proved, such a gradient
-    is this member's contribution, and `psum` is its own transpose. `check_rep` is its former name.
-    Derivatives of the mapped function are those of the whole program in either case.
-    Without `f` it is a decorator; without `mesh` the one of the surrounding `with mesh:` is used.
+    results are joined. Collectives (`lax.psum`, ...) refer to mesh axes by name. If `axis_names` is
+    given, the compiler handles the other mesh axes. With `check_vma` the types inside track the
+    mesh axes along which a value may vary from member to member: a result that is not joined along
+    an axis must not vary along it, and a gradient taken inside `f` with respect to a value shared
+    by members is the sum over them (`lax.pcast` gives each member its own copy). Without, nothing
+    is checked, such a gradient is this member's contribution, and `psum` is its own transpose.
+    `check_rep` is the former name of this option. In either case, derivatives of the mapped
+    function are those of the whole program. Without `f`, returns a decorator; without `mesh`, uses
+    that of the surrounding `with mesh:`.
 
-    Raises: ValueError for specs that do not fit the mesh or the arrays, and for results that may
-        differ where the specs say they are equal; TypeError for specs of another kind.
+    Raises: ValueError if specs do not match the mesh or the arrays, or if results may differ where
+        the specs say they are equal; TypeError for specs of another type.
     """
     if f is None:
         return functools.partial(
@@ -108,7 +109,7 @@ def shard_map(
 
 
 class _Mapped:
-    """A function, the mesh it is mapped over, and the axes of the mesh it speaks of."""
+    """A function, the mesh it is mapped over, and the mesh axes it refers to."""
 
     def __init__(self, fun: Any, mesh: Mesh | None, axis_names: Collection[Any]) -> None:
         found = options().mesh if mesh is None else mesh
@@ -218,5 +219,5 @@ class _Mapped:
             )
 
     def named_result(self, result: Any, i: int) -> str:
-        """Return how messages call the i-th leaf of the result."""
+        """Return the name of the i-th leaf of the result in messages."""
         return f"the result{keystr(tree_flatten_with_path(result)[0][i][0])}"

@@ -1,7 +1,7 @@
-"""From what stands between brackets, `x[1:, None, mask, ..., i]`, to a plan by axis.
+"""Turning an index expression, `x[1:, None, mask, ..., i]`, into a plan per axis.
 
-A plan says for every axis of the operand whether a part of it is kept, one place is fixed, or
-places come from index arrays, and how the axes of the result are laid out. Nothing is computed
+A plan says for every axis of the operand whether a part of it is kept, one position is fixed, or
+positions come from index arrays, and how the axes of the result are ordered. Nothing is computed
 here; masks become index arrays.
 """
 
@@ -38,12 +38,12 @@ class Kept(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Fixed:
-    """One place known while tracing; perhaps outside."""
+    """One position known while tracing, possibly out of bounds."""
 
     index: int
 
     def inside(self, size: Dim) -> bool:
-        """Tell whether the place exists."""
+        """Tell whether the position is in bounds."""
         return 0 <= self.index < size
 
 
@@ -75,7 +75,7 @@ class GatherPlan:
     axes: list[Axis]
     layout: list[int | str]
     distinct: bool
-    """Whether no place can be named twice."""
+    """Whether no position can occur twice."""
 
     @property
     def group(self) -> tuple[Dim, ...]:
@@ -98,7 +98,7 @@ class GatherPlan:
 
 
 def along(shape: Sequence[Dim], axis: int, index: Any) -> GatherPlan:
-    """Return the plan of taking places along one axis."""
+    """Return the plan that takes positions along one axis."""
     axes: list[Axis] = [Kept(0, size, 1) for size in shape]
     axes[axis] = Positions(index)
     layout: list[int | str] = [*range(len(shape))]
@@ -133,7 +133,7 @@ def parse(x: ShapedArray, index: Any, *, wrap: bool = True) -> GatherPlan:
     """Return the plan of an index of an array of type `x`.
 
     With `wrap`, negative ints count from the end. Raises: IndexError for too many indices, traced
-    slice bounds and traced masks; TypeError for lists, strings and numbers that are no integers.
+    slice bounds and traced masks; TypeError for lists, strings and numbers that are not integers.
     """
     given = index if isinstance(index, tuple) else (_single(index),)
     entries: list[Any] = []
@@ -211,7 +211,7 @@ def _shown(given: Sequence[Any]) -> str:
 
 
 def _array(item: Any) -> Any:
-    """Return an index array: as a NumPy array where its values are known."""
+    """Return an index array, as a NumPy array if its values are known."""
     dtype = item.aval.dtype
     _check_dtype(dtype)
     value = item.concrete() if isinstance(item, Tracer) else item
@@ -273,7 +273,7 @@ def _consumed(entry: Any) -> int:
 
 
 def _with_ellipsis(x: ShapedArray, entries: list[Any]) -> list[Any]:
-    """Return the entries with whole slices for all axes that none of them is about."""
+    """Return the entries, completed by full slices for the axes they do not mention."""
     count = sum(map(_consumed, entries))
     if count > x.ndim:
         raise IndexError(
@@ -333,7 +333,7 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
                 axes.append(Positions(np.zeros((int(entry),), np.int32)))
                 continue
             wanted = shape[axis : axis + entry.ndim]
-            # An axis of size 0 has no place to say anything about, whatever the array's axis.
+            # A mask axis of size 0 selects nothing, whatever the size of the array's axis.
             if len(wanted) != entry.ndim or any(
                 m not in (0, n) for m, n in zip(entry.shape, wanted, strict=True)
             ):
@@ -372,7 +372,7 @@ def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Positions:
 
 
 def _is_inside(index: int, size: Size) -> bool:
-    """Tell whether a place exists whatever the size of the axis."""
+    """Tell whether a position is in bounds for every value of a symbolic size."""
     try:
         return bool(size > (index if index >= 0 else -index - 1))
     except InconclusiveSizeError:

@@ -1,6 +1,6 @@
 """Reading `x[index]`: by slices, by dynamic slices for traced scalars, by gather for arrays.
 
-Places outside are moved inside unless a mode says otherwise.
+Positions out of bounds are clamped unless a mode says otherwise.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _INT32 = np.iinfo(np.int32)
 
 @at_once
 def getitem(x: Any, index: Any) -> Any:
-    """Return `x[index]` as NumPy does; places outside are moved inside.
+    """Return `x[index]` as NumPy does; positions out of bounds are clamped.
 
-    Raises: IndexError, TypeError for indices that arrays do not take.
+    Raises: IndexError, TypeError for unsupported indices.
     """
     return read(x, parse(aval_of(x), index))
 
@@ -112,7 +112,7 @@ def _with_new_axes(out: Any, plan: GatherPlan) -> Any:
 def region(plan: GatherPlan) -> tuple[list[Dim], list[Dim], list[int]]:
     """Return start, limit and positive stride of the part of each axis that is kept or fixed.
 
-    Places from arrays keep the whole axis; fixed places are moved inside.
+    Positions from arrays keep the whole axis; fixed positions are clamped.
     """
     starts: list[Dim] = []
     limits: list[Dim] = []
@@ -163,9 +163,9 @@ def _basic(x: Any, plan: GatherPlan, wrap: bool) -> Any:
 
 
 def _static_part(x: Any, plan: GatherPlan, kept_outside: bool) -> tuple[Any, list[Any]]:
-    """Apply slices and ints; return the rest of the axes, now whole or with places.
+    """Apply slices and ints; return the remaining axes, now whole or with positions.
 
-    With `kept_outside`, ints that are outside remain as places.
+    With `kept_outside`, ints that are out of bounds remain as positions.
     """
     starts, limits, steps = region(plan)
     axes: list[Any] = []
@@ -186,9 +186,9 @@ def _static_part(x: Any, plan: GatherPlan, kept_outside: bool) -> tuple[Any, lis
 
 
 def column(index: Any, size: Dim, wrap: bool) -> Any:
-    """Return the coordinates of an index array along an axis, as int32 if they may be.
+    """Return the coordinates of an index array along an axis, as int32 if possible.
 
-    With `wrap`, negative ones count from the end. What is known stays a NumPy array.
+    With `wrap`, negative ones count from the end. Known values remain a NumPy array.
     """
     if isinstance(index, (int, np.ndarray, np.generic)):
         require_unmasked(index)

@@ -1,7 +1,7 @@
-"""Functional updates: `x.at[index].set(y)` and its relatives.
+"""Functional updates: `x.at[index].set(y)` and related methods.
 
 Where the index is known and contiguous, the part is replaced by a dynamic update slice; everything
-else is a scatter. Places outside are left alone unless a mode says otherwise.
+else is a scatter. Positions out of bounds are ignored unless a mode says otherwise.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _SCATTERS: dict[str, tuple[Function, Function | None]] = {
     "min": (indexing.scatter_min, elementwise.min),
     "max": (indexing.scatter_max, elementwise.max),
 }
-"""How updates are scattered, and how they join what is there if each place is written once."""
+"""How updates are scattered, and how they are combined if each position is written once."""
 
 
 class AtIndexer:
-    """What `x.at` is: indexing it gives the part to update."""
+    """The object behind `x.at`: indexing it selects the part to update."""
 
     __slots__ = ("array",)
 
@@ -75,11 +75,11 @@ def at(x: Any) -> AtIndexer:
 
 
 class IndexUpdate:
-    """What `x.at[index]` is: each method returns an array like x with that part changed.
+    """The object behind `x.at[index]`: each method returns a copy of x with that part changed.
 
-    Options: `indices_are_sorted` and `unique_indices` are promises; `mode` says what becomes of
-    places outside: 'drop' (the default) or 'clip'; `wrap_negative_indices=False` makes negative
-    ones lie outside.
+    Options: `indices_are_sorted` and `unique_indices` are promises by the caller; `mode` says how
+    positions out of bounds are handled: 'drop' (the default) or 'clip'; with
+    `wrap_negative_indices=False` negative indices are out of bounds.
     """
 
     __slots__ = ("array", "index")
@@ -100,7 +100,7 @@ class IndexUpdate:
         fill_value: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        """Return the part; with mode='fill', places outside are `fill_value`."""
+        """Return the part; with mode='fill', positions out of bounds give `fill_value`."""
         return read(
             self.array,
             parse(aval_of(self.array), self.index, wrap=wrap_negative_indices),
@@ -112,7 +112,7 @@ class IndexUpdate:
         )
 
     def set(self, values: Any, **options: Any) -> Any:
-        """Replace the part; of several values for one place, one stays."""
+        """Replace the part; if a position occurs several times, one of its values is kept."""
         return update("set", self.array, self.index, values, **options)
 
     def add(self, values: Any, **options: Any) -> Any:
@@ -156,7 +156,7 @@ class IndexUpdate:
         return full(aval.shape, 1, aval.dtype)
 
     def apply(self, func: Function, **options: Any) -> Any:
-        """Apply a function of elements to the part; once more for each time a place is named."""
+        """Apply an elementwise function to the part; repeatedly for repeated positions."""
         x = self.array
         aval = aval_of(x)
         plan = parse(aval, self.index, wrap=options.get("wrap_negative_indices", True))
@@ -191,9 +191,9 @@ def update(
     mode: str | GatherScatterMode | None = None,
     wrap_negative_indices: bool = True,
 ) -> Any:
-    """Return `x` with the part at `index` joined with `values` as `how` says.
+    """Return `x` with the part at `index` combined with `values` as `how` says.
 
-    Warns if the values' dtype does not fit into the array's.
+    Warns if the values' dtype cannot be cast safely to the array's.
     """
     aval = aval_of(x)
     plan = parse(aval, index, wrap=wrap_negative_indices)
