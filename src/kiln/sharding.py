@@ -1,4 +1,4 @@
-"""How arrays are cut over devices: meshes, partition specs, shardings."""
+"""How arrays are sharded over devices: meshes, partition specs, shardings."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ FOREIGN: dict[str, Foreign] = {
         harmless=True,
     ),
     "jax_use_shardy_partitioner": Foreign(
-        (True,), "programs are always cut by Shardy", "leave it True", harmless=True
+        (True,), "programs are always partitioned by Shardy", "leave it True", harmless=True
     ),
     "jax_logging_level": Foreign(
         (None, "NOTSET"),

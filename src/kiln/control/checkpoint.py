@@ -1,6 +1,6 @@
 """Trade time for memory: compute again in the backward pass what the forward pass did not keep.
 
-Differentiated, the program is cut as usual into what is known and what is linear. Then the
+Differentiated, the program is split as usual into what is known and what is linear. Then the
 computation of each residual, back to operands and to what the policy lets be kept, is copied from
 the known part into the linear part, which thus carries its own forward pass.
 """
@@ -35,7 +35,7 @@ Policy = Callable[..., bool]
 
 
 class Recomputation(NamedTuple):
-    """A jaxpr cut in two, the second part with a forward pass of its own.
+    """A jaxpr split in two, the second part with a forward pass of its own.
 
     `known`: known inputs -> known outputs, then kept values. `staged`: the known inputs numbered by
     `inputs`, kept values, unknown inputs -> unknown outputs.
@@ -49,7 +49,7 @@ class Recomputation(NamedTuple):
 
 
 def recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Recomputation:
-    """Cut a jaxpr by which inputs are unknown, keeping only what the policy allows."""
+    """Split a jaxpr by which inputs are unknown, keeping only what the policy allows."""
     key = ("recomputation", tuple(unknown), policy)
     return memoized(jaxpr, key, lambda: _recomputation(jaxpr, unknown, policy))
 

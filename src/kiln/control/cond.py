@@ -206,7 +206,7 @@ def spread_over(flags: Any, aval: ShapedArray) -> Any:
 
 
 class _Split(NamedTuple):
-    """Branches cut in two.
+    """Branches split in two.
 
     Known branches return known results, then `slots` residuals; a branch fills with zeros the slots
     that only others need. Staged ones take the index' residuals, the known operands that are

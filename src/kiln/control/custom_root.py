@@ -104,10 +104,10 @@ class Root:
 
     def __call__(self, *xs: Any) -> list[Any]:
         """Return the leaves of what `solve` returns."""
-        _, consts, _, guess = self.cut(xs)
+        _, consts, _, guess = self.split(xs)
         return eval_jaxpr(self.solver, (), *consts, *guess)
 
-    def cut(self, xs: Sequence[Any]) -> list[Sequence[Any]]:
+    def split(self, xs: Sequence[Any]) -> list[Sequence[Any]]:
         """Return the constants of each program, and the guess."""
         first = len(self.equation.invars) - self.count
         second = first + len(self.solver.invars) - self.count
@@ -137,8 +137,8 @@ class RootRule:
         outs = root.differentiable()(*primals)
         x = outs[: root.count]
         still = [Zero(aval_of(v).tangent()) for v in outs]
-        consts, _, rest, _ = root.cut(primals)
-        moved, *_ = root.cut(tangents)
+        consts, _, rest, _ = root.split(primals)
+        moved, *_ = root.split(tangents)
         _, residual = jvp(lambda *cs: eval_jaxpr(root.equation, (), *cs, *x), consts, moved)
         fixed = any(t.aval.dtype == dtypes.float0 for t in still[: root.count])
         if fixed or all(map(is_zero, residual)):

@@ -43,7 +43,7 @@ from kiln.control.bodies import (
 from kiln.control.branches import known_value
 from kiln.control.region import memoized, merge, select_by
 from kiln.control.scan import scan_p
-from kiln.control.scan_split import cut
+from kiln.control.scan_split import split_by_counts
 from kiln.control.while_loop import while_p
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Jaxpr
@@ -155,7 +155,7 @@ def _with_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned
 
 def _made_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned: int) -> Jaxpr:
     def reordered(items: Sequence[Any]) -> list[Any]:
-        before, carry, after = cut(items, consts, len(fixed))
+        before, carry, after = split_by_counts(items, consts, len(fixed))
         return [*before, *select_by(fixed, carry), *select_by(fixed, carry, False), *after]
 
     outvars = jaxpr.outvars

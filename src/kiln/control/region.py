@@ -50,7 +50,7 @@ def memoized(jaxpr: Jaxpr, key: Any, make: Callable[[], Any]) -> Any:
 
 
 class Split(NamedTuple):
-    """A jaxpr cut in two.
+    """A jaxpr split in two.
 
     `known`: known inputs -> known outputs, then residuals.
     `staged`: residuals, then unknown inputs -> unknown outputs.
@@ -63,7 +63,7 @@ class Split(NamedTuple):
 
 
 def split(jaxpr: Jaxpr, unknown: Sequence[bool], force: Sequence[bool] | None = None) -> Split:
-    """Cut a jaxpr by which inputs are unknown; `force` makes outputs unknown."""
+    """Split a jaxpr by which inputs are unknown; `force` makes outputs unknown."""
     key = ("split", tuple(unknown), None if force is None else tuple(force))
     return memoized(jaxpr, key, lambda: _split(jaxpr, unknown, force))
 
@@ -147,7 +147,7 @@ def _backward(
 ) -> list[Any]:
     if not any(eqn.primitive.region for eqn in jaxpr.eqns) or is_pure(jaxpr, linear):
         return backward(jaxpr, (), operands, cts)
-    # An inner program may mix results that depend on the linear inputs with others: cut it first.
+    # An inner program may mix results that depend on the linear inputs with others: split it first.
     parts = split(jaxpr, linear)
     outs = eval_jaxpr(parts.known, (), *select_by(linear, operands, False))
     residuals = outs[len(outs) - parts.residuals :]

@@ -7,7 +7,7 @@ ask through the functions at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
 from kiln.core.operators import ArrayOperators, method, operators
 from kiln.core.shards import Shard, assembled, shards_of
 from kiln.core.watching import WATCHES, note_look
-from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
+from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
 T = TypeVar("T")
@@ -212,7 +212,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     @property
     def addressable_shards(self) -> list[Shard]:
         """The parts on the devices of this process."""
-        return shards_of(self.sharding, self.shape, parts_of(self))
+        return shards_of(self.sharding, self.shape, shard_arrays(self))
 
     @property
     def global_shards(self) -> list[Shard]:
@@ -221,7 +221,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     def addressable_data(self, index: int) -> ConcreteArray:
         """Return one part as an array on its device."""
-        return parts_of(self)[index]
+        return shard_arrays(self)[index]
 
     def _read(self, buffer: Buffer, engine: Engine) -> np.ndarray:
         try:
@@ -366,7 +366,7 @@ def buffer_for(x: ConcreteArray, engine: Engine) -> Buffer:
 
 
 def buffer_at(x: ConcreteArray, engine: Engine, sharding: Sharding) -> Buffer:
-    """Return a buffer of the engine with the array's values, cut as told; the array's own if so."""
+    """Return a buffer with the array's values, sharded so; the array's own buffer if it fits."""
     _, buffer, home = x._held()
     if type(x) is PlacedArray and x._sharding.is_equivalent_to(sharding, x.ndim):
         if buffer is not None and home is engine:
@@ -393,37 +393,11 @@ def _own_buffer(x: ConcreteArray, engine: Engine) -> Buffer:
 _runtime.set_buffer_at(buffer_at, _own_buffer)
 
 
-def placed(
-    x: ConcreteArray, engine: Engine, sharding: Sharding, *, committed: bool = True
-) -> ConcreteArray:
-    """Return an array with the same values somewhere else.
-
-    Raises: ValueError if the array cannot be cut this way.
-    """
-    require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
-    made = from_placed([x.aval], [buffer_at(x, engine, sharding)], engine, [sharding], committed)[0]
-    return _part_like(x, made)
-
-
-def _part_like(x: ConcreteArray, other: ConcreteArray) -> ConcreteArray:
+def part_like(x: ConcreteArray, other: ConcreteArray) -> ConcreteArray:
     """Return an array that may have the buffer of `x`, and is a part of another one if `x` is."""
     if x._is_part:
         other._note_part()
     return other
-
-
-def from_placed(
-    avals: Sequence[ShapedArray],
-    buffers: Sequence[Buffer],
-    engine: Engine,
-    shardings: Sequence[Sharding],
-    committed: bool,
-) -> list[ConcreteArray]:
-    """Make arrays of buffers with a place of their own."""
-    return [
-        PlacedArray(a, None, b, engine, s, committed)
-        for a, b, s in zip(avals, buffers, shardings, strict=True)
-    ]
 
 
 def copied(x: ConcreteArray) -> ConcreteArray:
@@ -436,19 +410,14 @@ def copied(x: ConcreteArray) -> ConcreteArray:
     return from_host(np.array(host_value(x)), x.aval)
 
 
-def unplaced(x: ConcreteArray) -> ConcreteArray:
-    """Return an array with the same values on the first device."""
-    return ConcreteArray(x.aval, host_value(x)) if type(x) is PlacedArray else x
-
-
-def parts_of(x: ConcreteArray) -> list[ConcreteArray]:
+def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
     """Return the parts of an array, each on its device."""
     host, buffer, engine = x._held()
     devices = x.sharding.devices
     home = engine or default_engine()
     if len(devices) == 1:
         here = SingleDeviceSharding(devices[0])
-        return [_part_like(x, PlacedArray(x.aval, host, buffer, engine, here, True))]
+        return [part_like(x, PlacedArray(x.aval, host, buffer, engine, here, True))]
     aval = x.aval.with_(shape=x.sharding.shard_shape(x.shape))
     parts = x._ask(home.shards, home, buffer_at(x, home, x.sharding), x.sharding)
     found = [
@@ -460,29 +429,14 @@ def parts_of(x: ConcreteArray) -> list[ConcreteArray]:
     return list(found)
 
 
-def joined(
-    aval: ShapedArray, engine: Engine, sharding: Sharding, parts: Sequence[ConcreteArray]
-) -> ConcreteArray:
-    """Make one array of its parts, in the order of the sharding's devices, without a copy."""
-    buffers = [
-        buffer_at(part, engine, SingleDeviceSharding(device))
-        for part, device in zip(parts, sharding.devices, strict=True)
-    ]
-    if len(buffers) > 1:
-        for part in parts:
-            part._note_part()
-    whole = buffers[0] if len(buffers) == 1 else engine.join(aval, sharding, buffers)
-    return from_placed([aval], [whole], engine, [sharding], True)[0]
-
-
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weakness, or a view as key)."""
     host, buffer, engine = x._held()
     # What becomes of the new array is not followed.
     note_look(x)
     if type(x) is PlacedArray:
-        return _part_like(x, PlacedArray(aval, host, buffer, engine, x._sharding, x._committed))
-    return _part_like(x, ConcreteArray(aval, host, buffer, engine))
+        return part_like(x, PlacedArray(aval, host, buffer, engine, x._sharding, x._committed))
+    return part_like(x, ConcreteArray(aval, host, buffer, engine))
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:

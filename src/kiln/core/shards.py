@@ -66,7 +66,7 @@ def assembled(
     return whole
 
 
-def cut(sharding: Sharding, value: np.ndarray) -> list[np.ndarray]:
+def split(sharding: Sharding, value: np.ndarray) -> list[np.ndarray]:
     """Return the parts of a host array, contiguous, in the order of the sharding's devices.
 
     No two of them share memory, which not every engine can bear.

@@ -15,7 +15,8 @@ from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, PlacedArray, unplaced
+from kiln.core.array import ConcreteArray, PlacedArray
+from kiln.core.array_placement import unplaced
 from kiln.core.engine import Place, Program, default_engine
 from kiln.execution.compilation import Compiled, WrongDevice, compile_jaxpr, program_of
 from kiln.execution.donation import Donation

@@ -1,4 +1,4 @@
-"""Meshes, devices along named axes, and which axes cut which dimension: plain values."""
+"""Meshes, devices along named axes, and which axes shard which dimension: plain values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNCONSTRAINED = _Unconstrained()
 
 
 class PartitionSpec:
-    """Which mesh axes cut which dimension: per dimension None, an axis name, or several names.
+    """Which mesh axes shard which dimension: per dimension None, an axis name, or several names.
 
     `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`.
     """

@@ -1,4 +1,4 @@
-"""Axes with logical names, and rules that say which mesh axes cut them.
+"""Axes with logical names, and rules that say which mesh axes shard them.
 
 A rule is `(logical name, mesh axis, or several, or None)`. The rules in force are an option of the
 thread and part of every cache key, so that a program traced under other rules is not taken.
@@ -111,7 +111,7 @@ def logical_to_mesh_axes(
 ) -> PartitionSpec | None:
     """Return the PartitionSpec of an array whose axes have these logical names.
 
-    Names without a rule are not cut. Without `rules`, those in force are used.
+    Axes without a rule are not sharded. Without `rules`, those in force are used.
 
     Raises: ValueError for a name that comes twice.
     """
@@ -152,7 +152,7 @@ def with_logical_constraint(
     mesh: Mesh | None = None,
     fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
 ) -> Any:
-    """Constrain the arrays of a tree to be cut as the logical names of their axes say.
+    """Constrain the arrays of a tree to be sharded as the logical names of their axes say.
 
     `logical_axis_resources` is a tree prefix of names. Without a mesh, given or entered, and
     without rules nothing is constrained.
@@ -195,7 +195,7 @@ class LogicallyPartitioned(Partitioned[A]):
     rules: Rules | None = struct.field(default=None, pytree_node=False)
 
     def unbox(self, apply_constraint: bool = True) -> Any:
-        """Return the value, constrained to be cut as names and rules say."""
+        """Return the value, constrained to be sharded as names and rules say."""
         if not apply_constraint:
             return self.value
         return with_logical_constraint(

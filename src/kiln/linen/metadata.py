@@ -89,9 +89,9 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 
 
 class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
-    """A box that names, for each axis of a value, the mesh axis that cuts it; None for none.
+    """A box that names, for each axis of a value, the mesh axis that shards it, or None.
 
-    With a mesh, or inside `with mesh:`, unboxing constrains the value to be cut so.
+    With a mesh, or inside `with mesh:`, unboxing constrains the value to be sharded so.
     """
 
     value: Any
@@ -99,7 +99,7 @@ class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
     mesh: Mesh | None = struct.field(default=None, pytree_node=False)
 
     def unbox(self, apply_constraint: bool = True) -> Any:
-        """Return the value, constrained to be cut as the names say."""
+        """Return the value, constrained to be sharded as the names say."""
         if not apply_constraint or (self.mesh is None and options().mesh is None):
             return self.value
         spec = self.get_partition_spec()

@@ -36,7 +36,7 @@ _BOOL = np.dtype(np.bool_)
 
 @at_once
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Add; of bools, the logical or."""
+    """Add element by element; for bools, the logical or."""
     x, y = binary("add", x, y)
     if dtype_of(x, y) == _BOOL:
         return elementwise.or_p.bind(x, y)
@@ -45,14 +45,14 @@ def add(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @at_once
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Subtract y from x."""
+    """Subtract y from x element by element."""
     x, y = binary("subtract", x, y)
     return elementwise.sub_p.bind(x, y)
 
 
 @at_once
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Multiply; of bools, the logical and."""
+    """Multiply element by element; for bools, the logical and."""
     x, y = binary("multiply", x, y)
     if dtype_of(x, y) == _BOOL:
         return elementwise.and_p.bind(x, y)
@@ -61,7 +61,7 @@ def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @at_once
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Divide x by y; quotients of integers are floats."""
+    """Divide x by y element by element; quotients of integers are floats."""
     x, y = binary_inexact("divide", x, y)
     return elementwise.div_p.bind(x, y)
 
@@ -160,7 +160,7 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
 def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Raise x to the power y.
 
-    Raises: TypeError for an integer to a negative Python int.
+    Raises: TypeError for an integer raised to a negative Python int.
     """
     x, y = operands("power", x, y)
     if (type(y) is int or isinstance(y, np.integer)) and not isinstance(x, np.ndarray):
@@ -219,7 +219,7 @@ def positive(x: ArrayLike, /) -> Array:
 
 @at_once
 def absolute(x: ArrayLike, /) -> Array:
-    """Return the absolute value; of a complex number, its modulus."""
+    """Return the absolute value; for complex numbers, the modulus."""
     (x,) = operands("absolute", x)
     dtype = aval_of(x).dtype
     if dtype == _BOOL or dtypes.issubdtype(dtype, np.unsignedinteger):
@@ -240,14 +240,14 @@ def fabs(x: ArrayLike, /) -> Array:
 
 @at_once
 def sign(x: ArrayLike, /) -> Array:
-    """Return -1, 0 or 1; of a complex number, the number of modulus 1 in its direction."""
+    """Return -1, 0 or 1; for complex numbers, x / |x|, or 0."""
     (x,) = operands("sign", x)
     return elementwise.sign_p.bind(x)
 
 
 @at_once
 def square(x: ArrayLike, /) -> Array:
-    """Return x times x."""
+    """Return the square, x * x."""
     (x,) = operands("square", x)
     if aval_of(x).dtype == _BOOL:
         x = converted(x, dtypes.default_int_dtype(), False)
@@ -262,7 +262,7 @@ def reciprocal(x: ArrayLike, /) -> Array:
 
 @at_once
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the larger operand element by element, or nan if either is.
+    """Return the larger operand element by element, or nan if either is nan.
 
     Example:
         >>> jnp.maximum(jnp.array([1, 5]), 3)
@@ -274,14 +274,14 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @at_once
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the smaller operand, or nan if one is."""
+    """Return the smaller operand element by element, or nan if either is nan."""
     x, y = binary("minimum", x, y)
     return elementwise.min_p.bind(x, y)
 
 
 @at_once
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the larger operand, ignoring nan."""
+    """Return the larger operand element by element, ignoring nans."""
     x, y = promote("fmax", x, y)
     larger = elementwise.bitwise_or(_ordered(elementwise.gt, x, y), elementwise.ne(y, y))
     return select(larger, *_arrays(x, y))
@@ -289,7 +289,7 @@ def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @at_once
 def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the smaller operand, ignoring nan."""
+    """Return the smaller operand element by element, ignoring nans."""
     x, y = promote("fmin", x, y)
     smaller = elementwise.bitwise_or(_ordered(elementwise.lt, x, y), elementwise.ne(y, y))
     return select(smaller, *_arrays(x, y))
@@ -336,7 +336,7 @@ def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None 
 
 @at_once
 def rint(x: ArrayLike, /) -> Array:
-    """Round to the nearest integer, half to even."""
+    """Round to the nearest integer, ties to even."""
     (x,) = operands("rint", x)
     dtype = aval_of(x).dtype
     if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
@@ -346,7 +346,7 @@ def rint(x: ArrayLike, /) -> Array:
 
 @at_once
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
-    """Round to a number of decimals, half to even.
+    """Round to a number of decimals, ties to even.
 
     Example:
         >>> jnp.round(jnp.array([0.5, 1.5, 2.26]), 1)
@@ -390,13 +390,13 @@ def _round_float(x: Any, decimals: int) -> Any:
 
 @at_once
 def floor(x: ArrayLike, /) -> Array:
-    """Round towards minus infinity; integers stay as they are."""
+    """Round towards minus infinity; integers are unchanged."""
     return _rounded("floor", x, elementwise.floor_p)
 
 
 @at_once
 def ceil(x: ArrayLike, /) -> Array:
-    """Round towards plus infinity; integers stay as they are."""
+    """Round towards plus infinity; integers are unchanged."""
     return _rounded("ceil", x, elementwise.ceil_p)
 
 
@@ -410,7 +410,7 @@ def _rounded(name: str, x: Any, primitive: Any) -> Any:
 
 @at_once
 def trunc(x: ArrayLike, /) -> Array:
-    """Round towards zero; integers stay as they are."""
+    """Round towards zero; integers are unchanged."""
     (x,) = operands("trunc", x)
     dtype = aval_of(x).dtype
     if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):

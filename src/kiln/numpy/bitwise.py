@@ -33,7 +33,7 @@ bitwise_xor = _combination("bitwise_xor", elementwise.xor_p)
 
 @at_once
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Shift to the left."""
+    """Shift bits to the left."""
     return elementwise.shift_left_p.bind(*promote_numeric("left_shift", x, y))
 
 
@@ -42,7 +42,7 @@ bitwise_left_shift = left_shift
 
 @at_once
 def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Shift to the right; signed integers keep their sign."""
+    """Shift bits to the right; signed integers keep their sign."""
     x, y = promote_numeric("right_shift", x, y)
     if dtypes.issubdtype(dtype_of(x, y), np.unsignedinteger):
         return elementwise.shift_right_logical_p.bind(x, y)
@@ -54,7 +54,7 @@ bitwise_right_shift = right_shift
 
 @at_once
 def bitwise_not(x: ArrayLike, /) -> Array:
-    """Invert all bits; of bools, the negation."""
+    """Invert all bits; for bools, the negation."""
     (x,) = operands("bitwise_not", x)
     return elementwise.not_p.bind(x)
 
@@ -64,7 +64,7 @@ invert = bitwise_invert = bitwise_not
 
 @at_once
 def bitwise_count(x: ArrayLike, /) -> Array:
-    """Count the bits that are 1 in the absolute value."""
+    """Count the 1 bits in the absolute value."""
     (x,) = operands("bitwise_count", x)
     if aval_of(x).dtype == np.bool_:
         return convert_element_type(x, np.uint8)

@@ -1,4 +1,4 @@
-"""The same elements, or the same bytes, in another dtype: astype, view."""
+"""Converting elements, or reinterpreting bytes, as another dtype: astype, view."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def astype(
 
 @at_once
 def view(a: Any, dtype: Any = None) -> Any:
-    """Read the memory as another dtype; the last axis grows or shrinks with the width."""
+    """Reinterpret the bytes as another dtype; the last axis grows or shrinks with the width."""
     a = one("view", a)
     if dtype is None:
         return a
@@ -90,7 +90,7 @@ def view(a: Any, dtype: Any = None) -> Any:
 
 
 def _as_pairs(a: Any) -> Any:
-    """Return complex numbers as real and imaginary parts, in turn along the last axis."""
+    """Return complex numbers as real and imaginary parts, alternating along the last axis."""
     shape = shape_of(a)
     parts = [shape_ops.expand_dims(x, (len(shape),)) for x in (real(a), imag(a))]
     return shape_ops.reshape(concatenate(parts, len(shape)), (*shape[:-1], shape[-1] * 2))

@@ -1,4 +1,4 @@
-"""The same elements in another order along axes: flip, rot90, roll."""
+"""Reordering elements along axes: flip, rot90, roll."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def flipud(m: ArrayLike) -> Array:
 
 @at_once
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Turn by 90 degrees, k times, in the plane of two axes."""
+    """Rotate by 90 degrees, k times, in the plane of two axes."""
     m = one("rot90", m)
     first, second = canonical_axes("rot90", axes, len(shape_of(m)))
     k %= 4
@@ -70,7 +70,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 @at_once
 def roll(a: ArrayLike, shift: Any, axis: Axes = None) -> Array:
-    """Shift elements along axes; those shifted past the end return at the start.
+    """Shift elements along axes; those shifted past the end reappear at the start.
 
     Example:
         >>> jnp.roll(jnp.arange(4), 1)

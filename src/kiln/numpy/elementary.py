@@ -77,7 +77,7 @@ def log10(x: ArrayLike, /) -> Array:
 
 
 def _by_number(op: Any, x: Any, factor: float) -> Any:
-    """Multiply or divide by a real number, parts by themselves: infinities stay what they are."""
+    """Multiply or divide each part by a real number, so that infinities are preserved."""
     if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         return op(x, constant(factor, x))
     parts = (conversion.real(x), conversion.imag(x))
@@ -85,7 +85,7 @@ def _by_number(op: Any, x: Any, factor: float) -> Any:
 
 
 def _strong(x: Any) -> Any:
-    """Return an array that is strongly typed."""
+    """Return a strongly typed version of an array."""
     return conversion.convert_element_type(x, aval_of(x).dtype, False)
 
 
@@ -97,7 +97,7 @@ def weak_as(out: Any, *operands: Any) -> Any:
 
 @at_once
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return the angle of the point (x2, x1)."""
+    """Return the angle of the point (x2, x1), from -pi to pi."""
     x1, x2 = binary_inexact("arctan2", x1, x2)
     return elementwise.atan2_p.bind(x1, x2)
 
@@ -224,7 +224,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 
 def real(val: ArrayLike, /) -> Array:
-    """Return the real part; real numbers are their own."""
+    """Return the real part; real numbers are returned unchanged."""
     (val,) = operands("real", val)
     if dtypes.issubdtype(aval_of(val).dtype, np.complexfloating):
         return conversion.real(val)
@@ -241,7 +241,7 @@ def imag(val: ArrayLike, /) -> Array:
 
 
 def conjugate(x: ArrayLike, /) -> Array:
-    """Return the complex conjugate; real numbers are their own."""
+    """Return the complex conjugate; real numbers are returned unchanged."""
     (x,) = operands("conjugate", x)
     if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         return conversion.conj(x)
@@ -252,7 +252,7 @@ conj = conjugate
 
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return 0 for negative x1, 1 for positive, x2 for zero."""
+    """Return 0 for negative x1, 1 for positive x1, and x2 for zero."""
     given = x1, x2
     x1, x2 = promote_inexact("heaviside", x1, x2)
     check_real("heaviside", aval_of(x1).dtype)
@@ -269,7 +269,7 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """Replace nan by `nan`, infinities by the largest finite numbers or the numbers given."""
+    """Replace nans by `nan`, infinities by the largest finite numbers or the given ones."""
     (x,) = operands("nan_to_num", x)
     aval = aval_of(x)
     if not dtypes.issubdtype(aval.dtype, np.inexact):

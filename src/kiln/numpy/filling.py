@@ -1,7 +1,7 @@
 """Arrays filled with one value, or with the coordinates of their elements.
 
-`full`, `zeros`, `ones` and `empty` take a shape; their relatives `*_like` take the shape, the dtype
-and the place of another array.
+`full`, `zeros`, `ones` and `empty` take a shape; the functions `*_like` take the shape, the dtype
+and the device of another array.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None
 
 
 def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """Return an array of zeros: no array is ever uninitialised."""
+    """Return an array of zeros: arrays are never uninitialised."""
     return put(_constant("empty", shape, 0, dtype), device)
 
 
@@ -112,9 +112,9 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return an array of the shape and dtype of `a`, filled with a value.
+    """Return an array with the shape and dtype of `a`, filled with a value.
 
-    Filled with a scalar it lies where `a` was put, if it was.
+    If `a` is committed to a device or sharding and the value is a scalar, so is the result.
     """
     return put(_like("full_like", a, fill_value, dtype, shape), device)
 
@@ -127,7 +127,7 @@ def zeros_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return zeros with the shape and dtype of `a`, on the device of `a`.
+    """Return zeros with the shape, dtype and device of `a`.
 
     Example:
         >>> jnp.zeros_like(jnp.array([1, 2, 3]))
@@ -144,7 +144,7 @@ def ones_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return ones of the shape and dtype of `a`, where it was put."""
+    """Return ones with the shape, dtype and device of `a`."""
     return put(_like("ones_like", a, 1, dtype, shape), device)
 
 
@@ -155,7 +155,7 @@ def empty_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return zeros of the shape and dtype of `a`, where it was put."""
+    """Return zeros with the shape, dtype and device of `a`."""
     return put(_like("empty_like", a, 0, dtype, shape), device)
 
 

@@ -78,7 +78,7 @@ greater, greater_equal = _ordered(_greater), _ordered(_greater_equal)
 
 
 def truth(x: Any) -> Any:
-    """Return an operand as bools: whether it differs from zero."""
+    """Convert an operand to bools: whether it differs from zero."""
     aval = aval_of(x)
     if aval.dtype == _BOOL:
         return converted(x, _BOOL, False)
@@ -171,7 +171,7 @@ def isneginf(x: ArrayLike, /, out: None = None) -> Array:
 
 
 def iscomplex(x: ArrayLike) -> Array:
-    """Tell which elements have an imaginary part."""
+    """Tell which elements have a nonzero imaginary part."""
     (x,) = operands("iscomplex", x)
     if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         reduction.check_dtype("iscomplex", aval_of(x), ANY)
@@ -181,7 +181,7 @@ def iscomplex(x: ArrayLike) -> Array:
 
 
 def isreal(x: ArrayLike) -> Array:
-    """Tell which elements have no imaginary part."""
+    """Tell which elements have imaginary part 0."""
     return logical_not(iscomplex(x))
 
 
@@ -234,13 +234,13 @@ def allclose(
 
 
 def all_true(x: Any) -> Any:
-    """Tell whether all elements of an array of bools hold."""
+    """Tell whether all elements of an array of bools are true."""
     return reduction.reduce_and(x, range(len(shape_of(x))))
 
 
 @at_once
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
-    """Tell whether two arrays have one shape and equal elements."""
+    """Tell whether two arrays have the same shape and equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))
     if shape_of(a1) != shape_of(a2):
         return full((), False, _BOOL)

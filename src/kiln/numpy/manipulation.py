@@ -1,4 +1,4 @@
-"""The same elements in another arrangement: reshape, transpose, broadcast."""
+"""Rearranging axes: reshape, transpose, broadcast."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kiln.ops.shape import canonical_axis, move_axis
 def one(name: str, x: Any) -> Array:
     """Return the argument as an array.
 
-    Raises: TypeError for lists and other things that are no arrays.
+    Raises: TypeError for lists and other objects that are not arrays.
     """
     if hasattr(x, "aval"):
         return x
@@ -53,7 +53,7 @@ def canonical_axes(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
 def index_of(name: str, axis: Any) -> int:
     """Return an axis as a Python int.
 
-    Raises: TypeError for what is no integer.
+    Raises: TypeError if it is not an integer.
     """
     try:
         return operator.index(axis)
@@ -71,7 +71,7 @@ def index_of(name: str, axis: Any) -> int:
 
 @at_once
 def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
-    """Return the elements in another shape; one size may be -1 and is inferred.
+    """Return the elements in another shape; one size may be -1, and is then inferred.
 
     Raises: TypeError if the number of elements differs.
     Example:
@@ -298,7 +298,7 @@ def _all_broadcast(*args: Any) -> Sequence[Any]:
 def broadcast_shapes(*shapes: ShapeLike) -> tuple[Dim, ...]:
     """Return the shape that shapes broadcast to.
 
-    Raises: ValueError if there is none.
+    Raises: ValueError if the shapes are incompatible.
     """
     found = [canonical_shape("broadcast_shapes", shape) for shape in shapes]
     try:
@@ -359,7 +359,7 @@ def _each(name: str, arys: Sequence[Any], change: Any) -> Any:
 
 
 def size(a: ArrayLike | Sequence[Any], axis: Axes = None) -> Dim:
-    """Return the number of elements, of all axes or of some."""
+    """Return the number of elements along all axes or some of them."""
     found = shape(a)
     if axis is None:
         return product(found)
@@ -367,7 +367,7 @@ def size(a: ArrayLike | Sequence[Any], axis: Axes = None) -> Dim:
 
 
 def shape(a: ArrayLike | Sequence[Any]) -> tuple[Dim, ...]:
-    """Return the shape of an array, or of what NumPy makes an array of."""
+    """Return the shape of an array, or of anything NumPy can convert to one."""
     return tuple(np.shape(a.__jax_array__() if hasattr(a, "__jax_array__") else a))
 
 

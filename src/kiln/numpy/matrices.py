@@ -1,4 +1,4 @@
-"""Matrices by their shape: identity, triangles, diagonals, Vandermonde."""
+"""Structured matrices: identity, triangles, diagonals, Vandermonde."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _INT = np.dtype(np.int32)
 
 
 def below(shape: tuple[Dim, ...], k: Any) -> Any:
-    """Return bools of a matrix' shape: on and below the k-th diagonal."""
+    """Return bools of a matrix shape: True on and below the k-th diagonal."""
     rows, columns = (broadcasted_iota(_INT, shape, axis) for axis in (0, 1))
     return elementwise.ge(elementwise.add(rows, k), columns)
 
 
 def on_diagonal(shape: tuple[Dim, ...], k: Any) -> Any:
-    """Return bools of a matrix' shape: on the k-th diagonal."""
+    """Return bools of a matrix shape: True on the k-th diagonal."""
     rows, columns = (broadcasted_iota(_INT, shape, axis) for axis in (0, 1))
     return elementwise.eq(elementwise.add(rows, k), columns)
 
@@ -239,7 +239,7 @@ def vander(x: ArrayLike, N: Any = None, increasing: bool = False) -> Array:
 
 
 def cast_like_exponent(powers: Any, base: Any, target: Any) -> Any:
-    """Return integer exponents spread along the last axis, fit to stand beside `base`."""
+    """Return integer exponents broadcast along the last axis, in a dtype that suits `base`."""
     spread = broadcast_in_dim(powers, target, (len(target) - 1,))
     if dtypes.issubdtype(base.dtype, np.integer):
         return cast(spread, base.dtype)

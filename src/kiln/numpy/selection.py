@@ -53,8 +53,8 @@ def where(
 ) -> Any:
     """Select each element from x where the condition is true, else from y.
 
-    With the condition alone, return the indices of its true elements, one array per axis; under a
-    trace their number must be given as `size`.
+    With only the condition, return the indices of its true elements, one array per axis; under a
+    trace `size` must give their number.
 
     Source: numpy.where.
     Example:
@@ -68,7 +68,7 @@ def where(
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
-    """Take each element from the choice of the first condition that holds."""
+    """Take each element from the choice whose condition is the first to hold."""
     if len(condlist) != len(choicelist):
         raise ValueError(
             three_lines(

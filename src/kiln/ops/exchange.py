@@ -96,7 +96,7 @@ class ReduceScatter(Collective, LinearOp):
 
 
 class AllToAll(Collective, LinearOp):
-    """Cut along `split_axis`, send part i to member i; join what comes in along `concat_axis`."""
+    """Split along `split_axis`, send part i to member i; join what arrives along `concat_axis`."""
 
     name = "all_to_all"
 
@@ -211,7 +211,7 @@ def merged(x: Any, axis: int) -> Any:
 
 
 def divided(x: Any, size: Dim, axis: int) -> Any:
-    """Cut an axis in two, the first of them of the given size."""
+    """Split an axis in two, the first of them of the given size."""
     shape = aval_of(x).shape
     return reshape(x, (*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :]))
 
@@ -299,7 +299,7 @@ def all_to_all(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> Any:
-    """Exchange parts: cut along `split_axis`, join what the others sent along `concat_axis`.
+    """Exchange parts: split along `split_axis`, join what the others sent along `concat_axis`.
 
     Raises: NameError if there is no mapped axis of that name; ValueError if the parts do not fit.
     """

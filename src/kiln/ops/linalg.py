@@ -235,7 +235,7 @@ class LU(Stacked):
 
 
 def _resized(x: Any, size: Any, axis: int) -> Any:
-    """Cut an axis to a size, or append zeros up to it."""
+    """Truncate an axis to a size, or pad it with zeros."""
     aval = aval_of(x)
     found = aval.shape[axis]
     if found == size:

@@ -348,7 +348,7 @@ def _check_count(count: Dim) -> None:
 
 
 def _parts(words: Any, bit_width: int) -> Any:
-    """Cut each word into parts of `bit_width` bits, the lowest first, along the last axis."""
+    """Split each word into parts of `bit_width` bits, the lowest first, along the last axis."""
     *outer, count = aval_of(words).shape
     parts = 32 // bit_width
     shape = (*outer, count, parts)
@@ -356,10 +356,10 @@ def _parts(words: Any, bit_width: int) -> Any:
     distance = iota(UINT32, parts)
     distance = shift_left(distance, full_like(distance, bit_width.bit_length() - 1))
     distance = broadcast_in_dim(distance, shape, (len(shape) - 1,))
-    cut = convert_element_type(
+    split = convert_element_type(
         shift_right_logical(stretched, distance), np.dtype(f"u{bit_width // 8}")
     )
-    return reshape(cut, (*outer, count * parts))
+    return reshape(split, (*outer, count * parts))
 
 
 def _wide(high: Any, low: Any) -> Any:

@@ -292,7 +292,7 @@ class Concatenate(Primitive):
 
 
 class Split(Primitive):
-    """Cut an array into parts of `sizes` along `axis`."""
+    """Split an array into parts of `sizes` along `axis`."""
 
     name = "split"
     on_host = True
@@ -463,7 +463,7 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
 
 
 def split(operand: ArrayLike, sizes: Sequence[Any], axis: int = 0) -> list[Array]:
-    """Cut an array into parts of the given sizes along an axis.
+    """Split an array into parts of the given sizes along an axis.
 
     Raises: ValueError if the sizes do not add up.
     """
