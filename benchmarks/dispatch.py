@@ -20,7 +20,7 @@ import numpy
 import kiln
 from benchmarks.harness import SHORTEST_SAMPLE_S, Case, Library, Sampler
 from kiln import _runtime
-from kiln.core.engine import engine
+from kiln.core.host_memory import HOST_MEMORY
 
 MANY, LEAVES = 100, 21
 SOURCE = """
@@ -63,7 +63,7 @@ def compiled(lib: Library, fun: Callable[..., Any], args: tuple[Any, ...]) -> Ca
     assert address is not None
     layouts = [("float32", 4)] * count
     native = _runtime.Native(address, layouts, layouts, library())
-    program = _runtime.Program(native, entry.jaxpr.out_avals, None, engine("reference"), True)
+    program = _runtime.Program(native, entry.jaxpr.out_avals, None, HOST_MEMORY, True)
     jitted.forget_calls()
     places = list(enumerate(args))
     types = tuple(entry.jaxpr.in_avals)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from kiln.core.engine import Engine
+    from kiln.core.engine import Memory as BufferMemory
     from kiln.ir.types import ShapedArray
 
 C = TypeVar("C", bound=type)
@@ -140,7 +140,7 @@ class ArrayData:
     aval: ShapedArray
     _host: np.ndarray | None
     _buffer: Any
-    _engine: Engine | None
+    _memory: BufferMemory | None
     _sharding: Any
     _committed: bool
     _is_part: bool
@@ -151,12 +151,14 @@ class ArrayData:
         aval: ShapedArray,
         host: np.ndarray | None,
         buffer: Any = None,
-        engine: Engine | None = None,
+        memory: BufferMemory | None = None,
         sharding: Any = None,
         committed: bool = False,
     ) -> None: ...
-    def _data(self) -> tuple[np.ndarray | None, Any, Engine | None]: ...
-    def _settle(self, seen: Any, buffer: Any, engine: Engine, keeps_host: bool, /) -> bool: ...
+    def _data(self) -> tuple[np.ndarray | None, Any, BufferMemory | None]: ...
+    def _settle(
+        self, seen: Any, buffer: Any, memory: BufferMemory, keeps_host: bool, /
+    ) -> bool: ...
     def _note(self, buffer: Any, host: np.ndarray, /) -> None: ...
     def _note_part(self) -> None: ...
     def _let_go(self) -> None: ...
@@ -300,14 +302,14 @@ class Program:
     used: int
 
     def __init__(
-        self, run: Any, out_avals: Iterable[Any], kept: list[int] | None, engine: Any, host: bool, /
+        self, run: Any, out_avals: Iterable[Any], kept: list[int] | None, memory: Any, host: bool, /
     ) -> None: ...
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]: ...
     @property
     def kept(self) -> list[int] | None: ...
     @property
-    def engine(self) -> Engine: ...
+    def memory(self) -> BufferMemory: ...
     def __call__(self, args: Sequence[Any], /) -> list[Any]: ...
 
 class Clock:

@@ -86,7 +86,8 @@ PyMemberDef program_members[] = {
     {"out_avals", T_OBJECT_EX, offsetof(Program, out_avals), READONLY, "The types of the results."},
     {"kept", T_OBJECT_EX, offsetof(Program, kept), READONLY,
      "The numbers of the inputs it takes, or None for all."},
-    {"engine", T_OBJECT_EX, offsetof(Program, engine), READONLY, "The engine it runs on."},
+    {"memory", T_OBJECT_EX, offsetof(Program, engine), READONLY,
+     "Where its operands and results are."},
     {"used", T_LONGLONG, offsetof(Program, used), 0, "When it last ran, in the time of `clock`."},
     {nullptr},
 };

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-// The part of `execution/compilation.py: Compiled` that every call touches.
+// The part of `execution/compilation.py: CachedProgram` that every call touches.
 struct Program {
   PyObject_HEAD
   PyObject* run;        // buffers -> buffers

@@ -13,7 +13,8 @@ from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.memory import MB
 from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
-from kiln.execution.compilation import Compiled, WrongDevice, compile_jaxpr
+from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr
+from kiln.execution.engine_choice import engine_for
 from kiln.execution.nonfinite import check_operation
 from kiln.execution.placement import Placer, is_placed
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
@@ -36,7 +37,7 @@ class EvalTrace(Trace):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.plans: Bounded[Hashable, Compiled] = Bounded(_limit, used=lambda plan: plan.used)
+        self.plans: Bounded[Hashable, CachedProgram] = Bounded(_limit, used=lambda plan: plan.used)
         self.placers: Bounded[Hashable, Placer] = Bounded(_limit)
 
     def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -89,10 +90,10 @@ def _program(primitive: Operation, avals: Sequence[ShapedArray], params: dict[st
 
 def _compile(
     primitive: Operation, avals: Sequence[ShapedArray], params: dict[str, Any]
-) -> Compiled:
+) -> CachedProgram:
     jaxpr = _program(primitive, avals, params)
-    on_host = options().engine is None and primitive.runs_on_host(avals)
-    return compile_jaxpr(jaxpr, primitive.name, on="reference" if on_host else None)
+    choice = engine_for(jaxpr, None, options(), is_eager=True)
+    return compile_jaxpr(jaxpr, primitive.name, choice=choice)
 
 
 EVAL = EvalTrace()

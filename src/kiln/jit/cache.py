@@ -24,7 +24,7 @@ from kiln.content.identity import identity_of_function
 from kiln.control.bodies import clear as clear_bodies
 from kiln.core.watching import Watch
 from kiln.execution.at_once import clear as clear_plans
-from kiln.execution.compilation import Compiled, release
+from kiln.execution.compilation import CachedProgram, release
 from kiln.execution.compilation import clear as clear_executables
 from kiln.execution.eager import clear as clear_eager
 from kiln.ir.footprint import footprint
@@ -67,7 +67,7 @@ class Recordings(dict[Signature, Recording]):
             history.compile_seconds,
         )
 
-    def forget(self) -> list[Compiled]:
+    def forget(self) -> list[CachedProgram]:
         """Start again; return the programs there were."""
         programs = [p for found in list(self.values()) for p in found.programs]
         self.clear()

@@ -13,7 +13,7 @@ from kiln.content.by_content import Slots, constants_from
 from kiln.content.fingerprint import Content
 from kiln.core.array import ConcreteArray, copied
 from kiln.core.trace import Tracer
-from kiln.execution.compilation import Compiled
+from kiln.execution.compilation import CachedProgram
 from kiln.execution.placement import PlacementRequest, Placer
 from kiln.ir.jaxpr import Jaxpr
 from kiln.jit.compiler_options import Settings
@@ -143,7 +143,7 @@ class Recording:
         )
 
     @property
-    def programs(self) -> list[Compiled]:
+    def programs(self) -> list[CachedProgram]:
         """The compiled forms there are."""
         return [p for placer in list(self.placers.values()) for p in placer.programs]
 

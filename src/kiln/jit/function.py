@@ -19,7 +19,7 @@ from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
 from kiln.core.array import ConcreteArray
 from kiln.core.trace import Tracer, state
-from kiln.execution.compilation import Compiled
+from kiln.execution.compilation import CachedProgram
 from kiln.execution.eager import EVAL
 from kiln.jit.argument_binding import form_of, structure_of
 from kiln.jit.cache import forget, register
@@ -38,7 +38,7 @@ from kiln.jit.stages import Lowered, Traced
 from kiln.jit.static_values import comparison_of
 from kiln.jit.target import committed_places
 
-PROGRAMS = (Compiled, _runtime.PlacedProgram)
+PROGRAMS = (CachedProgram, _runtime.PlacedProgram)
 """What the runtime can run without coming back here."""
 
 

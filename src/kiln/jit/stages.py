@@ -22,9 +22,10 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.array import ConcreteArray, PlacedArray
-from kiln.core.engine import Place, default_engine, default_sharding
+from kiln.core.engine import Placement, default_sharding
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
+from kiln.execution.engine_choice import engine_for
 from kiln.execution.nonfinite import check_program, kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.ir.jaxpr import ClosedJaxpr
@@ -181,10 +182,10 @@ class Lowered(Stage):
         platform: str | None = None,
     ) -> None:
         super().__init__(recording, consts, placer, committed, form)
-        self._home = default_engine()
         self._platform = platform
         self._place = placer.place(committed)
         self._program = placer.program(self._place)
+        self._compiler = engine_for(placer.jaxpr, self._place, options()).engine.compiler
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -196,7 +197,7 @@ class Lowered(Stage):
         """
         if dialect == "jaxpr":
             return str(self._program.jaxpr)
-        return self._home.lower(self._program, dialect, locations=debug_info)
+        return self._compiler.text(self._program, dialect, locations=debug_info)
 
     @api_boundary
     def compiler_ir(self, dialect: str | None = None) -> Any:
@@ -206,7 +207,7 @@ class Lowered(Stage):
         """
         if dialect == "jaxpr":
             return self._program.jaxpr
-        return self._home.compiler_ir(self._program, dialect)
+        return self._compiler.compiler_ir(self._program, dialect)
 
     @api_boundary
     def cost_analysis(self) -> dict[str, float] | None:
@@ -214,7 +215,7 @@ class Lowered(Stage):
 
         None if the engine makes no estimates.
         """
-        return self._home.cost_analysis(self._program)
+        return self._compiler.cost(self._program)
 
     @api_boundary
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
@@ -229,7 +230,7 @@ class Lowered(Stage):
         placer, place = self._placer, self._place
         settings = merged(placer.compiler_options, settings_of(compiler_options, asked))
         if self._platform is not None:
-            place = Place(self._home.described_devices(self._platform)[:1])
+            place = Placement(self._compiler.described_devices(self._platform)[:1])
         if settings != placer.compiler_options:
             request = placer.request
             placer = self._recording.new_placer(request, placer.keep_unused, settings)
@@ -246,7 +247,7 @@ class Compiled(Stage):
         placer: Placer,
         committed: Committed,
         form: CallForm,
-        place: Place | None,
+        place: Placement | None,
     ) -> None:
         super().__init__(recording, consts, placer, committed, form)
         self._place = place

@@ -156,7 +156,7 @@ class Fuzz:
 
         self.array_classes.append(Mine)
         self.called = runtime.call_directly(Called)
-        self.engine = importlib.import_module("kiln.core.engine").engine("reference")
+        self.host_memory = importlib.import_module("kiln.core.host_memory").HOST_MEMORY
         self.avals = [
             ShapedArray(s, np.dtype(d))
             for s in ((), (3,), (2, 2), (0,), (1000,))
@@ -366,8 +366,8 @@ class Fuzz:
         cls = self.rng.choice(self.array_classes)
         host = self.rng.choice([self.memory, self.ndarray, lambda: None, self.older])()
         buffer = self.rng.choice([None, None, self.ndarray(), self.older()])
-        engine = self.rng.choice([None, self.engine, self.older(), self.lying[0]])
-        return _quietly(lambda: cls(self.aval(), host, buffer, engine, self.older(), True))
+        memory = self.rng.choice([None, self.host_memory, self.older(), self.lying[0]])
+        return _quietly(lambda: cls(self.aval(), host, buffer, memory, self.older(), True))
 
     def array_used(self) -> Any:
         x = self.array()
@@ -377,7 +377,9 @@ class Fuzz:
             [
                 lambda: x._data(),
                 lambda: x._settle(*self.values(4)),
-                lambda: x._settle(x._buffer, self.ndarray(), self.engine, self.rng.random() < 0.5),
+                lambda: x._settle(
+                    x._buffer, self.ndarray(), self.host_memory, self.rng.random() < 0.5
+                ),
                 lambda: x._note(*self.values(2)),
                 lambda: x._let_go() or x + 1,
                 lambda: x.__init__(self.aval(), None),
@@ -514,8 +516,8 @@ class Fuzz:
         rng = self.rng
         avals = [self.aval() for _ in range(rng.choice([1, 1, 0, 2]))]
         kept = rng.choice([None, None, [0], [self.number()], ["a"]])
-        engine = rng.choice([self.engine, self.engine, self.older(), self.lying[0]])
-        made = self.runtime.Program(self.run(), avals, kept, engine, rng.random() < 0.7)
+        memory = rng.choice([self.host_memory, self.host_memory, self.older(), self.lying[0]])
+        made = self.runtime.Program(self.run(), avals, kept, memory, rng.random() < 0.7)
         what = rng.randrange(10)
         if what == 0:
             del made._call
@@ -524,7 +526,7 @@ class Fuzz:
         if what == 2:
             avals.clear()
         if what == 3:
-            _quietly(lambda: made.__init__(self.run(), avals, kept, engine, True))
+            _quietly(lambda: made.__init__(self.run(), avals, kept, memory, True))
         self.run_one(made)
         return made
 
@@ -542,7 +544,7 @@ class Fuzz:
         programs.append(self.runtime.Program.__new__(self.runtime.Program))
         for _ in range(3):
             fitting = self.runtime.Program(
-                lambda b: list(b), [self.avals[6]], None, self.engine, True
+                lambda b: list(b), [self.avals[6]], None, self.host_memory, True
             )
             programs.append(fitting)
         cuts = rng.choice([None, (None,), (self.older(),), (None, None)])

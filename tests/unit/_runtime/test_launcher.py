@@ -44,10 +44,10 @@ class Executable:
         return [Result(self.sum, self.ready)]
 
 
-class Engine:
-    """An engine whose buffers are NumPy arrays; those it copied itself are counted."""
+class Memory:
+    """A memory whose buffers are NumPy arrays; those it copied itself are counted."""
 
-    host_memory = False
+    buffers_are_ndarrays = False
 
     def __init__(self) -> None:
         self.puts = 0
@@ -79,7 +79,7 @@ class Program(_runtime.Program):
             return value.reshape((3,) if number == 0 else ())
 
         launcher = _runtime.Launcher(executable, [], "f", layouts, share)
-        self.home = Engine()
+        self.home = Memory()
         super().__init__(launcher, [jnp.zeros(3).aval], None, self.home, False)
 
     def run(self, x: Any, y: Any) -> np.ndarray:
@@ -229,7 +229,7 @@ def test_what_the_caller_changes_later_is_not_seen(size: int) -> None:
 
 
 def test_small_programs_are_staged_by_xla() -> None:
-    home = engine("xla")
+    home = engine("xla").memory
     puts = []
     f = kiln.jit(lambda x, y: x * y)
     f(ones(1), 2.0)

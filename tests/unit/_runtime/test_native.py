@@ -15,7 +15,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
 from kiln.base.tree import tree_flatten
-from kiln.core.engine import engine
+from kiln.core.host_memory import HOST_MEMORY
 
 SOURCE = """
 void add(const float *const *in, float *const *out) { out[0][0] = in[0][0] + in[1][0]; }
@@ -53,7 +53,7 @@ def program(library: ctypes.CDLL) -> Make:
 
         native = _runtime.Native(address, layouts(ins), layouts(outs), library)
         avals = [jnp.asarray(x).aval for x in outs]
-        return _runtime.Program(native, avals, kept, engine("reference"), True)
+        return _runtime.Program(native, avals, kept, HOST_MEMORY, True)
 
     return make
 

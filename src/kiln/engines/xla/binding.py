@@ -42,6 +42,7 @@ _REQUIRED: Mapping[Any, tuple[str, ...]] = {
         "array_result_handler",
         "batched_copy_array_to_devices_with_sharding",
         "collect_garbage",
+        "get_topology_for_devices",
         "hlo_module_cost_analysis",
         "set_tracebacks_enabled",
     ),

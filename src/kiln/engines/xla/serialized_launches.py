@@ -10,8 +10,8 @@ from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError
 from kiln.base.forks import in_child, new_lock
 from kiln.engines.xla.binding import XlaError, raise_failure
+from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run
-from kiln.engines.xla.client import Buffer
 
 _turn = new_lock()
 
