@@ -61,9 +61,11 @@ def compiled(lib: Library, fun: Callable[..., Any], args: tuple[Any, ...]) -> Ca
     count = len(entry.jaxpr.outvars)
     address = ctypes.cast(getattr(library(), f"add_one_{count}"), ctypes.c_void_p).value
     assert address is not None
-    layouts = [("float32", 4)] * count
-    native = _runtime.Native(address, layouts, layouts, library())
-    program = _runtime.Program(native, entry.jaxpr.out_avals, None, engine("reference"), True)
+    leaves = [("float32", 4)] * count
+    native = _runtime.Native(address, leaves, leaves, library())
+    program = _runtime.CompiledProgram(
+        native, entry.jaxpr.out_avals, None, engine("reference"), True
+    )
     jitted.forget_calls()
     places = list(enumerate(args))
     types = tuple(entry.jaxpr.in_avals)

@@ -131,7 +131,7 @@ Ref result(PyObject* aval, size_t bytes, void*& data) {
 // Apply here; null without an exception where the functions must.
 Ref apply(Binary op, PyObject* left, PyObject* right) {
   bool left_is_array = is_array(left), right_is_array = is_array(right);
-  if (!may_apply_at_once()) return Ref();
+  if (!may_run_eagerly()) return Ref();
   ArrayData* array = reinterpret_cast<ArrayData*>(left_is_array ? left : right);
   Ref aval = Ref::borrow(array->aval);
   const Kind* known = kind_of(aval.get());
@@ -181,7 +181,7 @@ Ref apply(Binary op, PyObject* left, PyObject* right) {
 }
 
 Ref apply(Unary op, PyObject* operand) {
-  if (!is_array(operand) || !may_apply_at_once()) return Ref();
+  if (!is_array(operand) || !may_run_eagerly()) return Ref();
   ArrayData* array = reinterpret_cast<ArrayData*>(operand);
   Ref aval = Ref::borrow(array->aval);
   const Kind* known = kind_of(aval.get());
@@ -198,7 +198,7 @@ Ref apply(Unary op, PyObject* operand) {
 // Return an array for a NumPy array; nothing, without an exception, where the functions must see
 // it.
 Ref lifted_numpy(PyObject* x) {
-  if (as_array == nullptr || !may_apply_at_once()) return Ref();
+  if (as_array == nullptr || !may_run_eagerly()) return Ref();
   Ref made = call_held(as_array, x);
   if (!made) PyErr_Clear();
   return made;

@@ -26,10 +26,10 @@ from kiln.content.identity import identity_of_function
 from kiln.control.bodies import clear as clear_bodies
 from kiln.core.array import ConcreteArray, copied
 from kiln.core.watching import Watch
-from kiln.execution.at_once import clear as clear_plans
 from kiln.execution.compilation import Compiled, release
 from kiln.execution.compilation import clear as clear_executables
 from kiln.execution.eager import clear as clear_eager
+from kiln.execution.eager_plans import clear as clear_plans
 from kiln.execution.placement import NO_REQUEST, PlacementRequest, Placer, Run
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr

@@ -515,7 +515,7 @@ class Fuzz:
         avals = [self.aval() for _ in range(rng.choice([1, 1, 0, 2]))]
         kept = rng.choice([None, None, [0], [self.number()], ["a"]])
         engine = rng.choice([self.engine, self.engine, self.older(), self.lying[0]])
-        made = self.runtime.Program(self.run(), avals, kept, engine, rng.random() < 0.7)
+        made = self.runtime.CompiledProgram(self.run(), avals, kept, engine, rng.random() < 0.7)
         what = rng.randrange(10)
         if what == 0:
             del made._call
@@ -538,10 +538,10 @@ class Fuzz:
 
     def placed(self) -> Any:
         rng = self.rng
-        programs = [x for x in self.made if isinstance(x, self.runtime.Program)]
-        programs.append(self.runtime.Program.__new__(self.runtime.Program))
+        programs = [x for x in self.made if isinstance(x, self.runtime.CompiledProgram)]
+        programs.append(self.runtime.CompiledProgram.__new__(self.runtime.CompiledProgram))
         for _ in range(3):
-            fitting = self.runtime.Program(
+            fitting = self.runtime.CompiledProgram(
                 lambda b: list(b), [self.avals[6]], None, self.engine, True
             )
             programs.append(fitting)
@@ -560,9 +560,9 @@ class Fuzz:
         programs = [
             x
             for x in self.made
-            if isinstance(x, (self.runtime.Program, self.runtime.PlacedProgram))
+            if isinstance(x, (self.runtime.CompiledProgram, self.runtime.PlacedProgram))
         ]
-        programs.append(self.runtime.Program.__new__(self.runtime.Program))
+        programs.append(self.runtime.CompiledProgram.__new__(self.runtime.CompiledProgram))
         tree = rng.choice([self.value, lambda: [self.array(), {"a": self.array()}], self.array])()
         leaves, structure = self.runtime.tree_flatten(tree)
         names = rng.choice([(), (), (), ("a",), (3,)])
@@ -583,7 +583,7 @@ class Fuzz:
 
     def launcher(self) -> Any:
         rng = self.rng
-        layouts = [
+        types = [
             rng.choice([None, (self.dtype(), self.number()), (np.dtype("f4"), 4), self.value()])
             for _ in range(rng.randrange(3))
         ]
@@ -591,7 +591,7 @@ class Fuzz:
             self.function(),
             [],
             self.value(),
-            rng.choice([layouts, (), self.value()]),
+            rng.choice([types, (), self.value()]),
             self.function(),
         )
         if rng.random() < 0.3:
@@ -601,14 +601,14 @@ class Fuzz:
         return made
 
     def native(self) -> Any:
-        layouts = [
+        types = [
             [
                 self.rng.choice([(np.dtype("f4"), 4), (self.dtype(), self.number()), self.value()])
                 for _ in range(self.rng.randrange(3))
             ]
             for _ in range(2)
         ]
-        return self.runtime.Native(self.address, *layouts, self.value())
+        return self.runtime.Native(self.address, *types, self.value())
 
     def eager(self) -> Any:
         def plus(*args: Any, **_: Any) -> Any:
