@@ -1,4 +1,4 @@
-// What a plan does, step by step, as it is told by engines/loops/ and checked: no step leaves the
+// What a plan does, step by step, as it is told by engines/native/ and checked: no step leaves the
 // memory of its operands.
 #pragma once
 

@@ -2,7 +2,7 @@
 
 `eager` marks a pure function of arrays. Called outside of all transformations for the second time
 on arrays of the same types, beside equal numbers and names, the function is recorded once more, and
-what it recorded becomes a plan (`engines/loops/`), which later calls like this one run. Nothing is
+what it recorded becomes a plan (`engines/native/`), which later calls like this one run. Nothing is
 compiled. Calls of any other kind are calls of the function.
 """
 

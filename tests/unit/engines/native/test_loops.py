@@ -13,7 +13,7 @@ from kiln.core.engine import make_plan
 from kiln.core.meaning import meaning
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.engines.loops.loops import loop_for, named_loop
+from kiln.engines.native.loops import loop_for, named_loop
 from kiln.ops import conversion, elementwise
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3e38, -3e38, 1e-45, 0.49999997]
