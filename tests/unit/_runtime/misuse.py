@@ -409,14 +409,14 @@ class Fuzz:
         """Return a loop, and how many operands it takes."""
         runtime = self.runtime
         loops: list[tuple[Callable[[], Any], int]] = [
-            (lambda: runtime.loop_named("copy", char, char), 2),
-            (lambda: runtime.loop_named("sign", char, char), 2),
-            (lambda: runtime.loop_named("max", char, char), 3),
-            (lambda: runtime.loop_named("clamp", char, char), 4),
-            (lambda: runtime.loop_named("select", char, char), 4),
-            (lambda: runtime.loop_named("convert", char, self.rng.choice("?bhilBfdDg")), 2),
-            (lambda: runtime.loop_named("argmax", char, self.rng.choice("il")), 2),
-            (lambda: runtime.loop_named("nothing", char, char), 2),
+            (lambda: runtime.loop_named("copy", char * 2), 2),
+            (lambda: runtime.loop_named("sign", char * 2), 2),
+            (lambda: runtime.loop_named("max", char * 3), 3),
+            (lambda: runtime.loop_named("clamp", char * 4), 4),
+            (lambda: runtime.loop_named("select", "?" + char * 3), 4),
+            (lambda: runtime.loop_named("convert", char + self.rng.choice("?bhilBfdDg")), 2),
+            (lambda: runtime.loop_named("argmax", char + self.rng.choice("il")), 2),
+            (lambda: runtime.loop_named("nothing", char * 2), 2),
             (lambda: runtime.loop_of_ufunc(np.add, char * 3), 3),
             (lambda: runtime.loop_of_ufunc(np.negative, char * 2), 2),
             (lambda: runtime.loop_of_ufunc(np.less, char * 2 + "?"), 3),

@@ -18,6 +18,7 @@ from kiln.engines.native.layout import VIEWS, Layout, dense
 from kiln.engines.native.loops import (
     REDUCTIONS,
     RUNNING,
+    copy_loop,
     loop_for,
     matrix_loop,
     named_loop,
@@ -142,7 +143,7 @@ class _Planner:
 
     def copy(self, x: Layout, to: Layout) -> None:
         """Add a copy."""
-        loop = named_loop("copy", x.dtype, x.dtype)
+        loop = copy_loop(x.dtype)
         if loop is None:
             raise Unplanned
         self.run(loop, [x, to])
@@ -214,7 +215,7 @@ class _Planner:
 
     def concatenate(self, operands: Sequence[Layout], out: Var, dimension: int) -> bool:
         sizes, dtype = _plain(out.aval)
-        if named_loop("copy", dtype, dtype) is None:
+        if copy_loop(dtype) is None:
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
         offset = 0
@@ -244,7 +245,7 @@ class _Planner:
 
     def position(self, primitive: Operation, x: Layout, out: Var, axes: Sequence[int]) -> bool:
         sizes, dtype = _plain(out.aval)
-        loop = named_loop(primitive.name, x.dtype, dtype)
+        loop = named_loop(primitive.name, [x.dtype], dtype)
         if loop is None:
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
@@ -269,7 +270,7 @@ class _Planner:
     ) -> bool:
         sizes, dtype = _plain(out.aval)
         loop = loop_for(RUNNING[primitive], [dtype] * 2, dtype)
-        copy = named_loop("copy", dtype, dtype)
+        copy = copy_loop(dtype)
         if loop is None or copy is None or (dtype.kind == "f" and dtype.itemsize < 4):
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
