@@ -235,13 +235,13 @@ def set_operator_table(functions: dict[str, Function[..., Any]], /) -> None: ...
 # placed.cc
 
 class PlacedProgram:
-    """A program with the places of its operands and results, and the arguments given for good."""
+    """A program with the shardings of its operands and results, and its donated arguments."""
 
     def __init__(
         self,
-        program: Program,
-        cuts: tuple[Any, ...] | None,
-        out_cuts: tuple[Any, ...] | None,
+        program: CompiledProgram,
+        in_shardings: tuple[Any, ...] | None,
+        out_shardings: tuple[Any, ...] | None,
         committed: bool,
         donated: tuple[int, ...],
         usable: tuple[int, ...],
@@ -258,7 +258,7 @@ class Loop:
     """A compiled loop over strided operands."""
 
 def loop_of_ufunc(ufunc: Any, types: str, /) -> Loop | None: ...
-def loop_named(name: str, operand: str, result: str, /) -> Loop | None: ...
+def loop_named(name: str, types: str, /) -> Loop | None: ...
 
 # plan.cc
 
@@ -281,7 +281,7 @@ class Plan:
 # eager.cc
 
 class EagerFunction:
-    """A function of arrays that is applied at once where it can be."""
+    """A function of arrays whose calls outside of transformations run plans."""
 
     __wrapped__: Function[..., Any]
     __name__: str
@@ -295,7 +295,7 @@ def plan_statistics() -> dict[str, int]: ...
 
 # program.cc
 
-class Program:
+class CompiledProgram:
     """A compiled program. Calling it with a sequence of arrays and scalars runs it."""
 
     _call: Function[[Sequence[Any]], Sequence[Any]]
@@ -335,7 +335,7 @@ class Callable:
         dynamics: list[tuple[int, Any]],
         avals: tuple[Any, ...],
         consts: Iterable[Any],
-        program: Program | PlacedProgram,
+        program: CompiledProgram | PlacedProgram,
         out_tree: TreeDef,
         /,
     ) -> bool: ...

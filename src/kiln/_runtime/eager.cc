@@ -1,5 +1,5 @@
-// Functions applied at once: a call like one made before, of arrays of the same types beside equal
-// numbers and names, runs a plan. Any other call is one of the Python function.
+// Eager functions: a call like one made before, of arrays of the same types beside equal numbers and
+// names, runs a plan. Any other call is one of the Python function.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -337,7 +337,7 @@ PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size
 
 PyObject* eager_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   EagerFunction* self = reinterpret_cast<EagerFunction*>(object);
-  if (planner != nullptr && may_apply_at_once()) {
+  if (planner != nullptr && may_run_eagerly()) {
     bound_names();
     Key key;
     if (key.read(self, args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), kwnames)) {
@@ -361,7 +361,8 @@ PyObject* eager_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* function;
   if (!PyArg_ParseTuple(args, "O", &function)) return nullptr;
   if (Py_TYPE(function) == type || !PyCallable_Check(function)) {
-    PyErr_SetString(PyExc_TypeError, "a function is applied at once, and not one that is already");
+    PyErr_SetString(PyExc_TypeError,
+                    "an eager function wraps a function that is not eager already");
     return nullptr;
   }
   EagerFunction* self = reinterpret_cast<EagerFunction*>(type->tp_alloc(type, 0));
@@ -448,7 +449,7 @@ PyTypeObject eager_type = {
     .tp_setattro = PyObject_GenericSetAttr,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                 Py_TPFLAGS_METHOD_DESCRIPTOR,
-    .tp_doc = "A function of arrays that is applied at once where it can be.",
+    .tp_doc = "A function of arrays whose calls outside of transformations run plans.",
     .tp_traverse = eager_traverse,
     .tp_clear = eager_clear,
     .tp_weaklistoffset = offsetof(EagerFunction, weakrefs),

@@ -1,10 +1,10 @@
 // Operators of arrays: at once where both operands are plain numbers in memory, otherwise by the
 // functions of `core/operators.py`.
 #include <cstring>
+#include <string>
 
 #include "array.h"
-#include "kernels/elementwise.h"
-#include "kernels/level.h"
+#include "kernels/registry.h"
 #include "memory.h"
 #include "numpy.h"
 #include "values.h"
@@ -12,7 +12,33 @@
 namespace kiln {
 namespace {
 
-const Kernels* kernels = nullptr;
+enum Operator : int {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kNegative,
+  kAbsolute,
+  kOperators
+};
+const char* const kLoopNames[kOperators] = {
+    "add",  "subtract",   "multiply", "true_divide",   "equal",    "not_equal",
+    "less", "less_equal", "greater",  "greater_equal", "negative", "absolute",
+};
+enum Element : int { kFloat32, kFloat64, kInt32, kInt64, kElements };
+const char kTypes[kElements] = {'f', 'd', 'i', 'l'};
+
+inline bool is_unary(int op) { return op >= kNegative; }
+inline bool compares(int op) { return op >= kEqual && !is_unary(op); }
+
+StridedLoop loops[kOperators][kElements];  // null where there is none
+
 PyObject* table = nullptr;     // name of an operator -> function, filled by `set_operators`
 PyObject* as_array = nullptr;  // NumPy array -> array with a copy of its values
 
@@ -129,16 +155,16 @@ Ref result(PyObject* aval, size_t bytes, void*& data) {
 }
 
 // Apply here; null without an exception where the functions must.
-Ref apply(Binary op, PyObject* left, PyObject* right) {
+Ref apply(Operator op, PyObject* left, PyObject* right) {
   bool left_is_array = is_array(left), right_is_array = is_array(right);
-  if (!may_apply_at_once()) return Ref();
+  if (!may_run_eagerly()) return Ref();
   ArrayData* array = reinterpret_cast<ArrayData*>(left_is_array ? left : right);
   Ref aval = Ref::borrow(array->aval);
   const Kind* known = kind_of(aval.get());
   if (known == nullptr) return Ref();
   const Kind kind = *known;
   Ref truth = Ref::borrow(kind.truth);
-  BinaryLoop loop = kernels->binary[op][kind.element];
+  StridedLoop loop = loops[op][kind.element];
   if (loop == nullptr) return Ref();
   alignas(8) char scalar[8];
   Values a, b;
@@ -166,22 +192,29 @@ Ref apply(Binary op, PyObject* left, PyObject* right) {
     b.pointer = scalar;
     b_is_scalar = true;
   }
-  bool compares = op >= kEqual;
   void* out;
-  Ref made = result(compares ? truth.get() : aval.get(), compares ? kind.count : kind.bytes, out);
+  Ref made =
+      compares(op) ? result(truth.get(), kind.count, out) : result(aval.get(), kind.bytes, out);
   if (!made) return made;
+  intptr_t size = static_cast<intptr_t>(kSizes[kind.element]);
+  char* operands[] = {const_cast<char*>(static_cast<const char*>(a.pointer)),
+                      const_cast<char*>(static_cast<const char*>(b.pointer)),
+                      static_cast<char*>(out)};
+  const intptr_t steps[] = {a_is_scalar ? 0 : size, b_is_scalar ? 0 : size,
+                            compares(op) ? 1 : size};
+  const intptr_t count = static_cast<intptr_t>(kind.count);
   if (kind.count < kLetOthersRun) {
-    loop(a.pointer, b.pointer, out, kind.count, a_is_scalar, b_is_scalar);
+    loop(operands, &count, steps, nullptr);
   } else {
     Py_BEGIN_ALLOW_THREADS
-    loop(a.pointer, b.pointer, out, kind.count, a_is_scalar, b_is_scalar);
+    loop(operands, &count, steps, nullptr);
     Py_END_ALLOW_THREADS
   }
   return made;
 }
 
-Ref apply(Unary op, PyObject* operand) {
-  if (!is_array(operand) || !may_apply_at_once()) return Ref();
+Ref apply(Operator op, PyObject* operand) {
+  if (!is_array(operand) || !may_run_eagerly()) return Ref();
   ArrayData* array = reinterpret_cast<ArrayData*>(operand);
   Ref aval = Ref::borrow(array->aval);
   const Kind* known = kind_of(aval.get());
@@ -191,14 +224,20 @@ Ref apply(Unary op, PyObject* operand) {
   if (!find_values(array, kTypeNumbers[kind.element], kind.bytes, a)) return Ref();
   void* out;
   Ref made = result(aval.get(), kind.bytes, out);
-  if (made) kernels->unary[op][kind.element](a.pointer, out, kind.count);
+  if (!made) return made;
+  intptr_t size = static_cast<intptr_t>(kSizes[kind.element]);
+  char* operands[] = {const_cast<char*>(static_cast<const char*>(a.pointer)),
+                      static_cast<char*>(out)};
+  const intptr_t steps[] = {size, size};
+  const intptr_t count = static_cast<intptr_t>(kind.count);
+  loops[op][kind.element](operands, &count, steps, nullptr);
   return made;
 }
 
 // Return an array for a NumPy array; nothing, without an exception, where the functions must see
 // it.
 Ref lifted_numpy(PyObject* x) {
-  if (as_array == nullptr || !may_apply_at_once()) return Ref();
+  if (as_array == nullptr || !may_run_eagerly()) return Ref();
   Ref made = call_held(as_array, x);
   if (!made) PyErr_Clear();
   return made;
@@ -225,7 +264,7 @@ PyObject* by_function(const char* name, const char* reflected, PyObject* left, P
   return call(reflected, right, left);
 }
 
-template <Binary op>
+template <Operator op>
 PyObject* binary(const char* name, const char* reflected, PyObject* left, PyObject* right) {
   Ref array;
   if (is_array(left) && (array = lifted(right))) right = array.get();
@@ -261,7 +300,7 @@ PyObject* absolute(PyObject* a) {
 }
 
 PyObject* compare_here(PyObject* left, PyObject* right, int op) {
-  static const Binary kOps[] = {kLess, kLessEqual, kEqual, kNotEqual, kGreater, kGreaterEqual};
+  static const Operator kOps[] = {kLess, kLessEqual, kEqual, kNotEqual, kGreater, kGreaterEqual};
   static const char* kNames[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
   static_assert(Py_LT == 0 && Py_LE == 1 && Py_EQ == 2 && Py_NE == 3 && Py_GT == 4 && Py_GE == 5);
   Ref array;
@@ -309,11 +348,14 @@ PyObject* compare_arrays(PyObject* left, PyObject* right, int op) {
 }
 
 int add_operators(PyObject* module) {
-  kernels = &kernels_baseline();
-#ifdef KILN_X86_64
-  if (processor_level() == 3) kernels = &kernels_v3();
-  if (processor_level() == 4) kernels = &kernels_v4();
-#endif
+  for (int op = 0; op < kOperators; ++op) {
+    for (int element = 0; element < kElements; ++element) {
+      char type = kTypes[element];
+      std::string types(is_unary(op) ? 1 : 2, type);
+      types += compares(op) ? '?' : type;
+      loops[op][element] = Registry::here().find(kLoopNames[op], types.c_str());
+    }
+  }
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-// Options that were judged, and whether operations may be applied at once under them.
+// Options that were judged, and whether plans may run under them.
 PyObject* judged_options = nullptr;
 bool judged_plain = false;
 
@@ -22,7 +22,7 @@ bool copy(PyArrayObject* from, PyObject* memory) {
 
 }  // namespace
 
-bool may_apply_at_once() {
+bool may_run_eagerly() {
   if (thread_state.trace != nullptr) return false;
   PyObject* options = current_options();
   if (options == nullptr) {

@@ -1,4 +1,4 @@
-// What may be done at once, in memory: whether now, and with which values.
+// What eager execution in memory asks first: whether it may run now, and on which values.
 #pragma once
 
 #include "array.h"
@@ -6,7 +6,7 @@
 namespace kiln {
 
 // Tell whether no transformation listens and no option asks for more than results.
-bool may_apply_at_once();
+bool may_run_eagerly();
 
 // The values of an array, and what keeps them in memory.
 struct Values {

@@ -23,10 +23,10 @@ from kiln.content.fingerprint import Content
 from kiln.content.identity import identity_of_function
 from kiln.control.bodies import clear as clear_bodies
 from kiln.core.watching import Watch
-from kiln.execution.at_once import clear as clear_plans
 from kiln.execution.compilation import CachedProgram, release
 from kiln.execution.compilation import clear as clear_executables
 from kiln.execution.eager import clear as clear_eager
+from kiln.execution.eager_plans import clear as clear_plans
 from kiln.ir.footprint import footprint
 from kiln.ir.user_code import holds_user_code
 from kiln.jit.entry import Origin, Recording

@@ -16,7 +16,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.operators import set_operators
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Size
 from kiln.numpy import (
     arithmetic,
@@ -56,14 +56,14 @@ def _deferring(fun: Binary) -> Binary:
     def apply(self: Any, other: Any) -> Any:
         return fun(self, other) if _accepts(other) else NotImplemented
 
-    return at_once(apply)
+    return eager(apply)
 
 
 def _reflected(fun: Binary) -> Binary:
     def apply(self: Any, other: Any) -> Any:
         return fun(other, self) if _accepts(other) else NotImplemented
 
-    return at_once(apply)
+    return eager(apply)
 
 
 _BINARY: dict[str, Binary] = {
@@ -93,30 +93,30 @@ _COMPARISONS: dict[str, Binary] = {
 }
 
 
-@at_once
+@eager
 def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) -> Any:
     shape = args[0] if len(args) == 1 else args
     return manipulation.reshape(self, shape, order, copy=copy)
 
 
-@at_once
+@eager
 def _transpose(self: Any, *args: Any) -> Any:
     if not args or args == (None,):
         return manipulation.transpose(self)
     return manipulation.transpose(self, args[0] if len(args) == 1 else args)
 
 
-@at_once
+@eager
 def _flatten(self: Any, order: str = "C") -> Any:
     return manipulation.ravel(self, order)
 
 
-@at_once
+@eager
 def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
     return conversion.astype(self, dtype, device=device)
 
 
-@at_once
+@eager
 def _clip(self: Any, min: Any = None, max: Any = None) -> Any:
     return arithmetic.clip(self, min, max)
 
@@ -125,7 +125,7 @@ def _namespace(self: Any) -> Any:
     return sys.modules["kiln.numpy"]
 
 
-@at_once
+@eager
 def _rounded(self: Any, ndigits: int | None = None) -> Any:
     if ndigits is not None:
         return arithmetic.round(self, ndigits)

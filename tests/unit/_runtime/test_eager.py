@@ -1,4 +1,4 @@
-"""Functions applied at once are functions to whoever asks."""
+"""Eager functions look like the functions that they wrap."""
 
 from __future__ import annotations
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from kiln._runtime import Plan
 from kiln.base.dtypes import is_extended
-from kiln.engines.loops.layout import VIEWS, Layout, dense
-from kiln.engines.loops.loops import (
+from kiln.engines.native.layout import VIEWS, Layout, dense
+from kiln.engines.native.loops import (
     REDUCTIONS,
     RUNNING,
+    copy_loop,
     loop_for,
     matrix_loop,
     named_loop,
@@ -63,7 +64,7 @@ class _Planner:
         self.jaxpr = jaxpr
         self.buffers: list[tuple[int, Any]] = []
         self.steps: list[tuple[Any, ...]] = []
-        self.places: dict[Var, Layout] = {}
+        self.layouts: dict[Var, Layout] = {}
         self.known: dict[int, np.ndarray] = {}
         self.made: set[Var] = set()
         self.outputs = {v for v in jaxpr.outvars if isinstance(v, Var)}
@@ -72,8 +73,8 @@ class _Planner:
         inputs = []
         for number, var in enumerate(self.jaxpr.invars):
             sizes, dtype = _plain(var.aval)
-            self.places[var] = dense(self.buffer(INPUT, number), sizes, dtype)
-            inputs.append((dtype, self.places[var].nbytes))
+            self.layouts[var] = dense(self.buffer(INPUT, number), sizes, dtype)
+            inputs.append((dtype, self.layouts[var].nbytes))
         for eqn in self.jaxpr.eqns:
             self.equation(eqn)
         results = [self.result(v) for v in self.jaxpr.outvars]
@@ -104,7 +105,7 @@ class _Planner:
     def read(self, atom: Any) -> Layout:
         """Return where an operand is."""
         if isinstance(atom, Var):
-            return self.places[atom]
+            return self.layouts[atom]
         return self.constant(atom.val, _plain(atom.aval)[1])
 
     def value(self, x: Layout) -> np.ndarray | None:
@@ -142,7 +143,7 @@ class _Planner:
 
     def copy(self, x: Layout, to: Layout) -> None:
         """Add a copy."""
-        loop = named_loop("copy", x.dtype, x.dtype)
+        loop = copy_loop(x.dtype)
         if loop is None:
             raise Unplanned
         self.run(loop, [x, to])
@@ -159,7 +160,7 @@ class _Planner:
         if primitive in VIEWS:
             seen = VIEWS[primitive](*operands, **eqn.params)
             if seen is not None:
-                self.places[eqn.outvars[0]] = seen
+                self.layouts[eqn.outvars[0]] = seen
                 return
         if self.folded(eqn, operands):
             return
@@ -175,7 +176,7 @@ class _Planner:
             return False
         found = _quiet(eqn.primitive, eqn.params)(*values)
         for var, value in zip(eqn.outvars, found if len(eqn.outvars) > 1 else [found], strict=True):
-            self.places[var] = self.constant(np.asarray(value), _plain(var.aval)[1])
+            self.layouts[var] = self.constant(np.asarray(value), _plain(var.aval)[1])
         return True
 
     def by_loops(self, eqn: Eqn, operands: Sequence[Layout]) -> bool:
@@ -209,12 +210,12 @@ class _Planner:
             made = self.room(sizes, step.dtype, last=last and out in self.outputs)
             self.run(step.loop, [*given, made])
             values.append(made)
-        self.places[out] = values[-1]
+        self.layouts[out] = values[-1]
         return True
 
     def concatenate(self, operands: Sequence[Layout], out: Var, dimension: int) -> bool:
         sizes, dtype = _plain(out.aval)
-        if named_loop("copy", dtype, dtype) is None:
+        if copy_loop(dtype) is None:
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
         offset = 0
@@ -222,7 +223,7 @@ class _Planner:
             part = made.with_axes(list(zip(x.shape, made.strides, strict=True)), offset)
             self.copy(x, part)
             offset += x.shape[dimension] * made.strides[dimension]
-        self.places[out] = made
+        self.layouts[out] = made
         return True
 
     def reduce(self, primitive: Operation, x: Layout, out: Var, axes: Sequence[int]) -> bool:
@@ -239,16 +240,16 @@ class _Planner:
         kept = iter(made.strides)
         whole = made.with_axes([(n, 0 if d in axes else next(kept)) for d, n in enumerate(x.shape)])
         self.run(loop, [whole, x, whole])
-        self.places[out] = made
+        self.layouts[out] = made
         return True
 
     def position(self, primitive: Operation, x: Layout, out: Var, axes: Sequence[int]) -> bool:
         sizes, dtype = _plain(out.aval)
-        loop = named_loop(primitive.name, x.dtype, dtype)
+        loop = named_loop(primitive.name, [x.dtype], dtype)
         if loop is None:
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
-        self.places[out] = made
+        self.layouts[out] = made
         if made.size == 0:
             return True
         (axis,) = axes
@@ -269,11 +270,11 @@ class _Planner:
     ) -> bool:
         sizes, dtype = _plain(out.aval)
         loop = loop_for(RUNNING[primitive], [dtype] * 2, dtype)
-        copy = named_loop("copy", dtype, dtype)
+        copy = copy_loop(dtype)
         if loop is None or copy is None or (dtype.kind == "f" and dtype.itemsize < 4):
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
-        self.places[out] = made
+        self.layouts[out] = made
         if made.size == 0:
             return True
         order = [*[d for d in range(len(sizes)) if d != axis], axis]
@@ -322,7 +323,7 @@ class _Planner:
                 (0, 0, 0, *left.strides, *right.strides, p * item, item),
             )
         )
-        self.places[out] = made
+        self.layouts[out] = made
         return True
 
     def matrix(self, x: Layout, rows: Sequence[int], columns: Sequence[int]) -> Layout | None:
@@ -347,8 +348,8 @@ class _Planner:
         made = []
         for var in eqn.outvars:
             sizes, dtype = _plain(var.aval)
-            self.places[var] = dense(self.buffer(FROM_FUNCTION, 0), sizes, dtype)
-            made.append(self.places[var])
+            self.layouts[var] = dense(self.buffer(FROM_FUNCTION, 0), sizes, dtype)
+            made.append(self.layouts[var])
         self.steps.append(
             (_quiet(eqn.primitive, eqn.params), list(map(_view, operands)), list(map(_view, made)))
         )
@@ -374,7 +375,7 @@ class _Planner:
     def is_whole(self, x: Layout) -> bool:
         """Tell whether a layout has all elements of its input."""
         var = self.jaxpr.invars[self.buffers[x.buffer][1]]
-        return x.nbytes == self.places[var].nbytes
+        return x.nbytes == self.layouts[var].nbytes
 
 
 def _plain(aval: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
