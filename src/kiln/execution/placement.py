@@ -8,6 +8,7 @@ so that it is made once.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -103,26 +104,29 @@ class Placer:
 
         Raises: ValueError for committed arguments on different devices, or not as asked for.
         """
-        return (self.prepared(args) or self.prepare(args))(args)
+        return self.run_for(args)(args)
 
-    def prepared(self, args: Sequence[Any]) -> Run | None:
-        """Return what runs the program for such arguments, if there has been such a call."""
-        return self._runs.get(_situation(args))
+    def run_for(self, args: Sequence[Any], note: Callable[[float], None] | None = None) -> Run:
+        """Return what runs the program for such arguments, compiling it if needed.
 
-    def prepare(self, args: Sequence[Any]) -> Run:
-        """Return what runs the program for such arguments, having compiled it.
-
-        For arguments that were never placed it raises WrongDevice if called with others.
+        For arguments that were never placed it raises WrongDevice if called with others. `note` is
+        called with the seconds that it took to prepare, if it was not prepared before.
 
         Raises: ValueError for committed arguments on different devices, or not as asked for.
         """
         situation = _situation(args)
+        found = self._runs.get(situation)
+        if found is not None:
+            return found
+        start = time.perf_counter()
         placement = self.place(situation.committed)
         run = self.run_at(placement, self.is_chosen(situation.committed, placement))
         if placement is None and situation.has_placed:
             run = functools.partial(_run_unplaced, run)
         elif placement is None and self.is_plain:
             self.direct = run
+        if note is not None:
+            note(time.perf_counter() - start)
         return self._runs.setdefault(situation, run)
 
     def place(self, committed: Sequence[Sharding | None]) -> Placement | None:

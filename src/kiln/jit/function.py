@@ -159,7 +159,7 @@ class JitFunction(_runtime.Callable):
         `positional` of them so, and the others by the keywords given.
         """
         entry.is_simple = False
-        program = entry.placer.prepared(values)
+        program = entry.placer.run_for(values)
         if self._static_result or not isinstance(program, PROGRAMS):
             return
         place: dict[int | str, int] = {name: positional + i for i, name in enumerate(keywords)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,13 +36,7 @@ def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
 @api_boundary
 def _placed(entry: Entry, values: Sequence[Any]) -> list[Any]:
     """Run an entry where it belongs, compiling it for that place if needed."""
-    placer = entry.placer
-    prepared = placer.prepared(values)
-    if prepared is None:
-        start = time.perf_counter()
-        prepared = placer.prepare(values)
-        entry.note_preparation(time.perf_counter() - start)
-    return prepared(values)
+    return entry.placer.run_for(values, entry.note_preparation)(values)
 
 
 @api_boundary
