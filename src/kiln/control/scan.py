@@ -2,8 +2,8 @@
 
 Operands are consts, carry, xs; the body maps (consts, carry, one slice of each of the xs) to
 (carry, one slice of each of the ys). Every rule is a scan again, over a body derived from this one
-and kept on its jaxpr. What is mapped, moving, unknown or needed in a carry is a fixpoint: it must
-stay so round the loop. Splitting a scan in two is in `scan_split.py`; what users call, in
+and stored on its jaxpr. Which parts of a carry are mapped, moving, unknown or needed is a fixpoint:
+it must hold around the loop. Splitting a scan in two is in `scan_split.py`; user functions, in
 `loops.py`.
 """
 
@@ -47,7 +47,7 @@ def stacked(aval: ShapedArray, length: Dim) -> ShapedArray:
 class Scan(Region):
     """Run `jaxpr` `length` times; backwards over xs and ys if `reverse`.
 
-    `unroll` is how many steps a compiled loop makes at a time.
+    `unroll` is the number of steps per iteration of the compiled loop.
     """
 
     name = "scan"
@@ -214,7 +214,7 @@ class Scan(Region):
 
 
 def check_operands(what: str, found: Sequence[Any], expected: Sequence[ShapedArray]) -> None:
-    """Raise TypeError unless types agree but for weakness."""
+    """Raise TypeError unless types agree, up to weakness."""
     if len(found) == len(expected) and all(
         a.same_type(b) for a, b in zip(found, expected, strict=True)
     ):
@@ -240,7 +240,7 @@ def _spread(there: Sequence[bool], values: Sequence[Any]) -> list[Any]:
 def _jvp_body(
     jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]
 ) -> tuple[Jaxpr, list[bool], list[bool]]:
-    """Return the body over (consts, dconsts), (carry, dcarry), (xs, dxs); what moves in; out."""
+    """Return the body over (consts, dconsts), (carry, dcarry), (xs, dxs), and what moves."""
     key = ("scan jvp", nc, nk, tuple(given))
     return memoized(jaxpr, key, lambda: _make_jvp_body(jaxpr, nc, nk, given))
 
@@ -276,7 +276,7 @@ def _transposed_body(
 
     Its consts are the non-linear consts; its carry the cotangents of the carry, then the sums of
     those of the linear consts; its xs the non-linear xs, then the cotangents of the ys. Also
-    returned: which cotangents of results move, which of linear operands are there.
+    returned: which cotangents of results are nonzero, and which of linear operands are present.
     """
     key = ("scan transpose", nc, nk, tuple(linear), tuple(given))
     return memoized(jaxpr, key, lambda: _make_transposed_body(jaxpr, nc, nk, linear, given))

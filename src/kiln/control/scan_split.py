@@ -1,8 +1,8 @@
 """Splitting a scan in two: a loop over what is known, and a loop over what is not.
 
-What the second needs from the first are residuals. A residual that changes from step to step is
-stacked by the first loop and scanned by the second; one that is a slice of the xs or a result
-already is not stacked again; one that depends on constants alone is computed once, outside.
+Residuals are the values that the second needs from the first. A residual that changes from step to
+step is stacked by the first loop and scanned by the second; one that is already a slice of the xs
+or a result is not stacked again; one that depends only on constants is computed once, outside.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class ScanSplit(NamedTuple):
     """A scan split in two. Positions of known operands count among the known ones."""
 
     unknown: tuple[bool, ...]
-    """Which operands the staged loop takes: the unknown ones, and carries that become so."""
+    """Which operands the staged loop takes: the unknown ones, and carries that become unknown."""
     unknown_out: tuple[bool, ...]
     known: Jaxpr
     known_counts: tuple[int, int]
     known_results: int
-    """How many results of the known loop are results of the scan; stacked residuals follow."""
+    """The number of results of the known loop that are results of the scan; residuals follow."""
     hoisted: Jaxpr
-    """The computation of residuals that no step changes."""
+    """The computation of loop-invariant residuals."""
     hoisted_operands: tuple[int, ...]
     fixed: tuple[tuple[str, int], ...]
-    """Where residuals that are constants of the staged loop come from: operand or hoisted."""
+    """The sources of residuals that are constants of the staged loop: operand or hoisted."""
     rows: tuple[tuple[str, int], ...]
-    """Where residuals that the staged loop scans come from: operand or result of the known loop."""
+    """The sources of residuals that the staged loop scans: operand or result of the known loop."""
     staged: Jaxpr
     staged_counts: tuple[int, int]
 
@@ -80,7 +80,7 @@ class ScanSplit(NamedTuple):
         return {**params, "jaxpr": self.staged, "num_consts": nc, "num_carry": nk}
 
     def operands_of_staged(self, values: Sequence[Any]) -> list[Any]:
-        """Go from one value per operand of the staged loop to one per operand, None elsewhere."""
+        """Spread values of the staged loop's operands over those of the scan, else None."""
         nc, nk = self.staged_counts
         head = split_by_counts(values, len(self.fixed), nc - len(self.fixed) + nk)
         pending = [*head[1], *head[2][len(self.rows) :]]
@@ -139,7 +139,7 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSp
 
 
 class _Sources:
-    """Finds out where each residual of a known loop is to come from."""
+    """Finds the source of each residual of a known loop."""
 
     def __init__(self, known: Jaxpr, nc: int, nk: int, results: int) -> None:
         consts, carry, xs = split_by_counts(known.invars, nc, nk)
@@ -159,7 +159,7 @@ class _Sources:
                 self.invariant.update(eqn.outvars)
 
     def find(self, atom: Atom) -> tuple[bool, str, int]:
-        """Return whether no step changes it, and where it is found."""
+        """Return whether it is loop-invariant, and its source."""
         if atom.is_literal or atom in self.invariant:
             if isinstance(atom, Var) and atom in self.operands:
                 return True, "operand", self.operands[atom]

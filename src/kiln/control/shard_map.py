@@ -1,14 +1,14 @@
-"""One program per device: a function of the parts of arrays, which may talk to the others.
+"""One program per device: a function of the shards of arrays, which may use collectives.
 
-The primitive holds the body, a program of one member's parts. It means: split the operands along
-the mesh axes, map the body over every mesh axis by name, join the results (`expand`). Engines
-with several devices run the members side by side instead.
+The primitive holds the body, a program over one member's shards. It means: split the operands along
+the mesh axes, map the body over every mesh axis by name, join the results (`expand`). Engines with
+several devices run the members in parallel instead.
 
 Derivatives are regions too. With `check_vma` the types in the body say along which axes a value
-varies, and the body's own derivative is all there is. Without, an operand that is not sharded along
-a mesh axis is one value seen by all members there, so its cotangent is their sum; a result that is
-not sharded along one is the mean of what all members hold (they should hold the same), so each gets
-its share of the cotangent.
+varies, and the body's own derivative is sufficient. Without, an operand that is not sharded along a
+mesh axis is one value shared by all members there, so its cotangent is their sum; a result that is
+not sharded along one is the mean of the members' values (which should be equal), so each gets its
+share of the cotangent.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Axes = tuple[Any, ...]
 
 
 class ShardMap(Region):
-    """Run `jaxpr` on each member's parts, split and joined along the axes in `manual_axes`."""
+    """Run `jaxpr` on each member's shards, split and joined along the axes in `manual_axes`."""
 
     name = "shard_map"
 
@@ -285,7 +285,7 @@ def _key(params: dict[str, Any]) -> tuple[Any, ...]:
 
 @contextmanager
 def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> Iterator[None]:
-    """Make the mesh axes known by name, with types that say what varies if that is checked."""
+    """Bind the names of the mesh axes, with types that track what varies if `check_vma`."""
     with ExitStack() as stack:
         for name in manual_axes:
             stack.enter_context(axis_bound(name, mesh.shape[name], check_vma))
@@ -325,7 +325,7 @@ def _summed(ct: Any, names: Sequence[Any]) -> Any:
 
 
 def _with_stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, Jaxpr]:
-    """Give residuals a leading axis of size 1, along which all members' are joined."""
+    """Give residuals a leading axis of size 1, along which those of all members are joined."""
     return memoized(staged, "stacked residuals", lambda: _stacked_residuals(known, staged, count))
 
 
@@ -353,7 +353,7 @@ def _stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, 
 
 
 def expanded(params: dict[str, Any]) -> Jaxpr:
-    """Return the program that computes all members at once, on whole arrays."""
+    """Return the program that computes all members together, on whole arrays."""
     jaxpr = params["jaxpr"]
 
     def make() -> Jaxpr:

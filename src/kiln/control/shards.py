@@ -1,4 +1,4 @@
-"""The parts of arrays that the members of a mesh hold, and all parts as one stack."""
+"""The shards of arrays that the members of a mesh hold, and all shards as one stack."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def shard_counts(mesh: Mesh, spec: PartitionSpec, ndim: int) -> list[int]:
 
 
 def part_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
-    """Return the type of one member's part."""
+    """Return the type of one member's shard."""
     parts = shard_counts(mesh, spec, aval.ndim)
     return aval.with_(shape=tuple(n // p for n, p in zip(aval.shape, parts, strict=True)))
 
 
 def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
-    """Return the type of an array from that of one member's part."""
+    """Return the type of an array from that of one member's shard."""
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n * p for n, p in zip(aval.shape, parts, strict=True))
     return aval.with_(shape=shape, varying=aval.varying.difference(mesh.axis_names))

@@ -1,10 +1,10 @@
 """The primitive `while`: repeat a body as long as a condition on the carry holds.
 
 Operands are the condition's consts, the body's consts, the carry. Forward mode carries tangents
-along. Under partial evaluation the known carries run at once, and the loop over all of them is
-staged again: how many steps there are is not known, so nothing can be kept for the way back, and
-reverse mode is refused. Under vmap, a condition that differs between examples runs as long as one
-of them goes on, and those that are done keep their carry.
+along. Under partial evaluation the known carries run immediately, and the loop over all of them is
+staged again: the number of steps is unknown, so residuals cannot be stored, and reverse mode is not
+supported. Under vmap, a loop whose condition differs between examples runs until all are finished,
+and finished examples keep their carry.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kiln.transforms.jvp import jvp_jaxpr
 
 
 class While(Region):
-    """Run `body_jaxpr` on the carry as long as `cond_jaxpr` holds of it."""
+    """Run `body_jaxpr` on the carry while `cond_jaxpr` holds for it."""
 
     name = "while"
 
@@ -236,7 +236,7 @@ def _with_more_carry(cond: Jaxpr, avals: Sequence[ShapedArray]) -> Jaxpr:
 
 
 def _example_by_example(cond: Jaxpr, body: Jaxpr, nc: int) -> tuple[Jaxpr, Jaxpr]:
-    """Return a condition that holds if that of one example does, and a body that waits for it."""
+    """Return a condition that holds if any example's does, and a body that updates only those."""
     key = ("while example by example", cond, nc)
     return memoized(body, key, lambda: _make_example_by_example(cond, body, nc))
 

@@ -1,8 +1,8 @@
-"""Array: what users hold.
+"""Array: the concrete arrays that users hold.
 
-A concrete array is on the first device; one with a place of its own is a `PlacedArray`. Only this
-file knows how they keep their data: a buffer in an engine's memory, a host view of it, or both;
-other modules ask through the functions at the end.
+A concrete array is on the first device; one that is committed or elsewhere is a `PlacedArray`. Only
+this file knows how they store their data: a buffer in an engine's memory, a host view of it, or both; other
+modules use the functions at the end.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     trace = method("trace")
 
-    # Another thread may delete the array, give it away or move it at any time. What is used of it
-    # is held from one look at its fields on; the runtime changes together what belongs together.
+    # Another thread may delete, donate or move the array at any time. Everything that is used is
+    # therefore read from its fields once and held; the runtime updates related fields together.
 
     def _held(self) -> tuple[Any, Buffer, Memory | None]:
         """Return the view of the values or None, and a buffer with its memory or None.
@@ -58,7 +58,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return array_errors.deleted(self.aval)
 
     def _ask(self, question: Callable[..., T], memory: Memory, buffer: Buffer, *about: Any) -> T:
-        """Ask the memory something about a buffer, which others may have donated meanwhile."""
+        """Query the memory about a buffer, which another thread may have donated meanwhile."""
         try:
             return question(buffer, *about)
         except JaxRuntimeError:
@@ -67,7 +67,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
             raise
 
     def is_deleted(self) -> bool:
-        """Tell whether the array's memory was given away or freed."""
+        """Tell whether the array's memory was donated or freed."""
         host, buffer, memory = self._data()
         if host is not None:
             return False
@@ -76,9 +76,9 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return memory.is_deleted(buffer)
 
     def delete(self) -> None:
-        """Let the memory go; any later use of the values raises RuntimeError.
+        """Release the memory; any later use of the values raises RuntimeError.
 
-        It is free once nobody uses it: views, parts of the array and calls under way keep it.
+        It is freed once it is no longer in use: views, shards and running calls keep it alive.
         """
         self._let_go()
 
@@ -101,7 +101,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return self
 
     def copy_to_host_async(self) -> None:
-        """Start copying to the host; on the CPU the values are there already."""
+        """Start copying to the host; on the CPU the values are already there."""
         self._held()
 
     def _scalar(self, conversion: str) -> Any:
@@ -179,13 +179,13 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     @property
     def sharding(self) -> Sharding:
-        """Where the parts of the array live."""
+        """The sharding: which device holds which part of the array."""
         note_look(self)
         return default_sharding()
 
     @property
     def committed(self) -> bool:
-        """Whether the array was put where it is on purpose, so that programs come to it."""
+        """Whether the array was explicitly placed, so that programs run where it is."""
         note_look(self)
         return False
 
@@ -206,21 +206,21 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     @property
     def is_fully_addressable(self) -> bool:
-        """Whether all parts are on devices of this process."""
+        """Whether all shards are on devices of this process."""
         return self.sharding.is_fully_addressable
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        """The parts on the devices of this process."""
+        """The shards on the devices of this process."""
         return shards_of(self.sharding, self.shape, shard_arrays(self))
 
     @property
     def global_shards(self) -> list[Shard]:
-        """The parts on all devices."""
+        """The shards on all devices."""
         return self.addressable_shards
 
     def addressable_data(self, index: int) -> ConcreteArray:
-        """Return one part as an array on its device."""
+        """Return one shard as an array on its device."""
         return shard_arrays(self)[index]
 
     def _read(self, buffer: Buffer, memory: Memory) -> np.ndarray:
@@ -263,20 +263,20 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
 
 class PlacedArray(ConcreteArray):
-    """An array with a place of its own: another device, several, or the first one on purpose."""
+    """An array that is on another device, on several, or committed to the first one."""
 
     __slots__ = ()
 
     @property
     def sharding(self) -> Sharding:
-        """Where the parts of the array live."""
+        """The sharding: which device holds which part of the array."""
         note_look(self)
         place: Sharding = self._sharding
         return place
 
     @property
     def committed(self) -> bool:
-        """Whether the array was put where it is on purpose, so that programs come to it."""
+        """Whether the array was explicitly placed, so that programs run where it is."""
         note_look(self)
         return self._committed
 
@@ -296,7 +296,7 @@ _runtime.set_array_classes(ConcreteArray, PlacedArray)
 
 
 def _unpickle(value: Any, aval: Any) -> ConcreteArray:
-    """Return the array of a pickle, which may be spoilt: its type must be that of its values."""
+    """Return the array of a pickle, checking that its type matches its values."""
     if type(value) is np.ndarray and isinstance(aval, ShapedArray):
         physical = aval.physical()
         if value.shape == physical.shape and value.dtype == physical.dtype:
@@ -307,9 +307,9 @@ def _unpickle(value: Any, aval: Any) -> ConcreteArray:
 
 
 def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArray:
-    """Make an array of host data that nobody will write to again.
+    """Make an array from host data that will not be written to again.
 
-    The caller gives the memory up; copy first what a user may still change.
+    The caller gives up the memory; copy data that a user may still modify.
     """
     if value.flags.writeable:
         value = value.view()
@@ -339,13 +339,13 @@ def host_value(x: ConcreteArray) -> np.ndarray:
 
 
 def numbers_of(x: ConcreteArray, asked: str) -> np.ndarray:
-    """Return what `host_value` does; raise TypeError for keys, which are no numbers."""
+    """Return the `host_value`, but raise TypeError for keys, which are not numbers."""
     if type(x.aval.dtype) is dtypes.KeyDtype:
         refuse_keys(x.aval, asked)
     return host_value(x)
 
 
-# NumPy asks for a buffer, and forgets why there is none.
+# NumPy asks for a buffer, and drops the error if there is none.
 _runtime.set_host_value(host_value, forgotten.noting(host_value))
 _runtime.set_operator_table(operators)
 
@@ -353,7 +353,7 @@ _runtime.set_operator_table(operators)
 def buffer_for(x: ConcreteArray, memory: Memory) -> Buffer:
     """Return the array's buffer of the given memory, moving the data there once if needed.
 
-    For arrays without a place of their own.
+    For arrays that are not placed.
     """
     _, buffer, home = x._held()
     if home is memory and buffer is not None:
@@ -394,14 +394,14 @@ _runtime.set_buffer_at(buffer_at, _own_buffer)
 
 
 def part_like(x: ConcreteArray, other: ConcreteArray) -> ConcreteArray:
-    """Return an array that may have the buffer of `x`, and is a part of another one if `x` is."""
+    """Mark an array that may share the buffer of `x` as a shard of another one if `x` is."""
     if x._is_part:
         other._note_part()
     return other
 
 
 def copied(x: ConcreteArray) -> ConcreteArray:
-    """Return an array with the same values, at the same place, in memory of its own."""
+    """Return a copy of an array, on the same devices, in its own memory."""
     _, _, memory = x._held()
     if type(x) is PlacedArray and memory is not None:
         # A view could become the memory of the new array.
@@ -411,7 +411,7 @@ def copied(x: ConcreteArray) -> ConcreteArray:
 
 
 def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
-    """Return the parts of an array, each on its device."""
+    """Return the shards of an array, each on its device."""
     host, buffer, memory = x._held()
     devices = x.sharding.devices
     home = memory or default_engine().memory
@@ -440,6 +440,6 @@ def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
-    """Tell whether two arrays are one, or have one buffer."""
+    """Tell whether two arrays are the same object or share a buffer."""
     buffer = x._buffer
     return x is y or (buffer is not None and buffer is y._buffer)

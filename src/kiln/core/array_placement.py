@@ -14,7 +14,7 @@ from kiln.ir.types import ShapedArray
 def placed(
     x: ConcreteArray, memory: Memory, sharding: Sharding, *, committed: bool = True
 ) -> ConcreteArray:
-    """Return an array with the same values somewhere else.
+    """Return an array with the same values under another sharding.
 
     Raises: ValueError if the array cannot be sharded this way.
     """
@@ -30,7 +30,7 @@ def from_placed(
     shardings: Sequence[Sharding],
     committed: bool,
 ) -> list[ConcreteArray]:
-    """Make arrays of buffers with a place of their own."""
+    """Make arrays from buffers with the given shardings."""
     return [
         PlacedArray(a, None, b, memory, s, committed)
         for a, b, s in zip(avals, buffers, shardings, strict=True)
@@ -40,7 +40,7 @@ def from_placed(
 def joined(
     aval: ShapedArray, memory: Memory, sharding: Sharding, parts: Sequence[ConcreteArray]
 ) -> ConcreteArray:
-    """Make one array of its parts, in the order of the sharding's devices, without a copy."""
+    """Make one array from its shards, in the order of the sharding's devices, without a copy."""
     buffers = [
         buffer_at(part, memory, SingleDeviceSharding(device))
         for part, device in zip(parts, sharding.devices, strict=True)

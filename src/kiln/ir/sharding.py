@@ -1,7 +1,7 @@
-"""Where the parts of an array live: shardings, which are plain values.
+"""Shardings: which device holds which part of an array, as plain values.
 
 A sharding splits an array into equal blocks and says which device holds which block. Devices are
-whatever an engine calls so: hashable objects with an `id` and a `platform`.
+defined by engines: hashable objects with an `id` and a `platform`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Blocks(NamedTuple):
 
 
 class Sharding:
-    """Where an array lives. `devices` are in the order programs number them."""
+    """How an array is distributed. `devices` are in the order in which programs number them."""
 
     devices: tuple[Any, ...]
     memory_kind: str | None = None
@@ -57,7 +57,7 @@ class Sharding:
 
     @property
     def is_fully_addressable(self) -> bool:
-        """Whether all devices are this process's."""
+        """Whether all devices belong to this process."""
         return True
 
     @property
@@ -75,14 +75,14 @@ class Sharding:
         return tuple(n // p for n, p in zip(global_shape, parts, strict=True))
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        """Return what part of an array each device holds.
+        """Return which part of an array each device holds.
 
         Raises: ValueError if the array cannot be sharded this way.
         """
         return dict(zip(self.devices, self.indices(global_shape), strict=True))
 
     def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        """Return what part of an array each device of this process holds."""
+        """Return which part of an array each device of this process holds."""
         return self.devices_indices_map(global_shape)
 
     def indices(self, shape: Sequence[int]) -> list[Index]:
@@ -139,7 +139,7 @@ class SingleDeviceSharding(Sharding):
 class NamedSharding(Sharding):
     """A mesh, and which of its axes shard which dimension; the others replicate the array.
 
-    Raises: ValueError for a name the mesh does not have, or one that is used twice.
+    Raises: ValueError for a name that the mesh does not have, or that is used twice.
     """
 
     def __init__(

@@ -91,7 +91,7 @@ def in_range(name: str, index: Any, size: int, mode: str, wrong: str) -> Any:
 
 
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
-    """Return the coordinates of flat indices; negatives count from the end, others are clipped."""
+    """Return the coordinates of flat indices; negative ones count from the end, others clip."""
     flat = asarray(indices)
     if not dtypes.issubdtype(aval_of(flat).dtype, np.integer):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Where values live inside a program: a constraint is the identity, said to the partitioner."""
+"""Shardings of values inside a program: a constraint is an identity that the partitioner obeys."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def _closed(sharding: Sharding) -> Sharding:
 def with_sharding_constraint(x: T, shardings: Any) -> T:
     """Return a pytree of arrays, sharded as given; `shardings` is one sharding, or a pytree prefix.
 
-    A PartitionSpec speaks of the mesh of the surrounding `with mesh:`; None leaves an array as it
+    A PartitionSpec refers to the mesh of the surrounding `with mesh:`; None leaves an array as it
     is. Values do not change.
 
-    Raises: ValueError for an array that cannot be sharded this way (inside jit: has too few
-        dimensions, those that the parts do not divide are left whole there), RuntimeError for a
-        PartitionSpec without a mesh, TypeError for what is no sharding.
+    Raises: ValueError for an array that cannot be sharded this way (inside jit only if it has too
+        few dimensions; indivisible ones are left whole there), RuntimeError for a PartitionSpec
+        without a mesh, TypeError if it is not a sharding.
     """
     leaves, tree = tree_flatten(x)
     found = broadcast_prefix(shardings, x, is_leaf=lambda s: s is None)
@@ -113,7 +113,7 @@ def put(x: Any, place: Any) -> Any:
 
 
 def put_like(x: Any, other: Any) -> Any:
-    """Return a new array where another was put on purpose, if its shape can lie there."""
+    """Put a new array where a committed one is, if its shape can be sharded that way."""
     if isinstance(x, Tracer) or not isinstance(other, ConcreteArray) or not other.committed:
         return x
     place = other.sharding
@@ -138,9 +138,9 @@ def checked_device(device: Any, asked: str) -> Any:
 
 
 def resolved(sharding: Any, option: str) -> Sharding:
-    """Return a sharding as one that knows its devices.
+    """Resolve a sharding to one with devices.
 
-    Raises: TypeError for what is no sharding, RuntimeError for a PartitionSpec without a mesh.
+    Raises: TypeError if it is not a sharding, RuntimeError for a PartitionSpec without a mesh.
     """
     if isinstance(sharding, Sharding):
         return sharding

@@ -1,4 +1,4 @@
-"""The high half of a product of integers, which multiplication drops.
+"""The high half of a product of integers, which multiplication discards.
 
 The operands are split into halves, so that no product of two of them is wider than the dtype.
 """
