@@ -1,8 +1,8 @@
 """Array: the concrete arrays that users hold.
 
 A concrete array is on the first device; one that is committed or elsewhere is a `PlacedArray`. Only
-this file knows how they store their data: a buffer in an engine's memory, a host view of it, or both; other
-modules use the functions at the end.
+this file knows how they store their data: a buffer in an engine's memory, a host view of it, or
+both; other modules use the functions at the end.
 """
 
 from __future__ import annotations

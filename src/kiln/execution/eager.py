@@ -12,7 +12,7 @@ from typing import Any
 from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.memory import MB
-from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
+from kiln.core.trace import Trace, Tracer, aval_of, leaked, set_root_trace
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr
 from kiln.execution.engine_choice import engine_for
 from kiln.execution.nonfinite import check_operation
@@ -99,7 +99,7 @@ def _compile(
 
 
 EVAL = EvalTrace()
-install_root(EVAL)
+set_root_trace(EVAL)
 
 
 def clear() -> None:

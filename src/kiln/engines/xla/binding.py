@@ -18,7 +18,8 @@ from jaxlib import _jax, xla_client
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import in_child
-from kiln.engines.xla.callbacks import Failure, failure_in
+from kiln.control.host_call import Failure
+from kiln.engines.xla.callbacks import failure_in
 
 XlaError = xla_client.XlaRuntimeError
 

@@ -20,7 +20,7 @@ from kiln.engines.xla.client import Client
 from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.host_operands import sharer, staged_operands
 from kiln.engines.xla.module import LoweredModule
-from kiln.engines.xla.serialized_launches import InTurn
+from kiln.engines.xla.serialized_launches import SerializedLauncher
 from kiln.ir.sharding import Sharding
 
 
@@ -54,7 +54,7 @@ class XlaExecutable(_runtime.Launcher):
             types, share = staged_operands(staged), sharer(staged, client)
             super().__init__(execute, handlers, name, types, share)
         if len(raw.local_devices()) > 1:
-            self._execute = InTurn(raw, name, lowered.callbacks)
+            self._execute = SerializedLauncher(raw, name, lowered.callbacks)
         self._calls_host = bool(lowered.callbacks)
         self._client = client
         self.raw = raw
@@ -102,7 +102,8 @@ class XlaExecutable(_runtime.Launcher):
     def serialize(self) -> bytes:
         """Return the program as bytes, for this version of jaxlib and this kind of processor.
 
-        Raises: ValueError for programs that call Python functions.
+        Raises: ValueError for programs that call Python functions; JaxRuntimeError for those that
+            XLA cannot store.
         """
         if self.lowered.callbacks:
             raise ValueError(
@@ -113,7 +114,10 @@ class XlaExecutable(_runtime.Launcher):
                     "compile it in the process that runs it",
                 )
             )
-        return self._client.serialize(self.raw)
+        try:
+            return self._client.serialize(self.raw)
+        except XlaError as error:
+            failed(error, f"serialize() of {self.name}")
 
 
 class CallingExecutable(XlaExecutable):

@@ -15,6 +15,8 @@ from kiln.base.errors import JaxRuntimeError
 from kiln.core.engine import Placement, PortableCompiler, Program, engine
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
+from kiln.engines.xla.binding import XlaError
+from kiln.engines.xla.client import client
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
@@ -99,6 +101,31 @@ def test_a_program_that_calls_python_has_no_stored_form() -> None:
     assert XLA.compiler.digest(calls) is None
     with pytest.raises(ValueError, match="calls 1 Python function"):
         XLA.compiler.serialize(XLA.compiler.compile(calls))
+
+
+def test_what_xla_cannot_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(raw: Any) -> bytes:
+        raise XlaError("UNIMPLEMENTED: no stored form")
+
+    monkeypatch.setattr(client("cpu"), "serialize", refuse)
+    with pytest.raises(JaxRuntimeError, match=r"serialize\(\) of f\nUNIMPLEMENTED: no stored form"):
+        XLA.compiler.serialize(XLA.compiler.compile(program()))
+
+
+def sort(x: Any) -> list[Any]:
+    return [kiln.lax.sort(x)]
+
+
+def loop(x: Any) -> list[Any]:
+    return [kiln.lax.while_loop(lambda s: s.sum() < 1000, lambda s: s * 2, x)]
+
+
+@pytest.mark.parametrize("fun", [sort, loop, lambda x: [kiln.numpy.abs(kiln.numpy.fft.fft(x))]])
+def test_families_that_xla_writes_in_their_own_way_are_stored(fun: Any) -> None:
+    compiled = XLA.compiler.compile(program(fun))
+    loaded = XLA.compiler.load(program(fun), XLA.compiler.serialize(compiled))
+    first, second = (XLA.memory.get(run([XLA.memory.put(X)])[0]) for run in (compiled, loaded))
+    assert first.tolist() == second.tolist()
 
 
 def test_a_program_on_several_devices_is_stored_too() -> None:
