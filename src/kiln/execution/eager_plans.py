@@ -1,4 +1,4 @@
-"""Eager functions: a call like one made before runs a plan and no Python.
+"""Eager functions, the first of the two ways of docs/eager.md: a call runs a plan and no Python.
 
 `eager` marks a pure function of arrays. Called outside of all transformations for the second time
 on arrays of the same types, beside equal numbers and names, the function is recorded once more, and
