@@ -2,6 +2,7 @@
 
 from collections.abc import Callable as Function
 from collections.abc import Hashable, Iterable, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -78,6 +79,17 @@ class FlattenedIndexKey:
 
 # tree_nodes.cc
 
+class Form(IntEnum):
+    """The ways in which a node of a pytree comes apart that need no function."""
+
+    CUSTOM = ...
+    TUPLE = ...
+    LIST = ...
+    DICT = ...
+    NONE = ...
+    NAMEDTUPLE = ...
+    FIELDS = ...
+
 class NodeKind:
     """How values of one class come apart and are put together."""
 
@@ -90,7 +102,7 @@ class NodeKind:
         entries: Function[[Any, int], Any] | None = None,
         keyed: Function[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
         registered: bool = True,
-        form: int = 0,
+        form: Form = Form.CUSTOM,
         children: tuple[str, ...] | None = None,
         metadata: tuple[str, ...] | None = None,
     ) -> None: ...
@@ -260,6 +272,31 @@ class Loop:
 def loop_of_ufunc(ufunc: Any, types: str, /) -> Loop | None: ...
 def loop_named(name: str, types: str, /) -> Loop | None: ...
 
+# schedule.cc
+
+class BufferSource(IntEnum):
+    """What the bytes of a buffer of a plan are."""
+
+    INPUT = ...
+    CONSTANT = ...
+    SCRATCH = ...
+    RESULT = ...
+    FROM_FUNCTION = ...
+
+class Outcome(IntEnum):
+    """How a result of a plan is made: of a buffer, it is an input, of the memory of an input."""
+
+    FRESH = ...
+    SAME = ...
+    SHARING = ...
+
+class Container(IntEnum):
+    """What the results of a plan are returned in."""
+
+    SINGLE = ...
+    TUPLE = ...
+    LIST = ...
+
 # plan.cc
 
 class Plan:
@@ -270,10 +307,10 @@ class Plan:
     def __init__(
         self,
         inputs: list[tuple[Any, int]],
-        buffers: list[tuple[int, Any]],
+        buffers: list[tuple[BufferSource, Any]],
         steps: list[tuple[Any, ...]],
-        results: list[tuple[int, int, Any]],
-        container: int,
+        results: list[tuple[Outcome, int, Any]],
+        container: Container,
         /,
     ) -> None: ...
     def __call__(self, *arrays: Any) -> Any: ...
@@ -285,7 +322,9 @@ class EagerFunction:
 
     __wrapped__: Function[..., Any]
     __name__: str
-    def __init__(self, function: Function[..., Any], /) -> None: ...
+    def __init__(
+        self, function: Function[..., Any], loop: str | None = None, swapped: bool = False, /
+    ) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 def set_planner(plan: Function[..., Plan | None], /) -> None: ...

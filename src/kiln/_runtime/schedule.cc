@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "enumeration.h"
+
 namespace kiln {
 namespace {
 
@@ -151,7 +153,7 @@ bool read_buffer(PyObject* given, Schedule& schedule) {
   PyObject* detail;
   if (!PyArg_ParseTuple(given, "iO", &source, &detail)) return false;
   if (source < kInput || source > kFromFunction) return refuse("a buffer is of one of five kinds");
-  Buffer buffer{static_cast<Source>(source), 0};
+  Buffer buffer{static_cast<BufferSource>(source), 0};
   if (source == kConstant) {
     if (!PyArray_CheckExact(detail) ||
         !PyArray_ISCARRAY_RO(reinterpret_cast<PyArrayObject*>(detail)) ||
@@ -362,6 +364,24 @@ bool read_schedule(PyObject* args, Schedule& schedule) {
   }
   schedule.bytes += sizeof(Schedule) + schedule.buffers.size() * sizeof(Buffer);
   return !schedule.results.empty() || refuse("a plan has results");
+}
+
+int add_schedule(PyObject* module) {
+  if (add_enumeration(module, "BufferSource", "What the bytes of a buffer of a plan are.",
+                      {{"INPUT", kInput},
+                       {"CONSTANT", kConstant},
+                       {"SCRATCH", kScratch},
+                       {"RESULT", kResult},
+                       {"FROM_FUNCTION", kFromFunction}}) < 0 ||
+      add_enumeration(
+          module, "Outcome",
+          "How a result of a plan is made: of a buffer, it is an input, of the memory of "
+          "an input.",
+          {{"FRESH", kFresh}, {"SAME", kSame}, {"SHARING", kSharing}}) < 0) {
+    return -1;
+  }
+  return add_enumeration(module, "Container", "What the results of a plan are returned in.",
+                         {{"SINGLE", kSingle}, {"TUPLE", kTuple}, {"LIST", kList}});
 }
 
 }  // namespace kiln

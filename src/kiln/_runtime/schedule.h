@@ -45,11 +45,11 @@ struct Step {
   std::vector<View> given, made;
 };
 
-// What the bytes of a buffer are.
-enum Source : int { kInput, kConstant, kScratch, kResult, kFromFunction };
+// What the bytes of a buffer are. (The names of these enumerations for Python are in schedule.cc.)
+enum BufferSource : int { kInput, kConstant, kScratch, kResult, kFromFunction };
 
 struct Buffer {
-  Source source;
+  BufferSource source;
   intptr_t number;  // of the input; of others their bytes
   intptr_t bytes = 0;
   intptr_t aligned = kAlignment;  // to so many bytes

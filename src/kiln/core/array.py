@@ -24,7 +24,7 @@ from kiln.core.array_type import Array
 from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Memory, default_engine, default_sharding
-from kiln.core.operators import ArrayOperators, method, operators
+from kiln.core.operators import ArrayOperators, method
 from kiln.core.shards import Shard, assembled, shards_of
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
@@ -347,7 +347,6 @@ def numbers_of(x: ConcreteArray, asked: str) -> np.ndarray:
 
 # NumPy asks for a buffer, and drops the error if there is none.
 _runtime.set_host_value(host_value, forgotten.noting(host_value))
-_runtime.set_operator_table(operators)
 
 
 def buffer_for(x: ConcreteArray, memory: Memory) -> Buffer:

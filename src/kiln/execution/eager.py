@@ -1,4 +1,4 @@
-"""The trace that runs now: each operation is a cached program of one equation.
+"""The trace that runs now, the second way of docs/eager.md: cached programs of one equation.
 
 Primitives marked `on_host` run by their NumPy meaning, on the reference engine, so that a new shape
 compiles nothing; all others are compiled.
@@ -31,7 +31,7 @@ def _limit() -> int:
 
 
 class EvalTrace(Trace):
-    """Runs operations at once."""
+    """Runs operations when they are bound."""
 
     __slots__ = ("placers", "programs")
 

@@ -39,6 +39,7 @@ from kiln.numpy import (
 )
 from kiln.numpy.promotion import SCALARS
 
+Unary = Callable[[Any], Any]
 Binary = Callable[[Any, Any], Any]
 
 
@@ -52,18 +53,25 @@ def _accepts(other: Any) -> bool:
     )
 
 
-def _deferring(fun: Binary) -> Binary:
+def _unary(fun: Unary, loop: str) -> Unary:
+    def apply(self: Any) -> Any:
+        return fun(self)
+
+    return eager(apply, loop)
+
+
+def _deferring(fun: Binary, loop: str | None = None) -> Binary:
     def apply(self: Any, other: Any) -> Any:
         return fun(self, other) if _accepts(other) else NotImplemented
 
-    return eager(apply)
+    return eager(apply, loop)
 
 
-def _reflected(fun: Binary) -> Binary:
+def _reflected(fun: Binary, loop: str | None = None) -> Binary:
     def apply(self: Any, other: Any) -> Any:
         return fun(other, self) if _accepts(other) else NotImplemented
 
-    return eager(apply)
+    return eager(apply, loop, swapped=True)
 
 
 _BINARY: dict[str, Binary] = {
@@ -91,6 +99,20 @@ _COMPARISONS: dict[str, Binary] = {
     "gt": logic.greater,
     "ge": logic.greater_equal,
 }
+
+_LOOPS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+"""Operators that are one loop on arrays of one type."""
 
 
 @eager
@@ -156,14 +178,14 @@ def table() -> dict[str, Callable[..., Any]]:
     """Return the functions behind the operators and methods, by name."""
     found: dict[str, Callable[..., Any]] = {}
     for name, fun in _BINARY.items():
-        found[f"__{name}__"] = _deferring(fun)
-        found[f"__r{name}__"] = _reflected(fun)
+        found[f"__{name}__"] = _deferring(fun, _LOOPS.get(name))
+        found[f"__r{name}__"] = _reflected(fun, _LOOPS.get(name))
     for name, fun in _COMPARISONS.items():
-        found[f"__{name}__"] = _deferring(fun)
+        found[f"__{name}__"] = _deferring(fun, _LOOPS[name])
     found |= {
-        "__neg__": arithmetic.negative,
+        "__neg__": _unary(arithmetic.negative, "negative"),
         "__pos__": arithmetic.positive,
-        "__abs__": arithmetic.absolute,
+        "__abs__": _unary(arithmetic.absolute, "absolute"),
         "__invert__": bitwise.bitwise_not,
         "__iter__": iteration.unpacked,
         "__round__": _rounded,

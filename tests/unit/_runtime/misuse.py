@@ -616,7 +616,11 @@ class Fuzz:
         def plus(*args: Any, **_: Any) -> Any:
             return self.array_classes[1](self.avals[1], np.zeros(3, "f4"))
 
-        function = self.runtime.EagerFunction(self.rng.choice([plus, plus, self.function()]))
+        function = self.runtime.EagerFunction(
+            self.rng.choice([plus, plus, self.function()]),
+            self.rng.choice([None, None, "add", "less", "negative", "argmax", self.value()]),
+            self.rng.random() < 0.2,
+        )
         args = [self.rng.choice([self.array(), self.value()]) for _ in range(self.rng.randrange(3))]
         for _ in range(3):
             _quietly(lambda: function(*args))

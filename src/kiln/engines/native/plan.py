@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln._runtime import Plan
+from kiln._runtime import BufferSource, Container, Outcome, Plan
 from kiln.base.dtypes import is_extended
 from kiln.engines.native.layout import VIEWS, Layout, dense
 from kiln.engines.native.loops import (
@@ -32,11 +32,11 @@ from kiln.ops.elementwise import copy_p
 from kiln.ops.families import Elementwise
 from kiln.ops.shape import kept_axes
 
-INPUT, CONSTANT, SCRATCH, RESULT, FROM_FUNCTION = range(5)
-"""What the bytes of a buffer are."""
-FRESH, SAME, SHARING = range(3)
-"""How a result is made: of a buffer, it is an input, of the memory of an input."""
-CONTAINERS: dict[type | None, int] = {None: 0, tuple: 1, list: 2}
+CONTAINERS: dict[type | None, Container] = {
+    None: Container.SINGLE,
+    tuple: Container.TUPLE,
+    list: Container.LIST,
+}
 
 MOST_FOLDED_BYTES = 1 << 14
 """A larger constant result is computed when the plan runs."""
@@ -62,7 +62,7 @@ def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
 class _Planner:
     def __init__(self, jaxpr: Jaxpr) -> None:
         self.jaxpr = jaxpr
-        self.buffers: list[tuple[int, Any]] = []
+        self.buffers: list[tuple[BufferSource, Any]] = []
         self.steps: list[tuple[Any, ...]] = []
         self.layouts: dict[Var, Layout] = {}
         self.known: dict[int, np.ndarray] = {}
@@ -73,19 +73,19 @@ class _Planner:
         inputs = []
         for number, var in enumerate(self.jaxpr.invars):
             sizes, dtype = _plain(var.aval)
-            self.layouts[var] = dense(self.buffer(INPUT, number), sizes, dtype)
+            self.layouts[var] = dense(self.buffer(BufferSource.INPUT, number), sizes, dtype)
             inputs.append((dtype, self.layouts[var].nbytes))
         for eqn in self.jaxpr.eqns:
             self.equation(eqn)
         results = [self.result(v) for v in self.jaxpr.outvars]
-        fresh = [buffer for outcome, buffer, _ in results if outcome == FRESH]
+        fresh = [buffer for outcome, buffer, _ in results if outcome == Outcome.FRESH]
         if len(set(fresh)) < len(fresh) or not results:
             raise Unplanned
         return Plan(inputs, self.buffers, self.steps, results, CONTAINERS[container])
 
     # Buffers.
 
-    def buffer(self, source: int, detail: Any) -> int:
+    def buffer(self, source: BufferSource, detail: Any) -> int:
         """Add a buffer and return its number."""
         self.buffers.append((source, detail))
         return len(self.buffers) - 1
@@ -93,14 +93,16 @@ class _Planner:
     def constant(self, value: Any, dtype: np.dtype[Any]) -> Layout:
         """Return where a constant is."""
         array = np.ascontiguousarray(value, dtype)
-        found = dense(self.buffer(CONSTANT, array), np.shape(value), dtype)
+        found = dense(self.buffer(BufferSource.CONSTANT, array), np.shape(value), dtype)
         self.known[found.buffer] = array
         return found
 
     def room(self, sizes: Sequence[int], dtype: np.dtype[Any], *, last: bool = False) -> Layout:
         """Return a new place for a value; the `last` one is a result."""
         nbytes = math.prod(sizes) * dtype.itemsize
-        return dense(self.buffer(RESULT if last else SCRATCH, nbytes), sizes, dtype)
+        return dense(
+            self.buffer(BufferSource.RESULT if last else BufferSource.SCRATCH, nbytes), sizes, dtype
+        )
 
     def read(self, atom: Any) -> Layout:
         """Return where an operand is."""
@@ -348,29 +350,29 @@ class _Planner:
         made = []
         for var in eqn.outvars:
             sizes, dtype = _plain(var.aval)
-            self.layouts[var] = dense(self.buffer(FROM_FUNCTION, 0), sizes, dtype)
+            self.layouts[var] = dense(self.buffer(BufferSource.FROM_FUNCTION, 0), sizes, dtype)
             made.append(self.layouts[var])
         self.steps.append(
             (_quiet(eqn.primitive, eqn.params), list(map(_view, operands)), list(map(_view, made)))
         )
 
-    def result(self, atom: Any) -> tuple[int, int, Any]:
+    def result(self, atom: Any) -> tuple[Outcome, int, Any]:
         """Return how a result is made."""
         x, aval = self.read(atom), atom.aval
         source = self.buffers[x.buffer][0]
         whole = x.is_dense and x.offset == 0
-        if source == INPUT:
+        if source == BufferSource.INPUT:
             if isinstance(atom, Var) and atom in self.jaxpr.invars:
-                return SAME, x.buffer, aval
+                return Outcome.SAME, x.buffer, aval
             if whole and x.nbytes > SHARED_BYTES and self.is_whole(x):
-                return SHARING, x.buffer, aval
+                return Outcome.SHARING, x.buffer, aval
         if atom in self.made:
-            return FRESH, x.buffer, aval
-        if x.nbytes > MOST_COPIED_BYTES and source in (INPUT, CONSTANT):
+            return Outcome.FRESH, x.buffer, aval
+        if x.nbytes > MOST_COPIED_BYTES and source in (BufferSource.INPUT, BufferSource.CONSTANT):
             raise Unplanned
         made = self.room(x.shape, x.dtype, last=True)
         self.copy(x, made)
-        return FRESH, made.buffer, aval
+        return Outcome.FRESH, made.buffer, aval
 
     def is_whole(self, x: Layout) -> bool:
         """Tell whether a layout has all elements of its input."""
