@@ -1,4 +1,4 @@
-"""Functions with derivatives of their own, and what their rules with symbolic zeros are given."""
+"""Functions with custom derivatives, and the arguments of their rules with symbolic zeros."""
 
 from kiln.control.closure import closure_convert, custom_gradient
 from kiln.control.custom_jvp import custom_jvp, custom_jvp_call_p

@@ -1,6 +1,6 @@
-"""Looking into running programs and where their arrays live.
+"""Inspecting running programs, and where their arrays live.
 
-Print values, call a Python function with them, draw which device holds which part.
+Print values, call a Python function with them, draw which device holds which shard.
 """
 
 from kiln.api.sharding_pictures import (

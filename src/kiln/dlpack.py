@@ -1,4 +1,4 @@
-"""Arrays exchanged with other libraries without a copy: `from_dlpack`, `x.__dlpack__()`."""
+"""Exchanging arrays with other libraries without a copy: `from_dlpack`, `x.__dlpack__()`."""
 
 from typing import Any
 
@@ -10,5 +10,5 @@ __all__ = ["from_dlpack", "is_supported_dtype"]
 
 
 def is_supported_dtype(dtype: Any) -> bool:
-    """Tell whether DLPack has elements of a dtype."""
+    """Tell whether DLPack supports a dtype."""
     return spelled(canonicalize_dtype(dtype)) is not None

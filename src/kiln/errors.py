@@ -1,4 +1,4 @@
-"""The errors users catch."""
+"""The errors that users catch."""
 
 from kiln.base.errors import (
     ConcretizationTypeError,

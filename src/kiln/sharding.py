@@ -1,4 +1,4 @@
-"""How arrays are cut over devices: meshes, partition specs, shardings."""
+"""How arrays are sharded over devices: meshes, partition specs, shardings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_mesh(
     """Arrange the first devices in a grid with named axes.
 
     Raises: ValueError for too few devices, sizes below 1, or shapes and names of different lengths;
-        TypeError for sizes that are no ints.
+        TypeError for sizes that are not ints.
     """
     shape = tuple(axis_shapes)
     asked = f"make_mesh({shape}, {axis_names}) at {current_source()}"

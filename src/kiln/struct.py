@@ -22,7 +22,7 @@ def field(
 ) -> Any:
     """Declare a field; with `pytree_node=False` it is metadata, compared by `==` and never traced.
 
-    Takes the options of `dataclasses.field`.
+    Accepts the options of `dataclasses.field`.
     """
     return dataclasses.field(
         metadata={**(metadata or {}), "pytree_node": pytree_node, "static": not pytree_node},
@@ -38,9 +38,9 @@ def dataclass(clz: None = None, **kwargs: Any) -> Callable[[C], C]: ...
 
 @dataclass_transform(field_specifiers=(field,), frozen_default=True)
 def dataclass(clz: Any = None, **kwargs: Any) -> Any:
-    """Make a class a frozen dataclass that is a pytree node and has `replace(**fields)`.
+    """Turn a class into a frozen dataclass that is a pytree node and has `replace(**fields)`.
 
-    Takes the options of `dataclasses.dataclass`.
+    Accepts the options of `dataclasses.dataclass`.
     """
     if clz is None:
         return lambda cls: dataclass(cls, **kwargs)
@@ -55,7 +55,7 @@ def dataclass(clz: Any = None, **kwargs: Any) -> Any:
             (data if f.metadata.get("pytree_node", True) else meta).append(f.name)
 
     def replace(self: T, **updates: Any) -> T:
-        """Return a copy with other values of some fields."""
+        """Return a copy with some fields replaced."""
         return dataclasses.replace(self, **updates)  # type: ignore[type-var]
 
     made.replace = replace
@@ -67,7 +67,7 @@ def dataclass(clz: Any = None, **kwargs: Any) -> Any:
 
 @dataclass_transform(field_specifiers=(field,), frozen_default=True)
 class PyTreeNode:
-    """The base of classes that shall be what `dataclass` makes of a class."""
+    """A base class whose subclasses are dataclasses as made by `dataclass`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Turn the subclass into a dataclass with these options."""
@@ -78,5 +78,5 @@ class PyTreeNode:
         raise NotImplementedError
 
     def replace(self: T, **overrides: Any) -> T:
-        """Return a copy with other values of some fields."""
+        """Return a copy with some fields replaced."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Nested dicts by paths: keys that are tuples of names, or names joined by a separator."""
+"""Nested dicts flattened by path: keys are tuples of names, or names joined by a separator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @struct.dataclass
 class _EmptyNode:
-    """What stands for an empty dict in a flat one."""
+    """The placeholder for an empty dict in a flat one."""
 
 
 empty_node = _EmptyNode()
@@ -35,12 +35,12 @@ def flatten_dict(
     is_leaf: IsLeaf | None = None,
     sep: str | None = None,
 ) -> dict[Any, Any]:
-    """Return the leaves of a nested dict by their paths: tuples, or with `sep` joined names.
+    """Return the leaves of a nested dict by path: tuples of names, or names joined by `sep`.
 
-    `is_leaf(path, dict)` tells which dicts are not entered. Empty dicts are left out, or
-    `empty_node` stands for them.
+    `is_leaf(path, dict)` tells which dicts to treat as leaves. Empty dicts are omitted, or kept as
+    `empty_node` if `keep_empty_nodes`.
 
-    Raises: TypeError for what is no mapping.
+    Raises: TypeError if not a mapping.
     """
     _require_mapping("flatten_dict", xs)
     flat: dict[Any, Any] = {}
@@ -63,7 +63,7 @@ def _leaves(value: Any, path: Path, is_leaf: IsLeaf | None) -> Iterator[tuple[Pa
 def unflatten_dict(xs: Mapping[Any, Any], sep: str | None = None) -> dict[Any, Any]:
     """Return the nested dict whose leaves `flatten_dict` returned.
 
-    Raises: TypeError for what is no mapping, ValueError for a path that goes through a leaf.
+    Raises: TypeError if not a mapping, ValueError for a path that goes through a leaf.
     """
     _require_mapping("unflatten_dict", xs)
     nested: dict[Any, Any] = {}
@@ -85,7 +85,7 @@ def unflatten_dict(xs: Mapping[Any, Any], sep: str | None = None) -> dict[Any, A
 
 
 def path_aware_map(f: Callable[[Path, Any], Any], nested_dict: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return a nested dict with `f(path, leaf)` for each leaf; empty dicts stay."""
+    """Apply `f(path, leaf)` to each leaf of a nested dict; empty dicts are kept."""
     flat = flatten_dict(nested_dict, keep_empty_nodes=True)
     return unflatten_dict({p: v if v is empty_node else f(p, v) for p, v in flat.items()})
 
@@ -103,7 +103,7 @@ class ModelParamTraversal:
                 yield value
 
     def update(self, fn: Callable[[Any], Any], inputs: Mapping[Any, Any]) -> Any:
-        """Return a dict of the kind given, with `fn` applied to these parameters."""
+        """Return a dict of the same type, with `fn` applied to these parameters."""
         flat = flatten_dict(inputs, keep_empty_nodes=True)
         updated = {}
         for path, value in sorted(flat.items(), key=lambda item: item[0]):

@@ -1,4 +1,4 @@
-"""Pytrees, by the short names: `tree.map`, `tree.leaves`, `tree.structure`."""
+"""Pytree functions by their short names: `tree.map`, `tree.leaves`, `tree.structure`."""
 
 from kiln.base.tree import static_field as static
 from kiln.base.tree import tree_all as all

@@ -1,4 +1,4 @@
-"""Pytrees, by the long names: `tree_map`, `register_pytree_node`, key paths."""
+"""Pytree functions by their long names: `tree_map`, `register_pytree_node`, key paths."""
 
 from kiln.base.tree import (
     DictKey,

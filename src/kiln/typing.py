@@ -1,4 +1,4 @@
-"""Types for annotations: what functions of arrays take and return."""
+"""Types for annotations: what array functions accept and return."""
 
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike, ShapeLike
 

@@ -1,4 +1,4 @@
-"""Cases of slices, padding, joining and cutting."""
+"""Cases of slices, padding, joining and splitting."""
 
 from __future__ import annotations
 

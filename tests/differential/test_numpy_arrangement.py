@@ -1,4 +1,4 @@
-"""Functions that rearrange, join, cut, repeat and extend arrays give jax's arrays."""
+"""Functions that rearrange, join, split, repeat and extend arrays give jax's arrays."""
 
 from __future__ import annotations
 

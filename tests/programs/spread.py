@@ -1,8 +1,8 @@
 """Run a whole program over all devices of a mesh, unchanged: only where its arguments lie differs.
 
 `Spread` is the library (kiln) with a `jit` that places the arguments of each call by
-`in_shardings`: the leaves it is told of are cut along one axis over as many devices as divide that
-axis, all others lie whole on every device.
+`in_shardings`: the leaves it is told of are sharded along one axis over as many devices as divide
+that axis, all others lie whole on every device.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kiln.sharding import NamedSharding, PartitionSpec, make_mesh
 PARTS: dict[int, str | tuple[str, ...]] = {8: ("a", "b"), 4: "a", 2: "b"}
 
 Axes = Mapping[str, int]
-"""The axis to cut, by the beginning of a leaf's path: `x`, `p['w']`."""
+"""The axis to shard, by the beginning of a leaf's path: `x`, `p['w']`."""
 
 MODELS: dict[str, Axes] = {
     # Those with a batch: examples, a series in time, chains, tokens.
@@ -35,7 +35,7 @@ MODELS: dict[str, Axes] = {
     "clipped_gradient": {"x": 0},
     "per_example_gradients": {"x": 0},
     "mixture_of_experts": {"xs": 0},
-    # Those without: whatever they have is cut, weights between the devices of a layer.
+    # Those without: whatever they have is sharded, weights between the devices of a layer.
     "scan_over_layers": {"p['w']": 2, "p['b']": 1},
     "newton": {"x": 0},
     "ode_sensitivity": {"p": 0},
@@ -47,12 +47,12 @@ MODELS: dict[str, Axes] = {
 
 
 class Spread:
-    """A library whose `jit` spreads arguments over the mesh; `cut` counts the leaves it cut."""
+    """A library whose `jit` spreads arguments over the mesh; `sharded` counts sharded leaves."""
 
     def __init__(self, axes: Axes) -> None:
         self.axes = axes
         self.mesh = make_mesh((4, 2), ("a", "b"))
-        self.cut = 0
+        self.sharded = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(kiln, name)
@@ -84,6 +84,6 @@ class Spread:
             if path.startswith(start) and axis < len(shape):
                 for count, names in PARTS.items():
                     if shape[axis] % count == 0:
-                        self.cut += 1
+                        self.sharded += 1
                         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, names))
         return NamedSharding(self.mesh, PartitionSpec())

@@ -28,7 +28,7 @@ ELSEWHERE = {
 NEAR = 2e-6
 """Of the largest number: where eight devices sum floats in another order."""
 
-# Tables of floats summed, or multiplied as matrices, across what is cut.
+# Tables of floats summed, or multiplied as matrices, across what is sharded.
 REORDERED = {
     *("sum", "mean", "var", "var_ddof", "std", "norm", "average", "nansum", "logsumexp", "prod"),
     *("softmax", "dot", "gram", "einsum", "outer", "cov", "tri", "diagonal", "cumsum", "vmap"),
@@ -63,7 +63,7 @@ def compare(found: Any, expected: Any, *, exact: bool = False) -> None:
 def test_models(name: str) -> None:
     lib = Spread(spread.MODELS[name])
     compare(models.MODELS[name](lib), models.MODELS[name](kiln))
-    assert lib.cut > 0
+    assert lib.sharded > 0
 
 
 @pytest.mark.parametrize("name", sized.PROGRAMS)
@@ -75,7 +75,7 @@ def test_tables_cut_by_rows(name: str) -> None:
 
     lib = Spread({"x": 0})
     compare(lib.jit(program)(x), kiln.jit(program)(x), exact=name not in REORDERED)
-    assert lib.cut == 1
+    assert lib.sharded == 1
 
 
 def test_the_digits_example(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_the_digits_example(monkeypatch: pytest.MonkeyPatch) -> None:
     # Adam divides a gradient by its own size: roundings of small ones are seen at once.
     for x, y in zip(found[2], expected[2], strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-5)
-    assert lib.cut == 2 * 3 + 1
+    assert lib.sharded == 2 * 3 + 1
 
 
 @pytest.mark.full

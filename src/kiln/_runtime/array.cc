@@ -102,9 +102,9 @@ PyMemberDef members[] = {
     {"_memory", T_OBJECT_EX, offsetof(ArrayData, engine), READONLY,
      "The memory that holds the buffer, or None."},
     {"_sharding", T_OBJECT_EX, offsetof(ArrayData, sharding), READONLY,
-     "The place of its own, or None."},
+     "The sharding it was placed with, or None."},
     {"_committed", T_BOOL, offsetof(ArrayData, committed), READONLY,
-     "Whether it was put at its place on purpose."},
+     "Whether it was placed on purpose."},
     {"_is_part", T_BOOL, offsetof(ArrayData, is_part), READONLY,
      "Whether its buffer is a part of one on several devices."},
     {nullptr},
@@ -257,7 +257,7 @@ PyMethodDef functions[] = {
      "Set what returns the values of an array on the host, waiting for them; for buffers another "
      "function."},
     {"set_array_classes", set_array_classes, METH_VARARGS,
-     "Set the classes of arrays without and with a place."},
+     "Set the classes of arrays that were never placed, and of placed ones."},
     {nullptr},
 };
 

@@ -1,1 +1,1 @@
-"""The transformations people call: pytrees and argument numbers in, programs out."""
+"""The transformations that users call: pytrees and argument numbers in, programs out."""

@@ -18,14 +18,14 @@ from kiln.core.staging import stand_in
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
 from kiln.ir.types import ShapedArray
+from kiln.jit.argument_types import leaf_type
 from kiln.jit.struct import ShapeDtypeStruct
-from kiln.jit.tracing import leaf_type
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled
 
 
 def array_of(x: Any) -> Any:
-    """Return a value as an array or tracer."""
+    """Convert a value to an array, unless it is one or a tracer."""
     if isinstance(x, (ConcreteArray, Tracer)):
         return x
     found = stand_in(x) if isinstance(x, ShapeDtypeStruct) else None
@@ -45,7 +45,7 @@ def value_of(t: Any) -> Any:
 def leaves_of(fun: Any, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
     """Return the leaves of a tree as arrays, and its structure.
 
-    Raises: TypeError naming the path of a leaf that is no array.
+    Raises: TypeError naming the path of a leaf that is not an array.
     """
     pairs, treedef = tree_flatten_with_path(tree)
     for path, x in pairs:
@@ -182,7 +182,7 @@ def differentiated(
     holomorphic: bool,
     allow_int: bool,
 ) -> tuple[Any, list[Any], PyTreeDef]:
-    """Return the function of the arguments `argnums` alone, their checked leaves and structure.
+    """Return the function of only the arguments `argnums`, their checked leaves and structure.
 
     Raises: as `argument_numbers`, `leaves_of` and `check_input`.
     """
@@ -197,7 +197,7 @@ def differentiated(
 def restrict(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, nums: Sequence[int]
 ) -> tuple[list[Any], Any]:
-    """Return the chosen arguments, and the function of them alone."""
+    """Return the chosen arguments, and the function of only these."""
 
     @functools.wraps(fun, updated=())
     def partial(*chosen: Any) -> Any:
@@ -244,7 +244,7 @@ _TRACED = object()
 
 
 class Auxiliary:
-    """An auxiliary output: its tracers go through the transformation, anything else around it."""
+    """An auxiliary output: its tracers pass through the transformation, all else bypasses it."""
 
     def __init__(self) -> None:
         self.tree: Any = None
@@ -257,7 +257,7 @@ class Auxiliary:
         return [x for x in leaves if isinstance(x, Tracer)]
 
     def rebuilt(self, values: Iterable[Any]) -> Any:
-        """Return the output with what has become of the tracers."""
+        """Return the output with the tracers replaced by their results."""
         given = iter(values)
         return tree_unflatten(self.tree, [next(given) if x is _TRACED else x for x in self.leaves])
 

@@ -1,4 +1,4 @@
-"""Arrays as values: waiting for them, moving them, making them of parts; the devices there are."""
+"""Waiting for arrays, moving them, assembling them from shards; listing devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
-from kiln.core.array import ConcreteArray, from_host, joined
+from kiln.core.array import ConcreteArray, from_host
+from kiln.core.array_placement import joined
 from kiln.core.array_type import Array
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of, require_unmasked
@@ -37,8 +38,7 @@ PLUGINS = {
 def block_until_ready(tree: T) -> T:
     """Wait until all arrays of a pytree have been computed, and return it.
 
-    Leaves that are not arrays pass through. Use it around code that is timed: calls return before
-    their results are ready.
+    Other leaves are ignored. Call it when timing code: calls return before their results are ready.
 
     Example:
         >>> x = kiln.block_until_ready(jnp.ones(3) * 2)
@@ -50,12 +50,12 @@ def block_until_ready(tree: T) -> T:
 def device_put(x: T, device: Any = None, *, donate: bool = False) -> T:
     """Put the arrays of a pytree on a device, or shard them over several.
 
-    `device` is a device, a sharding, an array's place (`y.sharding`), or a pytree prefix of those;
-    such arrays are committed: programs run where they are. With None they stay uncommitted. With
-    `donate` the given arrays are deleted if they are moved.
+    `device` is a device, a sharding, or a pytree prefix of these. Such arrays are committed:
+    programs run where they are. With None they stay uncommitted. If `donate`, arrays that are moved
+    are deleted.
 
-    Raises: ValueError for an array that cannot be sharded this way, TypeError if `device` is not a
-        place.
+    Raises: ValueError for an array that cannot be sharded this way, TypeError if `device` is
+        neither a device nor a sharding.
     Example:
         >>> x = kiln.device_put(jnp.arange(3), kiln.devices()[0])
         >>> x.committed
@@ -75,7 +75,7 @@ def device_put(x: T, device: Any = None, *, donate: bool = False) -> T:
 
 
 def device_get(x: Any) -> Any:
-    """Return a pytree with its arrays as NumPy arrays; random keys stay as they are.
+    """Convert the arrays of a pytree to NumPy arrays; random keys are returned as they are.
 
     Example:
         >>> kiln.device_get({"a": jnp.arange(3)})
@@ -97,9 +97,9 @@ def make_array_from_callback(
     data_callback: Callable[[Index], Any],
     dtype: Any = None,
 ) -> Array:
-    """Make an array whose part `index` is `data_callback(index)`.
+    """Make an array whose shard at `index` is `data_callback(index)`.
 
-    Raises: ValueError if the array cannot be cut this way, or a part has another shape.
+    Raises: ValueError if the array cannot be sharded this way, or a shard has another shape.
     """
     shape = tuple(shape)
     require_fit(sharding, shape, f"make_array_from_callback of shape {shape}")
@@ -120,9 +120,9 @@ def make_array_from_callback(
 def make_array_from_single_device_arrays(
     shape: Sequence[int], sharding: Sharding, arrays: Sequence[Any], *, dtype: Any = None
 ) -> Array:
-    """Make an array of its parts, which lie on the sharding's devices, without a copy.
+    """Assemble an array, without a copy, from shards that are on the sharding's devices.
 
-    Raises: ValueError for parts of a wrong number, shape or dtype, or on other devices.
+    Raises: ValueError for shards of the wrong number, shape or dtype, or on other devices.
     """
     asked = f"make_array_from_single_device_arrays of shape {tuple(shape)}"
     require_fit(sharding, shape, asked)
@@ -155,7 +155,7 @@ def _join(
         if aval.shape != wanted or aval.dtype != dtype:
             raise ValueError(
                 three_lines(
-                    f"{what} of shape {shape} cut by {sharding} at {current_source()}",
+                    f"{what} of shape {shape} sharded by {sharding} at {current_source()}",
                     f"the part for {device} has type {aval}; it must have shape {wanted} and "
                     f"dtype {dtypes.long_name(dtype)}",
                     "give parts of equal shapes and dtypes",
@@ -174,7 +174,7 @@ def live_arrays() -> list[ConcreteArray]:
 def devices(backend: str | None = None) -> list[Any]:
     """Return the devices of a platform.
 
-    Raises: RuntimeError for a platform that is not there.
+    Raises: RuntimeError if the platform is not available.
     """
     found = list(default_engine().memory.devices())
     here = sorted({d.platform for d in found})
@@ -192,7 +192,7 @@ def devices(backend: str | None = None) -> list[Any]:
 
 
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
-    """Return the devices of this process, or of another one."""
+    """Return the devices of a process, by default of this one."""
     wanted = 0 if process_index is None else process_index
     return [d for d in devices(backend) if d.process_index == wanted]
 

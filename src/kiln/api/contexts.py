@@ -1,4 +1,4 @@
-"""Contexts that change options on this thread."""
+"""Context managers that set options for the current thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kiln.ops.sharding import checked_device
 
 
 def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
-    """Make 64-bit types available, or not, until the context ends."""
+    """Enable or disable 64-bit types until the context ends."""
     return override(enable_x64=bool(new_val))
 
 
@@ -39,11 +39,11 @@ def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
 
 
 def default_device(device: Any) -> AbstractContextManager[None]:
-    """Run what no argument and no option calls elsewhere on a device, until the context ends.
+    """Set the device for programs that no argument or option places, until the context ends.
 
     `device` is a device, the name of a platform, or None.
 
-    Raises: RuntimeError for a platform that is not there, TypeError for what is no device.
+    Raises: RuntimeError if the platform is not available, TypeError if `device` is not a device.
     """
     if isinstance(device, str):
         device = devices(device)[0]
@@ -58,9 +58,9 @@ def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
 
 
 def checking_leaks(new_val: bool = True) -> AbstractContextManager[None]:
-    """Raise where a transformation ends and tracers of it are kept, until the context ends.
+    """Check for leaked tracers when a transformation ends, until the context ends.
 
-    Raises: UnexpectedTracerError naming the line where a tracer was made, and who holds it.
+    Raises: UnexpectedTracerError with the line where a tracer was made, and what holds it.
     """
     return override(check_tracer_leaks=bool(new_val))
 
@@ -73,17 +73,17 @@ def log_compiles(new_val: bool = True) -> Iterator[None]:
 
 
 def explain_cache_misses(new_val: bool = True) -> AbstractContextManager[None]:
-    """Say why each function is traced that is traced, until the context ends."""
+    """Log the reason for each trace, until the context ends."""
     return override(explain=bool(new_val))
 
 
 def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
-    """Check every program after each step of its making, until the context ends."""
+    """Check every program after each step of its construction, until the context ends."""
     return override(check=bool(new_val))
 
 
 def transfer_guard(new_val: str) -> AbstractContextManager[None]:
-    """Accept "allow": transfers between host and devices are not guarded.
+    """Accept "allow": kiln does not guard transfers between host and devices.
 
     Raises: UnavailableOptionError for anything else.
     """
@@ -92,7 +92,7 @@ def transfer_guard(new_val: str) -> AbstractContextManager[None]:
 
 
 def debug_key_reuse(new_val: bool) -> AbstractContextManager[None]:
-    """Accept False: random keys that are used twice are not found.
+    """Accept False: kiln does not detect random keys that are used twice.
 
     Raises: UnavailableOptionError for True.
     """
@@ -101,7 +101,7 @@ def debug_key_reuse(new_val: bool) -> AbstractContextManager[None]:
 
 
 def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
-    """Choose what random keys are made for when none is named, until the context ends."""
+    """Set the default generator of new random keys until the context ends."""
     return override(default_prng_impl=new_val)
 
 

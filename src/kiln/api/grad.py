@@ -90,9 +90,9 @@ def grad(
 ) -> Callable[P, Any]:
     """Return a function that computes the gradient of the scalar function `fun`.
 
-    The gradient is taken with respect to the arguments `argnums`: with a single number it has the
-    structure of that argument, with several it is a tuple. If `has_aux`, `fun` returns (value,
-    aux), and the result is (gradient, aux).
+    `argnums` selects the arguments to differentiate with respect to: for a single number the
+    gradient has the structure of that argument, for several it is a tuple. If `has_aux`, `fun`
+    returns (value, aux), and the result is (gradient, aux).
 
     Raises: as `value_and_grad`.
     Source: the documentation of `jax.grad`.

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians: a derivative applied to a basis, all at once."""
+"""Jacobians and Hessians: a derivative mapped over a basis."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _basis(tree: Any) -> Any:
 
 
 def _unstack(stack: Any, leaves: Sequence[Any], treedef: Any, axis: int) -> Any:
-    """Cut the basis axis of a stack into the leaves' shapes, placed at `axis`."""
+    """Split the basis axis of a stack into the leaves' shapes, placed at `axis`."""
     from_shapes = [aval_of(x).shape for x in leaves]
     out, offset = [], 0
     for shape in from_shapes:

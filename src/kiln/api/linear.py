@@ -16,8 +16,8 @@ from kiln.base.tree import Partial, tree_flatten, tree_leaves, tree_structure, t
 from kiln.core.absent import Zero
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
+from kiln.jit.argument_types import leaf_type
 from kiln.jit.struct import type_of_struct
-from kiln.jit.tracing import leaf_type
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled
 from kiln.transforms import reverse
@@ -57,7 +57,7 @@ def jvp(
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
 ) -> Any:
-    """Return the value and a function from its cotangent to those of the primals (reverse mode).
+    """Return the value, and the function from its cotangent to those of the primals (reverse mode).
 
     If `has_aux`, `fun` returns (value, aux), and the result is (value, pullback, aux).
 
@@ -88,7 +88,7 @@ def vjp(
 
 
 class _Meta:
-    """What a linear function knows beside its residuals, which are leaves of a pytree."""
+    """The static data of a linear function; its residuals are leaves of a pytree."""
 
     def __init__(
         self, program: reverse.LinearProgram, in_tree: Any, out_tree: Any, name: str
@@ -121,7 +121,7 @@ def _pull(meta: _Meta, residuals: Sequence[Any], *cotangents: Any) -> Any:
 def _leaves_as(
     meta: _Meta, what: str, wanted: Any, given: Any, error: type[Exception]
 ) -> Sequence[Any]:
-    """Return the leaves of what a linear function is given, which must have this structure."""
+    """Return the leaves of a linear function's argument, which must have this structure."""
     leaves, tree = tree_flatten(given)
     if tree != wanted:
         raise error(
@@ -140,7 +140,7 @@ def _cotangent(meta: _Meta, ct: Any, aval: ShapedArray) -> Any:
     if type(ct) is Zero and ct.aval.same_type(want):
         return ct
     got = _type_of("vjp function", meta.name, ct)
-    # Where the value has no tangent, whatever has its shape will do.
+    # Where the value has no tangent, anything of its shape will do.
     fits = want.dtype == dtypes.float0 or got.dtype == want.dtype
     if got.shape != want.shape or not fits:
         raise ValueError(
@@ -158,7 +158,7 @@ def _cotangent(meta: _Meta, ct: Any, aval: ShapedArray) -> Any:
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return `fun(*primals)` and its derivative there, as a linear function of tangents.
 
-    Unlike `jvp`, the value is computed once however often the derivative is applied.
+    Unlike with `jvp`, the value is computed only once, however often the derivative is applied.
 
     Raises: TypeError if the tangents' structure is not that of the primals, ValueError if their
         types are not.
@@ -243,7 +243,7 @@ def _check_linear(name: str, program: reverse.LinearProgram) -> None:
 def _type_of(what: str, name: str, x: Any) -> ShapedArray:
     """Return the type of an argument of a linear function.
 
-    Raises: TypeError if it is no array.
+    Raises: TypeError if it is not an array.
     """
     aval = aval_of(x) if getattr(x, "dtype", None) == dtypes.float0 else leaf_type(x)
     if aval is None:

@@ -1,4 +1,4 @@
-"""Show what a function is traced to, or what it would return."""
+"""Inspecting a function's program and result types without running it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from kiln.api.jit import wrap
 from kiln.base.source import api_boundary
 from kiln.ir.jaxpr import ClosedJaxpr
-from kiln.jit.call import JitFunction
+from kiln.jit.function import JitFunction
 from kiln.jit.stages import Traced
 
 
@@ -20,10 +20,10 @@ def make_jaxpr(
     return_shape: bool = False,
     abstracted_axes: Any = None,
 ) -> Callable[..., Any]:
-    """Return a function that traces `fun` and returns its jaxpr for the given types of arguments.
+    """Return a function that traces `fun` for the types of its arguments and returns the jaxpr.
 
-    With `return_shape` the result is a pair: the jaxpr, and the types of the results. Axes that
-    `abstracted_axes` names, as for `jit`, have names for sizes in the jaxpr.
+    If `return_shape`, the result is a pair: the jaxpr, and the types of the results. Axes named by
+    `abstracted_axes` (see `jit`) have symbolic sizes in the jaxpr.
 
     Example:
         >>> print(kiln.make_jaxpr(lambda x: x * 2.0)(jnp.ones(3)))
@@ -44,7 +44,7 @@ def make_jaxpr(
 def eval_shape(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Return the shapes and dtypes of the results of `fun(*args, **kwargs)` without computing them.
 
-    Arguments may be arrays, or anything with a shape and a dtype.
+    Arguments may be arrays, or any objects with a shape and a dtype.
 
     Example:
         >>> kiln.eval_shape(jnp.matmul, jnp.ones((2, 3)), jnp.ones((3, 4)))

@@ -1,4 +1,4 @@
-"""`shard_map`: the program of one device, written by the user, run by all devices of a mesh."""
+"""`shard_map`: a user-written per-device program that all devices of a mesh run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.control.bodies import arrays_of, check_callable, stage_body
-from kiln.control.parts import cut_names, part_type, parts_of
 from kiln.control.shard_map import members_of, shard_map_p
+from kiln.control.shards import part_type, shard_counts, shard_names
 from kiln.core.trace import aval_of
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
-from kiln.jit.signature import parameter_name
+from kiln.jit.parameters import parameter_name
 
 
 def shard_map(
@@ -37,20 +37,21 @@ def shard_map(
     check_vma: bool = True,
     check_rep: bool | None = None,
 ) -> Callable[..., Any]:
-    """Run a function on every device of a mesh, each with its parts of the arguments.
+    """Map a function over the devices of a mesh, each with its shards of the arguments.
 
-    `in_specs` and `out_specs` are pytree prefixes of PartitionSpecs: how arguments are cut and
-    results are joined. Collectives (`lax.psum`, ...) speak of mesh axes by name. `axis_names`
-    leaves the other axes of the mesh to the compiler. With `check_vma` the types inside say along
-    which mesh axes a value may vary from member to member: a result that is not joined along an
-    axis must not vary along it, and a gradient that `f` takes by a value that members share is the
-    sum over them (`lax.pcast` gives each its own copy). Without, nothing is proved, such a gradient
-    is this member's contribution, and `psum` is its own transpose. `check_rep` is its former name.
-    Derivatives of the mapped function are those of the whole program in either case.
-    Without `f` it is a decorator; without `mesh` the one of the surrounding `with mesh:` is used.
+    `in_specs` and `out_specs` are pytree prefixes of PartitionSpecs: how arguments are sharded and
+    results are joined. Collectives (`lax.psum`, ...) refer to mesh axes by name. If `axis_names` is
+    given, the compiler handles the other mesh axes. With `check_vma` the types inside track the
+    mesh axes along which a value may vary from member to member: a result that is not joined along
+    an axis must not vary along it, and a gradient taken inside `f` with respect to a value shared
+    by members is the sum over them (`lax.pcast` gives each member its own copy). Without, nothing
+    is checked, such a gradient is this member's contribution, and `psum` is its own transpose.
+    `check_rep` is the former name of this option. In either case, derivatives of the mapped
+    function are those of the whole program. Without `f`, returns a decorator; without `mesh`, uses
+    that of the surrounding `with mesh:`.
 
-    Raises: ValueError for specs that do not fit the mesh or the arrays, and for results that may
-        differ where the specs say they are equal; TypeError for specs of another kind.
+    Raises: ValueError if specs do not match the mesh or the arrays, or if results may differ where
+        the specs say they are equal; TypeError for specs of another type.
     """
     if f is None:
         return functools.partial(
@@ -80,7 +81,7 @@ def shard_map(
         local = [part_type(a, over.mesh, s) for a, s in zip(avals, specs, strict=True)]
         if check:
             local = [
-                a.with_(varying=a.varying.union(cut_names(s)))
+                a.with_(varying=a.varying.union(shard_names(s)))
                 for a, s in zip(local, specs, strict=True)
             ]
         with members_of(over.mesh, over.manual, check):
@@ -108,7 +109,7 @@ def shard_map(
 
 
 class _Mapped:
-    """A function, the mesh it is mapped over, and the axes of the mesh it speaks of."""
+    """A function, the mesh it is mapped over, and the mesh axes it refers to."""
 
     def __init__(self, fun: Any, mesh: Mesh | None, axis_names: Collection[Any]) -> None:
         found = options().mesh if mesh is None else mesh
@@ -167,7 +168,7 @@ class _Mapped:
         return specs
 
     def _check_names(self, what: str, spec: PartitionSpec) -> None:
-        for name in cut_names(spec):
+        for name in shard_names(spec):
             if name not in self.manual:
                 raise self._error(
                     f"shard_map {what} argument must refer to an axis marked as manual "
@@ -178,7 +179,7 @@ class _Mapped:
                 )
         if any(entry is UNCONSTRAINED for entry in spec):
             raise self._error(
-                f"{what} has {spec}, and each dimension must be cut or whole in shard_map",
+                f"{what} has {spec}, and each dimension must be sharded or whole in shard_map",
                 "write None, or an axis name, in place of UNCONSTRAINED",
             )
         NamedSharding(self.mesh, spec)
@@ -193,20 +194,22 @@ class _Mapped:
             )
 
     def check_fit(self, who: str, what: str, aval: ShapedArray, spec: PartitionSpec) -> None:
-        """Raise ValueError unless an array can be cut as told."""
+        """Raise ValueError unless an array can be sharded as its spec says."""
         self.check_rank(who, what, aval, spec)
-        for axis, parts in enumerate(parts_of(self.mesh, spec, aval.ndim)):
+        for axis, parts in enumerate(shard_counts(self.mesh, spec, aval.ndim)):
             size = aval.shape[axis]
             if parts > 1 and size % parts != 0:
                 raise self._error(
                     f"{who} of type {aval} has axis {axis} of size {size}, which is not evenly "
-                    f"divisible by the {parts} parts that {what} {spec} cuts it into",
-                    "pad the array to a divisible size, or cut another axis",
+                    f"divisible by the {parts} parts that {what} {spec} splits it into",
+                    "pad the array to a divisible size, or shard another axis",
                 )
 
     def check_equal(self, who: str, varying: frozenset[Any], spec: PartitionSpec) -> None:
         """Raise ValueError for a result that may differ along an axis its spec leaves out."""
-        loose = sorted(str(name) for name in varying - set(cut_names(spec)) if name in self.manual)
+        loose = sorted(
+            str(name) for name in varying - set(shard_names(spec)) if name in self.manual
+        )
         if loose:
             raise self._error(
                 f"out_specs {spec} of {who} require replication which can't be statically "
@@ -216,5 +219,5 @@ class _Mapped:
             )
 
     def named_result(self, result: Any, i: int) -> str:
-        """Return how messages call the i-th leaf of the result."""
+        """Return the name of the i-th leaf of the result in messages."""
         return f"the result{keystr(tree_flatten_with_path(result)[0][i][0])}"

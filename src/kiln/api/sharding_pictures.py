@@ -1,4 +1,4 @@
-"""Which device holds which part of an array, as a picture in text or SVG."""
+"""Pictures, as text or SVG, of which device holds which part of an array."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLORS = ("#8dd3c7", "#ffffb3", "#bebada", "#fb8072", "#80b1d3", "#fdb462", "#b3
 def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, min_width: int = 9) -> None:
     """Print which device holds which part of an array of one or two dimensions.
 
-    Raises: ValueError for another rank, or a shape that cannot be cut this way.
+    Raises: ValueError for another rank, or a shape that cannot be sharded this way.
     """
     sys.stdout.write(sharding_text(shape, sharding, min_width=min_width) + "\n")
 
@@ -26,7 +26,7 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, min_width: i
 def visualize_array_sharding(x: Any, *, min_width: int = 9) -> None:
     """Print which device holds which part of an array of one or two dimensions.
 
-    Raises: ValueError for another rank; a tracer has no sharding yet.
+    Raises: ValueError for another rank, or for a tracer, which has no sharding yet.
     """
     visualize_sharding(x.shape, x.sharding, min_width=min_width)
 

@@ -1,1 +1,1 @@
-"""The floor: dtypes, pytrees, options, errors. Knows only Python and NumPy."""
+"""The bottom layer: dtypes, pytrees, options, errors. Depends only on Python and NumPy."""

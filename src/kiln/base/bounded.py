@@ -1,7 +1,7 @@
-"""A mapping bounded by bytes: what was used longest ago goes first.
+"""A mapping bounded in bytes, which evicts the least recently used values.
 
-Looking up takes no lock, so the `__eq__` of a user's object in a key never runs under one. Time is
-counted in insertions, which is exact where it matters: values go only when another one comes.
+Lookups take no lock, so the `__eq__` of a user object in a key never runs under one. Time is
+counted in insertions, which is precise enough: values are evicted only when another is inserted.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 SLACK = 16
-"""An overflow frees a sixteenth more than it must, so that choosing costs little per insertion."""
+"""An overflow frees a sixteenth more than needed, so that eviction is cheap per insertion."""
 
 
 CLOCK = _runtime.clock
-"""The time of all bounded mappings."""
+"""The clock of all bounded mappings."""
 
 
 class _Cost:
@@ -32,10 +32,10 @@ class _Cost:
 
 
 class Bounded(Generic[K, V]):
-    """Values with their sizes in bytes; together at most `limit()`, or one value.
+    """Values with their sizes in bytes; their total is at most `limit()`, or that of one value.
 
     `used(value)` returns when a value was last used without `get`. `on_leaving` is called with each
-    value that goes, under no lock. `peek` looks up like `get` and does not count as a use.
+    evicted value, without holding a lock. `peek` looks up like `get`, but does not count as a use.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Bounded(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V, size: int) -> V:
-        """Keep a value and return it; or return the one another thread has put there first."""
+        """Store a value and return it, or return the one that another thread stored first."""
         cost = _Cost(size)
         CLOCK.now += 1
         if self._costs.setdefault(key, cost) is cost:
@@ -82,7 +82,7 @@ class Bounded(Generic[K, V]):
         return kept
 
     def take(self, key: K) -> V | None:
-        """Remove the value of a key and return it, or None; `on_leaving` is not called."""
+        """Remove and return the value of a key, or return None; `on_leaving` is not called."""
         value = self._values.pop(key, None)
         cost = self._costs.pop(key, None)
         if cost is not None:
@@ -90,13 +90,13 @@ class Bounded(Generic[K, V]):
         return value
 
     def remove(self, key: K) -> None:
-        """Let the value of a key go, if there is one."""
+        """Remove the value of a key, if there is one."""
         value = self.take(key)
         if value is not None and self._on_leaving is not None:
             self._on_leaving(value)
 
     def clear(self) -> None:
-        """Let all values go."""
+        """Remove all values."""
         for key in list(self._values):
             self.remove(key)
 

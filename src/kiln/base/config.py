@@ -1,6 +1,6 @@
 """Options: one frozen dataclass, read from the environment, changed globally or per thread.
 
-`options()` is what the rest of kiln reads. A field marked `in_key` changes generated programs, so
+`options()` is what the rest of kiln reads. A field marked `in_key` affects generated programs, so
 it is part of every cache key. The environment variable of a field is `KILN_` + its name in
 capitals; the `jax_...` spellings of `config.update` map onto fields through `ALIASES`.
 """
@@ -62,14 +62,16 @@ class Options:
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
-    """Whether jitted functions are compiled, and for the first device unless told otherwise."""
+    """Whether jitted functions are compiled, by default for the first device."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
-    """Whether results are searched for nans or infinities."""
+    """Whether results are checked for nans or infinities."""
+    remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
+    """Whether the runtime makes calls of jitted functions like those it has seen."""
     plain_eager: bool = dataclasses.field(init=False, repr=False, default=True)
-    """Whether operators are applied at once, in memory, and nobody looks at the results."""
+    """Whether operators run eagerly in memory, with no check of the results."""
 
     def key(self) -> tuple[Any, ...]:
-        """Return the values of the options that change programs."""
+        """Return the values of the options that affect programs."""
         return self._key  # type: ignore[attr-defined, no-any-return]
 
     def __post_init__(self) -> None:
@@ -77,6 +79,8 @@ class Options:
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "plain", self.jit and self.default_device is None)
         object.__setattr__(self, "checks_values", self.debug_nans or self.debug_infs)
+        remembers = self.plain and not self.checks_values and not self.python_call
+        object.__setattr__(self, "remembers_calls", remembers)
         plain = not self.checks_values and self.engine is None and self.default_device is None
         object.__setattr__(self, "plain_eager", plain)
         object.__setattr__(self, "_hash", None)
@@ -136,7 +140,7 @@ def _resolve(name: str, value: Any) -> tuple[str, Any]:
 
 
 MERGED = 64
-"""How many combinations of changed options are one object each time they are met."""
+"""The number of combinations of changed options whose objects are cached."""
 
 _merged: dict[Any, tuple[Options, Options]] = {}
 
@@ -144,14 +148,15 @@ _merged: dict[Any, tuple[Options, Options]] = {}
 def _changed(base: Options, changes: dict[str, Any]) -> Options:
     """Return options with changes, the same object for the same changes.
 
-    Calls are remembered under the object in force: `with` in a loop must not make one every time.
+    Results are cached by the current object, so that `with` in a loop does not create one each
+    time.
     """
     key = (id(base), *((name, type(value), value) for name, value in changes.items()))
     try:
         found = _merged.get(key)
     except TypeError:
         return dataclasses.replace(base, **changes)
-    # An id may be that of options that are no more.
+    # An id may be that of options that no longer exist.
     if found is not None and found[0] is base:
         return found[1]
     made = dataclasses.replace(base, **changes)
@@ -176,12 +181,12 @@ _runtime.set_merge(_changed)
 
 
 def settle(name: str, why: str) -> None:
-    """Let an option not be changed any more, because something was built by it."""
+    """Freeze an option, because something was built with it."""
     _settled[name] = why
 
 
 options: Callable[[], Options] = _runtime.options
-"""Return the options in force on this thread."""
+"""Return the current options of this thread."""
 
 
 @contextlib.contextmanager
@@ -196,7 +201,7 @@ def override(**changes: Any) -> Iterator[None]:
 
 
 def options_of_key(key: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the options that gave `options().key() == key`."""
+    """Return the options for which `options().key() == key`."""
     return dict(zip(_IN_KEY, key, strict=True))
 
 
@@ -206,8 +211,8 @@ class Config:
     def update(self, name: str, value: Any) -> None:
         """Set an option for every thread.
 
-        Raises: AttributeError for an unknown name, ValueError for a value that an option does not
-            have, UnavailableOptionError for an option of JAX's that kiln has nothing to set for.
+        Raises: AttributeError for an unknown name, ValueError for an invalid value,
+            UnavailableOptionError for a JAX option that kiln does not have.
         """
         if name in FOREIGN:
             check_foreign(name, value)
@@ -221,7 +226,7 @@ class Config:
         _set_base(_changed(_base, {field: value}))
 
     def read(self, name: str) -> Any:
-        """Return the value in force on this thread."""
+        """Return the current value on this thread."""
         return getattr(self, name)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,7 +1,7 @@
-"""What users ask about dtypes: of a dtype, a name, a scalar type, or anything that has a dtype.
+"""Predicates on dtypes for users, who may pass a dtype, a name, a scalar type or an array.
 
-As in NumPy, None stands for float64. The functions of `kinds.py` by the same names are for dtypes
-alone, and cached.
+As in NumPy, None means float64. The functions of the same names in `kinds.py` accept only dtypes,
+and are cached.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SAID = (type, str, np.dtype, ExtendedDtype)
 
 
 def _asked(x: Any) -> Any:
-    """Return the dtype of what has one, arrays too; dtypes and scalar types as they are."""
+    """Return the dtype of an object that has one, such as an array; keep dtypes unchanged."""
     if isinstance(x, _SAID):
         return x
     if x is None:
@@ -41,7 +41,7 @@ def iinfo(int_type: DTypeLike) -> Any:
 
 
 def can_cast(from_: DTypeLike, to: DTypeLike, casting: Any = "safe") -> bool:
-    """Tell whether one dtype converts to another under a rule, as in NumPy."""
+    """Tell whether one dtype can be cast to another under a casting rule, as in NumPy."""
     if from_ is None or to is None:
         raise TypeError(
             f"can_cast({from_!r:.60}, {to!r:.60})\nNone is no dtype to convert\nname a dtype"
@@ -50,13 +50,13 @@ def can_cast(from_: DTypeLike, to: DTypeLike, casting: Any = "safe") -> bool:
 
 
 def canonicalize_dtype(dtype: DTypeLike, allow_extended_dtype: bool = False) -> DType:
-    """Return the dtype arrays get when this one is asked for: 32 bits wide unless x64 is on.
+    """Return the dtype that arrays get if this one is requested: 32 bits wide unless x64 is on.
 
-    Raises: TypeError for what is no dtype, ValueError for an extended one unless allowed.
+    Raises: TypeError if it is not a dtype, ValueError for an extended one unless allowed.
     """
     return kinds.canonicalize_dtype(float if dtype is None else dtype, allow_extended_dtype)
 
 
 def kind_of(x: DTypeLike) -> DType:
-    """Return the dtype that something is or has."""
+    """Return the dtype that an object is or has."""
     return as_dtype(_asked(x))

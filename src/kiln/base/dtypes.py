@@ -1,8 +1,8 @@
-"""Everything about dtypes, for the layers above: this module is what they import.
+"""The interface to dtypes for the layers above, which import this module.
 
 The parts: `kinds.py` (which dtypes exist), `promotion.py` (operands -> dtype and weakness),
-`scalar_types.py` (`kiln.numpy.float32` and its like). Here: conversions by kind, dtypes a user asks
-for by name, and Python scalars becoming values of a dtype.
+`scalar_types.py` (`kiln.numpy.float32` and others). Here: conversions by kind, checks of requested
+dtypes, and conversions of Python scalars.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ _WIDE = (SUPPORTED["int64"], SUPPORTED["uint64"])
 
 
 def to_inexact_dtype(found: DTypeLike) -> DType:
-    """Return the dtype in which a function such as sin computes: itself, or a float as wide."""
+    """Return the dtype in which functions such as sin compute: itself, or a float as wide."""
     known = as_dtype(found)
     if issubdtype(known, np.inexact):
         return canonicalize_dtype(known)
@@ -157,10 +157,10 @@ def to_complex_dtype(found: DTypeLike) -> DType:
 
 
 def check_user_dtype(wanted: DTypeLike, fun_name: str) -> DType:
-    """Return the dtype a user asked for in `fun_name(..., dtype=wanted)`, as arrays get it.
+    """Return the dtype that arrays get if a user requests `fun_name(..., dtype=wanted)`.
 
-    Warns when an explicit 64-bit dtype is narrowed; Python's own types are no explicit width.
-    Raises: TypeError for what is no dtype, or one that arrays cannot have.
+    Warns if an explicit 64-bit dtype is narrowed; Python's types are not explicit.
+    Raises: TypeError if it is not a dtype, or not one that arrays can have.
     """
     try:
         found = canonicalize_dtype(wanted)
@@ -192,7 +192,7 @@ def _shown(wanted: DTypeLike) -> str:
 
 
 def user_stacklevel() -> int:
-    """Return the `stacklevel` that makes our caller's warning point at the user's line."""
+    """Return the `stacklevel` that makes a warning of our caller point at the user's line."""
     level = 1
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code.co_filename):
@@ -213,8 +213,8 @@ _INT_RANGE: dict[Any, tuple[int, int]] = {
 def coerce_python_scalar(value: Any, dtype: DType | None = None, *, wrap: bool = False) -> Any:
     """Return a Python scalar as a NumPy scalar of `dtype` (default: the one of its type).
 
-    With `wrap`, an int that fits the default int dtype wraps around in a narrower one, as the
-    conversion of a computed value does. Floats become ints by truncation.
+    With `wrap`, an int that fits in the default int dtype wraps around in a narrower one, like a
+    converted computed value. Floats become ints by truncation.
     Raises: OverflowError for an int that the dtype cannot hold.
     """
     if dtype is None:
@@ -249,7 +249,7 @@ def coerce_python_scalar(value: Any, dtype: DType | None = None, *, wrap: bool =
 
 
 def python_scalar(value: Any, dtype: DType) -> Any:
-    """Return a number as a Python scalar of the kind of `dtype`: what a weakly typed literal is."""
+    """Convert a number to a Python scalar of the kind of `dtype`, as in weakly typed literals."""
     if issubdtype(dtype, np.complexfloating):
         return complex(value)
     if issubdtype(dtype, np.floating):

@@ -1,7 +1,7 @@
 """The errors kiln raises: one class per user mistake, with the base classes users catch.
 
-Every message has three parts, built by `three_lines`: what was asked (names, shapes, the user's
-file:line), what is wrong, and what to type instead.
+Every message has three parts, built by `three_lines`: what was requested (names, shapes, the user's
+file:line), what is wrong, and what to write instead.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ def three_lines(asked: str, wrong: str, remedy: str) -> str:
 
 
 def one_line(error: object) -> str:
-    """Return the text of an error as a part of a line of another one."""
+    """Return the text of an error on one line, to be quoted in another error."""
     return "; ".join(filter(None, str(error).splitlines()))
 
 
 class JAXTypeError(TypeError):
-    """A value of the wrong kind met a transformation."""
+    """A value of the wrong kind was passed to a transformation."""
 
 
 class JAXIndexError(IndexError):
@@ -26,7 +26,7 @@ class JAXIndexError(IndexError):
 
 
 class JaxRuntimeError(RuntimeError):
-    """A compiled program failed while it was compiled or run."""
+    """A program failed during compilation or execution."""
 
 
 class ConcretizationTypeError(JAXTypeError):
@@ -38,7 +38,7 @@ class TracerBoolConversionError(ConcretizationTypeError):
 
 
 class TracerArrayConversionError(JAXTypeError):
-    """A traced value was given to a NumPy function."""
+    """A traced value was passed to a NumPy function."""
 
 
 class TracerIntegerConversionError(JAXTypeError):
@@ -54,11 +54,11 @@ class NonConcreteBooleanIndexError(JAXIndexError):
 
 
 class MaskedArrayError(TypeError, ValueError):
-    """A masked array was given where an array is wanted, which would forget the mask."""
+    """A masked array was passed where an array is expected, which would drop the mask."""
 
 
 class MissingRule(NotImplementedError):
-    """A primitive was asked for a rule that its class does not define."""
+    """A primitive lacks a rule that is needed."""
 
 
 class UnsupportedPrimitive(NotImplementedError):
@@ -82,7 +82,7 @@ class RecompilationError(RuntimeError):
 
 
 class RecompilationWarning(UserWarning):
-    """A function is traced again and again."""
+    """A function is traced repeatedly."""
 
 
 class UnavailableOptionError(NotImplementedError):

@@ -1,7 +1,7 @@
-"""What a forked child must not take over: locks of threads it does not have, and their work.
+"""State that a forked child must not inherit: locks of other threads, and their work.
 
-`os.fork` copies one thread. A lock that another thread held at that moment would be held for good
-in the child, so all locks of kiln are made here and are new ones there.
+`os.fork` copies one thread. A lock held by another thread at that moment would stay locked in the
+child, so all locks of kiln are created here, and replaced there.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _in_child: list[Callable[[], None]] = []
 
 
 def new_lock() -> threading.Lock:
-    """Return a lock that nobody holds in the child of a fork."""
+    """Return a lock that is free in the child of a fork."""
     lock = threading.Lock()
     _locks.add(lock)
     return lock
 
 
 def new_rlock() -> Any:
-    """Return a reentrant lock that nobody but the forking thread holds in the child of a fork."""
+    """Return a reentrant lock that only the forking thread may hold in the child of a fork."""
     lock = threading.RLock()
     _locks.add(lock)
     return lock
 
 
 def in_child(function: Callable[[], None]) -> Callable[[], None]:
-    """Call a function in the child of each fork, after the locks are free again."""
+    """Register a function to call in the child of each fork, once the locks are free again."""
     _in_child.append(function)
     return function
 

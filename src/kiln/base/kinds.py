@@ -1,4 +1,4 @@
-"""The dtypes that exist, their names, and how they are ordered by kind.
+"""The supported dtypes, their names, and their hierarchy of kinds.
 
 A dtype is a native `numpy.dtype` (with bfloat16, the 8-bit floats and the narrow integers of
 ml_dtypes) or an `ExtendedDtype` such as `key<fry>`, whose elements are small NumPy arrays.
@@ -20,7 +20,7 @@ from kiln.base.source import current_source
 DType = Any
 """A `numpy.dtype` or an `ExtendedDtype`."""
 DTypeLike = Any
-"""Whatever `as_dtype` accepts: dtypes, names, scalar types of Python, NumPy and kiln."""
+"""Anything that `as_dtype` accepts: dtypes, names, scalar types of Python, NumPy and kiln."""
 
 float0: np.dtype[Any] = np.dtype([("float0", np.void, 0)])
 
@@ -176,9 +176,9 @@ _NARROWED = {
 
 
 def as_dtype(dtype: DTypeLike) -> DType:
-    """Return the dtype that a dtype, a name or a scalar type denotes; 64-bit ones stay.
+    """Return the dtype that a dtype, a name or a scalar type denotes; 64-bit ones are kept.
 
-    What has a dtype stands for it, as in NumPy, but for arrays.
+    Objects with a dtype denote it, as in NumPy, except arrays.
     Raises: TypeError for anything else.
     """
     if isinstance(dtype, (np.dtype, ExtendedDtype)):
@@ -246,9 +246,9 @@ _CANONICAL_32 = _table(False)
 
 
 def canonicalize_dtype(dtype: DTypeLike, allow_extended: bool = True) -> DType:
-    """Return the dtype arrays get when this one is asked for: 32 bits wide unless x64 is on.
+    """Return the dtype that arrays get if this one is requested: 32 bits wide unless x64 is on.
 
-    Raises: TypeError for what is no dtype or one that arrays cannot have.
+    Raises: TypeError if it is not a dtype, or not one that arrays can have.
     """
     try:
         return (_CANONICAL_64 if options().enable_x64 else _CANONICAL_32)[dtype]
@@ -282,7 +282,7 @@ def _canonicalize(dtype: DTypeLike, allow_extended: bool) -> DType:
 
 
 def _class_of(dtype: DTypeLike) -> tuple[type[np.generic], DType | None]:
-    """Return the place in NumPy's class tree, and the dtype where it is a concrete one."""
+    """Return the class in NumPy's hierarchy, and the dtype if it is a concrete one."""
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return dtype, None
     found = as_dtype(dtype)
@@ -323,7 +323,7 @@ def short_name(dtype: DType) -> str:
 
 
 def bit_width(dtype: DTypeLike) -> int:
-    """Return the bits one element needs; less than 8 for narrow dtypes."""
+    """Return the number of bits per element, which is less than 8 for narrow dtypes."""
     found = as_dtype(dtype)
     name = long_name(found)
     if name in NARROW_SIGNED or name in NARROW_UNSIGNED:

@@ -1,4 +1,4 @@
-"""The table of modules loaded on first use: it keeps `import kiln` light."""
+"""Loading modules on first use, which keeps `import kiln` light."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class LazyModule:
-    """Stands for a module and imports it when an attribute is first read."""
+    """A placeholder for a module, which imports it when an attribute is first read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,7 +23,7 @@ class LazyModule:
 def on_first_use(
     package: dict[str, Any], *names: str
 ) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`: its modules `names` load when first named."""
+    """Return a package's `__getattr__` and `__dir__`: its modules `names` load on first use."""
     own = package["__name__"]
 
     def __getattr__(name: str) -> ModuleType:
@@ -40,9 +40,9 @@ def on_first_use(
 def names_on_first_use(
     package: str, module: str, *names: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`: `names` come from a module loaded for them.
+    """Return a package's `__getattr__` and `__dir__`: `names` load from a module on first use.
 
-    They are all that the package shows.
+    The package has no other names.
     """
 
     def __getattr__(name: str) -> Any:

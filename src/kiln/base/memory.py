@@ -1,4 +1,4 @@
-"""The memory of the process: how much there is, and giving back what is free."""
+"""Process memory: its size, and returning free memory to the system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MB = 1 << 20
 
 
 def _find_trim() -> Any:
-    """Return glibc's `malloc_trim`; None under other C libraries."""
+    """Return glibc's `malloc_trim`, or None with other C libraries."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
@@ -24,7 +24,7 @@ _trim = _find_trim()
 
 
 def give_back() -> None:
-    """Free unreachable objects and return free memory to the system, where glibc can."""
+    """Free unreachable objects, and return free memory to the system if glibc can."""
     gc.collect()
     _runtime.release_memory()
     if _trim is not None:
@@ -32,7 +32,7 @@ def give_back() -> None:
 
 
 def physical_bytes() -> int:
-    """Return the size of the machine's memory; 0 if the system does not say."""
+    """Return the size of the machine's memory, or 0 if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

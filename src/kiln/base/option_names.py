@@ -1,8 +1,8 @@
-"""JAX's names of options: those of kiln's options, and those that kiln has nothing to set for.
+"""JAX's option names: those that map to kiln's options, and those that kiln does not have.
 
-An option of the second kind may be set to what kiln does anyway. Anything else is refused, with
-what to write instead; where it changes no results, only how fast or how verbosely they are
-computed, it is a warning, for a program must not end on that.
+An option of the second kind may be set to what kiln does anyway. Anything else is rejected, with
+what to write instead; an option that does not affect results, but only speed or verbosity, causes a
+warning, since a program should not fail because of that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
 }
-"""The values of options that are one of a few."""
+"""The allowed values of options with a fixed set of them."""
 
 
 def _same(value: Any) -> Any:
@@ -47,14 +47,14 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda full: "off" if full else "auto",
     ),
 }
-"""The field of an option that JAX has too, and how its value is spelled: from JAX's, to JAX's."""
+"""The field for a JAX option, and the conversions of its value from JAX's and to JAX's."""
 
 
 class Foreign(NamedTuple):
-    """An option of JAX's that kiln has nothing to set for.
+    """A JAX option that kiln does not have.
 
-    `values` are those that say what kiln does anyway, the first one being what is read. Others are
-    warned of if they are `harmless`, else refused.
+    `values` are those that describe what kiln does anyway; the first one is returned when the
+    option is read. Other values cause a warning if they are `harmless`, otherwise an error.
     """
 
     values: tuple[Any, ...]
@@ -100,7 +100,7 @@ FOREIGN: dict[str, Foreign] = {
         harmless=True,
     ),
     "jax_use_shardy_partitioner": Foreign(
-        (True,), "programs are always cut by Shardy", "leave it True", harmless=True
+        (True,), "programs are always partitioned by Shardy", "leave it True", harmless=True
     ),
     "jax_logging_level": Foreign(
         (None, "NOTSET"),
@@ -112,9 +112,9 @@ FOREIGN: dict[str, Foreign] = {
 
 
 def check_foreign(name: str, value: Any) -> None:
-    """Look at a value that a user gives an option of JAX's.
+    """Check the value that a user sets for a JAX option.
 
-    Raises: UnavailableOptionError for a value that kiln does not follow.
+    Raises: UnavailableOptionError for a value that kiln does not support.
     """
     option = FOREIGN[name]
     if value in option.values:
@@ -130,9 +130,9 @@ def check_foreign(name: str, value: Any) -> None:
 
 
 def checked(name: str, value: Any) -> Any:
-    """Return the value of an option.
+    """Check and return the value of an option.
 
-    Raises: ValueError for a value that the option does not have.
+    Raises: ValueError for an invalid value.
     """
     choices = CHOICES.get(name)
     if choices is not None and value not in choices:

@@ -1,9 +1,9 @@
-"""Which dtype an operation on several operands has, and whether it is weak.
+"""Dtype promotion: the dtype and weakness of an operation on several operands.
 
 The dtypes form a lattice; the result is the least upper bound of the operands. A weak operand (a
-Python scalar, or an array computed from Python scalars only) stands for one of the three nodes
-i*, f*, c*, which lie below all strong dtypes of their kind. In strict mode only weak operands move.
-Operands are duck typed: anything with `dtype` (and perhaps `weak_type`), Python and NumPy scalars,
+Python scalar, or an array computed only from Python scalars) is one of the three nodes i*, f*, c*,
+which lie below all strong dtypes of their kind. In strict mode only weak operands are promoted.
+Operands are duck-typed: anything with `dtype` (and perhaps `weak_type`), Python and NumPy scalars,
 dtypes and scalar types. Results are cached: these functions run for every traced operation.
 """
 
@@ -144,7 +144,7 @@ def _described_slowly(x: Any) -> Described:
 
 
 def dtype(x: Any) -> DType:
-    """Return the dtype an array made of `x` has, or the canonical form of the dtype `x` denotes."""
+    """Return the dtype of an array made from `x`, or the canonical form of the dtype `x`."""
     return canonicalize_dtype(_described(x)[0])
 
 
@@ -154,7 +154,7 @@ def is_weak(x: Any) -> bool:
 
 
 def is_python_scalar(x: Any) -> bool:
-    """Tell whether `x` is a Python bool, int, float or complex, and no NumPy scalar."""
+    """Tell whether `x` is a Python bool, int, float or complex, but not a NumPy scalar."""
     return type(x) in _PYTHON_DTYPES or (
         isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic)
     )
@@ -167,7 +167,7 @@ def scalar_dtype(value: Any) -> tuple[DType, bool]:
 
 
 class _PythonScalarDtypes(Mapping[type, DType]):
-    """Python scalar types -> their dtypes under the x64 option in force."""
+    """Python scalar types -> their dtypes under the current x64 option."""
 
     def __getitem__(self, kind: type) -> DType:
         return canonicalize_dtype(_PYTHON_DTYPES[kind])
@@ -205,7 +205,7 @@ def default_complex_dtype() -> DType:
 def lattice_result_type(*args: Any) -> tuple[DType, bool]:
     """Return the dtype that operands promote to, and whether it is weak.
 
-    Raises: TypePromotionError when they have no common dtype.
+    Raises: TypePromotionError if they have no common dtype.
     """
     key: Any
     if len(args) == 2:
@@ -307,8 +307,8 @@ def _no_path(operands: Sequence[Described], wrong: str) -> TypePromotionError:
 def result_type(*args: Any, return_weak_type: bool = False) -> Any:
     """Return the dtype that operands promote to; with `return_weak_type`, its weakness as well.
 
-    As in NumPy, None stands for float64.
-    Raises: TypePromotionError when they have no common dtype.
+    As in NumPy, None means float64.
+    Raises: TypePromotionError if they have no common dtype.
     """
     found, weak = lattice_result_type(*[SUPPORTED["float64"] if x is None else x for x in args])
     if weak:
@@ -325,14 +325,15 @@ def _default_of_kind(found: DType) -> DType:
 
 
 def common_dtype(*found: DTypeLike) -> DType:
-    """Return what dtypes promote to by the standard rules, also in strict mode.
+    """Return the dtype that dtypes promote to by the standard rules, even in strict mode.
 
-    For dtypes that a function combines by itself; what the user combines is `lattice_result_type`.
+    For dtypes that a function combines internally; for operands of users, see
+    `lattice_result_type`.
     """
     operands = [(canonicalize_dtype(_described(x)[0]), False) for x in found]
     return _joined(operands, strict=False)[0]
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
-    """Return the dtype two dtypes promote to; the types int, float and complex count as weak."""
+    """Return the dtype that two dtypes promote to; the types int, float and complex are weak."""
     return lattice_result_type(a, b)[0]

@@ -57,7 +57,7 @@ def _scalar_type(name: str, dtype: np.dtype[Any]) -> ScalarType:
 SCALAR_TYPES: dict[str, ScalarType] = {
     name: _scalar_type(name, dtype) for name, dtype in SUPPORTED.items()
 }
-"""All scalar types by the name of their dtype, and by NumPy's other names for them."""
+"""All scalar types by the name of their dtype, and by NumPy's aliases."""
 
 SCALAR_TYPES |= {
     alias: SCALAR_TYPES[name]
@@ -84,5 +84,5 @@ copyreg.pickle(ScalarType, _reduced)
 
 
 def set_scalar_constructor(fn: Callable[[Any, np.dtype[Any]], Any]) -> None:
-    """Install what a call of a scalar type does: `fn(value, dtype) -> Array`."""
+    """Install the function that calls of scalar types run: `fn(value, dtype) -> Array`."""
     ScalarType.make = staticmethod(fn)

@@ -1,6 +1,6 @@
-"""Ctrl-C held back while a library must not be left, and remembered where one forgets it.
+"""Deferring Ctrl-C while a library must not be left, and keeping it where a library drops it.
 
-Nor may the interpreter be taken down while a thread is in such a library.
+The interpreter must not be shut down either while a thread is in such a library.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ R = TypeVar("R")
 
 
 class HeldBack:
-    """A context that Ctrl-C does not leave: what it does is done at the end of it.
+    """A context that defers Ctrl-C until its end.
 
-    On the main thread, where signals are handled; elsewhere there is nothing to hold back. Only
-    what the user's handler does is put off, and the handler is in place again afterwards.
+    It acts on the main thread, where signals are handled; on others there is nothing to defer. Only
+    the call of the user's handler is deferred, and the handler is restored afterwards.
     """
 
     __slots__ = ("_handler", "_struck")
@@ -59,7 +59,7 @@ class HeldBack:
 
 
 PATIENCE_S = 2.0
-"""So long the end of the interpreter waits for what was interrupted or is of daemon threads."""
+"""How long interpreter shutdown waits for interrupted work and daemon threads."""
 
 
 def _end() -> None:
@@ -78,9 +78,9 @@ REMEMBERED_S = 0.1
 
 
 class Forgotten:
-    """What a signal handler raised in a call whose caller forgets exceptions and then calls again.
+    """The exception of a signal handler in a call whose caller drops it and then calls again.
 
-    NumPy does, when it asks an array for a buffer and then for `__array__`.
+    NumPy does this: it asks an array for a buffer, then for `__array__`.
     """
 
     __slots__ = ("_struck",)
@@ -90,7 +90,7 @@ class Forgotten:
         self._struck: tuple[type[BaseException], tuple[Any, ...], float] | None = None
 
     def noting(self, function: Callable[[T], R]) -> Callable[[T], R]:
-        """Return the first call: a function whose exceptions are remembered."""
+        """Return the first call: a function whose exceptions are recorded."""
 
         def call(x: T) -> R:
             try:
@@ -102,12 +102,12 @@ class Forgotten:
         return call
 
     def note(self, error: BaseException) -> None:
-        """Remember an exception, unless the second call raises it by itself."""
+        """Record an exception, unless the second call raises it by itself."""
         if not isinstance(error, RuntimeError):
             self._struck = type(error), error.args, time.monotonic()
 
     def check(self) -> None:
-        """Raise what struck in the call before, if that was this very moment."""
+        """Raise the exception of the previous call, if it was just before."""
         found = self._struck
         if found is not None:
             self._struck = None

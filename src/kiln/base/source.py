@@ -1,4 +1,4 @@
-"""Where in the user's program something happened, and tracebacks without our own frames."""
+"""Source locations in user code, and tracebacks without kiln's frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep)
 
 
 class Source:
-    """A point in the user's program, kept as a code object and an offset until somebody asks."""
+    """A location in user code, stored as a code object and an offset until it is needed."""
 
     __slots__ = ("code", "offset")
 
@@ -72,7 +72,7 @@ def current_source() -> Source | None:
 
 
 def definition_of(fun: Any) -> str:
-    """Return `NAME at FILE:LINE` of a callable, as far as it is known."""
+    """Return `NAME at FILE:LINE` for a callable, as far as it is known."""
     while isinstance(fun, functools.partial):
         fun = fun.func
     inner = getattr(fun, "__wrapped__", fun)
@@ -84,7 +84,7 @@ def definition_of(fun: Any) -> str:
 
 
 def name_of(fun: Any) -> str:
-    """Return the name a program gets from its function."""
+    """Return the name that a program gets from its function."""
     while isinstance(fun, functools.partial):
         fun = fun.func
     name = getattr(fun, "__name__", None) or type(fun).__name__

@@ -1,4 +1,4 @@
-"""Pytrees: nested containers of values, for the layers above: this module is what they import.
+"""The interface to pytrees, nested containers of values, for the layers above.
 
 The parts: `treedef.py` (structures), `tree_nodes.py` (which classes are containers), `tree_keys.py`
 (key paths), `tree_differences.py` (messages). Here: functions of whole trees.
@@ -180,7 +180,7 @@ def tree_transpose(
 ) -> Any:
     """Turn a tree of trees inside out: `outer` of `inner` becomes `inner` of `outer`.
 
-    Raises: ValueError when the tree is not `inner` in every leaf of `outer`.
+    Raises: ValueError if the tree is not `inner` in every leaf of `outer`.
     """
     subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
     if inner_treedef is None:
@@ -207,7 +207,7 @@ def tree_map_with_path(
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """Like `tree_map`, with the key path as first argument of `f`."""
+    """Like `tree_map`, but pass the key path as the first argument of `f`."""
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = [treedef.flatten_up_to(other) for other in rest]
     rows = zip(pairs, *columns, strict=True)
@@ -237,9 +237,9 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
 
 
 def broadcast_prefix(prefix: Any, full: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """Return the leaf of `prefix` that covers it, for every leaf of `full`.
+    """Return, for every leaf of `full`, the leaf of `prefix` that covers it.
 
-    Raises: ValueError when `full` does not begin like `prefix`.
+    Raises: ValueError if `prefix` is not a prefix of `full`.
     """
     leaves, treedef = tree_flatten(prefix, is_leaf)
     if treedef.key is None:
@@ -257,12 +257,12 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> 
 
 
 def prefix_errors(prefix: Any, full: Any, is_leaf: IsLeaf = None, name: str = "tree") -> list[str]:
-    """Return why `prefix` is no prefix of `full`, one message per place; none when it is one."""
+    """Return why `prefix` is not a prefix of `full`, one message per position; empty if it is."""
     return list(differences_from_prefix(tree_structure(prefix, is_leaf).key, full, (), name))
 
 
 def equality_errors(a: Any, b: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, str, str, str]]:
-    """Return where two structures differ: (key path, what a has, what b has, in what way).
+    """Return where two structures differ: (key path, what a has, what b has, the difference).
 
     `a` and `b` are pytrees or `PyTreeDef`s.
     """

@@ -1,4 +1,4 @@
-"""Where and how the structures of two pytrees differ, as messages.
+"""Messages about the differences between the structures of two pytrees.
 
 A structure is a key of `tree.py`: None for a leaf, else `(class, metadata, keys of the children)`.
 """
@@ -16,7 +16,7 @@ Key = Any
 
 
 def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> Iterator[str]:
-    """Say, place by place, why a structure is no prefix of the tree `full`, called `name`."""
+    """Yield messages on why a structure is not a prefix of the tree `full`, called `name`."""
     # Trees may be deeper than Python's stack, here and below.
     left = [(key, full, path)]
     while left:
@@ -69,7 +69,7 @@ def _children_text(kind: type, data: Any, keys: Sequence[Key]) -> str:
 
 
 def differences(a: Key, b: Key, path: KeyPath) -> Iterator[tuple[KeyPath, str, str, str]]:
-    """Yield (key path, what a has there, what b has, in what way they differ)."""
+    """Yield (key path, what a has there, what b has, the difference)."""
     left = [(a, b, path)]
     while left:
         a, b, path = left.pop()

@@ -1,7 +1,7 @@
-"""Key paths: how to get from a pytree to one of its leaves, and how that is written.
+"""Key paths: the path from a pytree to one of its leaves, and its text.
 
 `d['a'][0].x` is the path (DictKey('a'), SequenceKey(0), GetAttrKey('x')) behind the name `d`. The
-runtime makes them as it flattens (`_runtime/tree_keys.cc`).
+runtime creates them while flattening (`_runtime/tree_keys.cc`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KeyPath = tuple[Any, ...]
 
 
 def keystr(keys: Iterable[Any], *, simple: bool = False, separator: str = "") -> str:
-    """Write a key path: `['a'][0].x`, or with `simple` only the names, joined by `separator`."""
+    """Format a key path: `['a'][0].x`, or with `simple` only the names, joined by `separator`."""
     return separator.join(map(_simple if simple else str, keys))
 
 

@@ -1,9 +1,9 @@
-"""Which classes are inner nodes of pytrees: the built-in ones, and those users register.
+"""The classes that are inner nodes of pytrees: built-in ones, and those registered by users.
 
-A node kind says how a value comes apart into children and metadata, how it is put together again,
-and how its children are called in key paths. Everything else is a leaf. The runtime knows how the
-usual containers, namedtuples and dataclasses do; other kinds have functions: one from a value to
-its children and metadata, one from metadata and children to a value, and one from metadata and the
+A node kind says how to flatten a value into children and metadata, how to unflatten it, and what
+its children are called in key paths. Everything else is a leaf. The runtime implements the usual
+containers, namedtuples and dataclasses; other kinds have functions: one from a value to its
+children and metadata, one from metadata and children to a value, and one from metadata and the
 number of children to key entries, or from a value to (key entry, child) pairs and metadata.
 """
 
@@ -11,31 +11,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import enum
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from kiln import _runtime
-from kiln._runtime import NodeKind
+from kiln._runtime import Form, NodeKind
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree_keys import DictKey, GetAttrKey
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
-
-
-class Form(enum.IntEnum):
-    """The ways to come apart that the runtime knows; numbered as in `_runtime/tree_nodes.h`."""
-
-    CUSTOM = 0
-    TUPLE = 1
-    LIST = 2
-    DICT = 3
-    NONE = 4
-    NAMEDTUPLE = 5
-    FIELDS = 6
 
 
 def sorted_keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:
@@ -79,16 +66,16 @@ KINDS: dict[type, NodeKind] = {
         lambda data, count: [DictKey(key) for key in data[1]],
     ),
 }
-"""Node kinds by exact class; namedtuple classes join when first seen."""
+"""Node kinds by exact class; namedtuple classes are added when first seen."""
 
 LEAF_TYPES: set[type] = {bool, int, float, complex, str, bytes}
-"""Classes known to be leaves. Only classes that live for ever."""
+"""Classes known to be leaves; only classes that are never freed."""
 
 _PERMANENT = ("builtins", "numpy", "kiln", "ml_dtypes")
 
 
 def kind_of_new(cls: type) -> NodeKind | None:
-    """Return the node kind of a class that is in no table yet; None for leaves."""
+    """Return the node kind of a class that is not in a table yet, or None for leaves."""
     found = KINDS.get(cls)
     if found is not None:
         return found
@@ -110,7 +97,7 @@ def is_namedtuple(cls: type) -> bool:
 
 
 def flatten_one_level(tree: Any) -> tuple[list[Any], Any] | None:
-    """Return the children and the metadata of a node; None for a leaf."""
+    """Return the children and the metadata of a node, or None for a leaf."""
     node = KINDS.get(type(tree)) or kind_of_new(type(tree))
     if node is None:
         return None
@@ -140,7 +127,7 @@ _registrations = 0
 
 
 def registrations() -> int:
-    """Return how often a class was registered: what counts as a leaf may have changed since."""
+    """Return the number of registrations so far; each may change what counts as a leaf."""
     return _registrations
 
 
@@ -152,7 +139,7 @@ def register_pytree_node(
 ) -> None:
     """Make a class a pytree node: `flatten_func(x) -> (children, metadata)` and back.
 
-    Raises: ValueError when the class is one already.
+    Raises: ValueError if the class is already registered.
     """
     if not all([isinstance(nodetype, type), callable(flatten_func), callable(unflatten_func)]):
         raise TypeError(
@@ -217,8 +204,8 @@ def register_dataclass(
 ) -> C:
     """Make a dataclass a pytree node: `data_fields` are children, `meta_fields` are metadata.
 
-    Without the two, the fields made by `static_field` are metadata and the others children.
-    Raises: ValueError when the fields named are not those of the dataclass's constructor.
+    By default, the fields made by `static_field` are metadata and the others children.
+    Raises: ValueError if the named fields are not those of the dataclass's constructor.
     """
     if data_fields is None or meta_fields is None:
         if (data_fields is None) != (meta_fields is None) or not dataclasses.is_dataclass(nodetype):
@@ -242,7 +229,7 @@ def register_dataclass(
 
 
 def static_field(**options: Any) -> Any:
-    """Declare a dataclass field that is metadata; takes the options of `dataclasses.field`."""
+    """Declare a dataclass field that is metadata; accepts the options of `dataclasses.field`."""
     metadata = {**(options.pop("metadata", None) or {}), "static": True}
     return dataclasses.field(metadata=metadata, **options)
 
@@ -283,7 +270,7 @@ class Partial(functools.partial, Generic[T]):  # type: ignore[type-arg]
 
 
 class _Opaque:
-    """A callable that does not look like a partial."""
+    """A callable that is not recognised as a partial."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func

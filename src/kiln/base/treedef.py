@@ -1,7 +1,7 @@
-"""Pytrees <-> a list of leaves and a `PyTreeDef` that says how they nest.
+"""Pytrees <-> a list of leaves and a `PyTreeDef` with their structure.
 
-Taking trees apart and putting them together is on the path of every jitted call, so the runtime
-does it (`_runtime/tree.cc`); here is what a structure can do besides. A structure is nested tuples,
+Flattening and unflattening are on the path of every jitted call, so the runtime does them
+(`_runtime/tree.cc`); here are the other operations on structures. A structure is nested tuples,
 `(class, metadata, children)` for a node and None for a leaf: they are compared and hashed as such.
 Node classes are in `tree_nodes.py`, key paths in `tree_keys.py`.
 """
@@ -35,7 +35,7 @@ class PyTreeDef(_runtime.TreeDef):
 
     @property
     def num_nodes(self) -> int:
-        """The number of nodes, leaves included."""
+        """The number of nodes, including leaves."""
         return _count_nodes(self.key)
 
     @property
@@ -44,7 +44,7 @@ class PyTreeDef(_runtime.TreeDef):
         return self.key is None
 
     def node_data(self) -> tuple[type, Any] | None:
-        """Return the root's class and metadata; None for a leaf."""
+        """Return the root's class and metadata, or None for a leaf."""
         if self.key is None:
             return None
         kind, data, _ = self.key
@@ -74,7 +74,7 @@ class PyTreeDef(_runtime.TreeDef):
 
 
 def _folded(key: Key, leaf: Any, node: Callable[[Key, list[Any]], Any]) -> Any:
-    """Return what `node(key, results of the children)` makes of the root; `leaf` of a leaf."""
+    """Fold the structure with `node(key, results of the children)`, and `leaf` for leaves."""
     if key is None:
         return leaf
     levels: list[tuple[Key, list[Any]]] = [(key, [])]
@@ -104,10 +104,10 @@ def _compose(key: Key, inner: Key) -> Key:
 
 
 def settled(treedef: PyTreeDef) -> PyTreeDef:
-    """Return an equal structure that changes of its metadata do not reach, to be kept as a key.
+    """Return an equal structure that is isolated from changes to its metadata, for use as a key.
 
-    Metadata without a hash is what may change: its lists, dicts and sets are copied, and what they
-    hold that is none of these counts as it is.
+    Only unhashable metadata may change: its lists, dicts and sets are copied, and other values in
+    them are kept.
     """
     return treedef if treedef.is_hashable else PyTreeDef(_folded(treedef.key, None, _settled))
 

@@ -1,1 +1,1 @@
-"""When a new function object is a known function: what can be read of it, and is it the same."""
+"""Deciding when a new function object is a known function."""

@@ -1,7 +1,7 @@
-"""What a program depends on beside its function: all that is in force, and all that is registered.
+"""Ambient state: everything that a program depends on besides its function.
 
-Every option is part of it, whether it is known to change programs or not; so are the registries
-that decide what a class is, to pytrees and to `isinstance`.
+Every option is part of it, whether it is known to affect programs or not; so are the registries
+that determine what a class is for pytrees and `isinstance`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _last: tuple[Any, int, object, tuple[str, ...], Ambient] = (None, 0, 0, (), (0, 
 
 
 def ambient(*, numpy: bool) -> Ambient:
-    """Return keys of what is in force in this thread: the options, and all else.
+    """Return keys of this thread's ambient state: the options, and everything else.
 
-    With `numpy`, all else holds what is in force for NumPy's numbers.
+    With `numpy`, the latter includes NumPy's state for numbers.
     """
     global _last
     opts, count, token, names = options(), registrations(), abc.get_cache_token(), names_in_scope()
@@ -45,7 +45,7 @@ def ambient(*, numpy: bool) -> Ambient:
 
 
 def _number(value: Hashable) -> int:
-    """Return the number of a value: that of no other."""
+    """Return a number that identifies a value."""
     if len(_numbers) >= CAPACITY:
         _numbers.clear()
     return _numbers.setdefault(value, next(_made))

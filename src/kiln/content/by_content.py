@@ -1,7 +1,7 @@
-"""Recorded programs under the content of the functions they were recorded from.
+"""Caching recorded programs by the content of the functions they were recorded from.
 
-Level (b) of the caches: what a fresh function with known content was traced to before. The arrays
-that functions close over are left out of what is kept, and put in anew for each function.
+The second level of the caches: programs for new function objects with known content. The arrays
+that functions close over are not stored, but inserted for each function.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Slots = tuple[tuple[int | None, Any], ...]
 
 
 def slots_of(consts: Sequence[Any], operands: Sequence[ConcreteArray]) -> Slots | None:
-    """Say where the constants of a program come from; None if one is traced."""
+    """Return the sources of a program's constants, or None if one of them is traced."""
     numbers = {id(x): i for i, x in enumerate(operands)}
     slots: list[tuple[int | None, Any]] = []
     for x in consts:
@@ -37,10 +37,10 @@ def constants_from(slots: Slots, operands: Sequence[ConcreteArray]) -> list[Any]
 
 
 def is_plain(tree: PyTreeDef, *others: type) -> bool:
-    """Tell whether a structure has tuples, lists and dicts only, that equality tells apart.
+    """Tell whether a structure has only tuples, lists and dicts, which equality distinguishes.
 
-    Other nodes have classes, methods and metadata, which may change or be kept alive; `others` do
-    not.
+    Other nodes have classes, methods and metadata, which may change or be kept alive, except
+    `others`.
     """
     return _is_plain(tree.key, (*_CONTAINERS, *others))
 

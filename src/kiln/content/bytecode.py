@@ -1,10 +1,10 @@
-"""What a code object refers to outside itself: globals, closure variables, attributes of modules.
+"""The references of a code object: globals, closure variables, attributes of modules.
 
-Read from the instructions once per code object. The instructions that are understood are listed;
-code with any other (a global or an enclosing variable assigned, a class body, an import, an
-attribute set, whatever a later Python brings) is given an objection, and so is code that reads an
-attribute which shows or changes what is no part of the content: functions with such code are never
-taken for equal.
+They are read from the instructions once per code object. The supported instructions are listed;
+code with any other (an assignment to a global or enclosing variable, a class body, an import, an
+attribute assignment, anything a later Python adds) gets an objection, and so does code that reads
+an attribute which exposes or changes something outside the content: functions with such code are
+never considered equal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kiln.base.forks import new_lock
 from kiln.base.source import is_internal
 
 Chain = tuple[str, ...]
-"""Attributes read one after the other, straight after a name: `np.random.normal`."""
+"""Attributes read in sequence from a name: `np.random.normal`."""
 
 _PADDING = frozenset(["CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN"])
 _ATTRIBUTE = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"])
@@ -59,7 +59,7 @@ _KNOWN = frozenset(
 _INTRINSICS = frozenset(["INTRINSIC_STOPITERATION_ERROR", "INTRINSIC_UNARY_POSITIVE"])
 _INTRINSICS |= {"INTRINSIC_LIST_TO_TUPLE"}
 _FORMATTED = 0x04
-"""In the argument of FORMAT_VALUE: there is a format, and formats may ask for the locale."""
+"""The flag of FORMAT_VALUE for a format specification, which may consult the locale."""
 
 _CONSTANTS = frozenset(
     [type(None), bool, int, float, complex, str, bytes, type(...), tuple, frozenset, slice]
@@ -68,7 +68,7 @@ _CONSTANTS |= {types.CodeType}
 
 _SINGLETONS = (None, True, False, Ellipsis)
 
-# Attributes whose value is no part of the content of what has them.
+# Attributes whose value is not part of the content of their object.
 _HIDDEN = frozenset(
     [
         # The interpreter's own state.
@@ -79,7 +79,7 @@ _HIDDEN = frozenset(
         *("addressable_data", "addressable_devices", "on_device_size_in_bytes"),
         "unsafe_buffer_pointer",
         # How often a jitted function was traced, and a request to forget it.
-        *("_cache_size", "cache_info", "clear_cache", "_entries", "_traces", "_max_traces"),
+        *("_cache_size", "cache_info", "clear_cache", "_entries", "_lookup", "_max_traces"),
         # What may be changed through it: no assignment is seen then.
         *("keywords", "defjvp", "defjvps", "defvjp", "_field_defaults", "_member_map_"),
         *("_member_names_", "_value2member_map_", "_add_alias_", "_add_value_alias_"),
@@ -94,10 +94,10 @@ def _is_hidden(attribute: str) -> bool:
 
 
 class CodeKey:
-    """A code object compared by content: instructions, constants with their types, places.
+    """A code object compared by content: instructions, constants with their types, locations.
 
-    The place in the source is part of it: equations remember where they were recorded, and messages
-    must show the line of the function that was called.
+    The source location is part of it: equations record where they come from, and messages must show
+    the line of the function that was called.
     """
 
     __slots__ = ("code", "hash")
@@ -123,7 +123,7 @@ class CodeKey:
 
 
 def _places(code: types.CodeType) -> tuple[Any, ...]:
-    """Return what makes equal code differ: where it stands, flags, the order of constant sets."""
+    """Return what distinguishes equal code: its location, flags, the order of constant sets."""
     inner = [_places(c) for c in code.co_consts if isinstance(c, types.CodeType)]
     own = (code.co_filename, code.co_firstlineno, code.co_linetable, code.co_qualname)
     return (*own, code.co_flags, code.co_exceptiontable, _orders(code.co_consts), inner)
@@ -140,12 +140,12 @@ def _orders(constants: Sequence[Any]) -> list[Any]:
 
 
 class References:
-    """What a code object, with the functions defined inside it, refers to.
+    """The references of a code object and of the functions defined inside it.
 
     `names` are the globals (or builtins), each with the chains of attributes read from it; `free`
     the chains read from each closure variable, in the order of the closure. An empty chain is a use
-    of the value itself. `objection` says why functions of this code cannot be compared. kiln's own
-    code (`own`) is not looked into.
+    of the value itself. `objection` says why functions with this code cannot be compared. kiln's
+    own code (`own`) is not scanned.
     """
 
     __slots__ = ("free", "key", "names", "objection", "own")
@@ -163,7 +163,7 @@ class References:
 def _scan(
     code: types.CodeType, names: dict[str, set[Chain]], free: dict[str, set[Chain]]
 ) -> list[str]:
-    """Note all that the code refers to; return all objections to it."""
+    """Record all references of the code; return all objections to it."""
     found: list[str] = []
     chain: list[str] | None = None
     chains: set[Chain] = set()
@@ -236,9 +236,9 @@ _lock = new_lock()
 
 
 def references(code: types.CodeType) -> References:
-    """Return what a code object refers to."""
+    """Return the references of a code object."""
     found = _known.get(id(code))
-    # What is known keeps its code alive, so an id found here is no other code's.
+    # Entries keep their code alive, so an id found here cannot belong to other code.
     if found is not None and found.key.code is code:
         return found
     made = References(code)
@@ -250,6 +250,6 @@ def references(code: types.CodeType) -> References:
 
 
 def clear() -> None:
-    """Forget what was read."""
+    """Drop all that was read."""
     with _lock:
         _known.clear()

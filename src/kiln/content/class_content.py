@@ -1,10 +1,9 @@
-"""The content of classes, and of instances that do not change.
+"""The content of classes and immutable instances.
 
-A class is told by a token that no other object ever gets, and by all that stands in it and in its
-bases, which may be exchanged while the class stays the same. Of instances, frozen dataclasses,
-named tuples and members of enumerations are read, with all the state they have. What may stand in a
-class, what it may derive from and what its class may be are closed lists: a class with anything
-else in it has no content.
+A class is identified by a token that no other object ever gets, and by all attributes of the class
+and its bases, which may be replaced while the class remains the same object. Of instances, frozen
+dataclasses, named tuples and enum members are read, with all their state. The allowed attributes,
+bases and metaclasses are closed lists: a class with anything else has no content.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from kiln.content.made_methods import ENUMERATIONS, is_library, is_made, is_recu
 
 
 class Unreadable(Exception):
-    """Raised on meeting a value whose content can change unseen, or is unknown."""
+    """Raised for a value whose content can change unnoticed, or is unknown."""
 
 
 class Reads(Protocol):
-    """What reading a class needs of the reading it is part of."""
+    """The interface to the enclosing reading that reading a class needs."""
 
     def read(self, value: Any) -> Hashable:
         """Return the key of a value."""
 
     def again(self, value: Any) -> tuple[str, int] | None:
-        """Return the key of something met before; None the first time, which is noted."""
+        """Return the key of an object seen before, or None the first time, and record it."""
 
     def read_made(self, function: types.FunctionType) -> Hashable:
-        """Return the key of a function whose code may name what users' code may not."""
+        """Return the key of a function whose code may refer to names that user code may not."""
 
 
 _tokens: dict[int, tuple[weakref.ref[Any], int]] = {}
@@ -46,7 +45,7 @@ _lock = new_rlock()
 
 
 def token_of(value: Any) -> int:
-    """Return the number of an object: the same each time, never that of another."""
+    """Return the number of an object: the same each time, and never that of another."""
     key = id(value)
     found = _tokens.get(key)
     if found is not None and found[0]() is value:
@@ -92,7 +91,7 @@ def _shape(cls: type) -> tuple[Hashable, ...]:
     return (tuple(space), tuple(map(id, space.values())))
 
 
-# Bases written in Python that are known as long as nobody exchanges anything in them.
+# Bases written in Python that are known unless something in them has been replaced.
 _LIBRARY_BASES = {cls: _shape(cls) for cls in (typing.Generic, *ENUMERATIONS)}
 # Bases that cannot be changed. The data that int and str hold is read from members of enumerations.
 _DATA_BASES = (int, str)
@@ -178,7 +177,7 @@ def _read_method(reading: Reads, base: type, function: types.FunctionType) -> Ha
 
 
 def read_instance(reading: Reads, value: Any) -> Hashable:
-    """Return the key of an instance that does not change.
+    """Return the key of an immutable instance.
 
     Raises: Unreadable for any other.
     """

@@ -1,14 +1,14 @@
 """The content of a function as a key: equal keys, equal programs.
 
-Functions with equal keys record equal programs for equal arguments, but for the arrays they close
-over: those stand beside the key, in the order in which reading meets them, and become operands.
-Keys hold no reference to a function, closure or instance: code objects, numbers, strings, tokens.
+Functions with equal keys record equal programs for equal arguments, up to the arrays they close
+over: these accompany the key, in the order in which they are read, and become operands. Keys hold
+no reference to a function, closure or instance: code objects, numbers, strings, tokens.
 
-`docs/content.md` lists what can be read, and says why nothing on it can change unseen: functions
-with everything they refer to, as `bytecode.py` finds it; partials; bound methods; immutable values;
-classes and immutable instances (`class_content.py`); fixed values (`fixed_values.py`). A function
-that reaches anything else has no content: it is traced again. What is in force while a function is
-read (`ambient.py`) is part of the key.
+`docs/content.md` lists what can be read, and explains why nothing on it can change unnoticed:
+functions with everything they refer to, as `bytecode.py` finds it; partials; bound methods;
+immutable values; classes and immutable instances (`class_content.py`); fixed values
+(`fixed_values.py`). A function that reaches anything else has no content: it is traced again. The
+ambient state while a function is read (`ambient.py`) is part of the key.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kiln.ir.types import ShapedArray
 
 
 class Content(NamedTuple):
-    """The key of a value, what is in force, and the arrays the value reaches."""
+    """The key of a value, the ambient state, and the arrays that the value reaches."""
 
     value: Hashable
     ambient: Ambient
@@ -41,11 +41,11 @@ class Content(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """All that a program depends on beside the operands and the arguments."""
+        """Everything that a program depends on besides operands and arguments."""
         return (self.value, self.ambient)
 
     def without_options(self) -> Hashable:
-        """Return the key without options, and of a function with arguments without these."""
+        """Return the key without options, and without bound arguments if it has any."""
         kind = self.value[0] if isinstance(self.value, tuple) else None
         parts: Any = self.value
         return (parts[1][0] if kind is tuple else parts, self.ambient[1])
@@ -54,8 +54,8 @@ class Content(NamedTuple):
 def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
     """Return the content of a function, or of a tuple of functions and values.
 
-    None if it has none, or if the option `content` is off. Jitted functions that keep traces of
-    what was before are unreadable, but for `with_jitted=False`.
+    None if it has none, or if the option `content` is off. Jitted functions that hold traces of an
+    earlier state are unreadable, unless `with_jitted=False`.
     """
     if not options().content:
         return None
@@ -68,7 +68,7 @@ def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
 
 
 def key_of_value(value: Any) -> Hashable | None:
-    """Return the key of a value on its own, whatever is in force; None if it has none."""
+    """Return the key of a value alone, regardless of ambient state, or None if it has none."""
     try:
         return Reading().read(value)
     except (Unreadable, RecursionError):
@@ -76,7 +76,7 @@ def key_of_value(value: Any) -> Hashable | None:
 
 
 def why_unreadable(value: Any) -> str | None:
-    """Say what in a function keeps it from being compared; None if nothing does."""
+    """Tell what makes a function unreadable; None if nothing does."""
     try:
         Reading().read(value)
     except Unreadable as error:
@@ -91,15 +91,15 @@ _readers: dict[type, Reader] = {}
 
 
 def readable(kind: type, reader: Reader) -> None:
-    """Say how values of exactly this class are read: `reader(reading, value)` returns the key."""
+    """Register how values of exactly this class are read: by `reader(reading, value)`."""
     _readers[kind] = reader
 
 
 class Reading:
-    """One reading of a value: what has been met so far, and the arrays among it.
+    """One reading of a value: the objects seen so far, and the arrays among them.
 
-    `meets_numpy` tells whether NumPy's numbers or their types are among it; `with_jitted`, whether
-    jitted functions are asked what they keep.
+    `meets_numpy` tells whether NumPy numbers or their types are among them; `with_jitted`, whether
+    the traces of jitted functions are checked.
     """
 
     __slots__ = ("_arrays", "_met", "_steps", "meets_numpy", "operands", "with_jitted")
@@ -143,18 +143,18 @@ class Reading:
         return tuple([self.read(x) for x in values])
 
     def read_made(self, function: types.FunctionType) -> Hashable:
-        """Return the key of a function whose code the standard library wrote."""
+        """Return the key of a function whose code the standard library generated."""
         return _read_function(self, function, is_made=True)
 
     def read_attributes(self, value: Any, known: frozenset[str]) -> Hashable:
-        """Return the key of what stands in the dict of an object, but for the names known."""
+        """Return the key of the contents of an object's dict, except for known names."""
         space = value.__dict__
         return tuple([(k, self.read(x)) for k, x in space.items() if k not in known])
 
     def number(self, value: Any, *bits: Hashable) -> Hashable:
-        """Return the key of a number: its type and bits, and which one it is if it is no number.
+        """Return the key of a number: its type and bits, and its identity if it is a NaN.
 
-        A container finds a NaN by identity alone.
+        A container finds a NaN only by identity.
         """
         kind: Any = type(value)
         return (kind, *bits) if value == value else (kind, *bits, self.again(value))
@@ -162,8 +162,8 @@ class Reading:
     def again(self, value: Any) -> tuple[str, int] | None:
         """Return the key of something met before; None the first time, which is noted.
 
-        Which of several equal objects is meant can be seen: functions compare by identity, and so
-        do the keys of dicts. What is met is kept until the end, so that no other gets its id.
+        Functions can distinguish equal objects by identity, as dicts do for their keys. Objects are
+        kept alive until the end, so that no other gets the same id.
         """
         found = self._met.get(id(value))
         if found is not None:
@@ -172,7 +172,7 @@ class Reading:
         return None
 
     def operand(self, x: ConcreteArray) -> Hashable:
-        """Return the key of an array: its type, and which of the arrays met it is."""
+        """Return the key of an array: its type, and its index among the arrays seen."""
         number = self._arrays.get(id(x))
         if number is None:
             number = self._arrays[id(x)] = len(self.operands)
@@ -229,7 +229,7 @@ def _read_eager_function(reading: Reading, f: _runtime.EagerFunction) -> Hashabl
 
 
 DESCRIPTION = frozenset(["__doc__", "__annotations__", "__annotate__", "__type_params__"])
-"""What wrappers copy from their functions, and no readable code can see."""
+"""Attributes that wrappers copy from their functions, and that readable code cannot see."""
 
 
 def _read_globals(
@@ -263,7 +263,7 @@ def _read_named(reading: Reading, value: Any, chains: tuple[Chain, ...]) -> Hash
 
 
 def _read_attribute(reading: Reading, module: types.ModuleType, chain: Chain) -> Hashable:
-    """Read what a chain of attributes of a module leads to; a module alone says too little."""
+    """Read the value at the end of a chain of module attributes; a module itself is not enough."""
     value: Any = module
     for name in chain:
         if type(value) is not types.ModuleType:

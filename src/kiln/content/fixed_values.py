@@ -1,7 +1,7 @@
-"""Values that mean the same whenever they are named: pure builtins, kiln's own functions.
+"""Values that never change their meaning: pure builtins, kiln's own functions.
 
-Each is kept for good, so its id is its name. One that has got attributes since, or a class of which
-anything was exchanged, does not count as fixed any more.
+Each is kept alive forever, so its id identifies it. One that has been given attributes since, or a
+class in which anything was replaced, no longer counts as fixed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _count = 0
 
 
 def is_fixed(value: Any) -> bool:
-    """Tell whether a value is one of the fixed ones, and still what it was."""
+    """Tell whether a value is one of the fixed ones, and unchanged."""
     found = _fixed.get(id(value))
     if found is None:
         if not _learn():
@@ -87,9 +87,9 @@ def is_fixed(value: Any) -> bool:
 
 
 def _shape(value: Any, as_made: bool = False) -> Hashable:
-    """Return what tells that something was added to a value, or exchanged in a class.
+    """Return a value that changes if anything is added to a value, or replaced in a class.
 
-    `as_made` leaves out what users have set on functions of kiln before they were met here.
+    `as_made` ignores attributes that users set on kiln functions before these were first seen.
     """
     if isinstance(value, type):
         bases = [vars(base) for base in value.__mro__ if _is_changeable(base)]
@@ -109,7 +109,7 @@ def _shape(value: Any, as_made: bool = False) -> Hashable:
 
 
 class _Same:
-    """Values that are the same only if they are the same objects; kept, so that no id is reused."""
+    """Values that are compared by identity; kept alive, so that no id is reused."""
 
     __slots__ = ("values",)
 
@@ -144,7 +144,7 @@ _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 
 
 def is_pure_space(space: dict[str, Any]) -> bool:
-    """Tell whether a dict is the globals of a module of kiln whose functions are pure."""
+    """Tell whether a dict is the globals of a kiln module whose functions are pure."""
     if _spaces.get(id(space)) is space:
         return True
     _learn()
@@ -163,7 +163,7 @@ def _fix(value: Any) -> None:
 
 
 def _learn() -> bool:
-    """Add what the modules of kiln imported since the last time define; tell whether any were."""
+    """Add the definitions of newly imported kiln modules; tell whether there were any."""
     global _count
     if len(sys.modules) == _count:
         return False
@@ -200,7 +200,7 @@ def _is_kilns(value: Any) -> bool:
 
 
 def _is_builtin(value: Any, module: types.ModuleType) -> bool:
-    """Tell whether a module written in C defines this, and nobody has exchanged it."""
+    """Tell whether a module written in C defines this, and it has not been replaced."""
     is_c = isinstance(value, types.BuiltinFunctionType) or (
         isinstance(value, type) and not _is_changeable(value)
     )

@@ -1,4 +1,4 @@
-"""What must stay the same for a function object to be taken for the function it was."""
+"""What must be unchanged for a function object to be considered the same function."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from kiln.content.fingerprint import key_of_value
 
 
 def identity_of_function(fun: Any) -> Hashable:
-    """Return a key of the parts of a function that can be exchanged: code and defaults.
+    """Return a key of the replaceable parts of a function: code and defaults.
 
-    The key holds no reference to a default that could in turn hold the function. It is equal to no
-    other, not even to itself made again, if there is a default that cannot be told apart.
+    The key holds no reference to a default that could in turn hold the function. If a default
+    cannot be distinguished from others, the key is equal to no other, not even to one computed
+    again.
     """
     if type(fun) is not types.FunctionType:
         return None

@@ -1,4 +1,4 @@
-"""From a call with pytrees and keywords to a function of arrays: what custom rules share."""
+"""Converting calls with pytrees and keywords to functions of arrays, for custom rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled
 
 Static = tuple[tuple[int, Any], ...]
-"""Arguments that are no arrays, with their positions."""
+"""Arguments that are not arrays, with their positions."""
 
 
 def is_array(x: Any) -> bool:
@@ -44,7 +44,7 @@ def is_array(x: Any) -> bool:
 
 
 def positional(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """Return a call's arguments by position, defaults included.
+    """Return a call's arguments by position, including defaults.
 
     Raises: TypeError if a keyword has no position.
     """
@@ -72,9 +72,9 @@ def positional(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
 def split_static(
     fun: Callable[..., Any], args: Sequence[Any], argnums: Sequence[int], option: str
 ) -> tuple[Static, list[Any]]:
-    """Take the arguments numbered by `argnums` out of a call.
+    """Remove the arguments numbered by `argnums` from a call.
 
-    Raises: ValueError for a number the call does not have.
+    Raises: ValueError for a number that the call does not have.
     """
     count = len(args)
     for i in argnums:
@@ -92,7 +92,7 @@ def split_static(
 
 
 def merge_static(static: Static, dynamic: Sequence[Any]) -> list[Any]:
-    """Put the arguments taken out by `split_static` back."""
+    """Put back the arguments removed by `split_static`."""
     args = list(dynamic)
     for i, x in static:
         args.insert(i, x)
@@ -116,7 +116,7 @@ def argnums_of(option: str, argnums: Any) -> tuple[int, ...]:
 def flatten_arrays(what: str, fun: Callable[..., Any], tree: Any) -> tuple[list[Any], PyTreeDef]:
     """Flatten a pytree of arrays.
 
-    Raises: TypeError naming the function and the first leaf that is no array.
+    Raises: TypeError naming the function and the first leaf that is not an array.
     """
     leaves, treedef = tree_flatten(tree)
     if not all(map(is_array, leaves)):
@@ -156,7 +156,7 @@ class FlatFunction:
 
 
 def instantiated(t: Any) -> Any:
-    """Return a tangent or cotangent as users see it: an array, float0 zeros as one of NumPy's."""
+    """Return a tangent or cotangent as users see it: an array; float0 zeros as a NumPy array."""
     if type(t) is Zero and t.aval.dtype == dtypes.float0:
         return np.zeros(t.aval.shape, dtypes.float0)
     return as_seen(filled(t))
@@ -168,7 +168,7 @@ def as_seen(x: Any) -> Any:
 
 
 def fitted(x: Any, aval: ShapedArray) -> Any | None:
-    """Return a value as one of the given type, or None if it is not: weak types give way."""
+    """Convert a value to the given type if it is weakly typed; None if it has another type."""
     found = aval_of(x)
     if found.shape != aval.shape:
         return None

@@ -1,7 +1,7 @@
-"""`associative_scan`: all prefixes of an associative combination, in a logarithmic number of steps.
+"""`associative_scan`: all prefixes of an associative operation, in a logarithmic number of steps.
 
-No primitive of its own: neighbours are combined, the combinations scanned by recursion, and what is
-missing between them filled in. Source: Blelloch, Prefix sums and their applications (1990).
+It is not a primitive: neighbours are combined, the combinations scanned recursively, and the
+prefixes between them filled in. Source: Blelloch, Prefix sums and their applications (1990).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Stacks = list[Any]
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
 ) -> T:
-    """Return the combinations of the first 1, 2, ... n elements along an axis, in log n steps.
+    """Return the combinations of the first 1, 2, ..., n elements along an axis, in log n steps.
 
-    `fn(a, b)` combines stacks of elements, axis in place, and must be associative. `reverse` starts
-    from the last element.
+    `fn(a, b)` combines stacks of elements along that axis, and must be associative. `reverse`
+    starts from the last element.
 
-    Raises: ValueError for arrays without that axis, or of different sizes along it.
+    Raises: ValueError for arrays without that axis, or with different sizes along it.
     Source: the documentation of `jax.lax.associative_scan`.
     Example:
         >>> lax.associative_scan(jnp.multiply, jnp.arange(1, 6))
@@ -98,7 +98,7 @@ def _prefixes(
 
 
 def _interleaved(even: Any, odd: Any, axis: int) -> Any:
-    """Return even[0], odd[0], even[1], ...; `even` may have one element more."""
+    """Return even[0], odd[0], even[1], ...; `even` may have one more element."""
     shape = list(aval_of(odd).shape)
     n = shape[axis]
     heads = slice_in_dim(even, 0, n, axis=axis)

@@ -1,10 +1,10 @@
-"""A user's function of pytrees -> the region of a control-flow primitive.
+"""User functions of pytrees -> regions of control-flow primitives.
 
-What loops and branches share on the way: arrays out of pytrees, recording the function with the
-values it closes over as operands, carries whose weak type gives way, carries that never change,
-and the errors of results that do not fit. A function of known content is recorded once; of others,
-equal programs recorded at the same place in the source become one object. Either way, what has been
-derived from the first serves the next.
+The steps common to loops and branches: flattening pytrees to arrays, recording the function with
+the values it closes over as operands, promoting weakly typed carries, finding carries that never
+change, and errors for mismatched results. A function of known content is recorded once; of other
+functions, equal programs recorded at the same source line become one object. In both cases,
+programs derived from the first one are reused.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def arrays_of(construct: str, what: str, tree: Any) -> tuple[list[Any], PyTreeDe
 
 
 def as_operand(x: Any) -> Any:
-    """Return a leaf as an operand, or None if it is no array and no number."""
+    """Return a leaf as an operand, or None if it is neither an array nor a number."""
     if isinstance(x, Array) or type(x) in SCALARS:
         return x
     if isinstance(x, np.ndarray):
@@ -76,7 +76,7 @@ def as_operand(x: Any) -> Any:
 
 
 def not_an_array(asked: str, path: str, leaf: Any) -> TypeError:
-    """Build the error of a leaf that is no array."""
+    """Build the error for a leaf that is not an array."""
     return TypeError(
         three_lines(
             f"{asked} at {current_source()}",
@@ -87,7 +87,7 @@ def not_an_array(asked: str, path: str, leaf: Any) -> TypeError:
 
 
 def as_result(x: Any) -> Any:
-    """Return an operand as what users get: an array, also where it was a Python number."""
+    """Return an operand as users see it: as an array, even if it was a Python number."""
     return x if isinstance(x, Tracer) else as_array(x)
 
 
@@ -121,7 +121,7 @@ class Body(NamedTuple):
         return NOWHERE.union(*[aval.varying for aval in self.out_avals])
 
     def varying_as(self, avals: Sequence[ShapedArray]) -> Body:
-        """Let the first results vary along the mesh axes that these types vary along."""
+        """Make the first results vary along the mesh axes that these types vary along."""
         return self._replace(jaxpr=with_varying(self.jaxpr, [aval.varying for aval in avals]))
 
 
@@ -134,7 +134,7 @@ def stage_body(
 ) -> Body:
     """Record `fun(*arguments)`, where `in_tree` is the structure of the tuple of arguments.
 
-    Messages speak of `user`, which takes the same arguments.
+    Messages refer to `user`, which takes the same arguments.
     """
     user = user or fun
     content = content_of((fun, user)) if is_plain(in_tree) else None
@@ -221,7 +221,7 @@ def settle_carry(
     carry: Sequence[Any],
     record: Callable[[Sequence[ShapedArray]], tuple[Any, Sequence[ShapedArray]]],
 ) -> tuple[list[Any], Any]:
-    """Widen a carry, weak types and what varies, until it holds what the body returns.
+    """Promote the weak types and varying axes of a carry until they match what the body returns.
 
     `record(types of the carry)` returns the recorded body and the types of the carry it returns.
     Returns the carry, converted, and the body recorded for it.
@@ -248,7 +248,7 @@ def _wider(aval: ShapedArray, out: ShapedArray) -> ShapedArray:
 
 
 def converted(x: Any, aval: ShapedArray) -> Any:
-    """Return an operand with the dtype of a type, varying as it does; numbers stay numbers."""
+    """Convert an operand to the dtype of a type, varying likewise; numbers remain numbers."""
     x = varied(x, aval.varying)
     if aval_of(x).dtype == aval.dtype:
         return x
@@ -260,7 +260,7 @@ def converted(x: Any, aval: ShapedArray) -> Any:
 def check_carry_structure(
     construct: str, user: Callable[..., Any], before: PyTreeDef, after: PyTreeDef
 ) -> None:
-    """Raise TypeError unless the carry comes out with the structure it went in with."""
+    """Raise TypeError unless the body preserves the structure of the carry."""
     if before == after:
         return
     found = [
@@ -310,7 +310,7 @@ def check_carry_types(
 
 
 def with_varying(jaxpr: Jaxpr, wanted: Sequence[Varying]) -> Jaxpr:
-    """Let results vary along all the mesh axes told, in order; those beyond stay as they are."""
+    """Make results vary along the given mesh axes, in order; further results are unchanged."""
     wanted = tuple(wanted)
     todo = [
         (i, v.aval.varying | more)
@@ -332,7 +332,7 @@ def _varied(jaxpr: Jaxpr, todo: Sequence[tuple[int, Varying]]) -> Jaxpr:
 
 
 def unchanged(jaxpr: Jaxpr, consts: int, carry: int) -> list[bool]:
-    """Tell which carries a body hands on as they are: they are constants of the loop."""
+    """Tell which carries a body returns unchanged: they are constants of the loop."""
     ins, outs = jaxpr.invars[consts : consts + carry], jaxpr.outvars[:carry]
     return [v is out for v, out in zip(ins, outs, strict=True)]
 
@@ -341,7 +341,7 @@ def unchanged(jaxpr: Jaxpr, consts: int, carry: int) -> list[bool]:
 
 
 def with_common_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:
-    """Give several bodies the same leading operands: everything that one of them closes over."""
+    """Give several bodies the same leading operands: everything that any of them closes over."""
     values: dict[int, Any] = {id(x): x for body in bodies for x in body.consts}
     numbers = {key: i for i, key in enumerate(values)}
     uses = tuple(tuple(numbers[id(x)] for x in body.consts) for body in bodies)
@@ -354,7 +354,7 @@ def with_common_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:
 
 
 def _added(jaxpr: Jaxpr, own: Sequence[int], avals: Sequence[ShapedArray]) -> Callable[[], Jaxpr]:
-    """Return how to add leading operands of these types; `own` numbers those there already."""
+    """Return how to add leading operands of these types; `own` numbers the existing ones."""
 
     def make() -> Jaxpr:
         n = len(own)
@@ -369,7 +369,7 @@ def _added(jaxpr: Jaxpr, own: Sequence[int], avals: Sequence[ShapedArray]) -> Ca
 
 
 DERIVED_FACTOR = 4
-"""What is kept on a body (its derivative, both halves of that, its batched form), in bodies."""
+"""The memory of a body with the programs derived from it, relative to the body alone."""
 
 _Known = tuple[Jaxpr, Slots, PyTreeDef, frozenset[str]]
 _interned: Bounded[Hashable, Jaxpr] = Bounded(lambda: options().body_cache_mb * MB)
@@ -379,8 +379,8 @@ _by_content: Bounded[Hashable, _Known] = Bounded(lambda: options().body_cache_mb
 def interned(jaxpr: Jaxpr) -> Jaxpr:
     """Return the first equal jaxpr recorded from the same lines.
 
-    A loop called again and again records its body anew; what has been derived from the body (its
-    derivative, its batched form) is kept on the jaxpr, and found again this way.
+    A loop that is called repeatedly records its body each time; programs derived from the body (its
+    derivative, its batched form) are stored on the jaxpr, and found again this way.
     """
     if not is_shareable(jaxpr):
         return jaxpr
@@ -393,6 +393,6 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def clear() -> None:
-    """Forget all recorded bodies, and with them what was derived from them."""
+    """Drop all recorded bodies, and the programs derived from them."""
     _by_content.clear()
     _interned.clear()

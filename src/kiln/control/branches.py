@@ -48,8 +48,8 @@ def cond(
 ) -> A | B:
     """Return `true_fun(*operands)` if the scalar `pred` is true, else `false_fun(*operands)`.
 
-    Under `jit` both branches are traced, and one is run. The older form `cond(pred, x, true_fun, y,
-    false_fun)` is `true_fun(x)` or `false_fun(y)`.
+    Under `jit` both branches are traced, and one of them runs. The older form `cond(pred, x,
+    true_fun, y, false_fun)` is `true_fun(x)` or `false_fun(y)`.
 
     Raises: TypeError if the predicate is not a scalar, or the branches return different types.
     Example:
@@ -133,7 +133,7 @@ def _of_operand(number: int, fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def known_value(x: Any) -> Any:
-    """Return a scalar's value if it is known now, else None."""
+    """Return a scalar's value if it is known while tracing, else None."""
     value = x.concrete() if isinstance(x, Tracer) else x
     return None if value is None else np.asarray(value)[()]
 
@@ -218,7 +218,7 @@ def _branch(
 def _varying_alike(
     jaxprs: Sequence[Jaxpr], avals: Sequence[ShapedArray], choice: Varying
 ) -> list[Jaxpr]:
-    """Give all branches these operands, and results that vary as those of any of them."""
+    """Give all branches these operands, and results that vary along the axes of any of them."""
     own = [
         jaxpr if jaxpr.in_avals == list(avals) else _of_types(jaxpr, tuple(avals))
         for jaxpr in jaxprs

@@ -1,4 +1,4 @@
-"""Primitives that run one jaxpr on their operands: what they share, and the one behind `jit`."""
+"""Primitives that run one jaxpr on their operands: a common base, and the primitive of `jit`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kiln.transforms.jvp import jvp_jaxpr
 
 
 class Subprogram(Region):
-    """Run `jaxpr`; programs derived from it are run with the same other parameters."""
+    """Run `jaxpr`; derived programs run with the same other parameters."""
 
     def infer(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
         return jaxpr.out_avals

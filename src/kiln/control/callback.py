@@ -1,8 +1,7 @@
-"""Python functions that programs call: pure, with results and effects, or for effects alone.
+"""Python functions called by programs: pure, with results and effects, or only for effects.
 
-Whatever runs the program calls a `HostFunction` with NumPy arrays, each time and wherever the
-program comes by. Under `vmap` that function is called once per element, unless the user says how to
-call it on stacks.
+The engine calls a `HostFunction` with NumPy arrays whenever the program reaches it. Under `vmap`
+that function is called once per element, unless the user says how to call it on stacks.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ ONE_BY_ONE = ("sequential", "sequential_unrolled")
 
 @dataclasses.dataclass(frozen=True)
 class HostFunction:
-    """The user's function as one of NumPy arrays. Leaves that are no arrays are `static`."""
+    """A user function as a function of NumPy arrays. Leaves that are not arrays are `static`."""
 
     fun: Callable[..., Any]
     in_tree: PyTreeDef
@@ -69,7 +68,7 @@ class HostFunction:
 
 @dataclasses.dataclass(frozen=True)
 class OneByOne:
-    """A host function over stacks: called for one element after the other."""
+    """A host function over stacks: called for one element after another."""
 
     fun: Callable[..., list[Any]]
     axes: tuple[int | None, ...]
@@ -135,7 +134,7 @@ class HostCall(Primitive):
 
 
 class DebugCallback(HostCall):
-    """Call for its effects; derivatives pass it by."""
+    """Call a function for its effects; derivatives ignore it."""
 
     name = "debug_callback"
 
@@ -164,7 +163,7 @@ class DebugCallback(HostCall):
 
 
 class PureCallback(HostCall):
-    """Call for its results; it may be dropped, shared, or repeated."""
+    """Call a function for its results; the call may be dropped, shared, or repeated."""
 
     name = "pure_callback"
 
@@ -204,7 +203,7 @@ class PureCallback(HostCall):
 
 
 class IOCallback(HostCall):
-    """Call for results and effects: once whenever the program comes by."""
+    """Call a function for results and effects: once whenever the program reaches it."""
 
     name = "io_callback"
 
@@ -324,7 +323,7 @@ def io_callback(
 ) -> Any:
     """Call a Python function with side effects from a program.
 
-    It runs once whenever the program comes by; `ordered` calls follow each other.
+    It runs once whenever the program reaches it; `ordered` calls run in program order.
     """
     fun, arrays = _host_function(callback, args, kwargs, "io_callback", static=False)
     avals, tree = _declared(result_shape_dtypes)
@@ -336,10 +335,10 @@ def io_callback(
 def debug_callback(
     callback: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any
 ) -> None:
-    """Call a Python function for its effects; what it returns is ignored.
+    """Call a Python function for its effects; its result is ignored.
 
     Differentiation calls it once, with the values of the forward pass; `vmap` once per element.
-    Arguments that are no arrays are passed as they are.
+    Arguments that are not arrays are passed unchanged.
     """
     fun, arrays = _host_function(callback, args, kwargs, "debug.callback", static=True)
     debug_callback_p.bind(*arrays, callback=fun, ordered=ordered)
@@ -361,7 +360,7 @@ class Printer:
 
 
 class _Checker(string.Formatter):
-    """Formats nothing: fails where formatting would, and notes arguments that are not used."""
+    """Fails where formatting would, without formatting, and records unused arguments."""
 
     unused: Sequence[str] = ()
 
@@ -380,7 +379,7 @@ class _Checker(string.Formatter):
 def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print values when the program runs: `debug.print("x = {}, y = {y}", x, y=y)`.
 
-    Raises: TypeError, ValueError, IndexError or KeyError if format and arguments do not fit.
+    Raises: TypeError, ValueError, IndexError or KeyError if the arguments do not match the format.
     """
     if not isinstance(fmt, str):
         raise TypeError(

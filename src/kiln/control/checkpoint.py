@@ -1,8 +1,8 @@
-"""Trade time for memory: compute again in the backward pass what the forward pass did not keep.
+"""Trading time for memory: recomputing in the backward pass what the forward pass did not store.
 
-Differentiated, the program is cut as usual into what is known and what is linear. Then the
-computation of each residual, back to operands and to what the policy lets be kept, is copied from
-the known part into the linear part, which thus carries its own forward pass.
+Differentiated, the program is split as usual into what is known and what is linear. Then the
+computation of each residual, back to operands and values that the policy allows to store, is copied
+from the known part into the linear part, which thus contains its own forward pass.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Policy = Callable[..., bool]
 
 
 class Recomputation(NamedTuple):
-    """A jaxpr cut in two, the second part with a forward pass of its own.
+    """A jaxpr split in two, the second part with its own forward pass.
 
     `known`: known inputs -> known outputs, then kept values. `staged`: the known inputs numbered by
     `inputs`, kept values, unknown inputs -> unknown outputs.
@@ -49,7 +49,7 @@ class Recomputation(NamedTuple):
 
 
 def recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Recomputation:
-    """Cut a jaxpr by which inputs are unknown, keeping only what the policy allows."""
+    """Split a jaxpr by which inputs are unknown, storing only what the policy allows."""
     key = ("recomputation", tuple(unknown), policy)
     return memoized(jaxpr, key, lambda: _recomputation(jaxpr, unknown, policy))
 
@@ -128,7 +128,7 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
 
 
 class Checkpoint(Subprogram):
-    """Run `jaxpr`; with `differentiated`, it is a part that computes residuals again."""
+    """Run `jaxpr`; with `differentiated`, it is the part that recomputes residuals."""
 
     name = "checkpoint"
 
@@ -163,9 +163,8 @@ def checkpoint(
 ) -> Callable[P, R]:
     """Return `fun`, recomputing its intermediates in reverse mode instead of storing them.
 
-    `policy` (see `checkpoint_policies`) selects intermediates that are stored nevertheless.
-    `prevent_cse` keeps the compiler from merging the second computation with the first; loops do
-    not need it.
+    `policy` (see `checkpoint_policies`) selects intermediates that are stored anyway. `prevent_cse`
+    keeps the compiler from merging the second computation with the first; loops do not need it.
 
     Source: the documentation of `jax.checkpoint`.
     Example:

@@ -1,7 +1,7 @@
-"""What `checkpoint` may keep from the forward pass instead of computing it again.
+"""What `checkpoint` may store in the forward pass instead of recomputing it.
 
-A policy is asked about one equation, `policy(primitive, *operand_types, **params)`, and says
-whether its results may be kept.
+A policy is called for each equation, `policy(primitive, *operand_types, **params)`, and tells
+whether its results may be stored.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ Policy = Callable[..., bool]
 
 
 def everything_saveable(*_: Any, **__: Any) -> bool:
-    """Keep everything the backward pass needs."""
+    """Store everything that the backward pass needs."""
     return True
 
 
 def nothing_saveable(*_: Any, **__: Any) -> bool:
-    """Keep the operands of the function only, as without a policy."""
+    """Store only the operands of the function, as without a policy."""
     return False
 
 
 def dots_saveable(primitive: Any, *_: Any, **__: Any) -> bool:
-    """Keep results of matrix products."""
+    """Store results of matrix products."""
     return primitive is dot_general_p
 
 
 def dots_with_no_batch_dims_saveable(primitive: Any, *_: Any, **params: Any) -> bool:
-    """Keep results of matrix products without batch dimensions."""
+    """Store results of matrix products without batch dimensions."""
     if primitive is not dot_general_p:
         return False
     _, (lhs_batch, rhs_batch) = params["dimension_numbers"]
@@ -43,7 +43,7 @@ checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 
 
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
-    """Keep everything but the values called by these names."""
+    """Store everything except values with these names."""
 
     def policy(primitive: Any, *_: Any, **params: Any) -> bool:
         return primitive is not name_p or params["name"] not in names_not_to_save
@@ -52,7 +52,7 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
-    """Keep the values that have a name, but for these names."""
+    """Store all named values except those with these names."""
 
     def policy(primitive: Any, *_: Any, **params: Any) -> bool:
         return primitive is name_p and params["name"] not in names_not_to_save
@@ -61,7 +61,7 @@ def save_any_names_but_these(*names_not_to_save: str) -> Policy:
 
 
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
-    """Keep the values called by these names."""
+    """Store the values with these names."""
 
     def policy(primitive: Any, *_: Any, **params: Any) -> bool:
         return primitive is name_p and params["name"] in names_which_can_be_saved
@@ -70,7 +70,7 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """Keep what either of two policies keeps."""
+    """Store what either of two policies stores."""
 
     def policy(primitive: Any, *avals: Any, **params: Any) -> bool:
         return policy_1(primitive, *avals, **params) or policy_2(primitive, *avals, **params)

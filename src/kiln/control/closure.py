@@ -1,4 +1,4 @@
-"""Functions freed from their closures: closed-over values become arguments, or residuals."""
+"""Closure conversion: closed-over values become arguments, or residuals."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The primitive `cond`: run one of several branches, chosen by an int32 index.
 
 Operand 0 is the index, which must be in range; the others go to every branch. All branches have the
-same types of inputs and of results, so each rule joins what the branches want: a result is mapped,
-moving or unknown if it is so in one branch. A mapped index makes a selection among the results of
-all branches. `cond` and `switch` are the functions users call.
+same types of inputs and results, so each rule unifies the branches: a result is mapped, moving or
+unknown if it is so in any branch. With a mapped index, all branches run and their results are
+selected. `cond` and `switch` are the functions users call.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _live(branches: Branches, used: Sequence[bool]) -> tuple[Branches, list[bool
 def _select_branch(
     axis: MappedAxis, index: Any, xs: Sequence[Any], at: Sequence[Any], branches: Branches
 ) -> Any:
-    """Run all branches on stacks and select, example by example."""
+    """Run all branches on stacks and select per example."""
     for branch in branches:
         if must_keep(branch.effects):
             raise NotImplementedError(
@@ -201,16 +201,16 @@ def _guard(mine: Any, x: Any) -> Any:
 
 
 def spread_over(flags: Any, aval: ShapedArray) -> Any:
-    """Give one flag per example the shape of a stack, mapped axis in front."""
+    """Broadcast one flag per example to the shape of a stack, with the mapped axis in front."""
     return broadcast_in_dim(flags, aval.shape, (0,))
 
 
 class _Split(NamedTuple):
-    """Branches cut in two.
+    """Branches split in two.
 
-    Known branches return known results, then `slots` residuals; a branch fills with zeros the slots
-    that only others need. Staged ones take the index' residuals, the known operands that are
-    `handed_on` as they are, and the unknown operands.
+    Known branches return known results, then `slots` residuals; a branch fills slots that only
+    other branches need with zeros. Staged branches take the index, the residuals, the known
+    operands `handed_on` unchanged, and the unknown operands.
     """
 
     known: Branches

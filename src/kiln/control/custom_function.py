@@ -1,8 +1,8 @@
-"""Functions with derivatives of their own, forward or reverse: binding, recording, mapping.
+"""Functions with custom derivatives, forward or reverse: binding, recording, mapping.
 
-A call binds the function itself with its rules, so that its Python control flow sees values
-wherever there are some. Mapped, function and rules are mapped. Where a program is recorded, the
-function becomes an equation that keeps the rules as Python functions.
+A call binds the function itself with its rules, so that its Python control flow sees concrete
+values where they exist. Under `vmap`, function and rules are mapped. When a program is recorded,
+the function becomes an equation that holds the rules as Python functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kiln.transforms.reverse import backward
 
 @dataclasses.dataclass(frozen=True)
 class UserRule:
-    """A rule that the user wrote `of` a function, as a function of leaves."""
+    """A user-written rule `of` a function, as a function of leaves."""
 
     fun: Callable[..., Any]
     of: Callable[..., Any]
@@ -46,20 +46,20 @@ class UserRule:
 
     @property
     def title(self) -> str:
-        """What errors call it."""
+        """Its name in errors."""
         return f"{self.kind} {name_of(self.fun)}"
 
 
 @dataclasses.dataclass(frozen=True)
 class ForwardRule(UserRule):
-    """A rule that gives the function's results, among other things; `box` gets their structure."""
+    """A rule that also returns the function's results; `box` receives their structure."""
 
     box: list[PyTreeDef] = dataclasses.field(compare=False, repr=False)
     out_tree: PyTreeDef | None = None
-    """The structure of the function's result, where the function has been run before."""
+    """The structure of the function's result, if the function has run before."""
 
     def error(self, wrong: str, remedy: str) -> TypeError:
-        """Return what says that the rule does `wrong`."""
+        """Return the error for a rule that is `wrong`."""
         return TypeError(
             three_lines(
                 f"derivative of {definition_of(self.of)}",
@@ -91,7 +91,7 @@ class Mapped:
 
 
 def detached(rule: Any) -> Any:
-    """Return a rule as a recorded program holds it: recorded again, the program is equal."""
+    """Return a rule in the form stored in programs: recorded again, the program is equal."""
     return rule.detached() if isinstance(rule, Mapped) else rule
 
 
@@ -106,7 +106,7 @@ class MappedFunction(Mapped):
 
 @dataclasses.dataclass(frozen=True)
 class Body:
-    """What is bound: a function of leaves; kinds of bodies add their rules."""
+    """The value that is bound: a function of leaves; subclasses add their rules."""
 
     name: str
     fun: Callable[..., list[Any]]
@@ -121,12 +121,12 @@ class Body:
         raise NotImplementedError
 
     def recorded(self) -> tuple[Primitive, dict[str, Any]]:
-        """Return the primitive that stands for the body in programs, and its rules."""
+        """Return the primitive that represents the body in programs, and its rules."""
         raise NotImplementedError
 
 
 class CustomFunction(Primitive):
-    """A function with its rules, as they are. `jvp` is the only thing its kinds differ in."""
+    """A function with its rules, as Python functions. Subclasses differ only in `jvp`."""
 
     multiple = True
     region = True
@@ -209,7 +209,7 @@ class CustomCall(Region):
 
 
 def closed_over(name: str, kind: str) -> UnexpectedTracerError:
-    """Build the error of differentiating by a value that only the function's closure knows."""
+    """Build the error for differentiating with respect to a closed-over value."""
     return UnexpectedTracerError(
         three_lines(
             f"derivative of {name} at {current_source()}",

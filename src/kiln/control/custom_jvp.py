@@ -1,7 +1,7 @@
-"""Functions whose forward derivative the user gives.
+"""Functions with a user-defined forward derivative.
 
 Differentiated, the rule runs in place of the function. A recorded function keeps its rule as a
-Python function: it is traced when the program is differentiated. `custom_function.py` tells how.
+Python function: it is traced when the program is differentiated. See `custom_function.py`.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ Pair = tuple[list[Any], list[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Rule(ForwardRule):
-    """The user's rule as a function of leaves."""
+    """A user rule as a function of leaves."""
 
     kind = "Custom JVP rule"
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Pair:
         """Return results and tangents.
 
-        Raises: TypeError if the rule returns something else than a pair of equal structures.
+        Raises: TypeError if the rule does not return a pair of equal structures.
         """
         if not self.symbolic_zeros:
             tangents = [instantiated(t) for t in tangents]
@@ -192,7 +192,8 @@ custom_jvp_function_p = CustomJVPFunction()
 class custom_jvp:
     """A function with its own forward-mode derivative; `defjvp` sets the rule.
 
-    `nondiff_argnums` are passed to the rule before primals and tangents, and may be any value.
+    Arguments in `nondiff_argnums` are passed to the rule before primals and tangents, and may be
+    any values.
 
     Example:
         >>> @kiln.custom_jvp

@@ -1,7 +1,7 @@
-"""`custom_root`: a root found by a function of the user's.
+"""`custom_root`: a root found by a user function.
 
-The root x of f(x) = 0 moves with the values f closes over as df/dx dx = -df, whatever `solve` does
-to find it (the implicit function theorem): the tangent is one linear solve, which the user gives.
+The root x of f(x) = 0 depends on the values f closes over by df/dx dx = -df, however `solve` finds
+it (the implicit function theorem): the tangent is one linear solve, which the user provides.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def custom_root(
 ) -> Any:
     """Return `solve(f, initial_guess)`, differentiated as the root x of `f(x) == 0`.
 
-    `tangent_solve(g, y)` solves `g(x) == y` for a linear g; to be pulled back, it has to be linear
-    in y, or a `custom_linear_solve`. With `has_aux`, `solve` returns a pair, whose second part has
-    no derivative.
+    `tangent_solve(g, y)` solves `g(x) == y` for a linear g; for reverse mode, it must be linear in
+    y, or a `custom_linear_solve`. If `has_aux`, `solve` returns a pair, whose second part has no
+    derivative.
 
-    Raises: TypeError for results whose structure is not that of the guess, ValueError for other
-        shapes.
+    Raises: TypeError if a result's structure differs from that of the guess, ValueError if its
+        shapes do.
     """
     for what, fun in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
         check_callable("custom_root", what, fun)
@@ -90,24 +90,24 @@ def custom_root(
 class Root:
     """The constants of three programs, and the guess -> the leaves of the solution.
 
-    It holds the programs alone: what records it outlives the values they were recorded with, and
-    may give the named sizes in them their values.
+    It holds only the programs: a recorded equation outlives the values they were recorded with, and
+    may assign values to their named sizes.
     """
 
     equation: Jaxpr
     solver: Jaxpr
     tangent: Jaxpr
     count: int
-    """How many leaves the guess has."""
+    """The number of leaves of the guess."""
 
     __name__ = "custom_root"
 
     def __call__(self, *xs: Any) -> list[Any]:
-        """Return the leaves of what `solve` returns."""
-        _, consts, _, guess = self.cut(xs)
+        """Return the leaves of the result of `solve`."""
+        _, consts, _, guess = self.split(xs)
         return eval_jaxpr(self.solver, (), *consts, *guess)
 
-    def cut(self, xs: Sequence[Any]) -> list[Sequence[Any]]:
+    def split(self, xs: Sequence[Any]) -> list[Sequence[Any]]:
         """Return the constants of each program, and the guess."""
         first = len(self.equation.invars) - self.count
         second = first + len(self.solver.invars) - self.count
@@ -123,7 +123,7 @@ class Root:
 
 @dataclasses.dataclass(frozen=True)
 class RootRule:
-    """How a root moves with the values that its equation closes over."""
+    """The derivative of a root with respect to the values that its equation closes over."""
 
     root: Root
 
@@ -137,8 +137,8 @@ class RootRule:
         outs = root.differentiable()(*primals)
         x = outs[: root.count]
         still = [Zero(aval_of(v).tangent()) for v in outs]
-        consts, _, rest, _ = root.cut(primals)
-        moved, *_ = root.cut(tangents)
+        consts, _, rest, _ = root.split(primals)
+        moved, *_ = root.split(tangents)
         _, residual = jvp(lambda *cs: eval_jaxpr(root.equation, (), *cs, *x), consts, moved)
         fixed = any(t.aval.dtype == dtypes.float0 for t in still[: root.count])
         if fixed or all(map(is_zero, residual)):

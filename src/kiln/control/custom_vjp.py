@@ -1,7 +1,7 @@
-"""Functions whose reverse derivative the user gives.
+"""Functions with a user-defined reverse derivative.
 
-Differentiated, the forward rule runs in place of the function, and `custom_lin` stands for its
-tangents: an equation that can only be transposed, which is when the backward rule runs.
+Differentiated, the forward rule runs in place of the function, and `custom_lin` represents its
+tangents: an equation that can only be transposed, which runs the backward rule.
 `custom_function.py` binds, maps and records the function.
 """
 
@@ -182,7 +182,7 @@ def linearized(
     primals: Sequence[Any],
     tangents: Sequence[Any],
 ) -> tuple[list[Any], list[Any]]:
-    """Run the forward rule; return results and tangents that can only be pulled back."""
+    """Run the forward rule; return results, and tangents that can only be pulled back."""
     moving = tuple(not is_zero(t) for t in tangents)
     outs, residuals, info = fwd(primals, moving)
     in_avals = tuple(aval_of(x) for x in primals)
@@ -199,7 +199,7 @@ def linearized(
 
 
 def forward_mode(bwd: Any) -> TypeError:
-    """Build the error of asking a function with a backward rule for its forward derivative."""
+    """Build the error for forward-mode differentiation of a function with a backward rule."""
     return TypeError(
         three_lines(
             f"forward derivative of a function with the bwd rule {name_of(bwd)}",
@@ -216,8 +216,8 @@ def _is_nothing(t: Any) -> bool:
 class custom_vjp:
     """A function with its own reverse-mode derivative; `defvjp` sets the rules.
 
-    Arguments numbered by `nondiff_argnums` may be any values: the forward rule takes them in their
-    places, the backward rule before residuals and cotangent.
+    Arguments numbered by `nondiff_argnums` may be any values: the forward rule takes them at their
+    positions, the backward rule before residuals and cotangent.
 
     Example:
         >>> @kiln.custom_vjp

@@ -1,7 +1,7 @@
-"""`custom_linear_solve`: a linear system solved by a function of the user's.
+"""`custom_linear_solve`: a linear system solved by a user function.
 
-The solution x of A x = b moves as A dx = db - dA x, whatever `solve` does to find it: the tangent
-is one more solve, with `matvec` for dA x. Pulled back, the system is solved with A transposed.
+The solution x of A x = b satisfies A dx = db - dA x, however `solve` finds it: the tangent is one
+more solve, with `matvec` for dA x. In reverse mode, the transposed system is solved.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kiln.transforms.reverse import linearize
 
 
 class SolveTuple(NamedTuple):
-    """One of something for each of the four programs."""
+    """One value for each of the four programs."""
 
     matvec: Any
     vecmat: Any
@@ -51,9 +51,10 @@ class SolveTuple(NamedTuple):
 
 
 class LinearSolve(Region):
-    """Solve a system: the constants of the four programs, then b -> x, then what else `solve` says.
+    """Solve a system: constants of the four programs, then b -> x, then auxiliary results.
 
-    `jaxprs.matvec` maps x to b; `vecmat` and `transpose_solve` are None where there is no way back.
+    `jaxprs.matvec` maps x to b; `vecmat` and `transpose_solve` are None if there is no reverse
+    mode.
     """
 
     name = "custom_linear_solve"
@@ -156,7 +157,7 @@ class LinearSolve(Region):
 
 
 def _cut(xs: Sequence[Any], lengths: SolveTuple) -> tuple[SolveTuple, list[Any]]:
-    """Return the operands of each program, and the right side."""
+    """Return the operands of each program, and the right-hand side."""
     parts, start = [], 0
     for length in lengths:
         parts.append(list(xs[start : start + length]))
@@ -165,7 +166,7 @@ def _cut(xs: Sequence[Any], lengths: SolveTuple) -> tuple[SolveTuple, list[Any]]
 
 
 def _difference(left: Sequence[Any], there: Sequence[bool], right: Sequence[Any]) -> list[Any]:
-    """Subtract those of the right terms that are `there`."""
+    """Subtract the right-hand terms that are `there`."""
     given = iter(right)
     out = []
     for x, t in zip(left, there, strict=True):
@@ -188,11 +189,11 @@ def custom_linear_solve(
 ) -> Any:
     """Return `solve(matvec, b)`, differentiated as the solution x of `matvec(x) == b`.
 
-    Reverse mode needs `transpose_solve(vecmat, b)`, or `symmetric`. With `has_aux` both return a
+    Reverse mode needs `transpose_solve(vecmat, b)`, or `symmetric`. If `has_aux`, both return a
     pair, whose second part has no derivative.
 
-    Raises: ValueError for results whose shapes are not those of b, TypeError for other structures;
-        TypeError in reverse mode without a way to solve the transposed system.
+    Raises: ValueError for results whose shapes differ from b's, TypeError for other structures;
+        TypeError in reverse mode if the transposed system cannot be solved.
     """
     for what, fun in (("matvec", matvec), ("solve", solve)):
         check_callable("custom_linear_solve", what, fun)
@@ -255,7 +256,7 @@ def _callable(body: Body) -> Callable[[Any], Any]:
 
 
 class Solution(NamedTuple):
-    """What the result of a user's function stands for, and so has to look like."""
+    """What the result of a user function represents, and must therefore match."""
 
     construct: str
     what: str
@@ -267,7 +268,7 @@ class Solution(NamedTuple):
     def of(self, body: Body, *, has_aux: bool) -> tuple[PyTreeDef, list[ShapedArray]]:
         """Return the structure and the types of the solution in a recorded function's result.
 
-        Raises: ValueError if it is no pair though it `has_aux`.
+        Raises: ValueError if it is not a pair although `has_aux` is set.
         """
         found = body.out_tree
         if not has_aux:

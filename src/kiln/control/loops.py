@@ -1,7 +1,7 @@
-"""Loops that users call: `scan`, `while_loop`, `fori_loop`, `map`.
+"""The loops that users call: `scan`, `while_loop`, `fori_loop`, `map`.
 
-Each turns functions of pytrees into bodies and binds `scan` or `while`. A carry that the body hands
-on unchanged becomes a constant of the loop. With `jit` switched off, loops are Python loops.
+Each turns functions of pytrees into bodies and binds `scan` or `while`. A carry that the body
+returns unchanged becomes a constant of the loop. With `jit` disabled, loops run as Python loops.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kiln.control.bodies import (
 from kiln.control.branches import known_value
 from kiln.control.region import memoized, merge, select_by
 from kiln.control.scan import scan_p
-from kiln.control.scan_split import cut
+from kiln.control.scan_split import split_by_counts
 from kiln.control.while_loop import while_p
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Jaxpr
@@ -75,12 +75,12 @@ def scan(
 ) -> tuple[Carry, Y]:
     """Run `carry, y = f(carry, x)` for each slice x of xs along the first axis.
 
-    Return the last carry and the stacked ys. `xs` is a pytree, or None with a `length`. `reverse`
-    goes from the last slice to the first; `unroll` steps are emitted per iteration (True: all of
-    them).
+    Return the final carry and the stacked ys. `xs` is a pytree, or None with a `length`. `reverse`
+    iterates from the last slice to the first; `unroll` is the number of steps per compiled
+    iteration (True: all of them).
 
     Raises: TypeError if the body does not return a pair, or the carry changes its type or
-        structure; ValueError for lengths that disagree or are missing.
+        structure; ValueError for lengths that differ or are missing.
     Source: the documentation of `jax.lax.scan`.
     Example:
         >>> def step(total, x):
@@ -147,7 +147,7 @@ def _bind_scan(
 def _with_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned: int) -> Jaxpr:
     """Move the carries that never change to the end of the consts.
 
-    They are dropped from the results too, of which the first `returned` are the carry.
+    They are also dropped from the results, of which the first `returned` are the carry.
     """
     key = ("fixed first", consts, tuple(fixed), returned)
     return memoized(jaxpr, key, lambda: _made_fixed_first(jaxpr, consts, fixed, returned))
@@ -155,7 +155,7 @@ def _with_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned
 
 def _made_fixed_first(jaxpr: Jaxpr, consts: int, fixed: Sequence[bool], returned: int) -> Jaxpr:
     def reordered(items: Sequence[Any]) -> list[Any]:
-        before, carry, after = cut(items, consts, len(fixed))
+        before, carry, after = split_by_counts(items, consts, len(fixed))
         return [*before, *select_by(fixed, carry), *select_by(fixed, carry, False), *after]
 
     outvars = jaxpr.outvars
@@ -257,7 +257,7 @@ def _scan_in_python(
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], init_val: Any) -> Y:
     """Run `val = body_fun(val)` as long as `cond_fun(val)` is true, and return the last value.
 
-    Reverse-mode differentiation does not go through it; use `scan` or `fori_loop`.
+    It does not support reverse-mode differentiation; use `scan` or `fori_loop`.
 
     Raises: TypeError if the condition is not a boolean scalar, or the carry changes its type or
         structure.
@@ -335,11 +335,11 @@ def fori_loop(
 ) -> Y:
     """Run `val = body_fun(i, val)` for i from lower up to, but not including, upper.
 
-    If the bounds are known while tracing, the loop is a scan and reverse mode goes through it;
-    otherwise it is a while_loop.
+    If the bounds are known while tracing, the loop is a scan and supports reverse mode; otherwise
+    it is a while_loop.
 
     Raises: TypeError if the bounds are not integer scalars of one dtype, or the carry changes its
-        type or structure; ValueError for `unroll` with bounds that are not known.
+        type or structure; ValueError for `unroll` with unknown bounds.
     Example:
         >>> int(lax.fori_loop(1, 5, lambda i, x: x * i, 1))
         24

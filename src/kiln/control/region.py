@@ -1,7 +1,7 @@
-"""What primitives that hold programs share: splitting known from unknown, pulling back, dead code.
+"""Common parts of primitives that hold programs: splitting, pulling back, dead code.
 
-Each derived program is kept on the jaxpr it comes from, so that differentiating a jitted function
-again and again derives, and compiles, once.
+Each derived program is stored on the jaxpr it comes from, so that repeatedly differentiating a
+jitted function derives and compiles only once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def jaxprs_of(params: dict[str, Any]) -> list[Jaxpr]:
 
 
 def memoized(jaxpr: Jaxpr, key: Any, make: Callable[[], Any]) -> Any:
-    """Return what is kept on the jaxpr under `key`, making it first if needed."""
+    """Return the value stored on the jaxpr under `key`, computing it first if needed."""
     found = jaxpr.memo.get(key)
     if found is None:
         found = jaxpr.memo[key] = make()
@@ -50,7 +50,7 @@ def memoized(jaxpr: Jaxpr, key: Any, make: Callable[[], Any]) -> Any:
 
 
 class Split(NamedTuple):
-    """A jaxpr cut in two.
+    """A jaxpr split in two.
 
     `known`: known inputs -> known outputs, then residuals.
     `staged`: residuals, then unknown inputs -> unknown outputs.
@@ -63,7 +63,7 @@ class Split(NamedTuple):
 
 
 def split(jaxpr: Jaxpr, unknown: Sequence[bool], force: Sequence[bool] | None = None) -> Split:
-    """Cut a jaxpr by which inputs are unknown; `force` makes outputs unknown."""
+    """Split a jaxpr by which inputs are unknown; `force` makes outputs unknown."""
     key = ("split", tuple(unknown), None if force is None else tuple(force))
     return memoized(jaxpr, key, lambda: _split(jaxpr, unknown, force))
 
@@ -92,7 +92,7 @@ def _split(jaxpr: Jaxpr, unknown: Sequence[bool], force: Sequence[bool] | None) 
 
 
 def mark_pure(jaxpr: Jaxpr, unknown: Sequence[bool]) -> None:
-    """Note that all results of all equations of a jaxpr depend on the `unknown` inputs."""
+    """Mark that all results of all equations of a jaxpr depend on the `unknown` inputs."""
     jaxpr.memo["pure"] = tuple(unknown)
 
 
@@ -110,8 +110,8 @@ def pull_back(
     """Return the transposed jaxpr.
 
     Inputs: the non-linear inputs, then cotangents of the `moving` outputs. Outputs: cotangents of
-    the linear inputs, without those known to be zero unless `force` asks for them; the second
-    result says which are there.
+    the linear inputs, without those known to be zero unless requested by `force`; the second result
+    says which are present.
     """
     forced = tuple(force) if force is not None else (False,) * list(linear).count(True)
     key = ("pull_back", tuple(linear), tuple(moving), forced)
@@ -147,7 +147,7 @@ def _backward(
 ) -> list[Any]:
     if not any(eqn.primitive.region for eqn in jaxpr.eqns) or is_pure(jaxpr, linear):
         return backward(jaxpr, (), operands, cts)
-    # An inner program may mix results that depend on the linear inputs with others: cut it first.
+    # An inner program may mix results that depend on the linear inputs with others: split it first.
     parts = split(jaxpr, linear)
     outs = eval_jaxpr(parts.known, (), *select_by(linear, operands, False))
     residuals = outs[len(outs) - parts.residuals :]
@@ -189,7 +189,7 @@ def merge(mask: Sequence[bool], on_true: Sequence[Any], on_false: Sequence[Any])
 def fill_zeros(
     there: Sequence[bool], values: Sequence[Any], avals: Sequence[ShapedArray]
 ) -> list[Any]:
-    """Return values where they are there, Zeros of the given types elsewhere."""
+    """Return values where present, Zeros of the given types elsewhere."""
     given = iter(values)
     return [next(given) if t else Zero(a) for t, a in zip(there, avals, strict=True)]
 

@@ -2,8 +2,9 @@
 
 Operands are consts, carry, xs; the body maps (consts, carry, one slice of each of the xs) to
 (carry, one slice of each of the ys). Every rule is a scan again, over a body derived from this one
-and kept on its jaxpr. What is mapped, moving, unknown or needed in a carry is a fixpoint: it must
-stay so round the loop. Cutting a scan in two is in `scan_split.py`; what users call, in `loops.py`.
+and stored on its jaxpr. Which parts of a carry are mapped, moving, unknown or needed is a fixpoint:
+it must hold around the loop. Splitting a scan in two is in `scan_split.py`; user functions, in
+`loops.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kiln.control.region import (
     pull_back,
     select_by,
 )
-from kiln.control.scan_split import cut, split_scan
+from kiln.control.scan_split import split_by_counts, split_scan
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
@@ -46,7 +47,7 @@ def stacked(aval: ShapedArray, length: Dim) -> ShapedArray:
 class Scan(Region):
     """Run `jaxpr` `length` times; backwards over xs and ys if `reverse`.
 
-    `unroll` is how many steps a compiled loop makes at a time.
+    `unroll` is the number of steps per iteration of the compiled loop.
     """
 
     name = "scan"
@@ -82,7 +83,7 @@ class Scan(Region):
         num_carry: int,
         unroll: int,
     ) -> Any:
-        consts, carry, xs = cut(operands, num_consts, num_carry)
+        consts, carry, xs = split_by_counts(operands, num_consts, num_carry)
         rows: list[list[Any]] = []
         for i in reversed(range(length)) if reverse else range(length):
             begin_step(i)
@@ -98,14 +99,15 @@ class Scan(Region):
         jaxpr, nc, nk = params["jaxpr"], params["num_consts"], params["num_carry"]
         given = [not is_zero(t) for t in tangents]
         body, moving, out_moving = _jvp_body(jaxpr, nc, nk, given)
-        consts, carry, xs = cut(primals, nc, nk)
+        consts, carry, xs = split_by_counts(primals, nc, nk)
         moved = [filled(t) if m else None for t, m in zip(tangents, moving, strict=True)]
-        dconsts, dcarry, dxs = ([t for t in part if t is not None] for part in cut(moved, nc, nk))
+        parts = split_by_counts(moved, nc, nk)
+        dconsts, dcarry, dxs = ([t for t in part if t is not None] for part in parts)
         counts = {"num_consts": nc + len(dconsts), "num_carry": nk + len(dcarry)}
         operands = [*consts, *dconsts, *carry, *dcarry, *xs, *dxs]
         outs = self.bind(*operands, **{**params, "jaxpr": body, **counts})
         ny = len(jaxpr.outvars) - nk
-        carry, dcarry, ys = cut(outs, nk, len(dcarry))
+        carry, dcarry, ys = split_by_counts(outs, nk, len(dcarry))
         types = [aval_of(x).tangent() for x in (*carry, *ys[:ny])]
         return [*carry, *ys[:ny]], fill_zeros(out_moving, [*dcarry, *ys[ny:]], types)
 
@@ -113,8 +115,8 @@ class Scan(Region):
         self, axis: MappedAxis, operands: Sequence[Any], axes: Sequence[Any], /, **params: Any
     ) -> Any:
         jaxpr, nc, nk = params["jaxpr"], params["num_consts"], params["num_carry"]
-        consts, carry, xs = cut(operands, nc, nk)
-        at_consts, at_carry, at_xs = cut(axes, nc, nk)
+        consts, carry, xs = split_by_counts(operands, nc, nk)
+        at_consts, at_carry, at_xs = split_by_counts(axes, nc, nk)
         # The scanned axis stays in front; a mapped one there moves behind it.
         xs = [move_axis(x, 0, 1) if at == 0 else x for x, at in zip(xs, at_xs, strict=True)]
         at_rows = [at if at is None else max(at - 1, 0) for at in at_xs]
@@ -171,11 +173,11 @@ class Scan(Region):
         body, moving, there = _transposed_body(
             jaxpr, nc, nk, linear, [not is_zero(ct) for ct in cts]
         )
-        consts, _, xs = cut(operands, nc, nk)
-        lin_consts, _, lin_xs = cut(linear, nc, nk)
+        consts, _, xs = split_by_counts(operands, nc, nk)
+        lin_consts, _, lin_xs = split_by_counts(linear, nc, nk)
         fixed, fixed_xs = select_by(lin_consts, consts, False), select_by(lin_xs, xs, False)
         pulled = select_by(lin_consts, consts)
-        there_consts, there_carry, there_xs = cut(there, len(pulled), nk)
+        there_consts, there_carry, there_xs = split_by_counts(there, len(pulled), nk)
         back = [filled(ct) for ct in select_by(moving[:nk], cts[:nk])]
         sums = [zeros_of(c.aval) for c in select_by(there_consts, pulled)]
         rows = select_by(moving[nk:], cts[nk:])
@@ -188,7 +190,7 @@ class Scan(Region):
             num_carry=len(back) + len(sums),
             unroll=params["unroll"],
         )
-        back, sums, rows = cut(outs, len(back), len(sums))
+        back, sums, rows = split_by_counts(outs, len(back), len(sums))
         found = [
             *merge(lin_consts, _spread(there_consts, sums), [None] * len(fixed)),
             *_spread(there_carry, back),
@@ -212,7 +214,7 @@ class Scan(Region):
 
 
 def check_operands(what: str, found: Sequence[Any], expected: Sequence[ShapedArray]) -> None:
-    """Raise TypeError unless types agree but for weakness."""
+    """Raise TypeError unless types agree, up to weakness."""
     if len(found) == len(expected) and all(
         a.same_type(b) for a, b in zip(found, expected, strict=True)
     ):
@@ -238,7 +240,7 @@ def _spread(there: Sequence[bool], values: Sequence[Any]) -> list[Any]:
 def _jvp_body(
     jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]
 ) -> tuple[Jaxpr, list[bool], list[bool]]:
-    """Return the body over (consts, dconsts), (carry, dcarry), (xs, dxs); what moves in; out."""
+    """Return the body over (consts, dconsts), (carry, dcarry), (xs, dxs), and what moves."""
     key = ("scan jvp", nc, nk, tuple(given))
     return memoized(jaxpr, key, lambda: _make_jvp_body(jaxpr, nc, nk, given))
 
@@ -254,9 +256,9 @@ def _make_jvp_body(
             break
         moving[nc : nc + nk] = out_moving[:nk]
     n, m = len(jaxpr.invars), len(jaxpr.outvars)
-    consts, carry, xs = cut(both.invars[:n], nc, nk)
-    mc, mk, _ = cut(moving, nc, nk)
-    dconsts, dcarry, dxs = cut(both.invars[n:], mc.count(True), mk.count(True))
+    consts, carry, xs = split_by_counts(both.invars[:n], nc, nk)
+    mc, mk, _ = split_by_counts(moving, nc, nk)
+    dconsts, dcarry, dxs = split_by_counts(both.invars[n:], mc.count(True), mk.count(True))
     out_carry, ys = both.outvars[:nk], both.outvars[nk:m]
     dout, dys = both.outvars[m : m + len(dcarry)], both.outvars[m + len(dcarry) :]
     body = both.with_(
@@ -274,7 +276,7 @@ def _transposed_body(
 
     Its consts are the non-linear consts; its carry the cotangents of the carry, then the sums of
     those of the linear consts; its xs the non-linear xs, then the cotangents of the ys. Also
-    returned: which cotangents of results move, which of linear operands are there.
+    returned: which cotangents of results are nonzero, and which of linear operands are present.
     """
     key = ("scan transpose", nc, nk, tuple(linear), tuple(given))
     return memoized(jaxpr, key, lambda: _make_transposed_body(jaxpr, nc, nk, linear, given))
@@ -284,7 +286,7 @@ def _make_transposed_body(
     jaxpr: Jaxpr, nc: int, nk: int, linear: Sequence[bool], given: Sequence[bool]
 ) -> tuple[Jaxpr, list[bool], list[bool]]:
     moving = list(given)
-    lc, _, lx = cut(linear, nc, nk)
+    lc, _, lx = split_by_counts(linear, nc, nk)
     n_consts, n_xs = lc.count(True), lx.count(True)
     while True:
         force = [*[False] * n_consts, *moving[:nk], *[False] * n_xs]
@@ -296,14 +298,14 @@ def _make_transposed_body(
     backs, sums = moving[:nk].count(True), there[:n_consts].count(True)
 
     def body(*args: Any) -> list[Any]:
-        fixed_in, back, total, rest = cut(args, fixed, backs, sums)
+        fixed_in, back, total, rest = split_by_counts(args, fixed, backs, sums)
         outs = eval_jaxpr(step, (), *fixed_in, *rest[:fixed_xs], *back, *rest[fixed_xs:])
-        terms, back, rows = cut(outs, sums, backs)
+        terms, back, rows = split_by_counts(outs, sums, backs)
         return [*back, *map(add, total, terms), *rows]
 
     types = step.in_avals
     totals = [v.aval for v in select_by(there[:n_consts], select_by(lc, jaxpr.invars[:nc]))]
-    ins, in_xs, back_types, rows = cut(types, fixed, fixed_xs, backs)
+    ins, in_xs, back_types, rows = split_by_counts(types, fixed, fixed_xs, backs)
     avals = [*ins, *back_types, *totals, *in_xs, *rows]
     made = stage_pure(body, avals, name=jaxpr.name, purpose="transposition")
     return made, moving, there

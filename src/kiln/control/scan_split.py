@@ -1,8 +1,8 @@
-"""Cutting a scan in two: a loop over what is known, and a loop over what is not.
+"""Splitting a scan in two: a loop over what is known, and a loop over what is not.
 
-What the second needs from the first are residuals. A residual that changes from step to step is
-stacked by the first loop and scanned by the second; one that is a slice of the xs or a result
-already is not stacked again; one that depends on constants alone is computed once, outside.
+Residuals are the values that the second needs from the first. A residual that changes from step to
+step is stacked by the first loop and scanned by the second; one that is already a slice of the xs
+or a result is not stacked again; one that depends only on constants is computed once, outside.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kiln.ir.jaxpr import Atom, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 
 
-def cut(items: Sequence[Any], *counts: int) -> list[list[Any]]:
-    """Cut a list into pieces of the given lengths, and the rest."""
+def split_by_counts(items: Sequence[Any], *counts: int) -> list[list[Any]]:
+    """Split a list into pieces of the given lengths, and the rest."""
     pieces, start = [], 0
     for count in counts:
         pieces.append(list(items[start : start + count]))
@@ -27,22 +27,22 @@ def cut(items: Sequence[Any], *counts: int) -> list[list[Any]]:
 
 
 class ScanSplit(NamedTuple):
-    """A scan cut in two. Positions of known operands count among the known ones."""
+    """A scan split in two. Positions of known operands count among the known ones."""
 
     unknown: tuple[bool, ...]
-    """Which operands the staged loop takes: the unknown ones, and carries that become so."""
+    """Which operands the staged loop takes: the unknown ones, and carries that become unknown."""
     unknown_out: tuple[bool, ...]
     known: Jaxpr
     known_counts: tuple[int, int]
     known_results: int
-    """How many results of the known loop are results of the scan; stacked residuals follow."""
+    """The number of results of the known loop that are results of the scan; residuals follow."""
     hoisted: Jaxpr
-    """The computation of residuals that no step changes."""
+    """The computation of loop-invariant residuals."""
     hoisted_operands: tuple[int, ...]
     fixed: tuple[tuple[str, int], ...]
-    """Where residuals that are constants of the staged loop come from: operand or hoisted."""
+    """The sources of residuals that are constants of the staged loop: operand or hoisted."""
     rows: tuple[tuple[str, int], ...]
-    """Where residuals that the staged loop scans come from: operand or result of the known loop."""
+    """The sources of residuals that the staged loop scans: operand or result of the known loop."""
     staged: Jaxpr
     staged_counts: tuple[int, int]
 
@@ -69,7 +69,9 @@ class ScanSplit(NamedTuple):
         rows = [sources[where][i] for where, i in self.rows]
         nc, nk = params["num_consts"], params["num_carry"]
         pending = select_by(self.unknown, operands)
-        consts, carry, xs = cut(pending, *(p.count(True) for p in cut(self.unknown, nc, nk)[:2]))
+        consts, carry, xs = split_by_counts(
+            pending, *(p.count(True) for p in split_by_counts(self.unknown, nc, nk)[:2])
+        )
         return outs[: self.known_results], [*fixed, *consts, *carry, *rows, *xs]
 
     def staged_params(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -78,15 +80,15 @@ class ScanSplit(NamedTuple):
         return {**params, "jaxpr": self.staged, "num_consts": nc, "num_carry": nk}
 
     def operands_of_staged(self, values: Sequence[Any]) -> list[Any]:
-        """Go from one value per operand of the staged loop to one per operand, None elsewhere."""
+        """Spread values of the staged loop's operands over those of the scan, else None."""
         nc, nk = self.staged_counts
-        head = cut(values, len(self.fixed), nc - len(self.fixed) + nk)
+        head = split_by_counts(values, len(self.fixed), nc - len(self.fixed) + nk)
         pending = [*head[1], *head[2][len(self.rows) :]]
         return merge(self.unknown, pending, [None] * self.unknown.count(False))
 
 
 def split_scan(params: dict[str, Any], unknown: Sequence[bool]) -> ScanSplit:
-    """Cut a scan by which of its operands are unknown."""
+    """Split a scan by which of its operands are unknown."""
     jaxpr, nc, nk = params["jaxpr"], params["num_consts"], params["num_carry"]
     key = ("scan split", nc, nk, tuple(unknown))
     return memoized(jaxpr, key, lambda: _split_scan(jaxpr, nc, nk, unknown))
@@ -101,7 +103,7 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSp
         if list(parts.unknown_out[:nk]) == unknown[nc : nc + nk]:
             break
         unknown[nc : nc + nk] = parts.unknown_out[:nk]
-    known_nc, known_nk = (p.count(False) for p in cut(unknown, nc, nk)[:2])
+    known_nc, known_nk = (p.count(False) for p in split_by_counts(unknown, nc, nk)[:2])
     known = parts.known
     results = len(known.outvars) - parts.residuals
     sources = _Sources(known, known_nc, known_nk, results)
@@ -114,8 +116,8 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSp
     residuals = list(zip(found, variables[: parts.residuals], strict=True))
     fixed = [((where, i), var) for (is_fixed, where, i), var in residuals if is_fixed]
     rows = [((where, i), var) for (is_fixed, where, i), var in residuals if not is_fixed]
-    unknown_nc, unknown_nk = (p.count(True) for p in cut(unknown, nc, nk)[:2])
-    consts, carry, xs = cut(variables[parts.residuals :], unknown_nc, unknown_nk)
+    unknown_nc, unknown_nk = (p.count(True) for p in split_by_counts(unknown, nc, nk)[:2])
+    consts, carry, xs = split_by_counts(variables[parts.residuals :], unknown_nc, unknown_nk)
     staged = parts.staged.with_(
         invars=[*[v for _, v in fixed], *consts, *carry, *[v for _, v in rows], *xs]
     )
@@ -137,10 +139,10 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSp
 
 
 class _Sources:
-    """Finds out where each residual of a known loop is to come from."""
+    """Finds the source of each residual of a known loop."""
 
     def __init__(self, known: Jaxpr, nc: int, nk: int, results: int) -> None:
-        consts, carry, xs = cut(known.invars, nc, nk)
+        consts, carry, xs = split_by_counts(known.invars, nc, nk)
         self.operands = {v: i for i, v in enumerate(known.invars)}
         self.xs = set(xs)
         self.ys = {v: nk + i for i, v in enumerate(known.outvars[nk:results])}
@@ -157,7 +159,7 @@ class _Sources:
                 self.invariant.update(eqn.outvars)
 
     def find(self, atom: Atom) -> tuple[bool, str, int]:
-        """Return whether no step changes it, and where it is found."""
+        """Return whether it is loop-invariant, and its source."""
         if atom.is_literal or atom in self.invariant:
             if isinstance(atom, Var) and atom in self.operands:
                 return True, "operand", self.operands[atom]

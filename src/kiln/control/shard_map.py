@@ -1,13 +1,13 @@
-"""One program per device: a function of the parts of arrays, which may talk to the others.
+"""One program per device: a function of the shards of arrays, which may use collectives.
 
-The primitive holds the body, a program of one member's parts. It means: cut the operands along
-the mesh axes, map the body over every mesh axis by name, join the results (`expand`). Engines
-with several devices run the members side by side instead.
+The primitive holds the body, a program over one member's shards. It means: split the operands along
+the mesh axes, map the body over every mesh axis by name, join the results (`expand`). Engines with
+several devices run the members in parallel instead.
 
 Derivatives are regions too. With `check_vma` the types in the body say along which axes a value
-varies, and the body's own derivative is all there is. Without, an operand that is not cut along a
-mesh axis is one value seen by all members there, so its cotangent is their sum; a result that is
-not cut along one is the mean of what all members hold (they should hold the same), so each gets its
+varies, and the body's own derivative is sufficient. Without, an operand that is not sharded along a
+mesh axis is one value shared by all members there, so its cotangent is their sum; a result that is
+not sharded along one is the mean of the members' values (which should be equal), so each gets its
 share of the cotangent.
 """
 
@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from kiln.base.config import options
-from kiln.control.parts import cut, cut_names, joined, whole_type
 from kiln.control.region import (
     Region,
     avals_of,
@@ -30,6 +29,7 @@ from kiln.control.region import (
     select_by,
     split,
 )
+from kiln.control.shards import joined, shard_names, shard_of, whole_type
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
@@ -53,7 +53,7 @@ Axes = tuple[Any, ...]
 
 
 class ShardMap(Region):
-    """Run `jaxpr` on each member's parts, cut and joined along the axes in `manual_axes`."""
+    """Run `jaxpr` on each member's shards, split and joined along the axes in `manual_axes`."""
 
     name = "shard_map"
 
@@ -187,24 +187,27 @@ class ShardMap(Region):
                 if check_vma:
                     # A result equal on members that it is joined from is there several times.
                     given = [
-                        _summed(ct, [n for n in _cut(manual_axes, spec) if n not in aval.varying])
+                        _summed(
+                            ct,
+                            [n for n in _sharded_axes(manual_axes, spec) if n not in aval.varying],
+                        )
                         for ct, aval, spec in zip(cts, ct_avals, ct_specs, strict=True)
                     ]
                     return eval_jaxpr(back, (), *args[:fixed], *given)
                 given = [
-                    _shared(ct, mesh, _uncut(manual_axes, spec))
+                    _shared(ct, mesh, _replicated_axes(manual_axes, spec))
                     for ct, spec in zip(cts, ct_specs, strict=True)
                 ]
                 outs = eval_jaxpr(back, (), *args[:fixed], *given)
                 return [
-                    _summed(ct, _uncut(manual_axes, spec))
+                    _summed(ct, _replicated_axes(manual_axes, spec))
                     for ct, spec in zip(outs, found_specs, strict=True)
                 ]
 
             in_avals, ct_avals = back.in_avals[:fixed], back.in_avals[fixed:]
             if check_vma:
                 in_avals += [
-                    aval.with_(varying=aval.varying.union(_cut(manual_axes, spec)))
+                    aval.with_(varying=aval.varying.union(_sharded_axes(manual_axes, spec)))
                     for aval, spec in zip(ct_avals, ct_specs, strict=True)
                 ]
             else:
@@ -282,25 +285,25 @@ def _key(params: dict[str, Any]) -> tuple[Any, ...]:
 
 @contextmanager
 def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> Iterator[None]:
-    """Make the mesh axes known by name, with types that say what varies if that is checked."""
+    """Bind the names of the mesh axes, with types that track what varies if `check_vma`."""
     with ExitStack() as stack:
         for name in manual_axes:
             stack.enter_context(axis_bound(name, mesh.shape[name], check_vma))
         yield
 
 
-def _uncut(manual_axes: Axes, spec: PartitionSpec) -> Axes:
-    named = cut_names(spec)
+def _replicated_axes(manual_axes: Axes, spec: PartitionSpec) -> Axes:
+    named = shard_names(spec)
     return tuple(name for name in manual_axes if name not in named)
 
 
-def _cut(manual_axes: Axes, spec: PartitionSpec) -> Axes:
-    named = cut_names(spec)
+def _sharded_axes(manual_axes: Axes, spec: PartitionSpec) -> Axes:
+    named = shard_names(spec)
     return tuple(name for name in manual_axes if name in named)
 
 
 def _names_first(manual_axes: Axes, aval: ShapedArray | None) -> PartitionSpec:
-    """Cut the first axis along all mesh axes, or along those that a type varies along."""
+    """Shard the first axis along all mesh axes, or along those that a type varies along."""
     names = [name for name in manual_axes if aval is None or name in aval.varying]
     return PartitionSpec(tuple(names)) if names else PartitionSpec()
 
@@ -322,7 +325,7 @@ def _summed(ct: Any, names: Sequence[Any]) -> Any:
 
 
 def _with_stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, Jaxpr]:
-    """Give residuals a leading axis of size 1, along which all members' are joined."""
+    """Give residuals a leading axis of size 1, along which those of all members are joined."""
     return memoized(staged, "stacked residuals", lambda: _stacked_residuals(known, staged, count))
 
 
@@ -350,7 +353,7 @@ def _stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, 
 
 
 def expanded(params: dict[str, Any]) -> Jaxpr:
-    """Return the program that computes all members at once, on whole arrays."""
+    """Return the program that computes all members together, on whole arrays."""
     jaxpr = params["jaxpr"]
 
     def make() -> Jaxpr:
@@ -382,17 +385,17 @@ def _all_members(
             return eval_jaxpr(jaxpr, (), *values)
         name, *rest = names
         axis = MappedAxis(mesh.shape[name], name)
-        at = [0 if name in cut_names(spec) else None for spec in in_specs]
+        at = [0 if name in shard_names(spec) else None for spec in in_specs]
         outs, found = batch(lambda *ys: over(rest, ys), axis, values, at)
         return [
             mapped_at(x, axis.size, a, 0)
-            if name in cut_names(spec)
+            if name in shard_names(spec)
             else x
             if a is None
             else index_in_dim(x, 0, a, keepdims=False)
             for x, a, spec in zip(outs, found, out_specs, strict=True)
         ]
 
-    parts = [cut(x, mesh, order, spec) for x, spec in zip(xs, in_specs, strict=True)]
+    parts = [shard_of(x, mesh, order, spec) for x, spec in zip(xs, in_specs, strict=True)]
     outs = over(order, parts)
     return [joined(x, mesh, order, spec) for x, spec in zip(outs, out_specs, strict=True)]

@@ -1,8 +1,8 @@
-"""Incomplete gamma and beta functions: element-wise, and computed by loops until they settle.
+"""Incomplete gamma and beta functions: elementwise, computed by loops until convergence.
 
-Series and continued fractions of which every element needs its own number of terms, so that no
-engine has them: they expand into `while`. Derivatives by `a` come from pushing a tangent through
-the very steps of the loop.
+Series and continued fractions for which every element needs its own number of terms, so that no
+engine implements them: they expand into `while`. Derivatives with respect to `a` propagate a
+tangent through the steps of the loop.
 Source: Numerical Recipes (3rd edition), sections 6.2 and 6.4; Stirling's series keeps the
 prefactors exact where their logarithms cancel.
 """
@@ -52,13 +52,13 @@ from kiln.ops.special import digamma, lgamma, no_derivative, scipys, widely, wid
 from kiln.transforms.jvp import jvp
 
 LIMIT = 20_000
-"""Steps after which a loop ends even if some element has not settled."""
+"""The number of steps after which a loop ends even if some elements have not converged."""
 
 Step = Callable[..., list[Any]]
 
 
 class LoopedFunction(Elementwise):
-    """An element-wise function computed by `loop`, on arrays of one shape and 32 bits or more."""
+    """An elementwise function computed by `loop`, on arrays of one shape and 32 bits or more."""
 
     def __init__(
         self,
@@ -89,10 +89,10 @@ class LoopedFunction(Elementwise):
 def _settle(
     start: Callable[[Any], list[Any]], step: Step, a: Any, busy: Any, moving: bool
 ) -> tuple[Any, Any]:
-    """Repeat `state = step(n, a, *state)`, n = 1, 2, ..., until its last entry settles.
+    """Repeat `state = step(n, a, *state)`, n = 1, 2, ..., until its last entry converges.
 
-    `busy` tells the elements that matter. Returns the last entry, and its derivative by `a` if
-    `moving`.
+    `busy` marks the elements that matter. Returns the last entry, and its derivative with respect
+    to `a` if `moving`.
     """
     precision = constant(float(dtypes.finfo(aval_of(a).dtype).eps), a)
     one = full_like(a, 1)
@@ -252,7 +252,7 @@ def _beta_weight(a: Any, b: Any, x: Any) -> Any:
 
 
 def _gamma_parts(a: Any, x: Any, moving: bool) -> tuple[Any, ...]:
-    """Return whether the fraction is used, both loops' results, and operands made harmless."""
+    """Return whether the fraction is used, both loops' results, and sanitized operands."""
     fine = bitwise_and(_inside(a), _inside(x))
     a, x = select(fine, a, full_like(a, 1)), select(fine, x, full_like(x, 1))
     upper = bitwise_and(gt(x, constant(1, x)), gt(x, a))
@@ -262,7 +262,7 @@ def _gamma_parts(a: Any, x: Any, moving: bool) -> tuple[Any, ...]:
 
 
 def _gamma_edges(a: Any, x: Any, at_zero: float, at_infinity: float, inside: Any) -> Any:
-    """Replace results where x is 0 or a or x are infinite, and outside of the domain."""
+    """Replace results where x is 0, where a or x is infinite, and outside the domain."""
     zero, infinity = constant(0, a), constant(math.inf, a)
     out = _where(bitwise_or(eq(x, zero), eq(a, infinity)), at_zero, inside)
     out = _where(bitwise_or(eq(x, infinity), eq(a, zero)), at_infinity, out)
@@ -288,7 +288,7 @@ def _igammac(a: Any, x: Any) -> Any:
 
 
 def _slope_by_weight(a: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Return the derivative of igamma by a divided by the weight, and the operands used."""
+    """Return the derivative of igamma by a, divided by the weight, and the operands used."""
     upper, (total, rise), (tail, fall), a, x = _gamma_parts(a, x, True)
     growth = sub(log(x), digamma(a))
     # digamma(a+1) = digamma(a) + 1/a

@@ -1,6 +1,6 @@
 """The rules of `custom_vjp` as functions of leaves: checked, and mapped over stacks.
 
-A forward rule gives results, residuals, and `info`: how to read both. A backward rule takes
+A forward rule returns results, residuals, and `info`: how to interpret both. A backward rule takes
 residuals, that info, and one cotangent per result.
 """
 
@@ -37,7 +37,7 @@ from kiln.transforms.batching import MappedAxis, batch
 
 
 class _None:
-    """A cotangent the backward rule gave as None."""
+    """A cotangent that the backward rule returned as None."""
 
 
 _NOTHING = _None()
@@ -52,7 +52,7 @@ class CustomVJPPrimal:
 
 
 def custom_vjp_primal_tree_values(tree: Any) -> Any:
-    """Return a pytree of `CustomVJPPrimal` with the values in their places."""
+    """Return a pytree of `CustomVJPPrimal` with each replaced by its value."""
     return tree_map(lambda leaf: leaf.value, tree)
 
 
@@ -64,7 +64,7 @@ def zero_from_primal(value: Any, symbolic_zeros: bool = False) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Forward(ForwardRule):
-    """The user's forward rule as a function of leaves: results, residuals, and how to read them."""
+    """A user forward rule as a function of leaves: results, residuals, and how to read them."""
 
     kind = "Custom VJP fwd rule"
 
@@ -73,7 +73,8 @@ class Forward(ForwardRule):
     ) -> tuple[list[Any], list[Any], Any]:
         """Return results, residuals, and the structures of both; `moving` says what has a tangent.
 
-        Raises: TypeError if the rule returns no pair, or another structure than the function.
+        Raises: TypeError if the rule does not return a pair, or its structure is not the
+            function's.
         """
         if self.symbolic_zeros:
             primals = list(map(CustomVJPPrimal, primals, moving))
@@ -101,7 +102,7 @@ class Forward(ForwardRule):
 
 @dataclasses.dataclass(frozen=True)
 class Backward(UserRule):
-    """The user's backward rule as a function of leaves."""
+    """A user backward rule as a function of leaves."""
 
     kind = "Custom VJP bwd rule"
 
@@ -170,7 +171,7 @@ class Backward(UserRule):
 
 
 class MappedForward(Mapped):
-    """A forward rule over stacks. Results are stacks along axis 0, residuals as they come."""
+    """A forward rule over stacks. Results are stacks along axis 0, residuals are unconstrained."""
 
     def __call__(
         self, primals: Sequence[Any], moving: Sequence[bool]
@@ -228,7 +229,7 @@ class MappedBackward(Mapped):
 
 @dataclasses.dataclass(frozen=True)
 class PullBack:
-    """The backward rule with all it needs beside residuals and cotangents of moving results."""
+    """The backward rule with its inputs other than residuals and cotangents of moving results."""
 
     rule: Callable[..., Any]
     info: Any

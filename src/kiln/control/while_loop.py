@@ -1,10 +1,10 @@
 """The primitive `while`: repeat a body as long as a condition on the carry holds.
 
 Operands are the condition's consts, the body's consts, the carry. Forward mode carries tangents
-along. Under partial evaluation the known carries run at once, and the loop over all of them is
-staged again: how many steps there are is not known, so nothing can be kept for the way back, and
-reverse mode is refused. Under vmap, a condition that differs between examples runs as long as one
-of them goes on, and those that are done keep their carry.
+along. Under partial evaluation the known carries run immediately, and the loop over all of them is
+staged again: the number of steps is unknown, so residuals cannot be stored, and reverse mode is not
+supported. Under vmap, a loop whose condition differs between examples runs until all are finished,
+and finished examples keep their carry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.cond import spread_over
 from kiln.control.region import Region, fill_zeros, memoized, merge, select_by, split
-from kiln.control.scan_split import cut
+from kiln.control.scan_split import split_by_counts
 from kiln.control.without_effects import without_effects
 from kiln.core.absent import is_zero
 from kiln.core.meaning import begin_step, meaning
@@ -35,7 +35,7 @@ from kiln.transforms.jvp import jvp_jaxpr
 
 
 class While(Region):
-    """Run `body_jaxpr` on the carry as long as `cond_jaxpr` holds of it."""
+    """Run `body_jaxpr` on the carry while `cond_jaxpr` holds for it."""
 
     name = "while"
 
@@ -47,7 +47,7 @@ class While(Region):
         body_jaxpr: Jaxpr,
         body_nconsts: int,
     ) -> list[ShapedArray]:
-        cond_consts, body_consts, carry = cut(operands, cond_nconsts, body_nconsts)
+        cond_consts, body_consts, carry = split_by_counts(operands, cond_nconsts, body_nconsts)
         outs = body_jaxpr.out_avals
         for what, found, expected in (
             ("the condition", [*cond_consts, *carry], cond_jaxpr.in_avals),
@@ -77,7 +77,7 @@ class While(Region):
         body_jaxpr: Jaxpr,
         body_nconsts: int,
     ) -> Any:
-        cond_consts, body_consts, carry = cut(operands, cond_nconsts, body_nconsts)
+        cond_consts, body_consts, carry = split_by_counts(operands, cond_nconsts, body_nconsts)
         for step in itertools.count():
             begin_step(step)
             if not meaning(cond_jaxpr, [*cond_consts, *carry])[0]:
@@ -87,8 +87,8 @@ class While(Region):
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         nc, nb = params["cond_nconsts"], params["body_nconsts"]
-        cond_consts, body_consts, carry = cut(primals, nc, nb)
-        _, dconsts, dcarry = cut(tangents, nc, nb)
+        cond_consts, body_consts, carry = split_by_counts(primals, nc, nb)
+        _, dconsts, dcarry = split_by_counts(tangents, nc, nb)
         given = [not is_zero(t) for t in (*dconsts, *dcarry)]
         cond, body, moving = _jvp_loop(params["cond_jaxpr"], params["body_jaxpr"], nc, nb, given)
         moved = select_by(given[:nb], dconsts)
@@ -109,8 +109,8 @@ class While(Region):
     ) -> Any:
         nc, nb = params["cond_nconsts"], params["body_nconsts"]
         cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
-        cond_consts, body_consts, carry = cut(operands, nc, nb)
-        at_cond, at_body, at_carry = cut(axes, nc, nb)
+        cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
+        at_cond, at_body, at_carry = split_by_counts(axes, nc, nb)
         mapped = [at is not None for at in at_carry]
         while True:
             places = [0 if m else None for m in mapped]
@@ -147,8 +147,8 @@ class While(Region):
         if parts is None:
             return _stage(self, trace, operands, params)
         cond, body, whole_cond, whole_body, pending = parts
-        cond_consts, body_consts, carry = cut(operands, nc, nb)
-        u_cond, u_body, _ = cut(unknown, nc, nb)
+        cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
+        u_cond, u_body, _ = split_by_counts(unknown, nc, nb)
         known = [
             select_by(u_cond, cond_consts, False),
             select_by(u_body, body_consts, False),
@@ -223,8 +223,8 @@ def _make_jvp_loop(
             break
         moving = out_moving
     n = len(body.invars)
-    consts, carry = cut(both.invars[:n], nb)
-    dconsts, dcarry = cut(both.invars[n:], list(given[:nb]).count(True))
+    consts, carry = split_by_counts(both.invars[:n], nb)
+    dconsts, dcarry = split_by_counts(both.invars[n:], list(given[:nb]).count(True))
     both = both.with_(invars=[*consts, *dconsts, *carry, *dcarry], arg_names=())
     return _with_more_carry(cond, [v.aval for v in dcarry]), both, moving
 
@@ -236,7 +236,7 @@ def _with_more_carry(cond: Jaxpr, avals: Sequence[ShapedArray]) -> Jaxpr:
 
 
 def _example_by_example(cond: Jaxpr, body: Jaxpr, nc: int) -> tuple[Jaxpr, Jaxpr]:
-    """Return a condition that holds if that of one example does, and a body that waits for it."""
+    """Return a condition that holds if any example's does, and a body that updates only those."""
     key = ("while example by example", cond, nc)
     return memoized(body, key, lambda: _make_example_by_example(cond, body, nc))
 
@@ -248,7 +248,7 @@ def _make_example_by_example(cond: Jaxpr, body: Jaxpr, nc: int) -> tuple[Jaxpr, 
         return [reduce_or(eval_jaxpr(cond, (), *operands)[0], (0,))]
 
     def step(*operands: Any) -> list[Any]:
-        cond_consts, body_consts, carry = cut(operands, nc, len(operands) - nc - n)
+        cond_consts, body_consts, carry = split_by_counts(operands, nc, len(operands) - nc - n)
         (goes_on,) = eval_jaxpr(cond, (), *cond_consts, *carry)
         outs = eval_jaxpr(body, (), *body_consts, *carry)
         return [
@@ -294,7 +294,7 @@ def _split_loop(
 def _make_split(
     cond: Jaxpr, body: Jaxpr, nc: int, nb: int, unknown: Sequence[bool]
 ) -> _Parts | None:
-    u_cond, u_body, pending = cut(unknown, nc, nb)
+    u_cond, u_body, pending = split_by_counts(unknown, nc, nb)
     while True:
         parts = split(body, [*u_body, *pending], pending)
         if list(parts.unknown_out) == pending:

@@ -1,4 +1,4 @@
-"""A program without its effects: what it computes, computed again, must not happen again."""
+"""Removing the effects of a program that is computed a second time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kiln.ir.jaxpr import Eqn, Jaxpr
 
 
 def without_effects(jaxpr: Jaxpr) -> Jaxpr:
-    """Drop equations that only have effects, inner ones as well.
+    """Drop equations that only have effects, also in inner programs.
 
-    One whose results are used stays: without it nothing could be computed.
+    An equation whose results are used is kept, since they are needed.
     """
     if not must_keep(jaxpr.effects):
         return jaxpr

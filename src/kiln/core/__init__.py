@@ -1,4 +1,4 @@
-"""Layer 2: how operations become programs. Its public names are those of `jax.core`."""
+"""How operations become programs. The public names are those of `jax.core`."""
 
 from kiln.core.primitive import Primitive as Primitive
 from kiln.core.staging import eval_jaxpr as eval_jaxpr

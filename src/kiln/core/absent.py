@@ -1,4 +1,4 @@
-"""Values that stand for nothing: a tangent known to be zero, an operand to pull back to."""
+"""Placeholders for absent values: a tangent known to be zero, an operand to pull back to."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Zero:
 
 
 def not_linear(aval: ShapedArray) -> MissingRule:
-    """Build the error of transposing a function that is not linear in an operand of this type."""
+    """Build the error for transposing a function that is not linear in an operand of this type."""
     return MissingRule(
         three_lines(
             f"transpose of a function at {current_source()}",
@@ -54,7 +54,7 @@ def not_linear(aval: ShapedArray) -> MissingRule:
 
 
 class Linear:
-    """An operand a transpose rule is asked to pull back to; its value is unknown."""
+    """An operand that a transpose rule must pull back to; its value is unknown."""
 
     __slots__ = ("aval",)
 

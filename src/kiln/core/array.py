@@ -1,13 +1,13 @@
-"""Array: what users hold.
+"""Array: the concrete arrays that users hold.
 
-A concrete array is on the first device; one with a place of its own is a `PlacedArray`. Only this
-file knows how they keep their data: a buffer in an engine's memory, a host view of it, or both;
-other modules ask through the functions at the end.
+A concrete array is on the first device; one that is committed or elsewhere is a `PlacedArray`. Only
+this file knows how they store their data: a buffer in an engine's memory, a host view of it, or
+both; other modules use the functions at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -24,10 +24,10 @@ from kiln.core.array_type import Array
 from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Memory, default_engine, default_sharding
-from kiln.core.operators import ArrayOperators, method, operators
+from kiln.core.operators import ArrayOperators, method
 from kiln.core.shards import Shard, assembled, shards_of
 from kiln.core.watching import WATCHES, note_look
-from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
+from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
 T = TypeVar("T")
@@ -41,8 +41,8 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     trace = method("trace")
 
-    # Another thread may delete the array, give it away or move it at any time. What is used of it
-    # is held from one look at its fields on; the runtime changes together what belongs together.
+    # Another thread may delete, donate or move the array at any time. Everything that is used is
+    # therefore read from its fields once and held; the runtime updates related fields together.
 
     def _held(self) -> tuple[Any, Buffer, Memory | None]:
         """Return the view of the values or None, and a buffer with its memory or None.
@@ -58,7 +58,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return array_errors.deleted(self.aval)
 
     def _ask(self, question: Callable[..., T], memory: Memory, buffer: Buffer, *about: Any) -> T:
-        """Ask the memory something about a buffer, which others may have donated meanwhile."""
+        """Query the memory about a buffer, which another thread may have donated meanwhile."""
         try:
             return question(buffer, *about)
         except JaxRuntimeError:
@@ -67,7 +67,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
             raise
 
     def is_deleted(self) -> bool:
-        """Tell whether the array's memory was given away or freed."""
+        """Tell whether the array's memory was donated or freed."""
         host, buffer, memory = self._data()
         if host is not None:
             return False
@@ -76,9 +76,9 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return memory.is_deleted(buffer)
 
     def delete(self) -> None:
-        """Let the memory go; any later use of the values raises RuntimeError.
+        """Release the memory; any later use of the values raises RuntimeError.
 
-        It is free once nobody uses it: views, parts of the array and calls under way keep it.
+        It is freed once it is no longer in use: views, shards and running calls keep it alive.
         """
         self._let_go()
 
@@ -101,7 +101,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return self
 
     def copy_to_host_async(self) -> None:
-        """Start copying to the host; on the CPU the values are there already."""
+        """Start copying to the host; on the CPU the values are already there."""
         self._held()
 
     def _scalar(self, conversion: str) -> Any:
@@ -179,13 +179,13 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     @property
     def sharding(self) -> Sharding:
-        """Where the parts of the array live."""
+        """The sharding: which device holds which part of the array."""
         note_look(self)
         return default_sharding()
 
     @property
     def committed(self) -> bool:
-        """Whether the array was put where it is on purpose, so that programs come to it."""
+        """Whether the array was explicitly placed, so that programs run where it is."""
         note_look(self)
         return False
 
@@ -206,22 +206,22 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     @property
     def is_fully_addressable(self) -> bool:
-        """Whether all parts are on devices of this process."""
+        """Whether all shards are on devices of this process."""
         return self.sharding.is_fully_addressable
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        """The parts on the devices of this process."""
-        return shards_of(self.sharding, self.shape, parts_of(self))
+        """The shards on the devices of this process."""
+        return shards_of(self.sharding, self.shape, shard_arrays(self))
 
     @property
     def global_shards(self) -> list[Shard]:
-        """The parts on all devices."""
+        """The shards on all devices."""
         return self.addressable_shards
 
     def addressable_data(self, index: int) -> ConcreteArray:
-        """Return one part as an array on its device."""
-        return parts_of(self)[index]
+        """Return one shard as an array on its device."""
+        return shard_arrays(self)[index]
 
     def _read(self, buffer: Buffer, memory: Memory) -> np.ndarray:
         try:
@@ -263,20 +263,20 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
 
 class PlacedArray(ConcreteArray):
-    """An array with a place of its own: another device, several, or the first one on purpose."""
+    """An array that is on another device, on several, or committed to the first one."""
 
     __slots__ = ()
 
     @property
     def sharding(self) -> Sharding:
-        """Where the parts of the array live."""
+        """The sharding: which device holds which part of the array."""
         note_look(self)
         place: Sharding = self._sharding
         return place
 
     @property
     def committed(self) -> bool:
-        """Whether the array was put where it is on purpose, so that programs come to it."""
+        """Whether the array was explicitly placed, so that programs run where it is."""
         note_look(self)
         return self._committed
 
@@ -296,7 +296,7 @@ _runtime.set_array_classes(ConcreteArray, PlacedArray)
 
 
 def _unpickle(value: Any, aval: Any) -> ConcreteArray:
-    """Return the array of a pickle, which may be spoilt: its type must be that of its values."""
+    """Return the array of a pickle, checking that its type matches its values."""
     if type(value) is np.ndarray and isinstance(aval, ShapedArray):
         physical = aval.physical()
         if value.shape == physical.shape and value.dtype == physical.dtype:
@@ -307,9 +307,9 @@ def _unpickle(value: Any, aval: Any) -> ConcreteArray:
 
 
 def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArray:
-    """Make an array of host data that nobody will write to again.
+    """Make an array from host data that will not be written to again.
 
-    The caller gives the memory up; copy first what a user may still change.
+    The caller gives up the memory; copy data that a user may still modify.
     """
     if value.flags.writeable:
         value = value.view()
@@ -339,21 +339,20 @@ def host_value(x: ConcreteArray) -> np.ndarray:
 
 
 def numbers_of(x: ConcreteArray, asked: str) -> np.ndarray:
-    """Return what `host_value` does; raise TypeError for keys, which are no numbers."""
+    """Return the `host_value`, but raise TypeError for keys, which are not numbers."""
     if type(x.aval.dtype) is dtypes.KeyDtype:
         refuse_keys(x.aval, asked)
     return host_value(x)
 
 
-# NumPy asks for a buffer, and forgets why there is none.
+# NumPy asks for a buffer, and drops the error if there is none.
 _runtime.set_host_value(host_value, forgotten.noting(host_value))
-_runtime.set_operator_table(operators)
 
 
 def buffer_for(x: ConcreteArray, memory: Memory) -> Buffer:
     """Return the array's buffer of the given memory, moving the data there once if needed.
 
-    For arrays without a place of their own.
+    For arrays that are not placed.
     """
     _, buffer, home = x._held()
     if home is memory and buffer is not None:
@@ -366,7 +365,7 @@ def buffer_for(x: ConcreteArray, memory: Memory) -> Buffer:
 
 
 def buffer_at(x: ConcreteArray, memory: Memory, sharding: Sharding) -> Buffer:
-    """Return a buffer with the array's values, cut as told; the array's own if so."""
+    """Return a buffer with the array's values, sharded so; the array's own buffer if it fits."""
     _, buffer, home = x._held()
     if type(x) is PlacedArray and x._sharding.is_equivalent_to(sharding, x.ndim):
         if buffer is not None and home is memory:
@@ -393,41 +392,15 @@ def _own_buffer(x: ConcreteArray, memory: Memory) -> Buffer:
 _runtime.set_buffer_at(buffer_at, _own_buffer)
 
 
-def placed(
-    x: ConcreteArray, memory: Memory, sharding: Sharding, *, committed: bool = True
-) -> ConcreteArray:
-    """Return an array with the same values somewhere else.
-
-    Raises: ValueError if the array cannot be cut this way.
-    """
-    require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
-    made = from_placed([x.aval], [buffer_at(x, memory, sharding)], memory, [sharding], committed)[0]
-    return _part_like(x, made)
-
-
-def _part_like(x: ConcreteArray, other: ConcreteArray) -> ConcreteArray:
-    """Return an array that may have the buffer of `x`, and is a part of another one if `x` is."""
+def part_like(x: ConcreteArray, other: ConcreteArray) -> ConcreteArray:
+    """Mark an array that may share the buffer of `x` as a shard of another one if `x` is."""
     if x._is_part:
         other._note_part()
     return other
 
 
-def from_placed(
-    avals: Sequence[ShapedArray],
-    buffers: Sequence[Buffer],
-    memory: Memory,
-    shardings: Sequence[Sharding],
-    committed: bool,
-) -> list[ConcreteArray]:
-    """Make arrays of buffers with a place of their own."""
-    return [
-        PlacedArray(a, None, b, memory, s, committed)
-        for a, b, s in zip(avals, buffers, shardings, strict=True)
-    ]
-
-
 def copied(x: ConcreteArray) -> ConcreteArray:
-    """Return an array with the same values, at the same place, in memory of its own."""
+    """Return a copy of an array, on the same devices, in its own memory."""
     _, _, memory = x._held()
     if type(x) is PlacedArray and memory is not None:
         # A view could become the memory of the new array.
@@ -436,19 +409,14 @@ def copied(x: ConcreteArray) -> ConcreteArray:
     return from_host(np.array(host_value(x)), x.aval)
 
 
-def unplaced(x: ConcreteArray) -> ConcreteArray:
-    """Return an array with the same values on the first device."""
-    return ConcreteArray(x.aval, host_value(x)) if type(x) is PlacedArray else x
-
-
-def parts_of(x: ConcreteArray) -> list[ConcreteArray]:
-    """Return the parts of an array, each on its device."""
+def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
+    """Return the shards of an array, each on its device."""
     host, buffer, memory = x._held()
     devices = x.sharding.devices
     home = memory or default_engine().memory
     if len(devices) == 1:
         here = SingleDeviceSharding(devices[0])
-        return [_part_like(x, PlacedArray(x.aval, host, buffer, memory, here, True))]
+        return [part_like(x, PlacedArray(x.aval, host, buffer, memory, here, True))]
     aval = x.aval.with_(shape=x.sharding.shard_shape(x.shape))
     parts = x._ask(home.shards, home, buffer_at(x, home, x.sharding), x.sharding)
     found = [
@@ -460,32 +428,17 @@ def parts_of(x: ConcreteArray) -> list[ConcreteArray]:
     return list(found)
 
 
-def joined(
-    aval: ShapedArray, memory: Memory, sharding: Sharding, parts: Sequence[ConcreteArray]
-) -> ConcreteArray:
-    """Make one array of its parts, in the order of the sharding's devices, without a copy."""
-    buffers = [
-        buffer_at(part, memory, SingleDeviceSharding(device))
-        for part, device in zip(parts, sharding.devices, strict=True)
-    ]
-    if len(buffers) > 1:
-        for part in parts:
-            part._note_part()
-    whole = buffers[0] if len(buffers) == 1 else memory.join(aval, sharding, buffers)
-    return from_placed([aval], [whole], memory, [sharding], True)[0]
-
-
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weakness, or a view as key)."""
     host, buffer, memory = x._held()
     # What becomes of the new array is not followed.
     note_look(x)
     if type(x) is PlacedArray:
-        return _part_like(x, PlacedArray(aval, host, buffer, memory, x._sharding, x._committed))
-    return _part_like(x, ConcreteArray(aval, host, buffer, memory))
+        return part_like(x, PlacedArray(aval, host, buffer, memory, x._sharding, x._committed))
+    return part_like(x, ConcreteArray(aval, host, buffer, memory))
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
-    """Tell whether two arrays are one, or have one buffer."""
+    """Tell whether two arrays are the same object or share a buffer."""
     buffer = x._buffer
     return x is y or (buffer is not None and buffer is y._buffer)

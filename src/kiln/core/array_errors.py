@@ -1,4 +1,4 @@
-"""What is said of an array that cannot be used as it was."""
+"""Errors about arrays that cannot be used in some way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kiln.ir.types import ShapedArray
 
 
 def deleted(aval: ShapedArray) -> RuntimeError:
-    """Return the error of an array whose memory is gone."""
+    """Return the error for an array whose memory was released."""
     return RuntimeError(
         three_lines(
             f"use of an array {aval} at {current_source()}",
@@ -22,7 +22,7 @@ def deleted(aval: ShapedArray) -> RuntimeError:
 
 
 def not_scalar(aval: ShapedArray, conversion: str) -> TypeError:
-    """Return the error of an array that is converted to one number."""
+    """Return the error for converting an array to a scalar."""
     return TypeError(
         three_lines(
             f"{conversion}() of an array {aval} at {current_source()}",
@@ -34,7 +34,7 @@ def not_scalar(aval: ShapedArray, conversion: str) -> TypeError:
 
 
 def ambiguous(aval: ShapedArray, size: int) -> ValueError:
-    """Return the error of an array that is asked whether it is true."""
+    """Return the error for using an array as a truth value."""
     return ValueError(
         three_lines(
             f"bool() of an array {aval} at {current_source()}",
@@ -47,7 +47,7 @@ def ambiguous(aval: ShapedArray, size: int) -> ValueError:
 
 
 def not_index(aval: ShapedArray) -> TypeError:
-    """Return the error of an array that is used as a position."""
+    """Return the error for using an array as an index."""
     return TypeError(
         three_lines(
             f"use of an array {aval} as an index at {current_source()}",
@@ -58,7 +58,7 @@ def not_index(aval: ShapedArray) -> TypeError:
 
 
 def no_item(aval: ShapedArray, args: Sequence[Any], error: Exception) -> Exception:
-    """Return NumPy's error of an element that is not there, in more words."""
+    """Return NumPy's error for a missing element, with more details."""
     return type(error)(
         three_lines(
             f"item({', '.join(map(str, args))}) of {aval} at {current_source()}",
@@ -69,7 +69,7 @@ def no_item(aval: ShapedArray, args: Sequence[Any], error: Exception) -> Excepti
 
 
 def immutable(aval: ShapedArray) -> TypeError:
-    """Return the error of an assignment to an element."""
+    """Return the error for assigning to an element."""
     return TypeError(
         three_lines(
             f"assignment to an item of an array {aval} at {current_source()}",

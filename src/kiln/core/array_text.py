@@ -1,4 +1,4 @@
-"""How arrays are written."""
+"""The text of arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kiln.ir.types import ShapedArray
 
 
 def printable(value: np.ndarray, aval: ShapedArray) -> np.ndarray:
-    """Return what is shown of the values of an array: of a random key its two words."""
+    """Return the values of an array for printing; for a random key its two words."""
     if dtypes.is_extended(aval.dtype):
         # The low half of the element comes first.
         return np.stack([value.astype(np.uint32), (value >> 32).astype(np.uint32)], axis=-1)

@@ -1,7 +1,7 @@
-"""`Array`: the type that users name, and what its operators and methods take and return.
+"""`Array`: the type that users name, with the signatures of its operators and methods.
 
-At run time the operators and methods come from `ArrayOperators`, which looks them up in a table of
-functions of a higher layer. Editors and type checkers see the declarations here instead.
+At run time the operators and methods come from `ArrayOperators`, which looks them up in a table
+installed by a higher layer. Editors and type checkers see the declarations here instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kiln.ir.sizes import Dim
 
 
 class Array(ArrayOperators, metaclass=abc.ABCMeta):
-    """An array of kiln: concrete, or traced. Make one with `kiln.numpy.array`."""
+    """A kiln array, concrete or traced. Create one with `kiln.numpy.array`."""
 
     def __init__(self) -> None:
         raise TypeError(
@@ -297,7 +297,7 @@ class Array(ArrayOperators, metaclass=abc.ABCMeta):
 
 
 class Update(Protocol):
-    """What `x.at[index].set` and its relatives take and return."""
+    """The signature of `x.at[index].set` and related methods."""
 
     def __call__(
         self,
@@ -312,7 +312,7 @@ class Update(Protocol):
 
 
 class PartUpdates(Protocol):
-    """What `x.at[index]` offers: each method returns a new array."""
+    """The methods of `x.at[index]`, each of which returns a new array."""
 
     set: Update
     add: Update
@@ -334,13 +334,13 @@ class PartUpdates(Protocol):
 
 
 class Updates(Protocol):
-    """What `x.at` is: index it to name the part to update."""
+    """The type of `x.at`: index it to select the part to update."""
 
     def __getitem__(self, index: Any, /) -> PartUpdates: ...
 
 
 class HasDType(Protocol):
-    """An object that knows its dtype."""
+    """An object with a dtype."""
 
     @property
     def dtype(self) -> Any:
@@ -356,14 +356,14 @@ class HasShape(HasDType, Protocol):
 
 
 ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
-"""What functions of arrays take: arrays of kiln and NumPy, and numbers; no lists."""
+"""What array functions accept: kiln and NumPy arrays, and numbers, but not lists."""
 DTypeLike = str | type | np.dtype[Any] | HasDType
-"""What names a dtype."""
+"""Anything that denotes a dtype."""
 Arrays = Array | np.ndarray | Sequence[ArrayLike]
-"""Arrays to join: a sequence, or an array taken apart along its first axis."""
+"""Arrays to join: a sequence, or an array that is split along its first axis."""
 ShapeLike = Dim | Sequence[Dim]
-"""What names a shape: the sizes of the axes, or the size of the only one."""
+"""Anything that denotes a shape: the sizes of the axes, or the size of the only one."""
 Axes = int | Sequence[int] | None
-"""The axes of a reduction; None stands for all."""
+"""The axes of a reduction; None means all."""
 Mask = ArrayLike | None
-"""Which elements take part; None stands for all."""
+"""Which elements take part; None means all."""

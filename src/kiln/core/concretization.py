@@ -1,4 +1,4 @@
-"""The error of asking a traced value for its concrete value: what was asked, why, what to type."""
+"""Errors for using a traced value as a concrete one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLASSES: dict[str, type[Exception]] = {
 
 
 def refuse(tracer: Any, conversion: str, remedy: str | None = None) -> NoReturn:
-    """Raise the error of converting a traced value by the function `conversion`."""
+    """Raise the error for converting a traced value by the function `conversion`."""
     tracer = tracer.abstract()
     source = current_source()
     arguments = tracer.owner.responsible(tracer)
@@ -43,7 +43,7 @@ def refuse(tracer: Any, conversion: str, remedy: str | None = None) -> NoReturn:
 
 
 def refuse_keys(aval: ShapedArray, asked: str) -> NoReturn:
-    """Raise the error of asking random keys for numbers by the function `asked`."""
+    """Raise the error for using random keys as numbers in the function `asked`."""
     raise TypeError(
         three_lines(
             f"{asked}() of an array {aval} at {current_source()}",

@@ -1,4 +1,4 @@
-"""Arrays to and from other libraries without a copy, by DLPack.
+"""Exchanging arrays with other libraries without a copy, through DLPack.
 
 https://dmlc.github.io/dlpack/latest/ and the array API standard's `from_dlpack`.
 """
@@ -39,7 +39,7 @@ _EXTRA_DTYPES: dict[tuple[int, int], np.dtype] = {
 
 
 def spelled(dtype: np.dtype) -> tuple[int, int] | None:
-    """Return a dtype as DLPack's code and bits; None if it has none."""
+    """Return a dtype as DLPack's code and bits, or None if unsupported."""
     if dtype in _EXTRA:
         return _EXTRA[dtype]
     code = _CODES.get(dtype.kind)
@@ -70,7 +70,7 @@ def capsule_of(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """Return read-only host data as a capsule that another library takes over.
+    """Return read-only host data as a capsule for another library.
 
     Raises: BufferError for another device, or a dtype that DLPack does not have.
     """
@@ -94,9 +94,10 @@ def capsule_of(
 def host_view(x: Any, copy: bool | None = None) -> tuple[np.ndarray, bool]:
     """Return another library's array as read-only NumPy memory, and whether it is a copy.
 
-    `copy` is passed on to those that know it.
+    `copy` is passed on to libraries that support it.
 
-    Raises: TypeError for what has no `__dlpack__`; BufferError for what the host cannot read.
+    Raises: TypeError for objects without `__dlpack__`; BufferError for memory that the host cannot
+        read.
     """
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise TypeError(

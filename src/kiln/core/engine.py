@@ -295,7 +295,7 @@ def engine(name: str) -> Engine:
             return _loaded[name]
 
 
-PLANS = "kiln.engines.loops.plan"
+PLANS = "kiln.engines.native.plan"
 """What makes plans of eager operations; like an engine it is loaded on first use."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kiln.core.shards import assembled, cut
+from kiln.core.shards import assembled, split
 from kiln.ir.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
@@ -53,7 +53,7 @@ class HostMemory:
 
     def shards(self, buffer: np.ndarray, sharding: Sharding) -> list[np.ndarray]:
         """Return the parts of a buffer, in the order of the sharding."""
-        return [buffer] if sharding.num_devices == 1 else cut(sharding, buffer)
+        return [buffer] if sharding.num_devices == 1 else split(sharding, buffer)
 
     def join(
         self, aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]

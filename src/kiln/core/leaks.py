@@ -1,6 +1,6 @@
-"""Tracers that outlive their trace: found at its end, with those who hold them.
+"""Finding tracers that outlive their trace, at its end, and what holds them.
 
-Only with `check_tracer_leaks`: the search walks over all objects of the process.
+Only with `check_tracer_leaks`, since the search walks over all objects of the process.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.core.trace import Trace, Tracer
 
 _DEPTH = 4
-"""How many containers are looked through for a name that the user knows."""
+"""The number of containers that are searched for a name that the user knows."""
 
 
 def check_leaks(trace: Trace) -> None:
-    """Look for tracers of a trace that has ended, if the option says so.
+    """Look for tracers of a trace that has ended, if the option is set.
 
-    Raises: UnexpectedTracerError naming the line where one was made, and who holds it.
+    Raises: UnexpectedTracerError with the line where one was made, and what holds it.
     """
     if not options().check_tracer_leaks or not _tracers_of(trace):
         return
@@ -50,7 +50,7 @@ def _tracers_of(trace: Trace) -> list[Tracer]:
 
 @contextlib.contextmanager
 def _nothing_frozen() -> Iterator[None]:
-    """Let the collector see what the program has frozen: holders are found only there."""
+    """Unfreeze frozen objects: holders are found only among those the collector tracks."""
     frozen = gc.get_freeze_count() > 0
     gc.unfreeze()
     try:
@@ -61,7 +61,7 @@ def _nothing_frozen() -> Iterator[None]:
 
 
 def _holder(x: Any, ours: set[int], depth: int) -> str:
-    """Return words for whoever holds an object, the most telling holder there is."""
+    """Describe the most informative holder of an object."""
     holders = [r for r in gc.get_referrers(x) if id(r) not in ours and not _is_ours(r)]
     ours = ours | {id(holders), id(x)}
     for r in holders:

@@ -1,4 +1,4 @@
-"""What a program means: each primitive's NumPy rule, equation by equation."""
+"""The meaning of a program: each primitive's NumPy rule, equation by equation."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Observer(Protocol):
         """Return the result of an equation, as its primitive's `numpy` does."""
 
     def begin_step(self, step: int) -> None:
-        """Note which step of the innermost loop is evaluated from now on."""
+        """Record that a step of the innermost loop begins."""
 
 
 _observers: dict[int, Observer] = {}
-"""By thread. Empty but while somebody looks for something in a program."""
+"""Per thread; empty unless a program is being searched."""
 
 
 @contextlib.contextmanager
 def observed(observer: Observer | None) -> Iterator[None]:
-    """Let an observer, or nobody, evaluate this thread's programs until the context ends."""
+    """Set the observer, or None, that evaluates this thread's programs until the context ends."""
     thread = threading.get_ident()
     previous = _observers.pop(thread, None)
     if observer is not None:
@@ -46,7 +46,7 @@ def _observer_here() -> Observer | None:
 
 
 def begin_step(step: int) -> None:
-    """Say which step of a loop is evaluated from now on."""
+    """Tell the observer which step of a loop begins."""
     observer = _observer_here()
     if observer is not None:
         observer.begin_step(step)

@@ -1,6 +1,6 @@
-"""What arrays and tracers answer alike: attributes of their type, operators, methods.
+"""The common interface of arrays and tracers: attributes of their type, operators, methods.
 
-The functions behind the operators arrive by one call, `set_operators(table)`.
+`set_operators(table)` installs the functions behind the operators.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.ir.types import ShapedArray
@@ -21,6 +22,7 @@ operators: dict[str, Callable[..., Any]] = {}
 def set_operators(table: dict[str, Callable[..., Any]]) -> None:
     """Install the functions behind the operators and methods of arrays."""
     operators.update(table)
+    _runtime.set_operator_table(operators)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
@@ -50,14 +52,14 @@ def method(name: str) -> Callable[..., Any]:
 
 
 class ArrayOperators:
-    """What concrete arrays and tracers answer alike. Holds no data."""
+    """The common base of concrete arrays and tracers. Holds no data."""
 
     __slots__ = ()
     __array_priority__ = 100
     aval: ShapedArray
 
     def __treescope_repr__(self, path: str | None, subtree_renderer: Callable[..., Any]) -> Any:
-        """Show the values in treescope as NumPy's; what has none is shown by its repr."""
+        """Show values in treescope like NumPy's; show arrays without a value by their repr."""
         try:
             values = np.asarray(self)
         except (TypeError, RuntimeError):
@@ -86,21 +88,21 @@ class ArrayOperators:
 
     @property
     def weak_type(self) -> bool:
-        """Whether the dtype gives way to that of a strongly typed operand."""
+        """Whether the dtype yields to that of a strongly typed operand."""
         return self.aval.weak_type
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """The bytes of one element."""
         return int(self.aval.dtype.itemsize)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """The bytes of all elements."""
         return self.size * self.itemsize
 
     def on_device_size_in_bytes(self) -> int:
-        """Return the bytes of all elements, all parts together."""
+        """Return the bytes of all elements, over all shards."""
         return self.nbytes
 
     @property

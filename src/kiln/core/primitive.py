@@ -1,4 +1,4 @@
-"""Primitive: an operation that can be applied, by handing it to the trace in force."""
+"""Primitive: an operation that can be applied, by passing it to the active trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _align: Align = _as_they_are
 
 
 def set_alignment(align: Align) -> None:
-    """Set what makes operands vary along the same mesh axes, where types say what varies."""
+    """Install the function that makes operands vary along the same mesh axes."""
     global _align
     _align = align
 
@@ -30,7 +30,7 @@ class Primitive(Operation):
     """An operation on arrays."""
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        """Apply the operation under the trace in force."""
+        """Apply the operation under the active trace."""
         if state.tracked:
             return state.trace.process(self, _align(self, args, params), params)
         return state.trace.process(self, args, params)

@@ -1,4 +1,4 @@
-"""The parts of an array that lives on several devices."""
+"""The shards of an array that is on several devices."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kiln.ir.sharding import Blocks, Index, Sharding
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """One part of an array: the device that holds it, which part it is, and its data there.
+    """One part of an array: the device that holds it, its index in the array, and its data.
 
-    Parts that are repeated are told apart by `replica_id`.
+    `replica_id` distinguishes copies of the same part.
     """
 
     device: Any
@@ -32,7 +32,7 @@ class Shard:
 
 
 def replica_ids(blocks: Blocks) -> list[int]:
-    """Return how many devices before each one hold the same part."""
+    """Return, for each device, how many devices before it hold the same part."""
     seen: collections.Counter[tuple[int, ...]] = collections.Counter()
     numbers = []
     for place in blocks.at:
@@ -42,7 +42,7 @@ def replica_ids(blocks: Blocks) -> list[int]:
 
 
 def shards_of(sharding: Sharding, shape: Sequence[int], parts: Sequence[Any]) -> list[Shard]:
-    """Return the parts of an array with their places."""
+    """Return the shards of an array with their devices and indices."""
     indices, replicas = sharding.indices(shape), replica_ids(sharding.blocks(len(shape)))
     return [Shard(*found) for found in zip(sharding.devices, indices, replicas, parts, strict=True)]
 
@@ -50,7 +50,7 @@ def shards_of(sharding: Sharding, shape: Sequence[int], parts: Sequence[Any]) ->
 def assembled(
     sharding: Sharding, shape: Sequence[int], parts: Sequence[Any], get: Callable[[Any], np.ndarray]
 ) -> np.ndarray:
-    """Return the whole array on the host, reading each part once."""
+    """Assemble the whole array on the host, reading each part once."""
     if sharding.is_fully_replicated:
         return get(parts[0])
     whole: np.ndarray | None = None
@@ -66,10 +66,10 @@ def assembled(
     return whole
 
 
-def cut(sharding: Sharding, value: np.ndarray) -> list[np.ndarray]:
-    """Return the parts of a host array, contiguous, in the order of the sharding's devices.
+def split(sharding: Sharding, value: np.ndarray) -> list[np.ndarray]:
+    """Split a host array into contiguous shards, in the order of the sharding's devices.
 
-    No two of them share memory, which not every engine can bear.
+    No two of them share memory, which some engines do not support.
     """
     replicas = replica_ids(sharding.blocks(value.ndim))
     value = np.asarray(value, order="C")

@@ -1,8 +1,8 @@
 """Staging: the trace that records a jaxpr.
 
-Values the function closes over become operands: `stage` returns them beside the jaxpr. Python and
-NumPy scalars become literals. `eval_jaxpr` is the way back: apply a jaxpr's equations under the
-trace in force.
+Values that the function closes over become operands: `stage` returns them with the jaxpr. Python
+and NumPy scalars become literals. `eval_jaxpr` is the inverse: it applies a jaxpr's equations under
+the active trace.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StagingTrace(Trace):
         return StagingTracer(self, var)
 
     def atom(self, x: Any) -> Atom:
-        """Return what stands for a value in the program: a variable, a literal, or a constant."""
+        """Return the atom for a value in the program: a variable, a literal, or a constant."""
         if type(x) is StagingTracer and x.owner is self:
             return x.variable
         if isinstance(x, Tracer):
@@ -107,12 +107,12 @@ class StagingTrace(Trace):
         return result
 
     def describe(self) -> str:
-        """Say what is being traced, for messages."""
+        """Describe what is being traced, for messages."""
         what = f"the function {self.definition}" if self.definition else "a function"
         return f"while tracing {what} for {self.purpose}"
 
     def origin(self, tracer: Tracer) -> str:
-        """Say what made a tracer: the equation, or that it is an argument."""
+        """Describe the origin of a tracer: the equation, or that it is an argument."""
         assert isinstance(tracer, StagingTracer)
         var = tracer.variable
         for eqn in self.eqns:
@@ -125,7 +125,7 @@ class StagingTrace(Trace):
         return f", the argument {self.arg_names[at]}"
 
     def responsible(self, tracer: Tracer) -> list[tuple[str, ShapedArray]]:
-        """Return names and types of the user's arguments that a tracer depends on."""
+        """Return names and types of the user arguments that a tracer depends on."""
         assert isinstance(tracer, StagingTracer)
         made_by = {id(v): eqn for eqn in self.eqns for v in eqn.outvars}
         seen: set[int] = set()
@@ -145,7 +145,7 @@ class StagingTrace(Trace):
 
 
 def recording() -> StagingTrace | None:
-    """Return the trace that makes what is applied now equations of a program, if there is one."""
+    """Return the trace that is currently recording operations as equations, if there is one."""
     trace: Trace | None = state.trace
     while trace is not None:
         # Partial evaluation records too, but only for itself.
@@ -156,9 +156,9 @@ def recording() -> StagingTrace | None:
 
 
 def stand_in(x: Any) -> Tracer | None:
-    """Return a tracer of the program being recorded for what has a type but no value.
+    """Return a tracer of the program being recorded for an object with a type but no value.
 
-    The program can be looked at; it cannot run.
+    The program can be inspected, but cannot run.
     """
     trace = recording()
     if trace is None:
@@ -195,7 +195,7 @@ def stage(
     purpose: str = "jit",
     arg_names: Sequence[str] = (),
 ) -> tuple[Jaxpr, list[Any]]:
-    """Record `fun(*tracers) -> outputs` as a jaxpr; also return the values it closes over."""
+    """Record `fun(*tracers) -> outputs` as a jaxpr; also return the values that it closes over."""
     previous = state.trace
     source = state.source
     trace = StagingTrace(previous, definition=definition, purpose=purpose, arg_names=arg_names)
@@ -275,7 +275,7 @@ def stage_pure(
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Apply a jaxpr's equations to values, under the trace in force."""
+    """Apply a jaxpr's equations to values, under the active trace."""
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     previous = state.source

@@ -1,4 +1,4 @@
-"""Devices that are described and not there: programs are compiled for them ahead of time."""
+"""Devices that are only described: programs are compiled for them ahead of time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import dataclasses
 class DescribedDevice:
     """A device of a described machine; equal by value.
 
-    `topology` is the name of the machine in its platform's words.
+    `topology` is the platform's name of the machine.
     """
 
     platform: str
@@ -24,6 +24,6 @@ class DescribedDevice:
 
 @dataclasses.dataclass(frozen=True)
 class TopologyDescription:
-    """A machine that programs can be compiled for without being on it."""
+    """A machine that programs can be compiled for without access to it."""
 
     devices: tuple[DescribedDevice, ...]

@@ -1,8 +1,8 @@
-"""Traces: who is listening when an operation is applied.
+"""Traces: what happens when an operation is applied.
 
-A `Trace` is one method, `process`. Transformations put their own trace in force while the user's
-function runs, and process each operation by applying others under their parent. A `Tracer` is the
-value a trace hands to the user's function.
+A `Trace` is one method, `process`. Transformations activate their own trace while the user function
+runs, and process each operation by applying others under their parent. A `Tracer` is the value that
+a trace passes to the user function.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Trace:
         raise NotImplementedError
 
     def describe(self) -> str:
-        """Say what is being traced, for messages."""
+        """Describe what is being traced, for messages."""
         return f"under {type(self).__name__}"
 
     def origin(self, tracer: Tracer) -> str:
-        """Say where a tracer was made, as `, made by ... at ...`, for messages."""
+        """Describe where a tracer was made, as `, made by ... at ...`, for messages."""
         for inside in tracer.inside():
             if isinstance(inside, Tracer):
                 return inside.owner.origin(inside)
@@ -57,17 +57,17 @@ class Trace:
         return f", made at {source}" if source else ", an argument of the function"
 
     def note_origin(self, tracer: Tracer) -> None:
-        """Keep the line that makes a tracer. Called only where leaks are looked for."""
+        """Record the line that creates a tracer. Called only if leaks are checked."""
         assert self.made is not None
         self.made[id(tracer)] = state.source or current_source()
 
     def responsible(self, tracer: Tracer) -> list[tuple[str, ShapedArray]]:
-        """Return names and types of the user's arguments that a tracer depends on."""
+        """Return names and types of the user arguments that a tracer depends on."""
         return []
 
 
 class Tracer(ArrayOperators):
-    """An array under a trace: its type is known, its value perhaps not."""
+    """An array under a trace: its type is known, its value may not be."""
 
     __slots__ = ("__weakref__", "aval", "owner")
     __hash__ = None  # type: ignore[assignment]
@@ -84,7 +84,7 @@ class Tracer(ArrayOperators):
         return self
 
     def inside(self) -> tuple[Any, ...]:
-        """Return the values, perhaps tracers of other traces, of which the tracer consists."""
+        """Return the values, possibly tracers of other traces, that the tracer consists of."""
         return ()
 
     def _value(self, conversion: str) -> Any:
@@ -156,21 +156,21 @@ Array.register(Tracer)
 
 
 class _Unset(Trace):
-    """The root before `execution/eager.py` has installed the evaluating trace."""
+    """The root trace until `execution/eager.py` installs the evaluating one."""
 
     __slots__ = ()
 
 
 state = _runtime.state
-"""Per thread: the trace in force, the mapped axes in scope, the equation being replayed.
+"""Per thread: the active trace, the mapped axes in scope, the equation being replayed.
 
-An axis is (name, size, kind). The kind is None under vmap; for an axis of a mesh it says whether
-types keep track of what varies along it. `tracked` names the axes where they do.
+An axis is (name, size, kind). The kind is None under vmap; for a mesh axis it says whether types
+track what varies along it. `tracked` names the axes where they do.
 """
 
 
 def set_root_trace(trace: Trace) -> None:
-    """Set the trace in force where no transformation is."""
+    """Install the trace that is active outside all transformations."""
     state.root = trace
 
 
@@ -179,7 +179,7 @@ set_root_trace(_Unset(None))
 
 @contextmanager
 def in_force(trace: Trace) -> Iterator[Trace]:
-    """Put a trace in force."""
+    """Activate a trace."""
     previous = state.trace
     state.trace = trace
     try:
@@ -190,7 +190,7 @@ def in_force(trace: Trace) -> Iterator[Trace]:
 
 @contextmanager
 def axis_bound(name: Any, size: Any, kind: bool | None = None) -> Iterator[None]:
-    """Make a mapped axis known by name while a function is traced."""
+    """Bind the name of a mapped axis while a function is traced."""
     previous, tracked = state.axes, state.tracked
     state.axes = (*previous, (name, size, kind))
     state.tracked = tracked | {name} if kind else tracked - {name}
@@ -202,9 +202,9 @@ def axis_bound(name: Any, size: Any, kind: bool | None = None) -> Iterator[None]
 
 @contextmanager
 def in_users_lines() -> Iterator[None]:
-    """Let operations come from the lines that apply them, not from an equation being replayed.
+    """Attribute operations to the lines that apply them, not to the equation being replayed.
 
-    For functions of the user's that run while a program is replayed.
+    For user functions that run while a program is replayed.
     """
     previous = state.source
     state.source = None
@@ -232,7 +232,7 @@ def axis_size_of(name: Any) -> Any:
 
 
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
-    """Build the error of using a tracer after its transformation has ended."""
+    """Build the error for using a tracer after its transformation has ended."""
     return UnexpectedTracerError(
         three_lines(
             f"use of a leaked tracer, a traced value of type {tracer.aval} kept after its "

@@ -1,4 +1,4 @@
-"""Arrays that are watched while a program is recorded: does it depend on more than their types?"""
+"""Watching arrays during recording: does the program depend on more than their types?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Watch:
-    """Arrays whose values a recorded program is not to depend on; `seen` tells that it does."""
+    """Arrays whose values a recorded program should not depend on; `seen` tells that it does."""
 
     __slots__ = ("_arrays", "seen")
 
@@ -17,7 +17,7 @@ class Watch:
         self.seen = False
 
     def note(self, x: Any) -> None:
-        """Note that the value of an array was looked at."""
+        """Record that the value of an array was read."""
         if id(x) in self._arrays:
             self.seen = True
 
@@ -27,7 +27,7 @@ WATCHES: list[Watch] = []
 
 @contextlib.contextmanager
 def watched(arrays: Sequence[Any]) -> Iterator[Watch]:
-    """Note, until the context ends, whether values of the arrays are looked at."""
+    """Record, until the context ends, whether values of the arrays are read."""
     watch = Watch(arrays)
     WATCHES.append(watch)
     try:
@@ -37,6 +37,6 @@ def watched(arrays: Sequence[Any]) -> Iterator[Watch]:
 
 
 def note_look(x: Any) -> None:
-    """Note that what may differ between arrays of one type was looked at."""
+    """Record that a property of an array beyond its type was read."""
     for watch in tuple(WATCHES):
         watch.note(x)

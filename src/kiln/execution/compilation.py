@@ -67,7 +67,7 @@ class WrongDevice(Exception):
     """An argument has a place of its own, so this executable is not the one to run."""
 
 
-class CachedProgram(_runtime.Program):
+class CachedProgram(_runtime.CompiledProgram):
     """An executable with the types of its results; `kept` numbers the inputs it takes.
 
     Calling it runs it on arrays and scalars; it raises WrongDevice if one of the arrays has a place

@@ -8,6 +8,7 @@ so that it is made once.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,8 @@ from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, PlacedArray, unplaced
+from kiln.core.array import ConcreteArray, PlacedArray
+from kiln.core.array_placement import unplaced
 from kiln.core.engine import Placement, Program
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr, program_of
 from kiln.execution.donation import Donation
@@ -57,7 +59,8 @@ class DeviceConstraint(NamedTuple):
 class Placer:
     """Runs a program wherever its arguments, the user's request and its own constraints say.
 
-    The first `hidden` inputs are arrays the function closes over.
+    The first `hidden` inputs are arrays the function closes over. `direct` runs on the first device
+    once a call belonged there; it raises WrongDevice for arrays that were placed.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class Placer:
         self.inside = constraints_in(jaxpr)
         self.programs: list[CachedProgram] = []
         self._runs: dict[Hashable, Run] = {}
-        self._default: Run | None = None
+        self.direct: Run | None = None
         self._used: list[bool] | None = None
 
     @property
@@ -89,9 +92,9 @@ class Placer:
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Run the program; as fast as can be where nothing was placed."""
-        if self._default is not None and options().default_device is None:
+        if self.direct is not None and options().default_device is None:
             try:
-                return self._default(args)
+                return self.direct(args)
             except WrongDevice:
                 pass
         return self(args)
@@ -101,26 +104,29 @@ class Placer:
 
         Raises: ValueError for committed arguments on different devices, or not as asked for.
         """
-        return (self.prepared(args) or self.prepare(args))(args)
+        return self.run_for(args)(args)
 
-    def prepared(self, args: Sequence[Any]) -> Run | None:
-        """Return what runs the program for such arguments, if there has been such a call."""
-        return self._runs.get(_situation(args))
+    def run_for(self, args: Sequence[Any], note: Callable[[float], None] | None = None) -> Run:
+        """Return what runs the program for such arguments, compiling it if needed.
 
-    def prepare(self, args: Sequence[Any]) -> Run:
-        """Return what runs the program for such arguments, having compiled it.
-
-        For arguments that were never placed it raises WrongDevice if called with others.
+        For arguments that were never placed it raises WrongDevice if called with others. `note` is
+        called with the seconds that it took to prepare, if it was not prepared before.
 
         Raises: ValueError for committed arguments on different devices, or not as asked for.
         """
         situation = _situation(args)
+        found = self._runs.get(situation)
+        if found is not None:
+            return found
+        start = time.perf_counter()
         placement = self.place(situation.committed)
         run = self.run_at(placement, self.is_chosen(situation.committed, placement))
         if placement is None and situation.has_placed:
             run = functools.partial(_run_unplaced, run)
         elif placement is None and self.is_plain:
-            self._default = run
+            self.direct = run
+        if note is not None:
+            note(time.perf_counter() - start)
         return self._runs.setdefault(situation, run)
 
     def place(self, committed: Sequence[Sharding | None]) -> Placement | None:

@@ -1,4 +1,4 @@
-"""What may still change: calls of Python functions with side effects."""
+"""Features that may still change: calls of Python functions with side effects."""
 
 from kiln.control.callback import io_callback
 

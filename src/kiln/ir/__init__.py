@@ -1,1 +1,1 @@
-"""A program as data: types, sizes, effects, jaxprs. Nothing here runs or traces."""
+"""Programs as data: types, sizes, effects, jaxprs. Nothing here runs or traces."""

@@ -1,4 +1,4 @@
-"""Which results of a program can take the memory of which of its donated inputs."""
+"""Aliasing: which results of a program can reuse the memory of which donated inputs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def reused(
     in_shardings: Sequence[Sharding | None] = (),
     out_shardings: Sequence[Sharding | None] = (),
 ) -> dict[int, int]:
-    """Return which output can take the memory of which donated input.
+    """Return which output can reuse the memory of which donated input.
 
-    An output of the same type is preferred to one of the same size.
+    An output of the same type is preferred to one of only the same size.
     """
     ins, outs = jaxpr.in_avals, jaxpr.out_avals
     in_cuts = in_shardings or [None] * len(ins)

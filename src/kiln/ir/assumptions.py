@@ -1,8 +1,8 @@
-"""Which decisions about named sizes need that a size is not 0.
+"""Recording which decisions about named sizes assume that a size is not 0.
 
-Sizes are compared as if every name stood for a size >= 1 (`sizes.py`). Whoever records a program
-for all sizes collects here the names for which a decision would not have been possible otherwise:
-for those, an axis of size 0 needs a program of its own.
+Sizes are compared as if every name were a size >= 1 (`sizes.py`). While a program is recorded for
+all sizes, the names are collected for which a decision would not have been possible otherwise: for
+those, an axis of size 0 needs its own program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _state = _State()
 
 @contextmanager
 def collecting(names: Iterable[str] = ()) -> Iterator[set[str]]:
-    """Collect the assumptions made inside; `names` are the named axes of the program recorded."""
+    """Collect the assumptions made inside; `names` are the named axes of the recorded program."""
     found: set[str] = set()
     previous = _state.scope
     _state.collected.append(found)
@@ -38,12 +38,12 @@ def collecting(names: Iterable[str] = ()) -> Iterator[set[str]]:
 
 
 def is_collecting() -> bool:
-    """Tell whether anybody wants to know."""
+    """Tell whether assumptions are being collected."""
     return bool(_state.collected)
 
 
 def assume_positive(names: Iterable[str]) -> None:
-    """Note that a decision needed the sizes of these axes to be at least 1."""
+    """Record that a decision needed the sizes of these axes to be at least 1."""
     for found in _state.collected:
         found.update(names)
 

@@ -11,7 +11,7 @@ from kiln.ir.types import ShapedArray
 def check(jaxpr: Jaxpr, after: str = "") -> None:
     """Check a jaxpr and the jaxprs inside it.
 
-    Raises: CheckError naming the equation.
+    Raises: CheckError with the equation.
     """
     bound: set[Var] = set()
 

@@ -1,7 +1,7 @@
-"""What an equation does besides computing its results.
+"""Effects: what an equation does besides computing its results.
 
-Dead-code elimination keeps equations with effects. `ORDERED` ones run in program order;
-a `NamedAxis` effect only says that the equation talks to the other members of a mapped axis.
+Dead-code elimination keeps equations with effects. `ORDERED` ones run in program order; a
+`NamedAxis` effect only says that the equation communicates over a mapped axis.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """An effect, compared by value. `ordered` ones keep order; `keep` ones survive unused."""
+    """An effect, compared by value; `ordered` ones keep order, `keep` ones are never dropped."""
 
     name: str
     ordered: bool = False
@@ -21,7 +21,7 @@ class Effect:
 
 @dataclasses.dataclass(frozen=True)
 class NamedAxis(Effect):
-    """The equation communicates over a mapped axis; it may be dropped when nothing uses it."""
+    """Communication over a mapped axis; the equation may be dropped if its results are unused."""
 
     keep: bool = False
 
@@ -49,5 +49,5 @@ def union(groups: Iterable[Effects]) -> Effects:
 
 
 def must_keep(effects: Effects) -> bool:
-    """Tell whether an equation with these effects survives when its results are unused."""
+    """Tell whether an equation with these effects is kept even if its results are unused."""
     return any(effect.keep for effect in effects)

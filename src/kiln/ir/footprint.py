@@ -1,4 +1,4 @@
-"""What a program costs in memory, estimated from its number of equations."""
+"""The memory of a program, estimated from its number of equations."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kiln.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 
 BASE_BYTES = 3072
 EQUATION_BYTES = 1280
-"""An equation with its variables, types, parameters, source, and its part of the canonical key."""
+"""Bytes of an equation with its variables, types, parameters, source, and share of the key."""
 
 
 def footprint(jaxpr: Jaxpr) -> int:
-    """Return roughly the bytes a jaxpr holds, without what was derived from it."""
+    """Return roughly the bytes that a jaxpr holds, without programs derived from it."""
     return BASE_BYTES + sum(map(_of_equation, jaxpr.eqns))
 
 

@@ -1,7 +1,7 @@
-"""A program as data: variables, literals, equations, jaxprs.
+"""Programs as data: variables, literals, equations, jaxprs.
 
-Nothing here runs or traces. A jaxpr is never changed once built; `memo` holds programs derived from
-it (its jvp, its batched form), which therefore live exactly as long as it does.
+Nothing here runs or traces. A jaxpr is immutable once built; `memo` holds programs derived from it
+(its jvp, its batched form), which therefore live exactly as long as it does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kiln.ir.types import ShapedArray
 
 
 class Var:
-    """A value named once; compared by identity."""
+    """A variable, bound once; compared by identity."""
 
     __slots__ = ("aval",)
     is_literal = False
@@ -30,7 +30,7 @@ class Var:
 
 
 class Literal:
-    """A constant written into the program.
+    """A constant in the program.
 
     `val` is a Python scalar if the type is weak, else a NumPy scalar or, in programs derived by
     transformations, a read-only NumPy array.
@@ -72,7 +72,7 @@ class Eqn:
         self.source = source
 
     def with_(self, **changes: Any) -> Eqn:
-        """Return the equation with some parts replaced."""
+        """Return a copy of the equation with some parts replaced."""
         parts = {name: getattr(self, name) for name in self.__slots__}
         return Eqn(**{**parts, **changes})
 
@@ -125,7 +125,7 @@ class Jaxpr:
         return [v.aval for v in self.outvars]
 
     def with_(self, **changes: Any) -> Jaxpr:
-        """Return the jaxpr with some parts replaced."""
+        """Return a copy of the jaxpr with some parts replaced."""
         parts: dict[str, Any] = {
             "constvars": self.constvars,
             "invars": self.invars,

@@ -1,4 +1,4 @@
-"""Meshes, devices along named axes, and which axes cut which dimension: plain values."""
+"""Meshes (devices along named axes) and partition specs, as plain values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNCONSTRAINED = _Unconstrained()
 
 
 class PartitionSpec:
-    """Which mesh axes cut which dimension: per dimension None, an axis name, or several names.
+    """Which mesh axes shard which dimension: per dimension None, an axis name, or several names.
 
     `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`.
     """
@@ -89,9 +89,9 @@ _entered = _Entered()
 class Mesh:
     """Devices arranged in a grid whose axes have names.
 
-    As a context (`with mesh:`) it is the mesh that a bare PartitionSpec speaks of.
+    As a context (`with mesh:`) it is the mesh that a bare PartitionSpec refers to.
 
-    Raises: ValueError if names and axes differ in number, or a name or a device comes twice.
+    Raises: ValueError if names and axes differ in number, or a name or device is repeated.
     """
 
     def __init__(self, devices: Any, axis_names: str | Sequence[Any]) -> None:
@@ -145,7 +145,7 @@ class Mesh:
 
     @property
     def device_ids(self) -> np.ndarray:
-        """The numbers of the devices, in the shape of the mesh."""
+        """The ids of the devices, in the shape of the mesh."""
         ids = np.array([d.id for d in self._flat], dtype=np.int64)
         return ids.reshape(self.devices.shape)
 

@@ -1,6 +1,6 @@
-"""Operation: what a program knows of a primitive: its name, its traits, its rules.
+"""Operation: what a program needs of a primitive: its name, its traits, its rules.
 
-A subclass holds the mathematics; engines hold their lowerings. The rules, and who asks for them:
+A subclass holds the mathematics; engines hold their lowerings. The rules, and who calls them:
 
     infer        result types, or an error naming operands   bind, checker       always
     numpy        what it means                                reference engine    always
@@ -23,7 +23,7 @@ from kiln.ir.types import Varying
 
 
 class Operation:
-    """An operation on arrays. `multiple` says that it has a list of results."""
+    """An operation on arrays. `multiple` means that it has a list of results."""
 
     name: str = "?"
     multiple: ClassVar[bool] = False
@@ -42,7 +42,7 @@ class Operation:
             self.name = name
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        """Apply the operation; said in `core/primitive.py`, where traces are known."""
+        """Apply the operation; implemented in `core/primitive.py`, which knows traces."""
         raise NotImplementedError
 
     def runs_on_host(self, avals: Sequence[Any]) -> bool:
@@ -82,11 +82,11 @@ class Operation:
     def batch_over(
         self, axis: Any, operands: Sequence[Any], axes: Sequence[Any], /, **params: Any
     ) -> Any:
-        """Like `batch`, given the whole `MappedAxis`; for what depends on the axis' name."""
+        """Like `batch`, given the whole `MappedAxis`; for rules that depend on the axis name."""
         return self.batch(axis.size, operands, axes, **params)
 
     def expand(self, *operands: Any, **params: Any) -> Any:
-        """Compute the operation by simpler primitives."""
+        """Compute the operation with simpler primitives."""
         raise self._missing("expand")
 
     def _missing(self, rule: str, why: str = "") -> MissingRule:

@@ -1,6 +1,6 @@
-"""Polynomials in named sizes: products, terms, and between which numbers their values lie.
+"""Polynomials in named sizes: products, terms, and bounds of their values.
 
-What sizes are made of. A dimension is an int, or anything with `terms` (a `Size`).
+Sizes are made of them. A dimension is an int, or anything with `terms` (a `Size`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Monomial = tuple[Atom, ...]
 Terms = tuple[tuple[Monomial, int], ...]
 Poly = dict[Monomial, Any]
 MOST_ATOMS = 3
-"""How many floor divisions and maxima to eliminate first, in search of the best bound."""
+"""The number of floor divisions and maxima to eliminate first when searching for the best bound."""
 
 
 def terms_of(dim: Any) -> Terms:
@@ -44,7 +44,7 @@ def times(a: Poly, b: Poly) -> Poly:
 
 
 def without(monomial: Monomial, part: Monomial) -> Monomial | None:
-    """Divide monomials; None where `part` does not divide."""
+    """Divide monomials; return None if `part` does not divide."""
     left = list(monomial)
     for atom in part:
         if atom not in left:
@@ -55,7 +55,7 @@ def without(monomial: Monomial, part: Monomial) -> Monomial | None:
 
 @functools.lru_cache(maxsize=4096)
 def bounds(dim: Any, least: int = 1) -> tuple[int | None, int | None]:
-    """Return a lower and an upper bound, where each name is at least `least`; None: not found."""
+    """Return a lower and an upper bound if each name is at least `least`; None if not found."""
     if isinstance(dim, int):
         return dim, dim
     low = _lower(dict(dim.terms), least)
@@ -70,7 +70,7 @@ def _lower(poly: Poly, least: int) -> Any:
     """Return a lower bound of a polynomial with rational coefficients, or None.
 
     A maximum is at least each of its arguments and equal to one of them; a//k lies between
-    (a-k+1)/k and a/k. What is left is a polynomial in names n = least + n', n' >= 0.
+    (a-k+1)/k and a/k. The remainder is a polynomial in names n = least + n', n' >= 0.
     """
     compound = [atom for monomial in poly for atom in monomial if atom[0] != "name"]
     if compound:

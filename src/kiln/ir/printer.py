@@ -23,7 +23,7 @@ def to_text(jaxpr: Any) -> str:
 
 
 def eqn_to_text(eqn: Any) -> str:
-    """Return one equation's text, with names of its own."""
+    """Return the text of one equation, with its own variable names."""
     return "\n".join(_equation(eqn, _Names(), frozenset(map(id, eqn.outvars)), WIDTH))
 
 

@@ -15,7 +15,7 @@ from kiln.ir.types import ShapedArray
 def eliminate_dead_code(
     jaxpr: Jaxpr, used: Sequence[bool] | None = None
 ) -> tuple[Jaxpr, list[bool]]:
-    """Drop what the used outputs do not need; return the jaxpr and which inputs remain needed.
+    """Drop what the used outputs do not need; return the jaxpr, and which inputs are needed.
 
     All inputs keep their binders; unused outputs are dropped.
     """
@@ -37,7 +37,7 @@ def eliminate_dead_code(
 
 
 def drop_inputs(jaxpr: Jaxpr, keep: Sequence[bool]) -> Jaxpr:
-    """Drop inputs nothing uses."""
+    """Drop unused inputs."""
     names = jaxpr.arg_names
     return jaxpr.with_(
         invars=[v for v, k in zip(jaxpr.invars, keep, strict=True) if k],
@@ -46,7 +46,7 @@ def drop_inputs(jaxpr: Jaxpr, keep: Sequence[bool]) -> Jaxpr:
 
 
 def canonical(jaxpr: Jaxpr) -> Hashable:
-    """Return a value equal for programs with the same structure, whatever their variables."""
+    """Return a value that is equal for programs of the same structure, up to their variables."""
     key = jaxpr.memo.get(canonical)
     if key is None:
         key = jaxpr.memo[canonical] = _canonical(jaxpr, _itself)
@@ -54,9 +54,9 @@ def canonical(jaxpr: Jaxpr) -> Hashable:
 
 
 def canonical_for_engines(jaxpr: Jaxpr) -> Hashable:
-    """Return a value equal for programs that are one executable.
+    """Return a value that is equal for programs that can share an executable.
 
-    Like `canonical`, but whether operands and results are weakly typed makes no difference.
+    Like `canonical`, but ignoring whether operands and results are weakly typed.
     """
     key = jaxpr.memo.get(canonical_for_engines)
     if key is None:

@@ -1,7 +1,7 @@
-"""Where the parts of an array live: shardings, which are plain values.
+"""Shardings: which device holds which part of an array, as plain values.
 
-A sharding cuts an array into equal blocks and says which device holds which block. Devices are
-whatever an engine calls so: hashable objects with an `id` and a `platform`.
+A sharding splits an array into equal blocks and says which device holds which block. Devices are
+defined by engines: hashable objects with an `id` and a `platform`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Index = tuple[slice, ...]
 
 
 class Blocks(NamedTuple):
-    """How an array is cut: into how many parts along each dimension, and who holds which.
+    """How an array is split: how many blocks per dimension, and which device holds which.
 
     `at` has the block's coordinates for each device, in the sharding's order of devices.
     """
@@ -31,13 +31,13 @@ class Blocks(NamedTuple):
 
 
 class Sharding:
-    """Where an array lives. `devices` are in the order programs number them."""
+    """How an array is distributed. `devices` are in the order in which programs number them."""
 
     devices: tuple[Any, ...]
     memory_kind: str | None = None
 
     def blocks(self, ndim: int) -> Blocks:
-        """Return how an array of rank `ndim` is cut."""
+        """Return how an array of rank `ndim` is split."""
         raise NotImplementedError
 
     @property
@@ -57,7 +57,7 @@ class Sharding:
 
     @property
     def is_fully_addressable(self) -> bool:
-        """Whether all devices are this process's."""
+        """Whether all devices belong to this process."""
         return True
 
     @property
@@ -68,21 +68,21 @@ class Sharding:
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """Return the shape of one block.
 
-        Raises: ValueError if the array cannot be cut this way.
+        Raises: ValueError if the array cannot be sharded this way.
         """
         require_fit(self, global_shape, "shard_shape")
         parts = self.blocks(len(global_shape)).parts
         return tuple(n // p for n, p in zip(global_shape, parts, strict=True))
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        """Return what part of an array each device holds.
+        """Return which part of an array each device holds.
 
-        Raises: ValueError if the array cannot be cut this way.
+        Raises: ValueError if the array cannot be sharded this way.
         """
         return dict(zip(self.devices, self.indices(global_shape), strict=True))
 
     def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        """Return what part of an array each device of this process holds."""
+        """Return which part of an array each device of this process holds."""
         return self.devices_indices_map(global_shape)
 
     def indices(self, shape: Sequence[int]) -> list[Index]:
@@ -137,9 +137,9 @@ class SingleDeviceSharding(Sharding):
 
 
 class NamedSharding(Sharding):
-    """A mesh, and which of its axes cut which dimension; along the others the array is repeated.
+    """A mesh, and which of its axes shard which dimension; the others replicate the array.
 
-    Raises: ValueError for a name the mesh does not have, or one that is used twice.
+    Raises: ValueError for a name that the mesh does not have, or that is used twice.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class NamedSharding(Sharding):
                 raise ValueError(
                     three_lines(
                         f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
-                        f"{self.spec} has duplicate entries for `{name}`: a mesh axis can cut at "
+                        f"{self.spec} has duplicate entries for `{name}`: a mesh axis can shard at "
                         "most one dimension",
                         "name each axis once",
                     )
@@ -179,7 +179,7 @@ class NamedSharding(Sharding):
         return all(shape[name] == 1 for entry in self.spec for name in axes_of(entry))
 
     def blocks(self, ndim: int) -> Blocks:
-        """Return how an array of rank `ndim` is cut."""
+        """Return how an array of rank `ndim` is split."""
         found = self._blocks.get(ndim)
         if found is None:
             entries = [*self.spec, *[None] * (ndim - len(self.spec))][:ndim]
@@ -206,7 +206,7 @@ class NamedSharding(Sharding):
 
 
 def blocks_on(mesh: Mesh, axes: Sequence[Sequence[Any]]) -> Blocks:
-    """Return how a mesh cuts dimensions by the given axes each."""
+    """Return how a mesh splits dimensions, each by the given axes."""
     sizes = mesh.shape
     parts = tuple(math.prod(sizes[name] for name in names) for names in axes)
     at = []
@@ -223,7 +223,7 @@ def blocks_on(mesh: Mesh, axes: Sequence[Sequence[Any]]) -> Blocks:
 
 
 def named_like(devices: Sequence[Any], blocks: Blocks, mesh: Mesh | None) -> NamedSharding:
-    """Return the sharding that cuts like `blocks`: in terms of the mesh if it can be said so."""
+    """Return the sharding that splits like `blocks`, in terms of the mesh if possible."""
     if mesh is not None and set(mesh.flat) == set(devices):
         known = dict(zip(devices, blocks.at, strict=True))
         axes = _axes_like(mesh, blocks.parts, [known[d] for d in mesh.flat])
@@ -266,24 +266,24 @@ def _without_end(axes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def misfit(sharding: Sharding, shape: Sequence[Any]) -> str:
-    """Say why an array of the given shape cannot be cut this way; "" if it can."""
+    """Say why an array of the given shape cannot be sharded this way; "" if it can."""
     if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
         return (
             f"{sharding} is only valid for values of rank at least {len(sharding.spec)}, "
             f"but was applied to a value of rank {len(shape)}"
         )
-    cuts = sharding.blocks(len(shape)).parts
-    for axis, (size, parts) in enumerate(zip(shape, cuts, strict=True)):
+    counts = sharding.blocks(len(shape)).parts
+    for axis, (size, parts) in enumerate(zip(shape, counts, strict=True)):
         if parts > 1 and isinstance(size, int) and size % parts:
             return (
-                f"{sharding} cuts axis {axis} into {parts} parts, but its size {size} is not "
+                f"{sharding} splits axis {axis} into {parts} parts, but its size {size} is not "
                 f"divisible by {parts} (the shape is {tuple(shape)})"
             )
     return ""
 
 
 def fitted(sharding: Sharding, shape: Sequence[Any]) -> Sharding:
-    """Return the sharding without the cuts of dimensions that it cannot cut into equal parts."""
+    """Return the sharding with the dimensions left whole that it cannot split into equal parts."""
     if not isinstance(sharding, NamedSharding) or not misfit(sharding, shape):
         return sharding
     sizes = sharding.mesh.shape
@@ -297,7 +297,7 @@ def fitted(sharding: Sharding, shape: Sequence[Any]) -> Sharding:
 
 
 def require_fit(sharding: Sharding, shape: Sequence[Any], asked: str) -> None:
-    """Raise ValueError unless an array of the given shape can be cut this way."""
+    """Raise ValueError unless an array of the given shape can be sharded this way."""
     wrong = misfit(sharding, shape)
     if wrong:
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def terms_text(terms: Iterable[tuple[Any, int]]) -> str:
-    """Write a sum of terms."""
+    """Format a sum of terms."""
     out = ""
     for monomial, factor in terms:
         text = _term_text(monomial, factor)
@@ -37,7 +37,7 @@ def _term_text(monomial: tuple[Any, ...], factor: int) -> str:
 
 
 def atom_text(atom: tuple[Any, ...]) -> str:
-    """Write a name, a floor division or a maximum."""
+    """Format a name, a floor division or a maximum."""
     kind = atom[0]
     if kind == "name":
         return str(atom[1])

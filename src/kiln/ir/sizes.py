@@ -2,11 +2,10 @@
 
 A `Size` is a polynomial with integer coefficients over atoms: a name, a floor division by a
 positive constant, or a maximum. It is kept in one normal form, so `n+n` and `2*n` are equal, and an
-expression without names is always a plain int. Every name stands for a size >= 1; decisions that
-need this are noted (`assumptions.py`).
-`==` is structural and never raises: sizes written differently differ. `<`, `<=`, `>`, `>=` and
-`equal` decide from bounds and raise `InconclusiveSizeError` where the answer depends on the value
-of a name.
+expression without names is always a plain int. Every name is assumed to be a size >= 1; decisions
+that need this are recorded (`assumptions.py`). `==` is structural and never raises: sizes with
+different normal forms differ. `<`, `<=`, `>`, `>=` and `equal` decide from bounds and raise
+`InconclusiveSizeError` if the answer depends on the value of a name.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ class Size:
 
     __int__ = __index__
     __array_ufunc__ = None
-    """NumPy scalars leave arithmetic with sizes to the sizes."""
+    """Makes NumPy scalars leave arithmetic with sizes to the sizes."""
 
     def __jax_array__(self) -> Any:
         return _number[0](self)
@@ -168,7 +167,7 @@ _number: list[Callable[[Size], Any]] = []
 
 
 def set_number(function: Callable[[Size], Any]) -> None:
-    """Install the function that makes a size a number in the program being recorded."""
+    """Install the function that turns a size into a number in the program being recorded."""
     _number[:] = [function]
 
 
@@ -187,7 +186,7 @@ def _by_number(operation: Callable[[Any, Any], Any], size: Size, other: Any) -> 
 
 
 def as_number(x: Any) -> Any:
-    """Return a size as a number in the program being recorded; anything else as it is."""
+    """Return a size as a number in the program being recorded; anything else unchanged."""
     return x.__jax_array__() if type(x) is Size else x
 
 
@@ -239,7 +238,7 @@ def evaluate(dim: Dim, env: Mapping[str, int]) -> int:
 
 
 def substitute(dim: Dim, env: Mapping[str, Dim]) -> Dim:
-    """Replace names by dimensions; names that `env` lacks stay."""
+    """Replace names by dimensions; names that are not in `env` are kept."""
     if type(dim) is not Size:
         return dim
     out: Dim = 0
@@ -274,9 +273,9 @@ def minimum(*dims: Dim) -> Dim:
 
 
 def equal(a: Dim, b: Dim) -> bool:
-    """Tell whether two dimensions are the same for all sizes, or for none.
+    """Tell whether two dimensions are equal for all sizes, or for none.
 
-    Raises: InconclusiveSizeError when that depends on the size of a named axis.
+    Raises: InconclusiveSizeError if that depends on the size of a named axis.
     """
     difference = a - b
     if type(difference) is not Size:
@@ -292,7 +291,7 @@ def equal(a: Dim, b: Dim) -> bool:
 def divides(divisor: Dim, dim: Dim) -> bool:
     """Tell whether `divisor` divides `dim` for all sizes, or for none.
 
-    Raises: InconclusiveSizeError when that depends on the size of a named axis.
+    Raises: InconclusiveSizeError if that depends on the size of a named axis.
     """
     if type(divisor) is not Size and type(dim) is not Size:
         return divisor != 0 and dim % divisor == 0
@@ -311,7 +310,7 @@ def divides(divisor: Dim, dim: Dim) -> bool:
 
 
 def _is_at_least(dim: Dim, limit: int) -> bool | None:
-    """Tell whether `dim >= limit`; None where that depends on the value of a name."""
+    """Tell whether `dim >= limit`; None if that depends on the value of a name."""
     answer = _side(bounds(dim), limit)
     if answer is not None and is_collecting() and _side(bounds(dim, 0), limit) is None:
         assume_positive(names(dim))

@@ -1,7 +1,7 @@
-"""A program recorded for all sizes -> the same program for given ones.
+"""Specialising a program recorded for all sizes to given ones.
 
 Named sizes are replaced everywhere: in types, in parameters, in the programs and plain records that
-parameters hold. Programs without the names stay the very objects they are.
+parameters hold. Programs without the names are returned as the same objects.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A `ShapedArray` is a shape, a dtype and a weak-type flag. Dimensions are ints, or `Size` expressions
 over named axes (`ir/sizes.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
-In the program of one member of a mesh a type also says along which mesh axes members may hold
-different values.
+Inside `shard_map` a type also says along which mesh axes members may hold different values.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ Varying = frozenset[Any]
 NOWHERE: Varying = frozenset()
 
 _ADDRESSABLE = 2**63 - 1
-"""Bytes that an array may have: XLA ends the process for one of more."""
+"""The largest size of an array in bytes: XLA crashes the process for larger ones."""
 _SURELY = 2**58
-"""Elements that are few enough in every dtype."""
+"""A number of elements that is within the limit for every dtype."""
 
 
 class ShapedArray:
@@ -35,7 +34,7 @@ class ShapedArray:
 
     Immutable; equal types are interchangeable.
 
-    Raises: ValueError for an array of more bytes than there are addresses.
+    Raises: ValueError for an array of more than 2^63 - 1 bytes.
     """
 
     __slots__ = ("__weakref__", "_hash", "dtype", "shape", "varying", "weak_type")
@@ -95,7 +94,7 @@ class ShapedArray:
         weak_type: bool | None = None,
         varying: Varying | None = None,
     ) -> ShapedArray:
-        """Return the type with some parts replaced."""
+        """Return a copy of the type with some parts replaced."""
         return ShapedArray(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,

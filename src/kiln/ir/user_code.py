@@ -1,7 +1,7 @@
-"""What programs hold of the user's: callbacks, rules of custom derivatives, with their closures.
+"""User code in programs: callbacks, rules of custom derivatives, with their closures.
 
-Two questions hang on it. May a program be kept for others, or must it die with the function it was
-recorded from? And does it follow from the content of that function alone?
+Two decisions depend on it: whether a program may be cached for others, or must die with the
+function it was recorded from; and whether it is determined by the content of that function alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 
 def is_shareable(jaxpr: Jaxpr) -> bool:
-    """Tell whether a program holds nothing that ought to die with its first user."""
+    """Tell whether a program holds nothing that should die with its first user."""
     found = _held(jaxpr)
     return not found.closes_over_values and all(
         _outlives(f) or _is_kilns(f) for f in found.functions
@@ -24,13 +24,13 @@ def is_shareable(jaxpr: Jaxpr) -> bool:
 
 
 def holds_user_code(jaxpr: Jaxpr) -> bool:
-    """Tell whether a program runs a function of the user's, now or when it is transformed."""
+    """Tell whether a program runs a user function, now or when it is transformed."""
     return not all(map(_is_kilns, _held(jaxpr).functions))
 
 
 @dataclasses.dataclass(slots=True)
 class _Held:
-    """The functions a program holds, and whether an inner program comes with constants."""
+    """The functions that a program holds, and whether an inner program has constants."""
 
     functions: list[Callable[..., Any]]
     closes_over_values: bool = False
@@ -72,7 +72,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _outlives(f: Any) -> bool:
-    """Tell whether a function lives as long as its module, and nothing hangs on it."""
+    """Tell whether a function lives as long as its module, and keeps nothing alive."""
     return (
         isinstance(f, types.FunctionType)
         and f.__closure__ is None
@@ -81,7 +81,7 @@ def _outlives(f: Any) -> bool:
 
 
 def _is_kilns(f: Any, seen: frozenset[int] = frozenset()) -> bool:
-    """Tell whether a function is kiln's, and closes over numbers and kiln's functions alone."""
+    """Tell whether a function is kiln's, and closes over only numbers and kiln's functions."""
     if id(f) in seen:
         return True
     seen |= {id(f)}

@@ -1,4 +1,4 @@
-"""Functions of `kiln.lax` that put arrays together and take them apart, by other operations."""
+"""Functions of `kiln.lax` that join and split arrays, composed of other operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kiln.ops.static_slicing import concatenate, dims, index_in_dim
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """Repeat an array along each of its axes.
 
-    Raises: TypeError unless there is a number of repetitions for each axis.
+    Raises: TypeError unless there is one number of repetitions per axis.
     """
     shape, counts = aval_of(operand).shape, dims(reps)
     if len(counts) != len(shape):
@@ -75,6 +75,6 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 
 
 def broadcast_like(arr: ArrayLike, like_arr: Any) -> Array:
-    """Broadcast an array to the shape of another, axes aligned from the last one."""
+    """Broadcast an array to the shape of another, aligning trailing axes."""
     shape, wanted = aval_of(arr).shape, aval_of(like_arr).shape
     return broadcast_in_dim(arr, wanted, range(len(wanted) - len(shape), len(wanted)))

@@ -1,4 +1,4 @@
-"""The functions of `kiln.lax` that may miss some of the largest elements; these never do."""
+"""The approximate top-k functions of `kiln.lax`, which are exact here."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
-    """Return the k largest elements along an axis in falling order, and their int32 indices.
+    """Return the k largest elements along an axis in descending order, and their int32 indices.
 
-    All of them are found, whatever `recall_target` allows to miss.
+    The result is exact, whatever the `recall_target`.
 
-    Raises: ValueError for an operand that is not floating, UnavailableOptionError for
+    Raises: ValueError if the operand is not floating-point, UnavailableOptionError for
         aggregate_to_topk=False.
     """
     _check("approx_max_k", operand, aggregate_to_topk)
@@ -42,11 +42,11 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
-    """Return the k smallest elements along an axis in rising order, and their int32 indices.
+    """Return the k smallest elements along an axis in ascending order, and their int32 indices.
 
-    All of them are found, whatever `recall_target` allows to miss.
+    The result is exact, whatever the `recall_target`.
 
-    Raises: ValueError for an operand that is not floating, UnavailableOptionError for
+    Raises: ValueError if the operand is not floating-point, UnavailableOptionError for
         aggregate_to_topk=False.
     """
     _check("approx_min_k", operand, aggregate_to_topk)

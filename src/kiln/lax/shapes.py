@@ -1,4 +1,4 @@
-"""Functions of `kiln.lax` about shapes that are not one operation."""
+"""Functions of `kiln.lax` about shapes that are not single operations."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def full_like(
     dtype: DTypeLike | None = None,
     shape: Sequence[Dim] | None = None,
 ) -> Array:
-    """Return an array filled with a scalar, of the shape and dtype of `x` unless given.
+    """Return an array filled with a scalar, by default with the shape and dtype of `x`.
 
-    It lies where `x` was put, if it was.
+    If `x` is committed to a device or sharding, so is the result.
     """
     aval = aval_of(x)
     sizes = aval.shape if shape is None else shape
@@ -78,7 +78,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """Add leading axes of size 1 up to a rank; an array of a higher rank stays as it is."""
+    """Add leading axes of size 1 up to a rank; an array of a higher rank is returned unchanged."""
     shape = aval_of(x).shape
     missing = max(0, rank - len(shape))
     rank = missing + len(shape)
@@ -86,7 +86,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
-    """Merge the axes from start to stop (not included) into one."""
+    """Merge the axes from start up to but not including stop into one."""
     shape = aval_of(operand).shape
     start = canonical_axis("collapse", start_dimension, len(shape))
     stop = (
@@ -107,7 +107,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
 
 def empty(shape: Sequence[Dim], dtype: DTypeLike, *, out_sharding: Any = None) -> Array:
-    """Return an array of a type whose values mean nothing: zeros."""
+    """Return an array of the given type with unspecified values, which are zeros."""
     if out_sharding is not None:
         raise UnavailableOptionError(
             three_lines(

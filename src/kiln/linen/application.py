@@ -1,4 +1,4 @@
-"""Functions of modules made pure: `apply`, `init` and `init_with_output` of any of them."""
+"""Turning functions of modules into pure functions: `apply`, `init` and `init_with_output`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_applied(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Run `fn(module, *args)` with variables; return its result, with what is mutable if asked."""
+    """Run `fn(module, *args)` with variables; return its result, and mutable collections if any."""
     check_instance(module, "apply")
     capture: Any = _is_call if capture_intermediates is True else capture_intermediates
     if capture:
@@ -59,7 +59,7 @@ def run_initialized(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    """Run `fn(module, *args)` and make its variables; return its result and the variables."""
+    """Run `fn(module, *args)`, creating its variables; return its result and the variables."""
     check_instance(module, "init")
     capture: Any = _is_call if capture_intermediates is True else capture_intermediates
     if capture:
@@ -87,9 +87,9 @@ def apply(
     mutable: CollectionFilter = False,
     capture_intermediates: Capture = False,
 ) -> Callable[..., Any]:
-    """Return a pure function `(variables, *args, rngs=None, **kwargs)` that runs `fn(module, ...)`.
+    """Return a pure function of `(variables, *args, rngs=None, **kwargs)` that runs `fn`.
 
-    Unless `mutable` is False it returns a pair: the result, and the collections that are mutable.
+    Unless `mutable` is False it returns a pair: the result, and the mutable collections.
     """
 
     @functools.wraps(fn, updated=())
@@ -107,7 +107,7 @@ def init_with_output(
     mutable: CollectionFilter = NOT_INTERMEDIATES,
     capture_intermediates: Capture = False,
 ) -> Callable[..., Any]:
-    """Return a pure function `(rngs, *args, **kwargs)`: the result of `fn`, and its variables."""
+    """Return a pure function of `(rngs, *args, **kwargs)`: the result and variables of `fn`."""
 
     @functools.wraps(fn, updated=())
     def pure(rngs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -122,7 +122,7 @@ def init(
     mutable: CollectionFilter = NOT_INTERMEDIATES,
     capture_intermediates: Capture = False,
 ) -> Callable[..., Any]:
-    """Return a pure function `(rngs, *args, **kwargs)` that makes the variables `fn` needs."""
+    """Return a pure function of `(rngs, *args, **kwargs)` that creates the variables `fn` needs."""
 
     @functools.wraps(fn, updated=())
     def pure(rngs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -136,7 +136,7 @@ def _is_name(name: Any) -> bool:
 
 
 def application_scope(module: Any, variables: Any, rngs: Any, mutable: CollectionFilter) -> Scope:
-    """Return the root scope of variables that a user gave.
+    """Return the root scope for variables passed by the user.
 
     Raises: ApplyScopeInvalidVariablesTypeError, ApplyScopeInvalidVariablesStructureError,
         InvalidRngError.
@@ -151,11 +151,11 @@ def application_scope(module: Any, variables: Any, rngs: Any, mutable: Collectio
 
 
 def method_of(module: Any, method: Any) -> Callable[..., Any]:
-    """Return the function of a module that `method=` names: a name, a function, a bound method.
+    """Return the function of a module that `method=` gives by name, function or bound method.
 
     The name may be that of a field that holds a submodule, which is then called.
 
-    Raises: ApplyModuleInvalidMethodError, TypeError for a name that is no method.
+    Raises: ApplyModuleInvalidMethodError, TypeError for a name that is not a method.
     """
     if method is None:
         return type(module).__call__
@@ -190,7 +190,7 @@ def method_of(module: Any, method: Any) -> Callable[..., Any]:
 
 
 def check_instance(module: Any, method: str) -> None:
-    """Raise unless `module` is a module whose `__post_init__` ran."""
+    """Raise unless `module` is a module whose `__post_init__` has run."""
     state = getattr(module, "_state", None)
     if state is None or isinstance(module, type):
         raise InvalidInstanceModuleError(method)

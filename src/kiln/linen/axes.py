@@ -1,4 +1,4 @@
-"""Lifted `vmap` and `scan`: variables, keys and arguments with an axis that modules do not see."""
+"""Lifted `vmap` and `scan`: variables, keys and arguments have an axis hidden from modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Params = Mapping[Any, Any]
 
 
 class In(NamedTuple):
-    """An axis of variables that are only read: what is written is left inside."""
+    """An axis of variables that are only read: writes are not visible outside."""
 
     axis: Any
 
@@ -38,7 +38,7 @@ class Out(NamedTuple):
 
 
 class _Broadcast:
-    """In place of an axis of `scan`: the same value in every step."""
+    """Used in place of an axis of `scan`: the same value in every step."""
 
     def __repr__(self) -> str:
         return "broadcast"
@@ -48,7 +48,7 @@ broadcast = _Broadcast()
 
 
 def _axes(variable_axes: Mapping[Any, Any]) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-    """Return filters and axes of what goes in, and of what comes out."""
+    """Return the filters and axes of inputs, and those of outputs."""
     ins = [(f, a) for f, a in variable_axes.items() if not isinstance(a, Out)]
     outs = [(f, a) for f, a in variable_axes.items() if not isinstance(a, In)]
 
@@ -72,12 +72,12 @@ def _with_axis(group: Group, axis: Any, params: Params) -> Group:
 
 
 def merged(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return disjoint dictionaries as one."""
+    """Merge disjoint dictionaries."""
     return {name: value for group in groups for name, value in group.items()}
 
 
 def written_in_groups(lift: Lift, application: Any, filters: Sequence[Filter]) -> list[Group]:
-    """Divide what may have been written among filters."""
+    """Divide the variables that may have been written among filters."""
     found: list[Group] = [{} for _ in filters]
     for collection, trees in lift.written(application).items():
         for wanted, group in zip(filters, found, strict=True):
@@ -88,7 +88,7 @@ def written_in_groups(lift: Lift, application: Any, filters: Sequence[Filter]) -
 
 
 def divided_roots(lift: Lift, split_rngs: Mapping[Any, bool], size: Any) -> tuple[Roots, Roots]:
-    """Return the roots that are split, one key per step, and those that all steps share."""
+    """Return the roots that are split, one key per step, and those shared by all steps."""
     parts: Roots = {}
     whole: Roots = {}
     for name, root in lift.roots().items():
@@ -140,7 +140,7 @@ def _size(what: str, given: Any, found: Sequence[Any], option: str) -> Any:
 
 
 def run_method(target: Target, module: Module, values: Any) -> Any:
-    """Run a method with values that are a pair of positional and keyword arguments."""
+    """Run a method with a pair of positional and keyword arguments."""
     args, kwargs = values
     return target.run(module, args, kwargs)
 
@@ -157,14 +157,15 @@ def vmap(
     metadata_params: Params = {},  # noqa: B006
     methods: Any = None,
 ) -> Any:
-    """Map methods of a module class, or a function of a module, over axes of what they are given.
+    """Map methods of a module class, or a function of a module, over axes of their arguments.
 
-    `variable_axes` says for filters of collections which axis is mapped: None shares the variables
-    among all; collections that no filter holds are not there inside. `split_rngs` says for filters
-    of streams whether each step draws its own numbers. `in_axes` is about positional arguments
-    after the module; keyword arguments are not mapped. `metadata_params` tell boxes about the axis.
+    `variable_axes` maps filters of collections to the mapped axis: None shares the variables;
+    collections that match no filter are not available inside. `split_rngs` says for filters of
+    streams whether each step draws its own numbers. `in_axes` applies to the positional arguments
+    after the module; keyword arguments are not mapped. `metadata_params` describe the axis to
+    boxes.
 
-    Raises: ValueError if the size of the axis cannot be told, or is told differently.
+    Raises: ValueError if the size of the axis is unknown, or sizes differ.
     Source: the documentation of `flax.linen.vmap`.
     """
     given = {
@@ -256,12 +257,12 @@ def scan(
     `variable_axes` maps filters of collections to the axis along which each step has its own
     variables; collections in `variable_broadcast` are the same in all steps, and are created before
     the loop; those in `variable_carry` are passed from step to step. `in_axes` and `out_axes` are
-    axes of `xs` and `ys`, or `broadcast`. `data_transform(groups, rngs)` may change what a step
-    gets. The body is traced twice: first for what is the same in all steps, unless
+    axes of `xs` and `ys`, or `broadcast`. `data_transform(groups, rngs)` may change the inputs of a
+    step. The body is traced twice, first for values that are the same in all steps, unless
     `check_constancy_invariants` is False.
 
-    Raises: ValueError if the number of steps is unknown, or what should be the same in all steps
-        depends on the step; TypeError for a carry that changes its type.
+    Raises: ValueError if the number of steps is unknown, or if a value that should be the same in
+        all steps depends on the step; TypeError if the carry changes its type.
     Source: the documentation of `flax.linen.scan`.
     Example:
         >>> Loop = linen.scan(
@@ -396,10 +397,10 @@ class _Scan:
     def _first(
         self, step: Callable[..., Any], shared: Group, carry: Any, stacks: Any
     ) -> tuple[Group, Group, list[Any]]:
-        """Look at one step for what is the same in all of them.
+        """Trace one step to find the values that are the same in all of them.
 
-        Returns the shared variables as the steps find them, those among them that were written,
-        and the results that are not stacked.
+        Returns the shared variables as the steps see them, those among them that were written, and
+        the results that are not stacked.
         """
         if not self.looks_first:
             return shared, {}, []

@@ -1,4 +1,4 @@
-"""Lifted control flow: one of several functions of a module, or one again and again."""
+"""Lifted control flow: running one of several functions of a module, or one repeatedly."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def switch(
     variables: Filter = True,
     rngs: Filter = True,
 ) -> Any:
-    """Run `branches[index](mdl, *operands)`, the index clamped into range.
+    """Run `branches[index](mdl, *operands)`, with the index clamped into range.
 
-    All must return the same types and write the same variables.
+    All branches must return the same types and write the same variables.
 
     Source: the documentation of `flax.linen.switch`.
     """
@@ -98,12 +98,12 @@ def while_loop(
     broadcast_variables: Filter = True,
     split_rngs: Mapping[Any, bool] = {},
 ) -> Any:
-    """Run `c = body_fn(mdl, c)` from `init` on, as long as `cond_fn(mdl, c)` holds.
+    """Run `c = body_fn(mdl, c)`, starting from `init`, while `cond_fn(mdl, c)` holds.
 
-    Variables of `carry_variables` may be written in the body. Streams that `split_rngs` splits
-    give other numbers in each step.
+    The body may write variables of `carry_variables`. Streams split by `split_rngs` give different
+    numbers in each step.
 
-    Raises: TypeError for a condition that is no boolean, and a carry that changes its type.
+    Raises: TypeError if the condition is not a boolean, or the carry changes its type.
     Source: the documentation of `flax.linen.while_loop`.
     """
     lift = Lift(required_module(mdl), ((), {}))

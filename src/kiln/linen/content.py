@@ -1,9 +1,9 @@
-"""What modules are, as keys: equal keys, equal programs.
+"""The content of modules as keys: equal keys, equal programs.
 
-A module is its class and the content of its fields. Contents are read anew at every call, so
+A module is its class and the content of its fields. Contents are read again on every call, so
 lists, dictionaries, NumPy arrays and plain objects may be fields, and may change between calls.
-What cannot be read is known by its equality or identity if it can be hashed, and not at all if not:
-the program of such a module is recorded anew at every call. Keys hold no reference to modules.
+Values that cannot be read are compared by equality or identity if they are hashable; if they are
+not, the program of the module is recorded again on every call. Keys hold no reference to modules.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
 class ModuleReading(Reading):
-    """A reading of modules and of what their fields hold; `place` says where one stands."""
+    """A reading of modules and the contents of their fields; `place` is a module's position."""
 
     __slots__ = ("_place",)
 
@@ -45,9 +45,9 @@ class ModuleReading(Reading):
         self._place = place
 
     def read(self, value: Any) -> Hashable:
-        """Return the key of a value; unreadable ones are told by identity.
+        """Return the key of a value; unreadable ones are compared by identity.
 
-        Raises: Unreadable for traced values, and what cannot be told from another.
+        Raises: Unreadable for traced values, and values that cannot be distinguished.
         """
         kind = type(value)
         if kind in _SIMPLE:
@@ -80,7 +80,7 @@ class ModuleReading(Reading):
             return self._otherwise(value)
 
     def module(self, module: Module) -> Hashable:
-        """Return the key of a module: class, place, fields."""
+        """Return the key of a module: class, position, fields."""
         met = self.again(module)
         if met is not None:
             return met
@@ -120,7 +120,7 @@ def _has_own_hash(kind: type) -> bool:
 
 
 def _is_transparent(kind: type) -> bool:
-    """Tell whether all that instances of a class hold is in attributes that Python code sets."""
+    """Tell whether instances of a class hold their state only in attributes set by Python code."""
     if _has_own_hash(kind):
         return dataclasses.is_dataclass(kind)
     slots = 0
@@ -157,7 +157,7 @@ _digests: dict[int, tuple[weakref.ref[Any], bytes]] = {}
 
 
 def value_digest(x: ConcreteArray) -> bytes:
-    """Return bytes that are equal for arrays of equal values."""
+    """Return bytes that are equal for arrays with equal values."""
     known = _digests.get(id(x))
     if known is not None and known[0]() is x:
         return known[1]

@@ -1,4 +1,4 @@
-"""What is going on in this thread: the methods being run, who captures and who intercepts them."""
+"""The state of this thread: the methods being run, and what captures and intercepts them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class InterceptorContext:
-    """Which method of which module a call is, for `intercept_methods`."""
+    """The method and module of a call, for `intercept_methods`."""
 
     module: Any
     method_name: str
@@ -19,7 +19,7 @@ class InterceptorContext:
 
 
 class Context(threading.local):
-    """Per thread: the modules whose methods run, innermost last; who captures; who intercepts."""
+    """Per thread: the modules whose methods are running, innermost last; capture; interceptors."""
 
     modules: list[Any]
     captures: list[Any]
@@ -38,9 +38,10 @@ context = Context()
 
 @contextmanager
 def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
-    """Let `interceptor(next_call, args, kwargs, context)` run in place of every module method.
+    """Run `interceptor(next_call, args, kwargs, context)` in place of every module method.
 
-    It calls `next_call(*args, **kwargs)` for the method itself; the outermost interceptor is first.
+    The interceptor calls `next_call(*args, **kwargs)` to run the method; the outermost one runs
+    first.
     """
     context.interceptors.append(interceptor)
     try:
@@ -50,7 +51,7 @@ def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
 
 
 def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Run a method under the interceptors in force."""
+    """Run a method under the active interceptors."""
     interceptors = context.interceptors
     described = InterceptorContext(module, name, getattr(module, name, method))
 
@@ -78,10 +79,10 @@ def override_named_call(enable: bool = True) -> Iterator[None]:
 
 
 def enable_named_call() -> None:
-    """Do nothing but note the wish: kiln names no operations after modules yet."""
+    """Record the setting, which has no effect: kiln does not name operations after modules yet."""
     context.named_calls = True
 
 
 def disable_named_call() -> None:
-    """Do nothing but note the wish: kiln names no operations after modules yet."""
+    """Record the setting, which has no effect: kiln does not name operations after modules yet."""
     context.named_calls = False

@@ -1,4 +1,4 @@
-"""Lifted derivatives: of functions of modules, by arguments and by variables."""
+"""Lifted derivatives of functions of modules, with respect to arguments and variables."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def vjp(
 ) -> Any:
     """Return `fn(mdl, *primals)` and the function that pulls cotangents back.
 
-    That function returns cotangents of the variables that `vjp_variables` holds, by collection,
-    followed by those of the primals. With `has_aux`, `fn` returns a pair of the value to be pulled
-    back and other values, and `vjp` returns a triple that ends with these. With `multi_scope` the
-    variables of all modules in use come in a tuple.
+    That function returns cotangents of the variables that `vjp_variables` selects, by collection,
+    followed by those of the primals. If `has_aux`, `fn` returns a pair of the value to pull back
+    and other values, and `vjp` returns a triple that ends with these. With `multi_scope`, the
+    variables of all modules in use are returned as a tuple.
 
     Source: the documentation of `flax.linen.vjp`.
     """
@@ -81,7 +81,7 @@ class _Pull:
 
 
 def by_scope(group: Group, tops: int, several: bool) -> Any:
-    """Return variables by collection, in a tuple with one entry per scope if there are several."""
+    """Return variables by collection; with several scopes, a tuple with one entry for each."""
     found = tuple(
         {name: trees[str(i)] for name, trees in group.items() if str(i) in trees}
         for i in range(tops)
@@ -98,11 +98,11 @@ def value_and_grad(
     variables: Filter = True,
     rngs: Filter = True,
 ) -> Any:
-    """Return `fn(mdl, *primals)`, a scalar, and a tuple of its derivatives by the primals.
+    """Return the scalar `fn(mdl, *primals)`, and the tuple of its derivatives by the primals.
 
-    With `has_aux`, `fn` returns a pair of the scalar and other values; so does the first result.
+    If `has_aux`, `fn` returns a pair of the scalar and other values; so does the first result.
 
-    Raises: TypeError for a result that is no scalar of a floating dtype.
+    Raises: TypeError if the result is not a scalar of a floating dtype.
     Source: the documentation of `flax.linen.value_and_grad`.
     """
     value, back, *aux = vjp(
@@ -137,11 +137,12 @@ def grad(
     variables: Filter = True,
     rngs: Filter = True,
 ) -> Any:
-    """Return a tuple of the derivatives of `fn(mdl, *primals)`, a scalar, by the primals.
+    """Return the tuple of the derivatives of the scalar `fn(mdl, *primals)` by the primals.
 
-    With `has_aux`, `fn` returns a pair of the scalar and other values, which come second here.
+    If `has_aux`, `fn` returns a pair of the scalar and other values, which are returned second
+    here.
 
-    Raises: TypeError for a result that is no scalar of a floating dtype.
+    Raises: TypeError if the result is not a scalar of a floating dtype.
     Source: the documentation of `flax.linen.grad`.
     """
     value, gradients = value_and_grad(
@@ -167,7 +168,7 @@ def jvp(
 ) -> Any:
     """Return `fn(mdl, *primals)` and its tangent.
 
-    `variable_tangents` gives tangents of variables by collection; the others stand still.
+    `variable_tangents` gives tangents of variables by collection; the others are constant.
 
     Source: the documentation of `flax.linen.jvp`.
     """
@@ -204,7 +205,7 @@ def custom_vjp(
     grad_vars: Filter = "params",
     nondiff_argnums: Any = (),
 ) -> Function:
-    """Give a function of a module a reverse derivative of its own.
+    """Give a function of a module a custom reverse derivative.
 
     `forward_fn(mdl, *args)` returns the value and residuals; `backward_fn(*nondiff, residuals,
     cotangent)` returns cotangents of the variables of `grad_vars`, by collection, followed by those

@@ -13,9 +13,9 @@ from kiln.base.source import current_source
 
 
 def canonicalize_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> Any:
-    """Return the dtype asked for, or the one that arrays promote to; None among them is left out.
+    """Return the requested dtype, or the one that the arrays promote to; Nones are ignored.
 
-    Raises: ValueError for a dtype without fractions, unless `inexact` is False.
+    Raises: ValueError for a dtype that is not inexact, unless `inexact` is False.
     """
     found = dtype
     if found is None:
@@ -34,7 +34,7 @@ def canonicalize_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> A
 
 
 def promote_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> list[Any]:
-    """Return arrays converted to the dtype asked for, or to what they promote to; None stays."""
+    """Convert arrays to the requested dtype, or to the one they promote to; Nones are kept."""
     dtype = canonicalize_dtype(*args, dtype=dtype, inexact=inexact)
     return [None if x is None else jnp.asarray(x, dtype) for x in args]
 

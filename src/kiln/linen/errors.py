@@ -1,4 +1,4 @@
-"""The mistakes a program can make with modules: one class each, every message in three lines."""
+"""Mistakes in programs with modules: one class each, every message in three lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kiln.base.source import current_source
 
 
 class LinenError(Exception):
-    """What every error of a module program is."""
+    """The base class of all errors in programs with modules."""
 
     def __init__(self, asked: str, wrong: str, remedy: str) -> None:
         super().__init__(three_lines(f"{asked} at {current_source()}", wrong, remedy))
@@ -24,7 +24,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class LazyInitError(LinenError):
-    """A variable's first value depends on an input of which only the shape is given."""
+    """A variable's initial value depends on an input of which only the shape is given."""
 
     def __init__(self, dependent: str) -> None:
         super().__init__(
@@ -35,11 +35,11 @@ class LazyInitError(LinenError):
 
 
 class InvalidRngError(LinenError, ValueError):
-    """A random key is missing, or what was given is no key."""
+    """A random key is missing, or an argument is not a key."""
 
 
 class ApplyScopeInvalidVariablesTypeError(LinenError):
-    """The variables are no dictionary."""
+    """The variables are not a dictionary."""
 
     def __init__(self, variables: Any) -> None:
         super().__init__(
@@ -62,7 +62,7 @@ class ApplyScopeInvalidVariablesStructureError(LinenError):
 
 
 class ScopeParamNotFoundError(LinenError):
-    """A parameter is read that was not given."""
+    """A parameter is read that was not passed."""
 
     def __init__(self, name: str, path: str, there: str) -> None:
         super().__init__(
@@ -73,7 +73,7 @@ class ScopeParamNotFoundError(LinenError):
 
 
 class ScopeCollectionNotFound(LinenError):
-    """A variable is read from a collection that is not given, or empty."""
+    """A variable is read from a collection that is missing or empty."""
 
     def __init__(self, collection: str, name: str, path: str, given: Sequence[str]) -> None:
         super().__init__(
@@ -86,7 +86,7 @@ class ScopeCollectionNotFound(LinenError):
 
 
 class ScopeParamShapeError(LinenError):
-    """A parameter that was given has another shape than its initializer makes."""
+    """A parameter has another shape than its initializer returns."""
 
     def __init__(self, name: str, path: str, given: Any, made: Any) -> None:
         super().__init__(
@@ -98,7 +98,7 @@ class ScopeParamShapeError(LinenError):
 
 
 class ScopeVariableNotFoundError(LinenError):
-    """A variable is read that was not given."""
+    """A variable is read that was not passed."""
 
     def __init__(self, name: str, collection: str, path: str, there: str) -> None:
         super().__init__(
@@ -109,7 +109,7 @@ class ScopeVariableNotFoundError(LinenError):
 
 
 class InvalidFilterError(LinenError):
-    """A filter of collections or of rngs is no bool, name, collection of names or DenyList."""
+    """A filter is not a bool, a name, a collection of names or a DenyList."""
 
     def __init__(self, given: Any) -> None:
         super().__init__(
@@ -143,7 +143,7 @@ class ModifyScopeVariableError(LinenError):
 
 
 class JaxTransformError(LinenError):
-    """A variable is given a value that belongs to a transformation inside the module."""
+    """A variable is assigned a value that belongs to a transformation inside the module."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
@@ -155,7 +155,7 @@ class JaxTransformError(LinenError):
 
 
 class PartitioningUnspecifiedError(LinenError):
-    """A lifted transformation adds an axis to boxed variables and does not say its name."""
+    """A lifted transformation adds an unnamed axis to boxed variables."""
 
     def __init__(self, target: Any) -> None:
         super().__init__(
@@ -178,7 +178,7 @@ class NameInUseError(LinenError):
 
 
 class AssignSubModuleError(LinenError):
-    """A submodule is made outside of `setup` and compact methods."""
+    """A submodule is created outside `setup` and compact methods."""
 
     def __init__(self, submodule: str, parent: str) -> None:
         super().__init__(
@@ -201,7 +201,7 @@ class SetAttributeInModuleSetupError(LinenError):
 
 
 class SetAttributeFrozenModuleError(LinenError):
-    """An attribute is assigned outside of `setup`."""
+    """An attribute is assigned outside `setup`."""
 
     def __init__(self, module: str, name: str, value: Any) -> None:
         super().__init__(
@@ -224,7 +224,7 @@ class ReservedModuleAttributeError(LinenError):
 
 
 class ApplyModuleInvalidMethodError(LinenError):
-    """`method=` is no function of a module."""
+    """`method=` is not a function of a module."""
 
     def __init__(self, method: Any) -> None:
         super().__init__(
@@ -279,7 +279,7 @@ class CallShareScopeOnUnboundModuleError(LinenError):
 
 
 class InvalidInstanceModuleError(LinenError):
-    """A method of modules is called on the class."""
+    """A method is called on a module class instead of an instance."""
 
     def __init__(self, method: str) -> None:
         super().__init__(
@@ -291,7 +291,7 @@ class InvalidInstanceModuleError(LinenError):
 
 
 class IncorrectPostInitOverrideError(LinenError):
-    """`__post_init__` was overridden and does not call the one of modules."""
+    """An overriding `__post_init__` does not call that of Module."""
 
     def __init__(self, module: str) -> None:
         super().__init__(
@@ -324,7 +324,7 @@ class TransformedMethodReturnValueError(LinenError):
 
 
 class TransformTargetError(LinenError):
-    """What is to be transformed is neither a module class nor a function of a module."""
+    """The target of a transformation is neither a module class nor a function of a module."""
 
     def __init__(self, target: Any) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
-"""The values a module holds: which submodules are in them, under which names, and how they change.
+"""Values that a module holds: finding the submodules in them, naming them, replacing them.
 
-Submodules may lie in lists, tuples, dictionaries and other pytrees, at any depth: their names are
-the attribute's, then the positions or keys on the way down, joined by underscores.
+Submodules may be in lists, tuples, dictionaries and other pytrees, at any depth: their names are
+the attribute's name and the positions or keys of the path, joined by underscores.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def map_modules(
 ) -> Any:
     """Return a value with `change(suffix, module)` in place of every module inside it.
 
-    `wanted` may tell others than modules to be changed. Containers without any inside are returned
-    as they are.
+    `wanted` may select other values than modules. Containers without any are returned unchanged.
     """
     if type(value) in PLAIN:
         return value
@@ -81,7 +80,7 @@ def _map_pytree(
 
 
 def modules_in(value: Any, wanted: Callable[[Any], bool] = is_module) -> list[Any]:
-    """Return the modules inside a value, or what else is wanted."""
+    """Return the modules, or other wanted values, inside a value."""
     found: list[Any] = []
 
     def note(suffix: str, module: Any) -> Any:
@@ -93,7 +92,7 @@ def modules_in(value: Any, wanted: Callable[[Any], bool] = is_module) -> list[An
 
 
 def frozen(value: Any) -> Any:
-    """Return what `setup` assigns in a form that does not change: lists as tuples, dicts frozen."""
+    """Return a value assigned by `setup` in immutable form: lists as tuples, dicts frozen."""
     if isinstance(value, list):
         return tuple(frozen(v) for v in value)
     if isinstance(value, tuple) and not is_namedtuple(type(value)):

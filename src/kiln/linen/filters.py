@@ -1,4 +1,4 @@
-"""Filters: which collections, or which random streams, something concerns.
+"""Filters that select collections or random streams.
 
 A filter is True (all), False (none), a name, a collection of names, or a `DenyList` (all but).
 """
@@ -14,7 +14,7 @@ from kiln.linen.errors import InvalidFilterError
 
 @dataclasses.dataclass(frozen=True)
 class DenyList:
-    """Every name but those of the filter `deny`."""
+    """Every name except those that the filter `deny` selects."""
 
     deny: CollectionFilter
 
@@ -25,9 +25,9 @@ PRNGSequenceFilter = Filter
 
 
 def in_filter(wanted: Filter, name: str) -> bool:
-    """Tell whether a filter holds a name.
+    """Tell whether a filter selects a name.
 
-    Raises: InvalidFilterError for anything that is no filter.
+    Raises: InvalidFilterError for anything that is not a filter.
     """
     if isinstance(wanted, bool):
         return wanted
@@ -61,15 +61,15 @@ def _of_parts(endless: bool, names: frozenset[str]) -> Filter:
 
 
 def is_filter_empty(wanted: Filter) -> bool:
-    """Tell whether a filter holds no name at all."""
+    """Tell whether a filter selects no name."""
     endless, names = _parts(wanted)
     return not endless and not names
 
 
 def filter_to_set(wanted: Filter) -> set[str]:
-    """Return the names of a filter that holds finitely many.
+    """Return the names that a filter selects, if they are finitely many.
 
-    Raises: InvalidFilterError for one that holds all names but some.
+    Raises: InvalidFilterError for a filter that selects all names but some.
     """
     endless, names = _parts(wanted)
     if endless:
@@ -78,7 +78,7 @@ def filter_to_set(wanted: Filter) -> set[str]:
 
 
 def union_filters(a: Filter, b: Filter) -> Filter:
-    """Return the filter of the names that one of two filters holds."""
+    """Return the union of two filters."""
     (endless_a, names_a), (endless_b, names_b) = _parts(a), _parts(b)
     if endless_a and endless_b:
         return _of_parts(True, names_a & names_b)
@@ -90,12 +90,12 @@ def union_filters(a: Filter, b: Filter) -> Filter:
 
 
 def intersect_filters(a: Filter, b: Filter) -> Filter:
-    """Return the filter of the names that both of two filters hold."""
+    """Return the intersection of two filters."""
     return _complement(union_filters(_complement(a), _complement(b)))
 
 
 def subtract_filters(a: Filter, b: Filter) -> Filter:
-    """Return the filter of the names that the first filter holds and the second does not."""
+    """Return the filter of the names that the first filter selects and the second does not."""
     return intersect_filters(a, _complement(b))
 
 
@@ -107,7 +107,7 @@ def _complement(wanted: Filter) -> Filter:
 def group_collections(
     variables: Mapping[str, Any], filters: Sequence[CollectionFilter]
 ) -> tuple[dict[str, Any], ...]:
-    """Divide collections among filters: each goes to the first that holds it, the rest nowhere."""
+    """Divide collections among filters: each goes to the first that selects it, or is dropped."""
     groups: tuple[dict[str, Any], ...] = tuple({} for _ in filters)
     for name, collection in variables.items():
         for wanted, group in zip(filters, groups, strict=True):
@@ -118,5 +118,5 @@ def group_collections(
 
 
 def filter_key(wanted: Filter) -> tuple[bool, frozenset[str]]:
-    """Return a key equal for filters that hold the same names."""
+    """Return a key that is equal for filters that select the same names."""
     return (True, frozenset()) if wanted is True else _parts(wanted)

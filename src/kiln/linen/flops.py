@@ -1,4 +1,4 @@
-"""What the compiler estimates that one call of a module costs."""
+"""The compiler's cost estimate of a module call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kiln.numpy.filling import ones
 
 
 def flops_of(call: Call, variables: Mapping[str, Any], rngs: Any, backward: bool) -> str:
-    """Return the floating point operations of a call, or of it and its derivative, as text.
+    """Return the floating-point operations of a call, or of it and its derivative, as text.
 
-    Empty where the module cannot be run by itself, or the engine makes no estimates.
+    Empty if the module cannot run by itself, or the engine has no estimates.
     """
     leaves, tree = tree_flatten((call.args, call.kwargs))
     arrays = [i for i, leaf in enumerate(leaves) if hasattr(leaf, "shape")]

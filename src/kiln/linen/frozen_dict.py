@@ -1,4 +1,4 @@
-"""FrozenDict: a nested dict that cannot be changed, and functions that take either kind of dict."""
+"""FrozenDict: an immutable nested dict, and functions that accept either kind of dict."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ V = TypeVar("V")
 
 @register_pytree_with_keys_class
 class FrozenDict(Mapping[K, V]):
-    """A mapping that cannot be changed, with everything inside it; a pytree node.
+    """A deeply immutable mapping; a pytree node.
 
-    Dicts inside are kept as dicts and shown as FrozenDicts. It has a hash if its leaves have.
+    Nested dicts are stored as dicts and returned as FrozenDicts. Hashable if the leaves are.
     """
 
     __slots__ = ("_dict", "_hash")
@@ -95,26 +95,26 @@ class FrozenDict(Mapping[K, V]):
         return ItemsView(self)
 
     def pop(self, key: K) -> tuple[FrozenDict[K, V], V]:
-        """Return the FrozenDict without an item, and its value.
+        """Return the FrozenDict without an item, and the item's value.
 
-        Raises: KeyError without such a key.
+        Raises: KeyError if there is no such key.
         """
         value = self[key]
         return type(self)({k: v for k, v in self._dict.items() if k != key}), value
 
     def unfreeze(self) -> dict[K, V]:
-        """Return plain dicts, to be changed at will."""
+        """Return a mutable copy as plain dicts."""
         plain: dict[K, V] = _thawed(self)
         return plain
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[DictKey, Any], ...], tuple[K, ...]]:
-        """Return the items by their sorted keys, and the keys."""
+        """Return the items sorted by key, and the keys."""
         keys = tuple(sorted(self._dict))  # type: ignore[type-var]
         return tuple((DictKey(key), self._dict[key]) for key in keys), keys
 
     @classmethod
     def tree_unflatten(cls, keys: tuple[K, ...], values: Any) -> FrozenDict[K, V]:
-        """Return a FrozenDict of keys and values."""
+        """Return a FrozenDict made from keys and values."""
         return cls(zip(keys, values, strict=True), __unsafe_skip_copy__=True)
 
 
@@ -129,7 +129,7 @@ class _Values(ValuesView[V]):
 
 
 def _thawed(value: Any) -> Any:
-    """Return a copy of nested mappings of this module's kinds as dicts; others as they are."""
+    """Return a copy of nested mappings of this module's types as dicts; other values unchanged."""
     if isinstance(value, FrozenDict):
         value = value._dict
     if not isinstance(value, dict):
@@ -152,12 +152,12 @@ def _braced(value: Any, num_spaces: int) -> str:
 
 
 def freeze(xs: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
-    """Return a nested mapping as a FrozenDict."""
+    """Convert a nested mapping to a FrozenDict."""
     return FrozenDict(xs)
 
 
 def unfreeze(x: Any) -> Any:
-    """Return plain dicts of a FrozenDict or dict, and of those inside; a copy."""
+    """Convert a FrozenDict or dict, and those inside, to plain dicts, as a copy."""
     return _thawed(x)
 
 
@@ -175,7 +175,7 @@ def copy(x: Any, add_or_replace: Mapping[Any, Any] | None = None) -> Any:
 def pop(x: Any, key: Any) -> tuple[Any, Any]:
     """Return a FrozenDict or dict of the same kind without an item, and the item's value.
 
-    Raises: TypeError for anything else, KeyError without such a key.
+    Raises: TypeError for anything else, KeyError if there is no such key.
     """
     if isinstance(x, FrozenDict):
         return x.pop(key)

@@ -1,4 +1,4 @@
-"""The initializers of `kiln.nn`, and two more that are made like the others."""
+"""The initializers of `kiln.nn`, and two more with the same interface."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ += of_nn.__all__
 
 
 def zeros_init() -> Initializer:
-    """Return the initializer that makes zeros."""
+    """Return the initializer of zeros."""
     return zeros
 
 
 def ones_init() -> Initializer:
-    """Return the initializer that makes ones."""
+    """Return the initializer of ones."""
     return ones

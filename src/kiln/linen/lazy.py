@@ -1,7 +1,7 @@
-"""`lazy_init`: variables made from the shapes of inputs, without their values.
+"""`lazy_init`: creating variables from the shapes of inputs, without their values.
 
-The init is traced, what the variables do not need is dropped, and the rest is run. So no input is
-allocated and no forward pass is computed.
+The init is traced, the equations that variables do not need are dropped, and the rest is run. No
+input is allocated and no forward pass is computed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Lifting: a method of a bound module as a pure function of its variables and keys.
 
-A transformation acts on functions of arrays. `Lift` takes the variables of a module, and of all
-modules and `Variable`s it holds or is called with, out of their scopes, in groups; runs the method
-on copies of the modules that stand in scopes made of those groups; and writes what changed back
-into the scopes.
+A transformation acts on functions of arrays. `Lift` extracts the variables of a module, and of all
+modules and `Variable`s it holds or is called with, from their scopes, in groups; runs the method on
+copies of the modules in scopes made from those groups; and writes changes back to the scopes.
 
-The scopes that no other one contains are the *tops*. Inside, the variables of top number `i` lie
-under the name `str(i)`: so they look the same wherever the module stands.
+The scopes that no other one contains are the *tops*. Inside, the variables of top number `i` are
+under the name `str(i)`, so they look the same wherever the module is.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Roots = dict[str, Any]
 
 
 Standing = Module | Variable[Any]
-"""What stands in a scope."""
+"""What has a position in a scope."""
 
 
 def _stands(value: Any) -> bool:
@@ -41,7 +40,7 @@ def _stands(value: Any) -> bool:
 
 
 class Slot:
-    """Stands in the arguments of a pure function for a module or variable, which is no array."""
+    """A placeholder, in the arguments of a pure function, for a module or variable."""
 
     __slots__ = ("number",)
 
@@ -59,7 +58,7 @@ register_pytree_node(Slot, lambda slot: ((), slot.number), lambda number, _: Slo
 
 
 class LiftedKeys:
-    """Keys inside: the roots were handed in, the numbers folded into them are those outside."""
+    """Keys inside a transformation: roots are passed in, folded numbers are those outside."""
 
     __slots__ = ("_lift", "roots")
 
@@ -80,9 +79,9 @@ class LiftedKeys:
 
 
 class Target:
-    """What is transformed: a function of a module, and how it is run on a copy of the module.
+    """The target of a transformation: a function of a module, and how to run it on a copy.
 
-    `of_class` says that it is the method of a transformed class.
+    `of_class` tells that it is the method of a transformed class.
     """
 
     __slots__ = ("fun", "is_compact", "is_lifted", "name", "of_class")
@@ -106,9 +105,9 @@ class Target:
 class Lift:
     """One application of a transformation to a module.
 
-    `values` are what else may hold modules: arguments. They are kept in `values` with slots in
-    place of the modules. Without `set_up` the module is set up inside only: where variables look
-    different inside, as a class with all its methods inside wants it.
+    `values` are arguments, which may hold modules too; the attribute `values` has slots in place of
+    the modules. Without `set_up` the module is set up only inside, where variables may look
+    different, as needed for a class with all its methods inside.
     """
 
     __slots__ = ("_held", "_left", "_places", "_slots", "module", "shared", "tops", "values")
@@ -147,15 +146,15 @@ class Lift:
 
     @property
     def mutable(self) -> CollectionFilter:
-        """The filter of the collections that may be written outside."""
+        """The filter of the collections that are mutable outside."""
         return self.shared.mutable
 
     def collections(self) -> list[str]:
-        """Return the names of the collections that hold something."""
+        """Return the names of the non-empty collections."""
         return list(self.shared.collections)
 
     def variables(self, wanted: CollectionFilter) -> Group:
-        """Return the variables of the collections that a filter holds."""
+        """Return the variables of the collections that a filter selects."""
         group: Group = {}
         for collection in self.shared.collections:
             if wanted is not True and not in_filter(wanted, collection):
@@ -170,7 +169,7 @@ class Lift:
         return group
 
     def groups(self, filters: Sequence[CollectionFilter]) -> list[Group]:
-        """Divide the variables among filters: a collection goes to the first that holds it."""
+        """Divide the variables among filters: a collection goes to the first that selects it."""
         found: list[Group] = [{} for _ in filters]
         for collection, trees in self.variables(True).items():
             for wanted, group in zip(filters, found, strict=True):
@@ -180,7 +179,7 @@ class Lift:
         return found
 
     def roots(self, wanted: CollectionFilter = True) -> Roots:
-        """Return the roots of the streams of keys that a filter holds."""
+        """Return the roots of the streams of keys that a filter selects."""
         roots = self.shared.keys.roots
         if wanted is True:
             return dict(roots)
@@ -196,7 +195,7 @@ class Lift:
     def application(
         self, variables: Group, keys: Any, written: CollectionFilter = True
     ) -> Application:
-        """Return what the modules inside share: variables, keys, what may be written."""
+        """Return the state shared by the modules inside: variables, keys, mutability."""
         mutable = self.mutable if written is True else intersect_filters(self.mutable, written)
         return Application(variables, keys, mutable, self.shared.flags)
 
@@ -208,9 +207,9 @@ class Lift:
         call: Callable[[Target, Module, Any], Any],
         counts: Sequence[DrawCounts] | None = None,
     ) -> Any:
-        """Run `call(target, module, values)` on copies of the modules that stand in `application`.
+        """Run `call(target, module, values)` on copies of the modules, in scopes of `application`.
 
-        Draws are counted in `counts`, one per top, or where they are counted outside.
+        Draws are counted in `counts`, one per top, or in the counts outside.
         """
         scopes: dict[int, Scope] = {}
         copies: dict[int, Standing] = {}
@@ -254,12 +253,12 @@ class Lift:
 
     @property
     def left(self) -> tuple[Any, ...]:
-        """The names that the method has used, to be kept with a program."""
+        """The names that the method has used, to be stored with a program."""
         assert self._left is not None
         return self._left
 
     def written(self, application: Application, wanted: CollectionFilter = True) -> Group:
-        """Return the variables that may have been written, of the collections a filter holds."""
+        """Return the variables that may have been written, in the collections a filter selects."""
         return {
             name: {number: tree for number, tree in trees.items() if tree}
             for name, trees in application.collections.items()
@@ -271,7 +270,7 @@ class Lift:
     # ---- on the way out
 
     def commit(self, *groups: Group, left: tuple[Any, ...] | None = None) -> None:
-        """Write variables back, and take over the names that the method has used."""
+        """Write variables back, and reserve the names that the method has used."""
         for group in groups:
             for collection, trees in group.items():
                 for number, tree in trees.items():
@@ -283,7 +282,7 @@ class Lift:
             _take_over(self.module, left)
 
     def describe(self) -> tuple[Any, ...]:
-        """Return where the modules stand relative to each other."""
+        """Return the positions of the modules relative to each other."""
         return tuple([None if m.scope is None else self._places[id(m.scope)] for m in self._held])
 
     def held(self) -> list[Standing]:
@@ -291,11 +290,11 @@ class Lift:
         return self._held
 
     def place(self, module: Standing) -> Any:
-        """Return where a module or variable stands: number of the top and the steps from there."""
+        """Return the position of a module or variable: its top's number and the path from there."""
         return None if module.scope is None else self._places.get(id(module.scope))
 
     def slots(self) -> list[Standing]:
-        """Return the modules and variables that slots stand for."""
+        """Return the modules and variables in place of slots."""
         return self._slots
 
 
@@ -321,7 +320,7 @@ Places = dict[int, tuple[int, Path]]
 
 
 def _places(scopes: Sequence[Scope]) -> tuple[Places, list[Scope]]:
-    """Return for each scope which top it is below, by which steps; and the tops."""
+    """Return for each scope its top and the path from there; and the tops."""
     if len(scopes) == 1:
         return {id(scopes[0]): (0, ())}, [scopes[0]]
     tops: list[Scope] = []
@@ -361,7 +360,7 @@ def _filled(values: Any, modules: Sequence[Standing]) -> Any:
 
 
 def _resume(module: Module, original: Module) -> None:
-    """Bring a copy to the point where the original is: set up, perhaps amid a compact method."""
+    """Bring a copy to the state of the original: set up, perhaps in a compact method."""
     module._set_up()
     assert module.scope is not None
     assert original.scope is not None
@@ -372,7 +371,7 @@ def _resume(module: Module, original: Module) -> None:
 
 
 def state_of(module: Module) -> tuple[Any, ...]:
-    """Return at which point a module is, as far as its further names depend on it."""
+    """Return the part of a module's state that further names depend on."""
     state = module._state
     if not state.in_compact:
         return ()
@@ -399,7 +398,7 @@ def _take_over(module: Module, left: tuple[Any, ...]) -> None:
 
 
 def written_by(*groups: CollectionFilter) -> CollectionFilter:
-    """Return the filter of what several groups may write."""
+    """Return the filter of the collections that several groups may write."""
     together: CollectionFilter = False
     for group in groups:
         together = union_filters(together, group)

@@ -1,4 +1,4 @@
-"""Functions, modules and classes of modules that a transformation is put around."""
+"""Applying a transformation to functions of modules and to module classes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def lift_target(
 ) -> Any:
     """Return a class with transformed methods, or a transformed function of a module.
 
-    `make(target, options)` returns what runs instead of a method; `options` are those that
-    `methods` gives for it, if that is a dictionary.
+    `make(target, options)` returns the replacement of a method; `options` are those given for it by
+    `methods`, if that is a dictionary.
 
     Raises: TransformTargetError for anything else.
     """
@@ -36,7 +36,7 @@ def lift_target(
 
 
 def chosen_methods(methods: Any) -> dict[str, dict[str, Any]]:
-    """Return which methods are to be transformed, with the options of each.
+    """Return the methods to transform, with the options of each.
 
     Raises: ValueError for anything but None, a list or tuple of names, and a dictionary.
     """
@@ -83,7 +83,7 @@ def required_module(module: Any) -> Module:
 def lifted_function(
     fun: Callable[..., Any], apply: Apply, *, of_class: bool = False
 ) -> Callable[..., Any]:
-    """Return a function of a module that runs a transformed one; its name and marks are kept."""
+    """Return a function of a module that runs a transformed one, keeping its name and marks."""
     target = Target(fun, of_class=of_class)
 
     @functools.wraps(fun)

@@ -1,7 +1,7 @@
-"""Axes with logical names, and rules that say which mesh axes cut them.
+"""Axes with logical names, and rules that say which mesh axes shard them.
 
-A rule is `(logical name, mesh axis, or several, or None)`. The rules in force are an option of the
-thread and part of every cache key, so that a program traced under other rules is not taken.
+A rule is `(logical name, mesh axis, or several, or None)`. The active rules are a per-thread option
+and part of every cache key, so that a program traced under other rules is not used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rules = Sequence[tuple[str, Any]]
 
 
 class RulesFallback(enum.Enum):
-    """What a logical name that no rule assigns means."""
+    """How to treat a logical name that no rule assigns."""
 
     AXIS_IS_UNSHARDED = "axis_is_unsharded"
     RAISE_ERROR = "raise_error"
@@ -47,19 +47,19 @@ _UNASSIGNED = _Unassigned()
 
 
 def set_logical_axis_rules(rules: Rules) -> None:
-    """Set the rules that are in force outside `logical_axis_rules`, for every thread."""
+    """Set the rules that apply outside `logical_axis_rules`, for every thread."""
     config.update("logical_axis_rules", _frozen(rules))
 
 
 def get_logical_axis_rules() -> Rules:
-    """Return the rules in force on this thread."""
+    """Return the rules that apply on this thread."""
     found: Rules = options().logical_axis_rules
     return found
 
 
 @contextmanager
 def logical_axis_rules(rules: Rules) -> Iterator[None]:
-    """Let other rules be in force on this thread until the context ends."""
+    """Apply other rules on this thread until the context ends."""
     with override(logical_axis_rules=_frozen(rules)):
         yield
 
@@ -84,7 +84,7 @@ def _frozen(rules: Rules) -> tuple[tuple[str, Any], ...]:
 def _assigned(names: Sequence[Any], rules: Rules | None) -> list[Any]:
     """Return the mesh axes of each logical name.
 
-    Rules are tried in order: the first for a name whose mesh axes are all free holds.
+    Rules are tried in order: the first for a name whose mesh axes are all free applies.
     """
     known = get_logical_axis_rules() if rules is None else _frozen(rules)
     repeated = tuple(sorted({n for n in names if isinstance(n, str) and names.count(n) > 1}))
@@ -111,9 +111,9 @@ def logical_to_mesh_axes(
 ) -> PartitionSpec | None:
     """Return the PartitionSpec of an array whose axes have these logical names.
 
-    Names without a rule are not cut. Without `rules`, those in force are used.
+    Axes without a rule are not sharded. By default, the active rules are used.
 
-    Raises: ValueError for a name that comes twice.
+    Raises: ValueError for a name that occurs twice.
     """
     if array_dim_names is None:
         return None
@@ -152,10 +152,10 @@ def with_logical_constraint(
     mesh: Mesh | None = None,
     fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
 ) -> Any:
-    """Constrain the arrays of a tree to be cut as the logical names of their axes say.
+    """Constrain the arrays of a tree to be sharded as the logical names of their axes say.
 
-    `logical_axis_resources` is a tree prefix of names. Without a mesh, given or entered, and
-    without rules nothing is constrained.
+    `logical_axis_resources` is a tree prefix of names. Without a mesh, given or active, or without
+    rules, nothing is constrained.
 
     Raises: ValueError for a name without a rule, with `RulesFallback.RAISE_ERROR`.
     """
@@ -189,13 +189,13 @@ def with_logical_constraint(
 class LogicallyPartitioned(Partitioned[A]):
     """A box that gives each axis of a value a logical name, which rules translate.
 
-    With rules and a mesh, its own or those in force, unboxing constrains the value.
+    With rules and a mesh, its own or the active ones, unboxing constrains the value.
     """
 
     rules: Rules | None = struct.field(default=None, pytree_node=False)
 
     def unbox(self, apply_constraint: bool = True) -> Any:
-        """Return the value, constrained to be cut as names and rules say."""
+        """Return the value, constrained to be sharded as names and rules say."""
         if not apply_constraint:
             return self.value
         return with_logical_constraint(

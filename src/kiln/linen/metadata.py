@@ -1,6 +1,6 @@
-"""Boxes around variables that know something about each axis, above all how it is partitioned.
+"""Boxes around variables with metadata for each axis, above all how it is partitioned.
 
-A box is a pytree node. Lifted transformations that add an axis to a variable tell its box.
+A box is a pytree node. Lifted transformations that add an axis to a variable notify its box.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class AxisMetadata(abc.ABC, Generic[A]):
 
     @abc.abstractmethod
     def unbox(self) -> A:
-        """Return the value in this box; a box in it stays."""
+        """Return the value in this box; nested boxes are kept."""
 
     @abc.abstractmethod
     def replace_boxed(self, val: Any) -> Any:
-        """Return such a box with another value."""
+        """Return a copy of the box with another value."""
 
     @abc.abstractmethod
     def add_axis(self, index: int, params: Params) -> Any:
@@ -73,7 +73,7 @@ def remove_axis(tree: Any, index: int, params: Params) -> Any:
 
 
 def unbox(tree: Any) -> Any:
-    """Replace the boxes of a tree, and boxes in boxes, by what they hold."""
+    """Replace the boxes of a tree, also nested ones, by their values."""
     return map_axis_meta(lambda box: unbox(box.unbox()), tree)
 
 
@@ -89,9 +89,9 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 
 
 class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
-    """A box that names, for each axis of a value, the mesh axis that cuts it; None for none.
+    """A box that names, for each axis of a value, the mesh axis that shards it, or None.
 
-    With a mesh, or inside `with mesh:`, unboxing constrains the value to be cut so.
+    With a mesh, or inside `with mesh:`, unboxing constrains the value to be sharded so.
     """
 
     value: Any
@@ -99,7 +99,7 @@ class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
     mesh: Mesh | None = struct.field(default=None, pytree_node=False)
 
     def unbox(self, apply_constraint: bool = True) -> Any:
-        """Return the value, constrained to be cut as the names say."""
+        """Return the value, constrained to be sharded as the names say."""
         if not apply_constraint or (self.mesh is None and options().mesh is None):
             return self.value
         spec = self.get_partition_spec()
@@ -173,7 +173,7 @@ def _spec_of(x: Any) -> PartitionSpec | None:
 
 
 def get_partition_spec(tree: Any) -> Any:
-    """Return the PartitionSpec of each box; of arrays without a box `P()`, of other leaves None."""
+    """Return the PartitionSpec of each box; `P()` for unboxed arrays, None for other leaves."""
     return tree_map(_spec_of, tree, is_leaf=is_axis_metadata)
 
 

@@ -1,7 +1,7 @@
-"""Methods of modules: how they are marked, and how a class's own are wrapped.
+"""Methods of modules: marking them, and wrapping those that a class defines.
 
-Every function in a module's class runs `setup` first and makes its module the current one, so
-that submodules made inside know their parent. `nowrap` keeps a function as it is.
+Every method of a module class runs `setup` first and makes its module the current one, so that
+submodules created inside know their parent. `nowrap` leaves a method unwrapped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def compact(fun: F) -> F:
     """Let a method create submodules and parameters where it uses them.
 
     Submodules are named by class and count unless `name=` is given. Compact methods that are called
-    one after the other use the same names; one that is called by another continues its count.
+    one after another use the same names; one that is called by another continues its numbering.
 
     Example:
         >>> class Scale(linen.Module):
@@ -49,7 +49,7 @@ def compact(fun: F) -> F:
 
 
 def compact_name_scope(fun: F) -> F:
-    """Let a method make submodules, as a submodule that has the method's name."""
+    """Let a method create submodules in a scope that has the method's name."""
 
     @functools.wraps(fun)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -61,7 +61,7 @@ def compact_name_scope(fun: F) -> F:
 
 
 def nowrap(fun: F) -> F:
-    """Leave a method as it is: it neither runs `setup` nor becomes the parent of submodules."""
+    """Leave a method unwrapped: it neither runs `setup` nor becomes the parent of submodules."""
     fun.nowrap = True  # type: ignore[attr-defined]
     return fun
 
@@ -85,7 +85,7 @@ def _is_ready(value: Any) -> bool:
 
 
 def name_scope_methods(cls: type) -> dict[str, Callable[..., Any]]:
-    """Return the methods of a class that run in a submodule of their own."""
+    """Return the methods of a class that run in their own submodule."""
     found = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
@@ -110,7 +110,7 @@ def _wrapped(fun: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 class _Property:
-    """A property whose AttributeError does not look like the property's absence."""
+    """A property whose AttributeError is not mistaken for a missing property."""
 
     def __init__(self, wrapped: Any, name: str) -> None:
         self.wrapped = wrapped

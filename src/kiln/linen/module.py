@@ -1,7 +1,8 @@
 """Modules: dataclasses whose fields are hyper-parameters and whose methods use named variables.
 
-A module is a value: equal classes and fields make equal modules. Bound to a scope it may read and
-write variables and draw keys; `setup` or a compact method makes its submodules and parameters.
+A module is a value: modules with equal classes and fields are equal. Bound to a scope it may read
+and write variables and draw keys; `setup` or a compact method creates its submodules and
+parameters.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from kiln.linen.variables import HasVariables
 
 
 class _Unspecified:
-    """The parent of a module made without `parent=`: the module whose method is running."""
+    """The parent of a module created without `parent=`: the module whose method is running."""
 
     def __repr__(self) -> str:
         return "<the module being run>"
@@ -49,7 +50,7 @@ _NEVER_SET_UP = frozenset({"__deepcopy__", "__copy__", "__getstate__", "__setsta
 
 
 class ModuleState:
-    """What one instance is doing now; no part of its value."""
+    """The run-time state of one instance; not part of its value."""
 
     __slots__ = (
         "autonames",
@@ -121,7 +122,7 @@ class Module(HasVariables, PureFunctions):
         )
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make an instance that can say what it is doing."""
+        """Create an instance with its run-time state."""
         module = super().__new__(cls)
         module.__dict__["_state"] = ModuleState()
         return module
@@ -248,7 +249,7 @@ class Module(HasVariables, PureFunctions):
         return state.in_setup or state.in_compact or not state.initialized
 
     def _set_up(self) -> None:
-        """Run `setup`, once and when it is first needed."""
+        """Run `setup`, once, when it is first needed."""
         state = self._state
         if state.set_up or state.in_setup or self.scope is None:
             return
@@ -273,7 +274,7 @@ class Module(HasVariables, PureFunctions):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Run a method as the current module: `setup` first, results captured and intercepted."""
+        """Run a method as the current module: `setup` first, with interceptors and capture."""
         state = self._state
         scope = self.scope
         if name == "setup":
@@ -306,7 +307,7 @@ class Module(HasVariables, PureFunctions):
                     state.autonames.clear()
 
     def setup(self) -> None:
-        """Make submodules and variables; runs before anything else once the module is bound."""
+        """Create submodules and variables; runs first once the module is bound."""
 
     # ---- copies
 
@@ -318,7 +319,7 @@ class Module(HasVariables, PureFunctions):
         _reset_names: bool = False,
         **updates: Any,
     ) -> Self:
-        """Return a module of the same class and fields, with some changed, and unbound."""
+        """Return an unbound module of the same class and fields, with some fields changed."""
         own = self.__dict__
         values = {name: own[name] for name in self._hyperparameters}
         if _deep_clone is not False:
@@ -342,13 +343,13 @@ class Module(HasVariables, PureFunctions):
     def copy(
         self, *, parent: Any = UNSPECIFIED_PARENT, name: str | None = None, **updates: Any
     ) -> Self:
-        """Return a module of the same fields as a new submodule of the module being run."""
+        """Return a module with the same fields as a new submodule of the running module."""
         return self.clone(parent=parent, name=name, _deep_clone=True, _reset_names=False, **updates)
 
     def bind(
         self, variables: Any, *args: Any, rngs: Any = None, mutable: CollectionFilter = False
     ) -> Self:
-        """Return a module that uses these variables and keys, for interactive work."""
+        """Return a module bound to these variables and keys, for interactive use."""
         check_instance(self, "bind")
         scope = application_scope(self, variables, rngs, mutable)
         return self.clone(parent=scope, _deep_clone=True)
@@ -369,9 +370,9 @@ def _made_again(cls: type[Module], values: dict[str, Any]) -> Module:
 
 
 def share_scope(module: Module, other: Module, /) -> None:
-    """Let two modules, in `setup` of the first, keep their variables in the same place.
+    """Make two modules share one scope; called in `setup` of the first.
 
-    It is the place of the first one if the second is made inside it, and else of the second.
+    It is the scope of the first module if the second is created inside it, otherwise of the second.
     Raises: CallShareScopeOnUnboundModuleError unless both are bound.
     """
     if module.scope is None or other.scope is None:

@@ -1,4 +1,4 @@
-"""A module as text: its class, its fields, and the submodules that `setup` made."""
+"""A module as text: its class, its fields, and the submodules that `setup` created."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _INDENT = "    "
 
 
 def module_text(module: Any) -> str:
-    """Return the class, the fields and the submodules so far of a module, a line each."""
+    """Return the class, the fields and the existing submodules of a module, one per line."""
     lines = []
     fields = module.__dataclass_fields__
     shown = [name for name in module._hyperparameters if fields[name].repr]

@@ -24,7 +24,7 @@ def _check(module: Any, method: str) -> None:
 
 
 class PureFunctions:
-    """The part of a module that binds a copy of it, runs that, and returns what came of it."""
+    """The methods of a module that bind a copy, run it, and return its result and variables."""
 
     @api_boundary
     def apply(
@@ -39,7 +39,7 @@ class PureFunctions:
     ) -> Any:
         """Run a method with variables and keys.
 
-        Returns its result; unless `mutable` is False, a pair of it and the mutable collections.
+        Returns its result, or, unless `mutable` is False, a pair of it and the mutable collections.
         """
         _check(self, "apply")
         fun = application.method_of(self, method)
@@ -57,7 +57,7 @@ class PureFunctions:
         capture_intermediates: Capture = False,
         **kwargs: Any,
     ) -> Any:
-        """Run a method and make its variables; return its result and the variables."""
+        """Run a method, creating its variables; return its result and the variables."""
         _check(self, "init_with_output")
         fun = application.method_of(self, method)
         return application.run_initialized(
@@ -74,7 +74,7 @@ class PureFunctions:
         capture_intermediates: Capture = False,
         **kwargs: Any,
     ) -> Any:
-        """Make the variables that a method needs: a key alone is that of the parameters."""
+        """Create the variables that a method needs; a single key is that of the parameters."""
         _check(self, "init")
         fun = application.method_of(self, method)
         return application.run_initialized(
@@ -90,7 +90,7 @@ class PureFunctions:
         mutable: CollectionFilter = NOT_INTERMEDIATES,
         **kwargs: Any,
     ) -> Any:
-        """Make the variables of a method whose arguments may be ShapeDtypeStructs.
+        """Create the variables of a method whose arguments may be ShapeDtypeStructs.
 
         Raises: LazyInitError if a variable depends on the values of such an argument.
         """
@@ -128,7 +128,8 @@ class PureFunctions:
     ) -> str:
         """Return a table of the modules that an init calls: types, variables, their sizes.
 
-        `depth` bounds the length of the paths; options go to rich's Console, Table and columns.
+        `depth` limits the length of the paths; options are passed to rich's Console, Table and
+        columns.
         """
         table = tabulate(
             self,

@@ -1,4 +1,4 @@
-"""What an init calls: every method of every module, with the types of its inputs and outputs."""
+"""Recording the method calls of an init, with the types of their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Path = tuple[str, ...]
 
 @dataclasses.dataclass
 class Call:
-    """One call of a method: where, of what, with what. `module` is unbound and has no name."""
+    """One call of a method: its path, module, arguments. `module` is unbound and has no name."""
 
     path: Path
     module: Any
@@ -26,9 +26,9 @@ class Call:
 
 
 def recorded(init: Callable[[], Any]) -> tuple[list[Call], Any]:
-    """Run an init on types only; return the calls in their order, and the types of the result.
+    """Run an init on types only; return the calls in order, and the types of the result.
 
-    A call is repeated if the same module was called before.
+    A call is a repetition if the same module was called before.
     """
     calls: list[Call] = []
     seen: set[Path] = set()

@@ -1,7 +1,7 @@
 """Keys of a path: the names from the root down and a count, hashed on the host, folded into a key.
 
-So a module draws the same numbers wherever in the program it is made, and needs no splitting. The
-hash is Flax's: the first four bytes of SHA-1 over the names and the count's bytes.
+A module therefore draws the same numbers wherever in the program it is created, and keys need not
+be split. The hash is Flax's: the first four bytes of SHA-1 over the names and the count's bytes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Path = tuple[str, ...]
 
 
 def path_hash(path: Path, count: int) -> int:
-    """Return the 32 bits that stand for the `count`-th draw of the module at `path`."""
+    """Return the 32-bit hash for the `count`-th draw of the module at `path`."""
     digest = hashlib.sha1("".join(path).encode())
     digest.update(count.to_bytes((count.bit_length() + 7) // 8, "big"))
     return int.from_bytes(digest.digest()[:4], "big")
 
 
 class Keys(Protocol):
-    """Where the modules of one application get their keys from: a root for each stream."""
+    """The source of the keys of one application's modules: a root for each stream."""
 
     @property
     def roots(self) -> Mapping[str, Any]:
@@ -68,7 +68,7 @@ class FoldedKeys:
 class DrawCounts:
     """How often a module and the modules below it have drawn from each stream.
 
-    They outlive the call of a compact method: a second call draws new numbers.
+    Counts persist across calls of a compact method: a second call draws new numbers.
     """
 
     __slots__ = ("below", "drawn")
@@ -119,7 +119,7 @@ def is_key(value: Any) -> bool:
 
 
 def streams(rngs: Any, asked: str) -> dict[str, Any]:
-    """Return keys by stream: a key alone is that of `params`, and None means none.
+    """Return keys by stream: a single key is that of `params`, and None means no keys.
 
     Raises: InvalidRngError for anything but keys and dictionaries of keys.
     """

@@ -1,7 +1,8 @@
-"""Scopes: what a module may read and write, and which keys it draws.
+"""Scopes: what a module may read and write, and which random keys it gets.
 
-A scope is a place in the variables of one application. The application owns the collections, the
-keys and what may be written; a scope adds a path, the names in use there and the count of draws.
+A scope is a position in the variables of one application. The application owns the collections, the
+keys and the filter of mutable collections; a scope adds a path, the names in use there and the
+count of draws.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NOTHING: dict[str, Any] = {}
 
 
 class Application:
-    """What the scopes of one init, apply or bind share. Immutable collections are not copied."""
+    """The shared state of one init, apply or bind. Immutable collections are not copied."""
 
     __slots__ = ("adopted", "collections", "flags", "keys", "mutable", "trace", "valid")
 
@@ -62,11 +63,11 @@ class Application:
 
 
 class Scope:
-    """A module's place: variables are read and written, and keys drawn, under its path.
+    """A module's position: variables are read and written, and keys drawn, under its path.
 
     `path` leads here from the outermost module, for messages. `inner` leads here from the root of
-    the application, in its variables; it is shorter inside lifted transformations. `drawing` is
-    the path that keys are drawn for: it stays what it was when `share_scope` moves a module.
+    the application, in its variables; it is shorter inside lifted transformations. `drawing` is the
+    path that keys are drawn for: it is unchanged when `share_scope` moves a module.
     """
 
     __slots__ = ("counts", "drawing", "inner", "names", "parent", "path", "shared")
@@ -99,7 +100,7 @@ class Scope:
         path: Path = (),
         counts: DrawCounts | None = None,
     ) -> Scope:
-        """Make the scope of an application's root, which stands at `path` in the outer one."""
+        """Return the scope of an application's root, which is at `path` in the outer one."""
         shared = Application(variables, keys, mutable, flags)
         return cls(shared, None, path, (), DrawCounts() if counts is None else counts)
 
@@ -119,9 +120,9 @@ class Scope:
         return self.shared.mutable
 
     def push(self, name: str, *, reuse: bool = False) -> Scope:
-        """Make the scope of a submodule.
+        """Return a new scope for a submodule.
 
-        Raises: NameInUseError if the name is taken, unless the scope is made once more.
+        Raises: NameInUseError if the name is taken, unless the scope is created again.
         """
         self.check()
         if not reuse:
@@ -129,12 +130,12 @@ class Scope:
         return self.child(name, self.counts.of(name), (*self.drawing, name))
 
     def child(self, name: str, counts: DrawCounts, drawing: Path) -> Scope:
-        """Make the scope of a submodule whose keys are drawn for a path, and counted so far."""
+        """Return a scope for a submodule whose keys are drawn for a path, with the given counts."""
         path, inner = (*self.path, name), (*self.inner, name)
         return Scope(self.shared, self, path, inner, counts, drawing)
 
     def rewound(self, *, rewind_rngs: bool = False) -> Scope:
-        """Return this scope with all names free again, and the draws counted anew if asked."""
+        """Return this scope with all names free again, and optionally with new counts of draws."""
         counts = DrawCounts() if rewind_rngs else self.counts
         return Scope(self.shared, self.parent, self.path, self.inner, counts, self.drawing)
 
@@ -144,7 +145,7 @@ class Scope:
             raise InvalidScopeError(self.path_text)
 
     def check_trace(self, value: Any) -> None:
-        """Raise JaxTransformError for what a transformation begun inside would leave behind."""
+        """Raise JaxTransformError if a value would leak from a transformation started inside."""
         trace: Trace | None = state.trace
         if trace is self.shared.trace:
             return
@@ -157,7 +158,7 @@ class Scope:
                 raise JaxTransformError(self.path_text)
 
     def invalidate(self) -> None:
-        """Let nobody use the scopes of this application any more."""
+        """Invalidate all scopes of this application."""
         self.shared.valid = False
 
     def has_flag(self, name: str) -> bool:
@@ -176,7 +177,7 @@ class Scope:
         return taken is not None and (None in taken or collection is None or collection in taken)
 
     def reserve(self, name: str, collection: str | None = None) -> None:
-        """Take a name, for a submodule or for a variable of a collection.
+        """Reserve a name for a submodule or for a variable of a collection.
 
         Raises: NameInUseError if it is taken.
         """
@@ -223,11 +224,11 @@ class Scope:
         return in_filter(self.shared.mutable, collection)
 
     def is_collection_empty(self, collection: str) -> bool:
-        """Tell whether there is no variable of a collection anywhere in the application."""
+        """Tell whether a collection is empty in the whole application."""
         return not self.shared.collections.get(collection)
 
     def collection(self, collection: str) -> Tree:
-        """Return the variables of a collection at this path and below, to be read."""
+        """Return the variables of a collection at this path and below, for reading."""
         tree: Any = self.shared.collections.get(collection)
         for name in self.inner:
             if not tree:
@@ -236,23 +237,23 @@ class Scope:
         return _NOTHING if tree is None else tree
 
     def writable(self, collection: str) -> dict[str, Any]:
-        """Return the variables of a mutable collection at this path, to be written."""
+        """Return the variables of a mutable collection at this path, for writing."""
         tree: dict[str, Any] = self.shared.collections.setdefault(collection, {})
         for name in self.inner:
             tree = tree.setdefault(name, {})
         return tree
 
     def variables(self) -> dict[str, Tree]:
-        """Return the collections with what they hold at this path and below."""
+        """Return the collections with their variables at this path and below."""
         found = {name: self.collection(name) for name in self.shared.collections}
         return {name: tree for name, tree in found.items() if tree or not self.inner}
 
     def mutable_variables(self) -> dict[str, Tree]:
-        """Return the collections that may have been written, with what they hold here and below."""
+        """Return the mutable collections with their variables at this path and below."""
         return {n: tree for n, tree in self.variables().items() if self.is_mutable_collection(n)}
 
     def has_variable(self, collection: str, name: str) -> bool:
-        """Tell whether there is a variable."""
+        """Tell whether a variable exists."""
         return name in self.collection(collection)
 
     def get_variable(self, collection: str, name: str, default: Any = None) -> Any:
@@ -296,9 +297,9 @@ class Scope:
         unbox: bool = True,
         **init_kwargs: Any,
     ) -> Variable[Any]:
-        """Return a variable, made by `init_fn` if there is none and the collection is mutable.
+        """Return a variable; create it by `init_fn` if missing and the collection is mutable.
 
-        Raises: ScopeCollectionNotFound, ScopeVariableNotFoundError if it cannot be made.
+        Raises: ScopeCollectionNotFound, ScopeVariableNotFoundError if it cannot be created.
         """
         self.reserve(name, collection)
         if not self.has_variable(collection, name):
@@ -318,10 +319,10 @@ class Scope:
         unbox: bool = True,
         **init_kwargs: Any,
     ) -> Any:
-        """Return a parameter, made by `init_fn(key, *args)` if there is none.
+        """Return a parameter, created by `init_fn(key, *args)` if it does not exist.
 
-        Raises: ScopeCollectionNotFound, ScopeParamNotFoundError if it cannot be made;
-            ScopeParamShapeError if the one there has another shape than `init_fn` makes.
+        Raises: ScopeCollectionNotFound, ScopeParamNotFoundError if it cannot be created;
+            ScopeParamShapeError if it has another shape than `init_fn` returns.
         """
         self.reserve(name, "params")
         here = self.collection("params")
@@ -347,7 +348,7 @@ class Scope:
 
 
 class Variable(Generic[T]):
-    """A name in a collection: reading and assigning `value` reads and writes what it stands for."""
+    """A named variable of a collection: `value` reads and writes it."""
 
     __slots__ = ("collection", "name", "scope", "unbox")
 
@@ -359,7 +360,7 @@ class Variable(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What the variable holds now."""
+        """The current value."""
         value: T = self.scope.get_variable(self.collection, self.name)
         return unboxed(value) if self.unbox and not hasattr(value, "aval") else value
 
@@ -387,7 +388,7 @@ def _holds_boxes(tree: Any) -> bool:
 
 
 def thawed(tree: Any) -> Any:
-    """Copy nested mappings into plain dictionaries; what they hold is shared."""
+    """Copy nested mappings into plain dictionaries; leaves are shared."""
     if isinstance(tree, Mapping):
         return {name: thawed(value) for name, value in tree.items()}
     return tree
@@ -400,7 +401,7 @@ _shapes = weakref.WeakKeyDictionary()
 def shapes_made(
     init_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
-    """Return the shapes of the leaves that an initializer makes, kept as long as it lives."""
+    """Return the shapes of the leaves that an initializer returns, cached for its lifetime."""
     try:
         known = _shapes.setdefault(init_fn, {})
         question = (args, tuple(kwargs.items()))

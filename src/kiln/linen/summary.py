@@ -1,4 +1,4 @@
-"""Tables of modules: what an init calls, the types of inputs and outputs, variables and sizes."""
+"""Tables of modules: the calls of an init, types of inputs and outputs, variables and sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 @dataclasses.dataclass
 class Row:
-    """A line of the table: a call, its own variables, and how much it stands for."""
+    """A row of the table: a call, its own variables, and its totals."""
 
     call: Call
     own: dict[str, Any]
@@ -44,9 +44,8 @@ def tabulate(
 ) -> Callable[..., str]:
     """Return a function of a module's arguments that returns the table of its init.
 
-    `depth` bounds the length of the paths; options go to rich's Console, Table and columns.
-    Nothing is computed but types, and with `compute_flops` and `compute_vjp_flops` what the
-    compiler estimates.
+    `depth` bounds the length of the paths; options go to rich's Console, Table and columns. Only
+    types are computed; `compute_flops` and `compute_vjp_flops` add the compiler's estimates.
     """
 
     def table(*args: Any, **more: Any) -> str:
@@ -71,7 +70,7 @@ def tabulate(
 def rows_of(
     calls: Sequence[Call], variables: Mapping[str, Any], depth: int | None, show_repeated: bool
 ) -> list[Row]:
-    """Return the lines of a table: variables of a module that is not shown count for its parent."""
+    """Return the rows of a table: variables of a module that is not shown count for its parent."""
     paths = {call.path for call in calls}
     shown = {path for path in paths if depth is None or len(path) <= depth}
     rows = []
@@ -96,7 +95,7 @@ def _at(tree: Any, path: Path) -> Any:
 
 
 def _without(tree: Any, path: Path, others: set[Path]) -> Any:
-    """Return the tree at a path without the parts at other paths, and without what is empty."""
+    """Return the tree at a path without the parts at other paths, and without empty parts."""
     if not isinstance(tree, Mapping):
         return tree
     kept = {}

@@ -1,4 +1,4 @@
-"""Lifted transformations that leave shapes as they are: recomputing, changed variables, keys."""
+"""Lifted transformations that preserve shapes: recomputation, mapped variables, keys."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def checkpoint(
     """Recompute methods of a module class, or a function of a module, in reverse mode.
 
     `static_argnums` counts the module as argument 0. `policy` selects intermediates that are stored
-    nevertheless; `prevent_cse` keeps the compiler from merging the computations; `concrete` is
-    ignored.
+    anyway; `prevent_cse` keeps the compiler from merging the computations; `concrete` is ignored.
 
     Source: the documentation of `flax.linen.checkpoint`.
     Example:
@@ -105,10 +104,10 @@ def remat_scan(
     variable_axes: Mapping[Any, Any] = {True: 0},
     split_rngs: Mapping[Any, bool] = {True: True},
 ) -> Any:
-    """Apply a module `prod(lengths)` times in a row, in nested loops that store little.
+    """Apply a module `prod(lengths)` times in sequence, in nested loops that store little.
 
-    The module takes one value and returns one of the same type. Each loop but the innermost
-    computes its steps again for the derivative.
+    The module takes one value and returns one of the same type. Each loop except the innermost
+    recomputes its steps for the derivative.
 
     Source: the documentation of `flax.linen.remat_scan`.
     """
@@ -166,11 +165,11 @@ def map_variables(
     variables: Filter = True,
     methods: Any = None,
 ) -> Any:
-    """Let a module see some of its collections changed.
+    """Transform some of the collections that a module sees.
 
-    `trans_in_fn` maps a dictionary of the mapped collections to what is seen inside. With `init`,
-    variables are made by the module as it is and mapped back by `trans_out_fn`; with `mutable`,
-    what the module writes is mapped back too.
+    `trans_in_fn` maps a dictionary of the mapped collections to the one seen inside. With `init`,
+    the untransformed module creates the variables, and `trans_out_fn` maps them back; with
+    `mutable`, what the module writes is mapped back too.
 
     Source: the documentation of `flax.linen.map_variables`.
     """
@@ -240,7 +239,7 @@ def add_metadata_axis(
     variable_axes: Mapping[Any, Any] = {},
     metadata_params: Params = {},  # noqa: B006
 ) -> Any:
-    """Tell the boxes of variables of an axis that the module does not see.
+    """Notify the boxes of variables of an axis that the module does not see.
 
     Source: the documentation of `flax.linen.add_metadata_axis`.
     """
@@ -261,7 +260,7 @@ def _with_metadata(target: Any, wanted: Filter, axis: Any, params: Params) -> An
 
 
 class _FoldedAnew:
-    """Keys whose roots were drawn here: paths begin anew."""
+    """Keys whose roots were drawn here: paths start again from here."""
 
     __slots__ = ("roots",)
 
@@ -281,7 +280,7 @@ class _FoldedAnew:
 
 
 def fold_rngs(target: Any, variables: Filter = True, rngs: Filter = True) -> Any:
-    """Start the streams of keys anew at a module: from keys that it draws.
+    """Restart the streams of keys at a module, from keys that it draws.
 
     Source: the documentation of `flax.linen.fold_rngs`.
     """

@@ -1,4 +1,4 @@
-"""What a bound module does with its scope: read and write variables, draw keys."""
+"""The operations of a bound module on its scope: reading and writing variables, drawing keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _append(values: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
 
 
 class HasVariables:
-    """The part of a module that needs a scope; without one, every method raises ValueError."""
+    """The methods of a module that need a scope; without one, all of them raise ValueError."""
 
     scope: ClassVar[Scope | None] = None
 
@@ -42,10 +42,10 @@ class HasVariables:
         unbox: bool = True,
         **init_kwargs: Any,
     ) -> Any:
-        """Return a parameter, made by `init_fn(key, *init_args)` where there is none yet.
+        """Return a parameter, created by `init_fn(key, *init_args)` if it does not exist.
 
-        Raises: NameInUseError; ScopeParamNotFoundError, ScopeCollectionNotFound if it is not given
-            and may not be made; ScopeParamShapeError if it has another shape.
+        Raises: NameInUseError; ScopeParamNotFoundError, ScopeCollectionNotFound if it does not
+            exist and cannot be created; ScopeParamShapeError if it has another shape.
         """
         scope = self._initializing_scope(f"param({name!r})", "Parameters", name, "params")
         return scope.param(name, init_fn, *init_args, unbox=unbox, **init_kwargs)
@@ -59,10 +59,10 @@ class HasVariables:
         unbox: bool = True,
         **init_kwargs: Any,
     ) -> Variable[Any]:
-        """Return a variable of a collection, made by `init_fn(*init_args)` where there is none.
+        """Return a variable of a collection, created by `init_fn(*init_args)` if it does not exist.
 
-        Raises: NameInUseError; ScopeVariableNotFoundError, ScopeCollectionNotFound if it is not
-            given and may not be made.
+        Raises: NameInUseError; ScopeVariableNotFoundError, ScopeCollectionNotFound if it does not
+            exist and cannot be created.
         """
         scope = self._initializing_scope(f"variable({col!r}, {name!r})", "Variables", name, col)
         return scope.variable(col, name, init_fn, *init_args, unbox=unbox, **init_kwargs)
@@ -121,7 +121,7 @@ class HasVariables:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The names that lead to this module from the outermost one."""
+        """The names of the path from the outermost module to this one."""
         return self._bound("path").path
 
     def sow(
@@ -145,10 +145,10 @@ class HasVariables:
         return True
 
     def perturb(self, name: str, value: Any, collection: str = "perturbations") -> Any:
-        """Add a variable of zeros to a value, so that gradients for the value can be taken.
+        """Add a variable of zeros to a value, to differentiate with respect to the value.
 
-        Without the collection, the value is returned as it is.
-        Raises: ValueError if the collection is there and holds no such variable.
+        Without the collection, the value is returned unchanged.
+        Raises: ValueError if the collection exists but has no such variable.
         """
         scope = self._bound(f"perturb({name!r})")
         if scope.is_mutable_collection(collection):

@@ -1,7 +1,7 @@
-"""Activation functions: element-wise, but for `glu`, which gates one half of an axis by the other.
+"""Activation functions: elementwise, except `glu`, which gates one half of an axis by the other.
 
-Eager calls run operation by operation; under a trace the equations stand in the open. Rules of
-their own have those whose expression has no derivative, or an inexact one, where pieces meet.
+Eager calls run operation by operation; under a trace the equations appear inline. Functions whose
+expression has no derivative, or an inexact one, where pieces meet have custom rules.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _array(name: str, x: Any) -> Array:
 
 
 def _clipped(name: str, low: float, high: float) -> Callable[[Any], Any]:
-    """Return the function that holds x in [low, high], with derivative 0 at both ends."""
+    """Return the function that clips x to [low, high], with derivative 0 at both ends."""
 
     def fun(x: Any) -> Any:
         x = maximum(_array(name, x), low)
@@ -159,7 +159,7 @@ def _log1mexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def log1mexp(x: ArrayLike) -> Array:
-    """Return log(1 - exp(-x)) for positive x, exactly near 0."""
+    """Return log(1 - exp(-x)) for positive x, accurately near 0."""
     return _log1mexp(inexact("log1mexp", x))
 
 
@@ -177,7 +177,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
 
 
 def selu(x: ArrayLike) -> Array:
-    """Return scale * elu(x, alpha), with the constants that keep variance.
+    """Return scale * elu(x, alpha), with the constants that preserve variance.
 
     Source: Klambauer, Unterthiner, Mayr and Hochreiter 2017.
     """
@@ -191,7 +191,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
 
 
 def hard_tanh(x: ArrayLike) -> Array:
-    """Return x held in [-1, 1]."""
+    """Return x clipped to [-1, 1]."""
     x = _array("hard_tanh", x)
     return where(x > 1, 1, where(x < -1, -1, x))
 
@@ -208,7 +208,7 @@ def hard_silu(x: ArrayLike) -> Array:
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
-    """Return x * Φ(x), Φ the normal distribution function; by default approximated by tanh.
+    """Return x * Φ(x), where Φ is the normal distribution function, by default approximated.
 
     Source: Hendrycks and Gimpel 2016.
     Example:

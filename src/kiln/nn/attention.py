@@ -76,14 +76,14 @@ def dot_product_attention(
 ) -> Any:
     """Return averages of values, weighted by softmax(query · key * scale + bias).
 
-    There may be fewer heads of keys and values than of queries: each then serves a group of them.
-    A pair of positions counts where `mask` holds, and by `is_causal`, the lengths, and the window
-    (left, right) around the query's position. The logits and their softmax are in 32 bits. With
-    `return_residual`, return also the logarithm of the softmax' denominators.
+    There may be fewer key and value heads than query heads; each then serves a group of them. A
+    pair of positions takes part if `mask`, `is_causal`, the lengths, and the window (left, right)
+    around the query's position allow it. The logits and their softmax are computed in 32 bits. If
+    `return_residual`, also return the logarithm of the softmax denominators.
 
-    Shapes: (batch, T, heads, d), (batch, S, groups, d) twice -> (batch, T, heads, d);
-        bias, mask (batch | 1, heads | 1, T | 1, S | 1); without batch as well
-    Raises: ValueError for shapes and dtypes that do not go together.
+    Shapes: (batch, T, heads, d), (batch, S, groups, d) twice -> (batch, T, heads, d); bias, mask
+        (batch | 1, heads | 1, T | 1, S | 1); the batch axis may be missing
+    Raises: ValueError for incompatible shapes and dtypes.
     """
     query, key, value = operands("dot_product_attention", query, key, value)
     given_shape = aval_of(query).shape
@@ -159,7 +159,7 @@ def _averages(weights: Any, value: Any) -> Any:
 
 
 def _all(*conditions: Any) -> Any:
-    """Return what tells where all conditions hold that are not None; None if there are none."""
+    """Return the conjunction of the conditions that are not None, or None if all are."""
     given = [condition for condition in conditions if condition is not None]
     return functools.reduce(operator.and_, given) if given else None
 
@@ -172,7 +172,7 @@ def _by_group(x: Any, groups: int, size: int) -> Any:
 
 
 def _near(length: int, others: int, causal: bool, window: Any) -> Any:
-    """Tell for each pair of positions whether the query may see the key."""
+    """Return for each pair of positions whether the query may attend to the key."""
     if not causal and window is None:
         return None
     here, there = (broadcasted_iota(np.int32, (length, others), axis) for axis in (0, 1))
@@ -185,7 +185,7 @@ def _near(length: int, others: int, causal: bool, window: Any) -> Any:
 
 
 def _within(size: int, axis: int, lengths: Any) -> Any:
-    """Tell which positions come before the lengths: (batch, 1, 1, T, S), T or S being 1."""
+    """Return which positions come before the lengths: (batch, 1, 1, T, S), T or S being 1."""
     if lengths is None:
         return None
     found = iota(np.int32, size) < expand_dims(lengths, (1,))

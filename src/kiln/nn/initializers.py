@@ -1,7 +1,7 @@
 """Initializers: functions of (key, shape, dtype) that draw the parameters of a model.
 
-Those with a `scale` or a mode keep the variance of what passes through a layer: they divide by the
-number of its inputs, outputs, or an average of both ("fan").
+Those with a `scale` or a mode preserve the variance of a layer's signal: they divide by the number
+of its inputs or outputs, or by an average of both (the "fan").
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def ones(key: Any, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
 
 
 def constant(value: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None) -> Initializer:
-    """Make the initializer that fills with a value."""
+    """Return the initializer that returns arrays filled with a value."""
     return _initializer(lambda key, shape, dtype: full(shape, value, dtype), dtype)
 
 
 def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Make the initializer that draws uniformly from [0, scale)."""
+    """Return the initializer that draws uniformly from [0, scale)."""
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
         return random.uniform(key, shape, dtype) * array(scale, dtype)
@@ -104,7 +104,7 @@ def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
 
 
 def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Make the initializer that draws normal variates."""
+    """Return the initializer that draws normal variates."""
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
         return random.normal(key, shape, dtype) * array(stddev, dtype)
@@ -118,7 +118,7 @@ def truncated_normal(
     lower: ArrayLike = -2.0,
     upper: ArrayLike = 2.0,
 ) -> Initializer:
-    """Make the initializer that draws normal variates truncated to [lower, upper], then scales."""
+    """Return the initializer that draws normal variates truncated to [lower, upper] and scales."""
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
         return random.truncated_normal(key, lower, upper, shape, dtype) * array(stddev, dtype)
@@ -159,12 +159,12 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: DTypeLike | None = None,
 ) -> Initializer:
-    """Make an initializer of variance scale / fan.
+    """Return the initializer with variance scale / fan.
 
     `mode` is "fan_in", "fan_out", "fan_avg" or "fan_geo_avg"; `distribution` is
     "truncated_normal", "normal" or "uniform".
 
-    Raises: ValueError when called, for other names and for shapes of less than two axes.
+    Raises: ValueError when called, for other names and for shapes with fewer than two axes.
     """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
@@ -271,9 +271,9 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 def orthogonal(
     scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """Make the initializer of matrices with orthonormal columns, or rows if they are fewer.
+    """Return the initializer of matrices with orthonormal columns, or rows if there are fewer rows.
 
-    Raises: ValueError when called with a shape of less than two axes.
+    Raises: ValueError when called with a shape of fewer than two axes.
     """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
@@ -296,7 +296,7 @@ def orthogonal(
 def delta_orthogonal(
     scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """Make the initializer of convolutions that are orthogonal: zero but for the central tap.
+    """Return the initializer of orthogonal convolutions: zero except for the central tap.
 
     Source: Xiao et al. 2018.
     Raises: ValueError when called with a shape of other than 3 to 5 axes, or with fewer outputs

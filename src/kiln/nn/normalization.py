@@ -1,4 +1,4 @@
-"""Functions of whole axes: softmax and its logarithm, standardization, one-hot codes."""
+"""Functions along axes: softmax and its logarithm, standardization, one-hot encoding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALGORITHMS = ("fast", "stable")
 
 
 def _from_largest(x: Any, axis: Any, where: Any) -> tuple[Any, Any]:
-    """Return x less its maximum along the axes, and exp of that, where it counts."""
+    """Return x minus its maximum along the axes, and exp of that, where `where` holds."""
     greatest = maximum_along(x, axis, where=where, initial=-np.inf, keepdims=True)
     known = x if where is None else choose(where, x, -np.inf)
     distance = known - stop_gradient(greatest)
@@ -95,7 +95,7 @@ def logsumexp(
 ) -> Any:
     """Return log(sum(b * exp(a))) along axes, computed without overflow.
 
-    With `return_sign`, return the logarithm of the absolute sum and the sign of the sum.
+    If `return_sign`, return the logarithm of the absolute sum, and the sign of the sum.
 
     Example:
         >>> float(nn.logsumexp(jnp.array([1000.0, -1000.0])))
@@ -151,7 +151,7 @@ def standardize(
 ) -> Array:
     """Return (x - mean) / sqrt(variance + epsilon) along axes.
 
-    Where the variance is not given, "fast" computes it as the mean of squares less the square of
+    If the variance is not given, "fast" computes it as the mean of the squares minus the square of
     the mean; "stable" takes a second pass.
     """
     if algorithm not in ALGORITHMS:

@@ -1,4 +1,4 @@
-"""kiln.numpy: NumPy's functions on arrays of kiln. Importing it gives arrays their operators."""
+"""kiln.numpy: NumPy's functions on kiln arrays. Importing it gives arrays their operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of the user applied along axes, or element by element."""
+"""Applying user functions along axes, or element by element."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kiln.ops.shape import canonical_axis, expand_dims, squeeze
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Any:
-    """Apply a function of vectors to all vectors along an axis."""
+    """Apply a function of a vector to all vectors along an axis."""
     arr = one("apply_along_axis", arr)
     rank = len(arr.shape)
     axis = canonical_axis("apply_along_axis", axis, rank)
@@ -39,7 +39,7 @@ def apply_along_axis(
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) -> Any:
-    """Apply a reduction over axes, one after the other, keeping the axes."""
+    """Apply a reduction over axes, one after another, keeping them with size 1."""
     a = one("apply_over_axes", a)
     given = axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,)
     for axis in canonical_axes("apply_over_axes", given, len(a.shape)):
@@ -89,7 +89,7 @@ def vectorize(
     excluded: Iterable[Any] = frozenset(),
     signature: str | None = None,
 ) -> Callable[..., Any]:
-    """Turn a function of scalars, or of arrays as in `signature`, into one that broadcasts.
+    """Turn a function of scalars, or of the arrays in `signature`, into one that broadcasts.
 
     Source: numpy.vectorize.
     Example:

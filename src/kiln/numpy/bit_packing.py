@@ -1,4 +1,4 @@
-"""Bools packed into bytes, and back."""
+"""Packing bools into bytes, and unpacking them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _shifts(shape: Any, bitorder: str, name: str) -> Any:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Pack truth values, eight to a byte, along an axis or of the flat array."""
+    """Pack truth values, eight to a byte, along an axis or from the flattened array."""
     a = one("packbits", a)
     if not (a.dtype == np.bool_ or dtypes.issubdtype(a.dtype, np.integer)):
         raise TypeError(
@@ -60,7 +60,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """Unpack bytes into zeros and ones along an axis or of the flat array."""
+    """Unpack bytes into zeros and ones, along an axis or from the flattened array."""
     a = one("unpackbits", a)
     if a.dtype != _BYTE:
         raise TypeError(

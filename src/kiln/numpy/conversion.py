@@ -1,4 +1,4 @@
-"""The same elements, or the same bytes, in another dtype: astype, view."""
+"""Converting elements, or reinterpreting bytes, as another dtype: astype, view."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import shape_of
@@ -21,7 +21,7 @@ from kiln.ops.sharding import put
 from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 
-@at_once
+@eager
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
 ) -> Array:
@@ -40,9 +40,9 @@ def astype(
     return put(cast(x, wanted), device)
 
 
-@at_once
+@eager
 def view(a: Any, dtype: Any = None) -> Any:
-    """Read the memory as another dtype; the last axis grows or shrinks with the width."""
+    """Reinterpret the bytes as another dtype; the last axis grows or shrinks with the width."""
     a = one("view", a)
     if dtype is None:
         return a
@@ -90,7 +90,7 @@ def view(a: Any, dtype: Any = None) -> Any:
 
 
 def _as_pairs(a: Any) -> Any:
-    """Return complex numbers as real and imaginary parts, in turn along the last axis."""
+    """Return complex numbers as real and imaginary parts, alternating along the last axis."""
     shape = shape_of(a)
     parts = [shape_ops.expand_dims(x, (len(shape),)) for x in (real(a), imag(a))]
     return shape_ops.reshape(concatenate(parts, len(shape)), (*shape[:-1], shape[-1] * 2))

@@ -1,7 +1,7 @@
 """Python and NumPy data -> arrays.
 
 A Python scalar becomes a weakly typed array; anything with an explicit dtype, and every list, is
-strongly typed. Data of a caller's buffer is always copied: arrays never change.
+strongly typed. Data from a caller's buffer is always copied, since arrays are immutable.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def array(
     *,
     device: Any = None,
 ) -> Array:
-    """Make an array of a scalar, a nested sequence, or anything NumPy can read.
+    """Make an array from a scalar, a nested sequence, or anything NumPy can read.
 
     Python scalars become weakly typed unless `dtype` is given; data is always copied.
 
-    Raises: TypeError for an object without numbers; OverflowError for an int the dtype cannot hold.
+    Raises: TypeError for a non-numeric object; OverflowError for an int the dtype cannot hold.
     Source: numpy.array.
     Example:
         >>> jnp.array([[1, 2], [3, 4]])
@@ -74,7 +74,7 @@ def asarray(
     copy: bool | None = None,
     device: Any = None,
 ) -> Array:
-    """Make an array, like `array`; an array of the right dtype is returned as it is.
+    """Make an array, as `array` does; an array of the right dtype is returned unchanged.
 
     Example:
         >>> jnp.asarray(np.arange(3), jnp.float32)
@@ -99,7 +99,7 @@ def ascontiguousarray(a: Any, dtype: DTypeLike | None = None) -> Array:
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
-    """Return an array with memory of its own."""
+    """Copy an array to new memory."""
     operands("copy", a)
     return array(a)
 
@@ -168,7 +168,7 @@ def _none() -> ValueError:
 
 
 def not_numeric(x: Any, dtype: Any) -> TypeError:
-    """Build the error of data that holds no numbers."""
+    """Build the error for non-numeric data."""
     return TypeError(
         three_lines(
             f"array({x!r:.60}) at {current_source()}",
@@ -270,33 +270,33 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
-    """Make an array of raw bytes."""
+    """Make an array from raw bytes."""
     return asarray(np.frombuffer(buffer, dtype, count, offset))
 
 
 def fromiter(iterable: Iterable[Any], dtype: DTypeLike, count: int = -1) -> Array:
-    """Make an array of the numbers of an iterable."""
+    """Make an array from the numbers of an iterable."""
     return asarray(np.fromiter(iterable, dtype, count))
 
 
 def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
-    """Make an array of the numbers in a text."""
+    """Make an array from the numbers in a string."""
     return asarray(np.fromstring(string, dtype, count, sep=sep))
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Any:
-    """Make an array of a file's numbers, as `numpy.fromfile`."""
+    """Make an array from the numbers in a file, as `numpy.fromfile` does."""
     return asarray(np.fromfile(*args, **kwargs))
 
 
 def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """Make an array of another library's array, through DLPack.
+    """Make an array from another library's array, through DLPack.
 
-    The memory is shared if it is row-major and of a dtype in use: do not write to it afterwards.
-    With `copy=True` it never is.
+    The memory is shared if it is row-major and of an enabled dtype: do not write to it afterwards.
+    With `copy=True` it is never shared.
 
-    Raises: TypeError for what has no `__dlpack__`; BufferError for memory the host cannot read;
-    ValueError with `copy=False` where a copy is needed.
+    Raises: TypeError for an object without `__dlpack__`; BufferError for memory the host cannot
+        read; ValueError with `copy=False` if a copy is needed.
     """
     if hasattr(x, "aval") and not dtypes.is_extended(x.aval.dtype):
         return put(array(x) if copy else x, device)
@@ -317,9 +317,9 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
 
 
 def canonical_shape(name: str, shape: Any) -> tuple[Dim, ...]:
-    """Return a shape given as a number or as a sequence.
+    """Return a shape, given as a number or a sequence, as a tuple.
 
-    Raises: TypeError for sizes that are traced, negative, or no integers.
+    Raises: TypeError for sizes that are traced, negative, or not integers.
     """
     given = (shape,) if _is_size(shape) or not isinstance(shape, (Sequence, np.ndarray)) else shape
     if isinstance(given, str):

@@ -1,4 +1,4 @@
-"""Running sums and products along an axis."""
+"""Cumulative sums and products along an axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import cast
 from kiln.numpy.logic import choose_by, isnan
@@ -24,7 +24,7 @@ from kiln.ops.static_slicing import pad
 _BOOL = np.dtype(np.bool_)
 
 
-@at_once
+@eager
 def cumsum(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
@@ -38,11 +38,11 @@ def cumsum(
     return _running("cumsum", cumulative.cumsum, a, axis, dtype)
 
 
-@at_once
+@eager
 def cumprod(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Return the running product along an axis, or of the flat array."""
+    """Return the cumulative product along an axis, or of the flattened array."""
     refuse_out("cumprod", out)
     return _running("cumprod", cumulative.cumprod, a, axis, dtype)
 
@@ -50,7 +50,7 @@ def cumprod(
 def nancumsum(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Return the running sum along an axis, nans counting as 0."""
+    """Return the cumulative sum along an axis, treating nans as 0."""
     refuse_out("nancumsum", out)
     return _running("nancumsum", cumulative.cumsum, a, axis, dtype, fill=0)
 
@@ -58,7 +58,7 @@ def nancumsum(
 def nancumprod(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Return the running product along an axis, nans counting as 1."""
+    """Return the cumulative product along an axis, treating nans as 1."""
     refuse_out("nancumprod", out)
     return _running("nancumprod", cumulative.cumprod, a, axis, dtype, fill=1)
 
@@ -103,7 +103,7 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """Return the running sum along an axis, with a leading 0 if `include_initial`."""
+    """Return the cumulative sum along an axis, with a leading 0 if `include_initial`."""
     return _with_initial(
         "cumulative_sum", cumulative.cumsum, x, axis, dtype, 0 if include_initial else None
     )
@@ -117,7 +117,7 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """Return the running product along an axis, with a leading 1 if `include_initial`."""
+    """Return the cumulative product along an axis, with a leading 1 if `include_initial`."""
     return _with_initial(
         "cumulative_prod", cumulative.cumprod, x, axis, dtype, 1 if include_initial else None
     )

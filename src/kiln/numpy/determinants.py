@@ -1,7 +1,7 @@
-"""Determinants, and their logarithms, of stacks of matrices.
+"""Determinants of stacks of matrices, and their logarithms.
 
 The derivative of a determinant is the adjugate, which exists where no inverse does; it is computed
-from the LU factors, also of matrices that lack rank.
+from the LU factors, even for rank-deficient matrices.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INT = np.dtype(np.int32)
 
 
 class SlogdetResult(NamedTuple):
-    """The sign of a determinant (for complex matrices its phase), and the logarithm of its size."""
+    """The sign (for complex matrices the phase) of a determinant, and the log of its magnitude."""
 
     sign: Array
     logabsdet: Array
@@ -59,7 +59,7 @@ def _square(name: str, a: Any) -> Any:
 
 
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
-    """Return sign and logarithm of the absolute value of determinants.
+    """Return the signs and the logarithms of the absolute values of determinants.
 
     Raises: ValueError for matrices that are not square.
     """
@@ -122,7 +122,9 @@ def _trace(x: Any) -> Any:
 
 
 def det(a: ArrayLike) -> Array:
-    """Return determinants.   (..., n, n) -> (...).
+    """Return determinants.
+
+    Shapes: (..., n, n) -> (...).
 
     Raises: ValueError for matrices that are not square.
     """
@@ -190,5 +192,5 @@ def _adjugate_times(a: Any, b: Any) -> Any:
 
 
 def _over(number: Any, x: Any) -> Any:
-    """Stretch one number for each matrix over the matrices."""
+    """Broadcast one number per matrix over the matrices."""
     return broadcast_in_dim(number, x.shape, range(len(x.shape) - 2))

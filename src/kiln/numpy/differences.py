@@ -1,4 +1,4 @@
-"""Differences of neighbours, slopes, and integrals of samples."""
+"""Differences of neighbours, gradients, and integrals of samples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """Return the n-th differences of neighbours along an axis; of bools, whether they differ."""
+    """Return the n-th differences of neighbours along an axis; for bools, whether they differ."""
     a = one("diff", a)
     if n < 0:
         raise ValueError(
@@ -63,7 +63,7 @@ def diff(
 
 
 def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
-    """Return the elements that have one before them along an axis, and those before them."""
+    """Return all elements but the first along an axis, and the element before each of them."""
     if type(a.shape[axis]) is int and a.shape[axis] == 0:
         return a, a
     return slice_in_dim(a, 1, None, 1, axis), slice_in_dim(a, 0, -1, 1, axis)
@@ -72,7 +72,7 @@ def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Return the differences of neighbours in the flat array, between given ends."""
+    """Return the differences of neighbours in the flattened array, between given ends."""
     flat = ravel(one("ediff1d", ary))
     parts = [subtract(*_neighbours(flat, 0))]
     if to_begin is not None:
@@ -83,7 +83,7 @@ def ediff1d(
 
 
 def gradient(f: ArrayLike, *varargs: Any, axis: Axes = None, edge_order: int | None = None) -> Any:
-    """Return slopes along axes: central differences inside, one-sided at the ends."""
+    """Return gradients along axes: central differences inside, one-sided ones at the ends."""
     if edge_order is not None:
         raise NotImplementedError(
             three_lines(

@@ -1,4 +1,4 @@
-"""Dtypes by name (`float32`, `int_`, ...), kinds of dtypes, constants, questions about dtypes.
+"""Dtypes by name (`float32`, `int_`, ...), kinds of dtypes, constants, predicates on dtypes.
 
 A dtype's name is callable and makes arrays: `kiln.numpy.float32(1)`.
 """
@@ -109,7 +109,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:  # type: ignore[valid-type]
 
 
 def iscomplexobj(x: Any) -> Any:
-    """Tell whether the dtype is complex, whatever the values."""
+    """Tell whether the dtype is complex, regardless of the values."""
     if x is None or isinstance(x, str):
         return False
     if not hasattr(x, "dtype") or (isinstance(x, type) and issubclass(x, np.generic)):
@@ -123,7 +123,7 @@ def isrealobj(x: Any) -> Any:
 
 
 def isscalar(element: Any) -> Any:
-    """Tell whether this is a Python or NumPy scalar, or an array without axes."""
+    """Tell whether `element` is a Python or NumPy scalar, or an array without axes."""
     return np.isscalar(element) or (hasattr(element, "aval") and not element.shape)
 
 

@@ -1,7 +1,7 @@
-"""Einstein sums: a text such as 'ij,jk->ik' -> products of pairs of arrays, in a cheap order.
+"""Einstein sums: a string such as 'ij,jk->ik' -> products of pairs of arrays, in a cheap order.
 
-`_plan` turns the text and the shapes into steps and is cached. A step multiplies two arrays by one
-`dot_general`; sums and diagonals of single arrays come before.
+`_plan` turns the string and the shapes into steps, and is cached. A step multiplies two arrays by
+one `dot_general`; sums and diagonals of single arrays come before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kiln.base.lazy import opt_einsum
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Size
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import cast
@@ -31,14 +31,14 @@ from kiln.ops.shape import reduce_sum, squeeze, transpose
 
 
 class _Step(NamedTuple):
-    """Take the operands at `places` out of the list, and append what they give."""
+    """Remove the operands at `places` from the list, and append their product."""
 
     places: tuple[int, ...]
     inputs: tuple[str, ...]
     output: str
 
 
-@at_once
+@eager
 def einsum(
     subscripts: Any,
     /,
@@ -49,10 +49,11 @@ def einsum(
     preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = None,
 ) -> Array:
-    """Multiply arrays and sum over axes, as the Einstein summation `subscripts` says.
+    """Multiply arrays and sum over axes, as the Einstein summation `subscripts` specifies.
 
-    Each operand has a letter per axis; letters missing after `->` are summed over. Without `->` the
-    result has the letters that occur once, in alphabetical order. `...` stands for leading axes.
+    Each operand has one letter per axis; letters missing after `->` are summed over. Without `->`
+    the result has the letters that occur once, in alphabetical order. `...` stands for broadcast
+    axes.
 
     Raises: ValueError if subscripts and shapes do not match.
     Source: numpy.einsum; the order of products is chosen by opt_einsum.
@@ -81,7 +82,7 @@ def einsum(
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> Any:
-    """Return the order in which `einsum` would multiply, and a description of it."""
+    """Return the order in which `einsum` would multiply, and its description."""
     if isinstance(optimize, bool):
         optimize = "optimal" if optimize else _left_to_right(len(operands))
     return opt_einsum.contract_path(
@@ -264,12 +265,12 @@ def _apply(step: _Step, arrays: list[Any], precision: Any, preferred: Any, produ
 
 
 def _swapped(batch: list[str], free_x: list[str], free_y: list[str], output: str) -> bool:
-    """Tell whether the product in the other order already has the axes as they should come out."""
+    """Tell whether multiplying in the other order gives the axes in the required order."""
     return "".join([*batch, *free_y, *free_x]) == output != "".join([*batch, *free_x, *free_y])
 
 
 def _stretched(x: Any, x_names: str, y: Any, y_names: str) -> tuple[Any, str, Any, str]:
-    """Drop axes of size 1 that stand against longer ones of the other operand."""
+    """Drop axes of size 1 that match longer ones of the other operand."""
     sides = []
     for a, a_names, b, b_names in ((x, x_names, y, y_names), (y, y_names, x, x_names)):
         short = [
@@ -284,7 +285,7 @@ def _stretched(x: Any, x_names: str, y: Any, y_names: str) -> tuple[Any, str, An
 
 
 def _alone(x: Any, names: str, wanted: set[str]) -> tuple[Any, str]:
-    """Take diagonals of repeated names and sum over names that nobody else has."""
+    """Take diagonals of repeated names, and sum over names that occur nowhere else."""
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
             first = names.index(name)

@@ -13,7 +13,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.float_parts import check_real
 from kiln.numpy.logic import choose_by, isinf
 from kiln.numpy.promotion import (
@@ -38,7 +38,7 @@ def _function(name: str, primitive: Any, meaning: str) -> Callable[[ArrayLike], 
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"Return the {meaning}, element by element."
-    return at_once(apply)
+    return eager(apply)
 
 
 exp = _function("exp", elementwise.exp_p, "exponential")
@@ -62,14 +62,14 @@ arccosh = acosh = _function("arccosh", elementwise.acosh_p, "inverse hyperbolic 
 arctanh = atanh = _function("arctanh", elementwise.atanh_p, "inverse hyperbolic tangent")
 
 
-@at_once
+@eager
 def log2(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 2, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log2", x)))
     return _by_number(elementwise.div, found, math.log(2))
 
 
-@at_once
+@eager
 def log10(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 10, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log10", x)))
@@ -77,7 +77,7 @@ def log10(x: ArrayLike, /) -> Array:
 
 
 def _by_number(op: Any, x: Any, factor: float) -> Any:
-    """Multiply or divide by a real number, parts by themselves: infinities stay what they are."""
+    """Multiply or divide each part by a real number, so that infinities are preserved."""
     if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         return op(x, constant(factor, x))
     parts = (conversion.real(x), conversion.imag(x))
@@ -85,7 +85,7 @@ def _by_number(op: Any, x: Any, factor: float) -> Any:
 
 
 def _strong(x: Any) -> Any:
-    """Return an array that is strongly typed."""
+    """Return a strongly typed version of an array."""
     return conversion.convert_element_type(x, aval_of(x).dtype, False)
 
 
@@ -95,9 +95,9 @@ def weak_as(out: Any, *operands: Any) -> Any:
     return out if weak else _strong(out)
 
 
-@at_once
+@eager
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return the angle of the point (x2, x1)."""
+    """Return the angle of the point (x2, x1), from -pi to pi."""
     x1, x2 = binary_inexact("arctan2", x1, x2)
     return elementwise.atan2_p.bind(x1, x2)
 
@@ -105,7 +105,7 @@ def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 atan2 = arctan2
 
 
-@at_once
+@eager
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the length of the vector (x1, x2), without overflow."""
     given = x1, x2
@@ -131,14 +131,14 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     )
 
 
-@at_once
+@eager
 def deg2rad(x: ArrayLike, /) -> Array:
     """Convert degrees to radians."""
     x = inexact("deg2rad", x)
     return elementwise.mul(x, constant(math.pi / 180, x))
 
 
-@at_once
+@eager
 def rad2deg(x: ArrayLike, /) -> Array:
     """Convert radians to degrees."""
     x = inexact("rad2deg", x)
@@ -148,13 +148,13 @@ def rad2deg(x: ArrayLike, /) -> Array:
 radians, degrees = deg2rad, rad2deg
 
 
-@at_once
+@eager
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return log(exp(x1) + exp(x2)), without overflow."""
     return _log_of_sum("logaddexp", x1, x2, elementwise.exp, 1.0)
 
 
-@at_once
+@eager
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return log2(2^x1 + 2^x2), without overflow."""
     out = _log_of_sum("logaddexp2", x1, x2, elementwise.exp2, 1 / math.log(2))
@@ -191,7 +191,7 @@ def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
     return principal(elementwise.add(large, rest), math.pi * unit)
 
 
-@at_once
+@eager
 def sinc(x: ArrayLike, /) -> Array:
     """Return sin(pi x) / (pi x), and 1 at 0."""
     x = inexact("sinc", x)
@@ -224,7 +224,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 
 def real(val: ArrayLike, /) -> Array:
-    """Return the real part; real numbers are their own."""
+    """Return the real part; real numbers are returned unchanged."""
     (val,) = operands("real", val)
     if dtypes.issubdtype(aval_of(val).dtype, np.complexfloating):
         return conversion.real(val)
@@ -241,7 +241,7 @@ def imag(val: ArrayLike, /) -> Array:
 
 
 def conjugate(x: ArrayLike, /) -> Array:
-    """Return the complex conjugate; real numbers are their own."""
+    """Return the complex conjugate; real numbers are returned unchanged."""
     (x,) = operands("conjugate", x)
     if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         return conversion.conj(x)
@@ -252,7 +252,7 @@ conj = conjugate
 
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return 0 for negative x1, 1 for positive, x2 for zero."""
+    """Return 0 for negative x1, 1 for positive x1, and x2 for zero."""
     given = x1, x2
     x1, x2 = promote_inexact("heaviside", x1, x2)
     check_real("heaviside", aval_of(x1).dtype)
@@ -269,7 +269,7 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """Replace nan by `nan`, infinities by the largest finite numbers or the numbers given."""
+    """Replace nans by `nan`, infinities by the largest finite numbers or the given ones."""
     (x,) = operands("nan_to_num", x)
     aval = aval_of(x)
     if not dtypes.issubdtype(aval.dtype, np.inexact):

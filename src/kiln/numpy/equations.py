@@ -48,7 +48,7 @@ _EXACT = Precision.HIGHEST
 
 
 def refused(name: str, xs: Any, wrong: str, remedy: str, kind: type[Exception] = ValueError) -> Any:
-    """Build the error of operands a function of matrices does not take."""
+    """Build the error for operands that a matrix function does not accept."""
     found = ", ".join(str(aval_of(x)) for x in xs)
     return kind(three_lines(f"{name}: operands {found} at {current_source()}", wrong, remedy))
 
@@ -57,7 +57,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """Solve the linear systems a x = b.
 
     Shapes: (..., n, n), (..., n, m) -> (..., n, m); (..., n, n), (n) -> (..., n).
-    Raises: ValueError for shapes that do not match.
+    Raises: ValueError for incompatible shapes.
     Example:
         >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 4.0]))
         Array([1., 1.], dtype=float32)
@@ -102,7 +102,9 @@ def _solved(a: Any, b: Any, stack: tuple[Dim, ...]) -> Any:
 
 
 def inv(a: ArrayLike) -> Array:
-    """Return inverses.   (..., n, n) -> (..., n, n).
+    """Return the inverses of matrices.
+
+    Shapes: (..., n, n) -> (..., n, n).
 
     Raises: ValueError for matrices that are not square.
     """
@@ -124,9 +126,9 @@ def pinv(
     *,
     rcond: ArrayLike | None = None,
 ) -> Array:
-    """Return the pseudo-inverses; singular values below `rtol` times the largest count as zero.
+    """Return pseudo-inverses; singular values below `rtol` times the largest are treated as zero.
 
-    `rcond` is another name of `rtol`.
+    `rcond` is another name for `rtol`.
     """
     if rcond is not None and rtol is not None:
         raise ValueError(
@@ -183,7 +185,7 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
 
 
 def hermitian_svd(a: ArrayLike) -> tuple[Array, Array, Array]:
-    """Return singular values and vectors of Hermitian matrices by their eigenvalues."""
+    """Return singular values and vectors of Hermitian matrices, computed from eigenvalues."""
     vectors, values = spectral.eigh(a)
     sizes = abs(values)
     axis = sizes.ndim - 1
@@ -204,7 +206,7 @@ def _positions(x: Any) -> Any:
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
 ) -> tuple[Array, Array, Array, Array]:
-    """Return x with the least |a x - b|, squared residuals, the rank and singular values of a.
+    """Return the x that minimizes |a x - b|, squared residuals, and rank and singular values of a.
 
     Shapes: (n, m), (n, k) -> (m, k), (k,), (), (min(n, m),).
     """

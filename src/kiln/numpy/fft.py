@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms with NumPy's names: axes are moved last, cut or filled up, scaled."""
+"""Discrete Fourier transforms with NumPy's names: axes moved last, truncated or padded, scaled."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _check_norm(name: str, norm: str | None) -> None:
 
 
 def _resized(a: Any, axes: Sequence[int], sizes: Sequence[Dim]) -> Any:
-    """Cut axes to sizes, or fill them up with zeros."""
+    """Truncate axes to the given sizes, or pad them with zeros."""
     config = [(0, 0, 0)] * len(a.shape)
     for axis, size in zip(axes, sizes, strict=True):
         config[axis] = (0, size - a.shape[axis], 0)
@@ -112,7 +112,7 @@ def _resized(a: Any, axes: Sequence[int], sizes: Sequence[Dim]) -> Any:
 
 
 def _in_steps(kind: FftType, a: Any, sizes: Sequence[Any]) -> Any:
-    """Transform the last axes, a few at a time; the halved one last when going back."""
+    """Transform the last axes, a few at a time; for the inverse, the halved one last."""
     count = len(sizes)
     if count <= MOST_AXES:
         return transform(a, kind, sizes)
@@ -128,7 +128,7 @@ def _in_steps(kind: FftType, a: Any, sizes: Sequence[Any]) -> Any:
 
 
 def _scaled(a: Any, kind: FftType, sizes: Sequence[Any], norm: str | None) -> Any:
-    """Change from the factors of "backward" to those of another norm."""
+    """Rescale from the normalization "backward" to another one."""
     count = math.prod(sizes)
     if norm in (None, "backward") or not count:
         return a
@@ -162,7 +162,7 @@ def _along_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | 
 
 
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the Fourier transform along an axis, first cut or zero-padded to `n` elements.
+    """Return the Fourier transform along an axis, first truncated or zero-padded to `n` elements.
 
     Example:
         >>> jnp.fft.fft(jnp.array([1.0, 0.0, 0.0, 0.0])).real
@@ -177,7 +177,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the half that decides the Fourier transform of a real array.
+    """Return the non-redundant half of the Fourier transform of a real array.
 
     Shapes: (..., n) -> (..., n // 2 + 1).
     """
@@ -185,18 +185,18 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the real array of which `rfft` returns a half; `n` is its size."""
+    """Return the inverse of `rfft`: a real array of size `n`."""
     return _along_one("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the real transform of an array given by half, being Hermitian."""
+    """Return the real Fourier transform of a Hermitian array, of which half is given."""
     _check_norm("hfft", norm)
     return _along_one("hfft", FftType.IRFFT, conj(a), n, axis, _SWAPPED[norm])
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return half of the Hermitian inverse transform of a real array."""
+    """Return the inverse of `hfft`: half of a Hermitian array."""
     _check_norm("ihfft", norm)
     return conj(_along_one("ihfft", FftType.RFFT, a, n, axis, _SWAPPED[norm]))
 
@@ -204,7 +204,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 def fft2(
     a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """Return the Fourier transform along two axes, first cut or filled up to sizes `s`."""
+    """Return the Fourier transform along two axes, first truncated or zero-padded to sizes `s`."""
     return _along_two("fft2", FftType.FFT, a, s, axes, norm)
 
 
@@ -218,14 +218,14 @@ def ifft2(
 def rfft2(
     a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """Return half of the Fourier transform of a real array along two axes."""
+    """Return the non-redundant half of the Fourier transform of a real array along two axes."""
     return _along_two("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
 def irfft2(
     a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """Return the real array of which `rfft2` returns a half; `s` are its sizes."""
+    """Return the inverse of `rfft2`: a real array of sizes `s`."""
     return _along_two("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
@@ -246,14 +246,14 @@ def ifftn(
 def rfftn(
     a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """Return half (along the last of the axes) of the Fourier transform of a real array."""
+    """Return the non-redundant half (along the last axis) of a real array's Fourier transform."""
     return _transformed("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(
     a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """Return the real array of which `rfftn` returns a half; `s` are its sizes."""
+    """Return the inverse of `rfftn`: a real array of sizes `s`."""
     return _transformed("irfftn", FftType.IRFFT, a, s, axes, norm)
 
 
@@ -280,7 +280,7 @@ def _checked(name: str, n: Any, d: Any) -> int:
 def fftfreq(
     n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
 ) -> Array:
-    """Return the frequencies of `fft` of `n` samples, `d` apart: 0, 1, ..., -2, -1 over n d."""
+    """Return the frequencies of an `fft` of `n` samples `d` apart: 0, 1, ..., -2, -1 over n d."""
     count = _checked("fftfreq", n, d)
     numbers = [*range((count + 1) // 2), *range(-(count // 2), 0)]
     out = _frequencies("fftfreq", count, d, dtype, numbers)
@@ -292,13 +292,13 @@ def fftfreq(
 def rfftfreq(
     n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
 ) -> Array:
-    """Return the frequencies of `rfft` of `n` samples, `d` apart: 0, 1, ..., n // 2 over n d."""
+    """Return the frequencies of an `rfft` of `n` samples `d` apart: 0, 1, ..., n // 2 over n d."""
     count = _checked("rfftfreq", n, d)
     return put(_frequencies("rfftfreq", count, d, dtype, range(count // 2 + 1)), device)
 
 
 def fftshift(x: ArrayLike, axes: Axes = None) -> Array:
-    """Move frequency zero to the middle of axes, all of them by default."""
+    """Move the zero frequency to the middle of axes, all of them by default."""
     return _shifted("fftshift", x, axes, 1)
 
 

@@ -1,7 +1,7 @@
 """Arrays filled with one value, or with the coordinates of their elements.
 
-`full`, `zeros`, `ones` and `empty` take a shape; their relatives `*_like` take the shape, the dtype
-and the place of another array.
+`full`, `zeros`, `ones` and `empty` take a shape; the functions `*_like` take the shape, the dtype
+and the device of another array.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, HasShape, ShapeLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray, canonical_shape
@@ -28,7 +28,7 @@ from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
 from kiln.ops.sharding import put, put_like
 
 
-@at_once
+@eager
 def full(
     shape: ShapeLike,
     fill_value: ArrayLike | Sequence[Any],
@@ -69,7 +69,7 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
     return broadcast_to(value, shape)
 
 
-@at_once
+@eager
 def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Return an array of zeros.
 
@@ -81,7 +81,7 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = Non
     return put(_constant("zeros", shape, 0, dtype), device)
 
 
-@at_once
+@eager
 def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Return an array of ones.
 
@@ -93,7 +93,7 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None
 
 
 def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """Return an array of zeros: no array is ever uninitialised."""
+    """Return an array of zeros: arrays are never uninitialised."""
     return put(_constant("empty", shape, 0, dtype), device)
 
 
@@ -103,7 +103,7 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     return _full(found, value, wanted, False)
 
 
-@at_once
+@eager
 def full_like(
     a: ArrayLike | HasShape,
     fill_value: ArrayLike | Sequence[Any],
@@ -112,14 +112,14 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return an array of the shape and dtype of `a`, filled with a value.
+    """Return an array with the shape and dtype of `a`, filled with a value.
 
-    Filled with a scalar it lies where `a` was put, if it was.
+    If `a` is committed to a device or sharding and the value is a scalar, so is the result.
     """
     return put(_like("full_like", a, fill_value, dtype, shape), device)
 
 
-@at_once
+@eager
 def zeros_like(
     a: ArrayLike | HasShape,
     dtype: DTypeLike | None = None,
@@ -127,7 +127,7 @@ def zeros_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return zeros with the shape and dtype of `a`, on the device of `a`.
+    """Return zeros with the shape, dtype and device of `a`.
 
     Example:
         >>> jnp.zeros_like(jnp.array([1, 2, 3]))
@@ -136,7 +136,7 @@ def zeros_like(
     return put(_like("zeros_like", a, 0, dtype, shape), device)
 
 
-@at_once
+@eager
 def ones_like(
     a: ArrayLike | HasShape,
     dtype: DTypeLike | None = None,
@@ -144,7 +144,7 @@ def ones_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return ones of the shape and dtype of `a`, where it was put."""
+    """Return ones with the shape, dtype and device of `a`."""
     return put(_like("ones_like", a, 1, dtype, shape), device)
 
 
@@ -155,7 +155,7 @@ def empty_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return zeros of the shape and dtype of `a`, where it was put."""
+    """Return zeros with the shape, dtype and device of `a`."""
     return put(_like("empty_like", a, 0, dtype, shape), device)
 
 

@@ -1,7 +1,7 @@
 """The parts of floats: sign, exponent, significand.
 
-What these functions say of subnormal numbers is exact, because it is computed with integers:
-compiled programs take subnormal operands of floating-point instructions for zero.
+These functions are exact for subnormal numbers because they compute with integers: compiled
+programs flush subnormal operands of floating-point instructions to zero.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ def check_real(name: str, dtype: Any) -> None:
 
 
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the next number after x in the direction of y."""
+    """Return the next floating-point number after x towards y."""
     x, y = promote_inexact("nextafter", x, y)
     return elementwise.nextafter_p.bind(x, y)
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """Return the distance to the next number away from zero."""
+    """Return the distance to the next floating-point number away from zero."""
     x = inexact("spacing", x)
     x = converted(x, aval_of(x).dtype, False)
     if not dtypes.issubdtype(aval_of(x).dtype, np.floating):
@@ -139,8 +139,8 @@ class _Parts(NamedTuple):
     """A float as integers: (-1)^sign * significand * 2^(exponent - bias - fraction).
 
     The significand has its leading one at the bit `fraction`, that of subnormal numbers too: their
-    exponent is 0 or less. `field` is the exponent as it is stored, at least 1. Special are zeros,
-    infinities and nans, whose parts mean nothing.
+    exponent is 0 or less. `field` is the exponent as it is stored, at least 1. Zeros, infinities
+    and nans are special, and their parts meaningless.
     """
 
     sign: Any
@@ -176,7 +176,7 @@ def _parts(x: Any) -> _Parts:
 
 
 def _float_of(sign: Any, exponent: Any, significand: Any, dtype: Any) -> Any:
-    """Return the float with such parts, rounded to nearest, ties to even, if it is subnormal."""
+    """Return the float with these parts, rounded to nearest, ties to even, if it is subnormal."""
     fraction, bias, whole = _layout(dtype)
     bounded = elementwise.min(
         elementwise.max(exponent, np.int32(-fraction - 1)), np.int32(2 * bias + 1)
@@ -212,14 +212,14 @@ def _clipped(k: Any, limit: int) -> Any:
 
 
 def _layout(dtype: Any) -> tuple[int, int, Any]:
-    """Return a float dtype's fraction bits, exponent bias, and the integers of its width."""
+    """Return a float dtype's fraction bits, exponent bias, and the integer dtype of its width."""
     fraction = int(dtypes.finfo(dtype).nmant)
     bits = 8 * dtype.itemsize
     return fraction, (1 << (bits - 2 - fraction)) - 1, _bits_of(dtype)
 
 
 def _scaled(x: Any, k: Any) -> Any:
-    """Return x * 2^k for int32 k: products with powers of two made of bits, hence exact."""
+    """Return x * 2^k for int32 k: products with powers of two built from bits, hence exact."""
     fraction, bias, whole = _layout(aval_of(x).dtype)
     low, high = np.int32(1 - bias), np.int32(bias)
     for _ in range(3):

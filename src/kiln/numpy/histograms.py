@@ -30,7 +30,7 @@ from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 def histogram_bin_edges(
     a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None
 ) -> Array:
-    """Return the edges of bins: those given, or so many of equal width."""
+    """Return the edges of bins: the given ones, or those of `bins` bins of equal width."""
     if isinstance(bins, str):
         raise NotImplementedError(
             three_lines(
@@ -118,7 +118,7 @@ def histogramdd(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
-    """Count points with several coordinates in a grid of bins; return counts and edges."""
+    """Count points of several coordinates in a grid of bins; return counts and edges."""
     (sample,) = promote_dtypes_inexact(one("histogramdd", sample))
     if len(sample.shape) == 1:
         sample = reshape(sample, (sample.shape[0], 1))
@@ -161,7 +161,7 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Count points with two coordinates in a grid of bins; return counts and both edges."""
+    """Count points of two coordinates in a grid of bins; return counts and both edges."""
     x, y = one("histogram2d", x), one("histogram2d", y)
     if isinstance(bins, (tuple, list)) and len(bins) == 2:
         each: Any = bins

@@ -32,9 +32,9 @@ _INT32 = np.dtype(np.int32)
 
 
 def integers(name: str, indices: Any) -> Any:
-    """Return indices of an integer dtype.
+    """Return indices with an integer dtype.
 
-    Raises: ValueError for numbers that are no integers.
+    Raises: ValueError for numbers that are not integers.
     """
     dtype = aval_of(indices).dtype
     if dtype == np.bool_:
@@ -91,7 +91,7 @@ def in_range(name: str, index: Any, size: int, mode: str, wrong: str) -> Any:
 
 
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
-    """Return the coordinates of flat indices: negative ones from the end, those outside clipped."""
+    """Return the coordinates of flat indices; negative ones count from the end, others clip."""
     flat = asarray(indices)
     if not dtypes.issubdtype(aval_of(flat).dtype, np.integer):
         raise TypeError(
@@ -128,8 +128,8 @@ def ravel_multi_index(
 ) -> Array:
     """Return the flat indices of coordinates.
 
-    Raises: ValueError, with mode 'raise', for coordinates outside; ConcretizationTypeError if they
-        are traced.
+    Raises: with mode 'raise', ValueError for coordinates out of bounds, ConcretizationTypeError if
+        they are traced.
     """
     sizes = _sizes(dims)
     if len(multi_index) != len(sizes):
@@ -209,7 +209,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
 
 def not_square(name: str, shape: Sequence[Dim], wrong: str) -> ValueError:
-    """Build the error of an array without a diagonal."""
+    """Build the error for an array without a diagonal."""
     return ValueError(
         three_lines(
             f"{name}: array of shape {tuple(shape)} at {current_source()}",

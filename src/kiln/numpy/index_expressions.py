@@ -1,7 +1,7 @@
-"""From what stands between brackets, `x[1:, None, mask, ..., i]`, to a plan by axis.
+"""Turning an index expression, `x[1:, None, mask, ..., i]`, into a plan per axis.
 
-A plan says for every axis of the operand whether a part of it is kept, one place is fixed, or
-places come from index arrays, and how the axes of the result are laid out. Nothing is computed
+A plan says for every axis of the operand whether a part of it is kept, one position is fixed, or
+positions come from index arrays, and how the axes of the result are ordered. Nothing is computed
 here; masks become index arrays.
 """
 
@@ -38,18 +38,18 @@ class Kept(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Fixed:
-    """One place known while tracing; perhaps outside."""
+    """One position known while tracing, possibly out of bounds."""
 
     index: int
 
     def inside(self, size: Dim) -> bool:
-        """Tell whether the place exists."""
+        """Tell whether the position is in bounds."""
         return 0 <= self.index < size
 
 
 @dataclasses.dataclass(frozen=True)
-class Places:
-    """Places from an index array or a scalar: a NumPy array where the values are known."""
+class Positions:
+    """Positions given by an index array or a scalar: a NumPy array where the values are known."""
 
     index: Any
 
@@ -59,15 +59,15 @@ class Places:
         return tuple(self.index.shape)
 
 
-Axis = Kept | Fixed | Places
+Axis = Kept | Fixed | Positions
 NEW = "new"
 GROUP = "group"
 """In a layout: the axes that all index arrays broadcast to."""
 
 
 @dataclasses.dataclass
-class Plan:
-    """What an index means. `layout` lists the axes of the result: operand axes, NEW, or GROUP."""
+class GatherPlan:
+    """What an index gathers. `layout` lists the axes of the result: operand axes, NEW, or GROUP."""
 
     shape: tuple[Dim, ...]
     """The operand's shape with the axes of size 1 that 0-d masks add at `added`."""
@@ -75,12 +75,12 @@ class Plan:
     axes: list[Axis]
     layout: list[int | str]
     distinct: bool
-    """Whether no place can be named twice."""
+    """Whether no position can occur twice."""
 
     @property
     def group(self) -> tuple[Dim, ...]:
         """The shape that all index arrays broadcast to."""
-        return joint_shape([axis.shape for axis in self.axes if isinstance(axis, Places)])
+        return joint_shape([axis.shape for axis in self.axes if isinstance(axis, Positions)])
 
     def result_shape(self) -> tuple[Dim, ...]:
         """Return the shape of the result."""
@@ -97,13 +97,13 @@ class Plan:
         return tuple(out)
 
 
-def along(shape: Sequence[Dim], axis: int, index: Any) -> Plan:
-    """Return the plan of taking places along one axis."""
+def along(shape: Sequence[Dim], axis: int, index: Any) -> GatherPlan:
+    """Return the plan that takes positions along one axis."""
     axes: list[Axis] = [Kept(0, size, 1) for size in shape]
-    axes[axis] = Places(index)
+    axes[axis] = Positions(index)
     layout: list[int | str] = [*range(len(shape))]
     layout[axis] = GROUP
-    return Plan(tuple(shape), (), axes, layout, False)
+    return GatherPlan(tuple(shape), (), axes, layout, False)
 
 
 def joint_shape(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
@@ -129,11 +129,11 @@ def joint_shape(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
     return tuple(out)
 
 
-def parse(x: ShapedArray, index: Any, *, wrap: bool = True) -> Plan:
+def parse(x: ShapedArray, index: Any, *, wrap: bool = True) -> GatherPlan:
     """Return the plan of an index of an array of type `x`.
 
     With `wrap`, negative ints count from the end. Raises: IndexError for too many indices, traced
-    slice bounds and traced masks; TypeError for lists, strings and numbers that are no integers.
+    slice bounds and traced masks; TypeError for lists, strings and numbers that are not integers.
     """
     given = index if isinstance(index, tuple) else (_single(index),)
     entries: list[Any] = []
@@ -145,7 +145,7 @@ def parse(x: ShapedArray, index: Any, *, wrap: bool = True) -> Plan:
         entries.append(entry)
     entries = _with_ellipsis(x, entries)
     plan = _walk(x, entries, wrap)
-    arrays = sum(isinstance(axis, Places) and bool(axis.shape) for axis in plan.axes)
+    arrays = sum(isinstance(axis, Positions) and bool(axis.shape) for axis in plan.axes)
     ranks = sum(e.ndim for e in entries if isinstance(e, np.ndarray) and e.dtype == np.bool_)
     plan.distinct = not arrays or (masks == 1 and arrays == max(ranks, 1))
     return plan
@@ -211,7 +211,7 @@ def _shown(given: Sequence[Any]) -> str:
 
 
 def _array(item: Any) -> Any:
-    """Return an index array: as a NumPy array where its values are known."""
+    """Return an index array, as a NumPy array if its values are known."""
     dtype = item.aval.dtype
     _check_dtype(dtype)
     value = item.concrete() if isinstance(item, Tracer) else item
@@ -273,7 +273,7 @@ def _consumed(entry: Any) -> int:
 
 
 def _with_ellipsis(x: ShapedArray, entries: list[Any]) -> list[Any]:
-    """Return the entries with whole slices for all axes that none of them is about."""
+    """Return the entries, completed by full slices for the axes they do not mention."""
     count = sum(map(_consumed, entries))
     if count > x.ndim:
         raise IndexError(
@@ -299,7 +299,7 @@ def _with_ellipsis(x: ShapedArray, entries: list[Any]) -> list[Any]:
     return [*entries[: places[0]], Ellipsis, *rest, *entries[places[0] + 1 :]]
 
 
-def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> Plan:
+def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
     shape = list(x.shape)
     arrays = any(
         (isinstance(e, np.ndarray) and (e.ndim or e.dtype == np.bool_))
@@ -330,10 +330,10 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> Plan:
                 # A 0-d mask selects one or no place along an axis of its own.
                 added.append(axis)
                 shape.insert(axis, 1)
-                axes.append(Places(np.zeros((int(entry),), np.int32)))
+                axes.append(Positions(np.zeros((int(entry),), np.int32)))
                 continue
             wanted = shape[axis : axis + entry.ndim]
-            # An axis of size 0 has no place to say anything about, whatever the array's axis.
+            # A mask axis of size 0 selects nothing, whatever the size of the array's axis.
             if len(wanted) != entry.ndim or any(
                 m not in (0, n) for m, n in zip(entry.shape, wanted, strict=True)
             ):
@@ -345,17 +345,17 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> Plan:
                         "a mask must have the sizes of the axes that it is about",
                     )
                 )
-            axes.extend(Places(found) for found in np.nonzero(entry))
+            axes.extend(Positions(found) for found in np.nonzero(entry))
         elif type(entry) is int:
             axes.append(_fixed(entry, shape[axis], axis - len(added), wrap))
         else:
-            axes.append(Places(entry))
+            axes.append(Positions(entry))
     if arrays:
         layout.insert(0 if apart or first is None else first, GROUP)
-    return Plan(tuple(shape), tuple(added), axes, layout, False)
+    return GatherPlan(tuple(shape), tuple(added), axes, layout, False)
 
 
-def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Places:
+def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Positions:
     if size == 0:
         raise IndexError(
             three_lines(
@@ -365,14 +365,14 @@ def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Places:
             )
         )
     if type(size) is Size and not _is_inside(index, size):
-        return Places(np.asarray(index))
+        return Positions(np.asarray(index))
     if index < 0 and wrap:
         index = index + size
     return Fixed(index)
 
 
 def _is_inside(index: int, size: Size) -> bool:
-    """Tell whether a place exists whatever the size of the axis."""
+    """Tell whether a position is in bounds for every value of a symbolic size."""
     try:
         return bool(size > (index if index >= 0 else -index - 1))
     except InconclusiveSizeError:

@@ -1,7 +1,7 @@
-"""Indexing by functions: take, put, choose, diagonals; and the whole family by name.
+"""Indexing functions: take, put, choose, diagonals; and re-exports of the whole family.
 
-`x[index]` is in `subscripts.py`, `x.at[index]` in `updates.py`, functions that make indices in
-`index_arrays.py`, and what depends on how many elements a condition selects in `nonzero.py`.
+`x[index]` is in `subscripts.py`, `x.at[index]` in `updates.py`, functions that create indices are
+in `index_arrays.py`, and those whose result size depends on a condition in `nonzero.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
 from kiln.numpy.creation import asarray
 from kiln.numpy.index_arrays import (
@@ -95,7 +95,7 @@ __all__ = [
 _INT32 = np.dtype(np.int32)
 
 
-@at_once
+@eager
 def take(
     a: ArrayLike,
     indices: ArrayLike,
@@ -108,8 +108,8 @@ def take(
 ) -> Array:
     """Take elements along an axis, or from the flattened array without one.
 
-    `mode` says what out-of-bounds indices give: 'fill' (the default) gives `fill_value`, by default
-    nan for floats; 'clip' the nearest element; 'wrap' counts around.
+    `mode` says what out-of-bounds indices return: 'fill' (the default) returns `fill_value`, by
+    default nan for floats; 'clip' the nearest element; 'wrap' counts modulo the size.
 
     Raises: NotImplementedError for mode 'raise' and for `out`.
     Example:
@@ -160,7 +160,7 @@ def _refuse_out(name: str, out: Any) -> None:
 def _resolved(
     name: str, mode: str | None, index: Any, size: Dim, axis: int
 ) -> tuple[GatherScatterMode, Any]:
-    """Return the mode and the indices with negative and wrapping ones counted."""
+    """Return the mode, and the indices with negative and wrapping ones resolved."""
     if mode == "raise":
         raise NotImplementedError(
             three_lines(
@@ -176,7 +176,7 @@ def _resolved(
     return GatherScatterMode.from_any(mode), from_end(index, size)
 
 
-@at_once
+@eager
 def take_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,
@@ -186,9 +186,9 @@ def take_along_axis(
     *,
     wrap_negative_indices: bool | None = None,
 ) -> Array:
-    """Take, for each line along an axis, the elements at the indices of the same line.
+    """Take elements along an axis by indices of the same rank, line by line.
 
-    Raises: TypeError if the indices are not integers; ValueError for shapes that do not match.
+    Raises: TypeError if the indices are not integers; ValueError for incompatible shapes.
     Example:
         >>> x = jnp.array([[3, 1], [2, 4]])
         >>> jnp.take_along_axis(x, jnp.argsort(x, axis=1), axis=1)
@@ -254,9 +254,9 @@ def _lined_up(arr: Any, indices: Any, axis: int) -> tuple[Any, Any]:
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Array:
-    """Return the array with elements of its flattened form replaced; values repeat as needed.
+    """Return a copy with elements of the flattened array replaced; values repeat as needed.
 
-    Raises: ValueError unless `inplace=False`: arrays do not change.
+    Raises: ValueError unless `inplace=False`: arrays are immutable.
     """
     if inplace:
         raise immutable("put")
@@ -284,9 +284,9 @@ def put_along_axis(
     *,
     mode: str | None = None,
 ) -> Array:
-    """Return the array with the elements that `take_along_axis` would take replaced.
+    """Return a copy with the elements that `take_along_axis` would take replaced.
 
-    Raises: ValueError unless `inplace=False`: arrays do not change.
+    Raises: ValueError unless `inplace=False`: arrays are immutable.
     """
     if inplace:
         raise immutable("put_along_axis")
@@ -307,9 +307,9 @@ def put_along_axis(
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    """Take each element from the choice that `a` numbers.
+    """Take each element from the choice whose number `a` gives.
 
-    Raises: ValueError, with mode 'raise', for a number that is none; ConcretizationTypeError if it
+    Raises: with mode 'raise', ValueError for a number out of range, ConcretizationTypeError if it
         cannot be checked because `a` is traced.
     """
     _refuse_out("choose", out)
@@ -328,9 +328,9 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
 ) -> Array:
-    """Return the array with its diagonal replaced; values repeat as needed.
+    """Return a copy with the diagonal replaced; values repeat as needed.
 
-    Raises: NotImplementedError for `wrap`, and unless `inplace=False`: arrays do not change.
+    Raises: NotImplementedError for `wrap`, and unless `inplace=False`: arrays are immutable.
     """
     if inplace or wrap:
         raise NotImplementedError(

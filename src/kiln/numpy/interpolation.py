@@ -1,4 +1,4 @@
-"""Values between known ones: linear interpolation, and angles without jumps."""
+"""Linear interpolation, and unwrapping of angles."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def interp(
     right: ArrayLike | str | None = None,
     period: ArrayLike | None = None,
 ) -> Array:
-    """Interpolate linearly between the points (xp, fp); `left` and `right` hold outside."""
+    """Interpolate linearly between the points (xp, fp); return `left` and `right` outside."""
     x, xp, fp = operands("interp", x, xp, fp)
     if len(shape_of(xp)) != 1 or shape_of(xp) != shape_of(fp):
         raise ValueError(
@@ -94,7 +94,7 @@ def interp(
 
 
 def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
-    """Return points of one period in order, with a neighbour from the next at each end."""
+    """Return the points of one period in order, extended by a neighbouring point at each end."""
     (period,) = operands("interp", period)
     period = elementwise.abs(one("interp", promote_dtypes_inexact(period)[0]))
     x, xp = remainder(x, period), remainder(xp, period)

@@ -1,4 +1,4 @@
-"""Arrays joined and cut: concatenate, stack, block; split; append, insert, delete, resize."""
+"""Joining and splitting: concatenate, stack, block; split; append, insert, delete, resize."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Arrays, Axes, DTypeLike
 from kiln.core.trace import Tracer
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast
 from kiln.numpy.filling import full
@@ -60,7 +60,7 @@ def _promoted(name: str, arrays: Sequence[Any], dtype: Any) -> list[Any]:
     return list(promote_dtypes(*arrays))
 
 
-@at_once
+@eager
 def concatenate(arrays: Arrays, axis: Any = 0, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along an existing axis; with axis=None, join the flattened arrays.
 
@@ -101,15 +101,15 @@ def concatenate(arrays: Arrays, axis: Any = 0, dtype: DTypeLike | None = None) -
     return static_slicing.concatenate(_promoted("concatenate", found, dtype), axis)
 
 
-@at_once
+@eager
 def concat(arrays: Arrays, /, *, axis: Any = 0) -> Array:
-    """Join arrays along an axis they have."""
+    """Join arrays along an existing axis."""
     return concatenate(arrays, axis)
 
 
-@at_once
+@eager
 def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
-    """Join arrays of one shape along a new axis.
+    """Join arrays of the same shape along a new axis.
 
     Example:
         >>> jnp.stack([jnp.zeros(2), jnp.ones(2)])
@@ -139,20 +139,20 @@ def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | No
     return static_slicing.concatenate(found, axis)
 
 
-@at_once
+@eager
 def vstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along the first axis; vectors count as rows."""
     return concatenate(_raised("vstack", tup, atleast_2d), 0, dtype)
 
 
-@at_once
+@eager
 def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
-    """Join arrays along the second axis; vectors along their only one."""
+    """Join arrays along the second axis; vectors along their only axis."""
     found = _raised("hstack", tup, atleast_1d)
     return concatenate(found, 0 if found and len(found[0].shape) == 1 else 1, dtype)
 
 
-@at_once
+@eager
 def dstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along the third axis."""
     return concatenate(_raised("dstack", tup, atleast_3d), 2, dtype)
@@ -162,9 +162,9 @@ def _raised(name: str, tup: Any, at_least: Any) -> list[Any]:
     return [at_least(x) for x in _items(name, tup)]
 
 
-@at_once
+@eager
 def column_stack(tup: Arrays) -> Array:
-    """Join vectors as columns, and matrices, along the second axis."""
+    """Join vectors, as columns, and matrices along the second axis."""
     found = _items("column_stack", tup)
     return concatenate(
         [expand_dims(atleast_1d(x), (1,)) if len(x.shape) < 2 else x for x in found], 1
@@ -197,7 +197,7 @@ def _block(arrays: Any) -> tuple[Any, int]:
     return concatenate(found, -depth), depth
 
 
-@at_once
+@eager
 def split(
     ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0
 ) -> list[Array]:
@@ -211,9 +211,9 @@ def split(
     return _split("split", ary, indices_or_sections, axis)
 
 
-@at_once
+@eager
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Cut an array into nearly equal parts, or at indices."""
+    """Split an array into nearly equal parts, or at indices."""
     return _split("array_split", ary, indices_or_sections, axis)
 
 
@@ -225,8 +225,8 @@ def _split(name: str, ary: Any, where: Any, axis: Any) -> list[Any]:
     if isinstance(where, (tuple, list)) or len(getattr(where, "shape", ())) == 1:
         if isinstance(where, Tracer):
             where = where.tolist()
-        cuts = [_position(operator.index(i), size) for i in where]
-        bounds = [0, *cuts, size]
+        ends = [_position(operator.index(i), size) for i in where]
+        bounds = [0, *ends, size]
     else:
         count = operator.index(where)
         if count <= 0:
@@ -259,18 +259,18 @@ def _position(index: int, size: Any) -> Any:
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Cut along the second axis; vectors along their only one."""
+    """Split along the second axis; vectors along their only axis."""
     ary = one("hsplit", ary)
     return _split("hsplit", ary, indices_or_sections, 0 if len(ary.shape) == 1 else 1)
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Cut along the first axis."""
+    """Split along the first axis."""
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Cut along the third axis."""
+    """Split along the third axis."""
     return _split("dsplit", ary, indices_or_sections, 2)
 
 
@@ -288,9 +288,9 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple(unpacked(moveaxis(x, axis, 0)))
 
 
-@at_once
+@eager
 def append(arr: ArrayLike, values: ArrayLike, axis: Axes = None) -> Array:
-    """Join values to the end of an array."""
+    """Append values to the end of an array."""
     arr, values = operands("append", arr, values)
     if axis is None:
         return concatenate([ravel(arr), ravel(values)], 0)
@@ -298,7 +298,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: Axes = None) -> Array:
 
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """Repeat, or drop, elements to fill a new shape."""
+    """Repeat or drop elements to fill a new shape."""
     flat = ravel(one("resize", a))
     shape = canonical_shape("resize", new_shape)
     wanted = math.prod(shape)
@@ -312,9 +312,9 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
-    """Drop zeros at the ends of axes, all by default; not under a trace: their number is unknown.
+    """Drop zeros at the ends of axes, all by default; under a trace their number is unknown.
 
-    Raises: ValueError for other letters in `trim` than f (front) and b (back).
+    Raises: ValueError for letters in `trim` other than f (front) and b (back).
     """
     if set(trim.lower()) - {"f", "b"}:
         raise ValueError(
@@ -404,7 +404,7 @@ def delete(
 
 
 def _without_distinct(arr: Any, places: Any, axis: int) -> Any:
-    """Drop the elements of an axis at distinct places, which may be traced."""
+    """Drop the elements of an axis at distinct positions, which may be traced."""
     if not dtypes.issubdtype(places.aval.dtype, np.integer):
         raise ValueError(
             three_lines(

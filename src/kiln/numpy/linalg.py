@@ -83,7 +83,7 @@ class EigResult(NamedTuple):
 
 
 class EighResult(NamedTuple):
-    """Rising eigenvalues of Hermitian matrices, and eigenvectors as columns."""
+    """Eigenvalues of Hermitian matrices in ascending order, and eigenvectors as columns."""
 
     eigenvalues: Array
     eigenvectors: Array
@@ -107,8 +107,8 @@ class SVDResult(NamedTuple):
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """Return the triangular factor of Hermitian positive definite matrices; nan if not definite.
 
-    a = L L^H for the lower factor L, a = U^H U for the upper one. Without `symmetrize_input` the
-    lower triangle alone is read, for both.
+    a = L L^H for the lower factor L, a = U^H U for the upper one. Without `symmetrize_input` only
+    the lower triangle is read, for both.
     """
     a = inexact("cholesky", one("cholesky", a))
     factor = linalg.cholesky(a, symmetrize_input=symmetrize_input)
@@ -143,7 +143,7 @@ def svd(
     hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Any:
-    """Return the singular value decomposition; the falling values alone without `compute_uv`.
+    """Return the singular value decomposition; only the values, descending, if not `compute_uv`.
 
     Shapes: (..., m, n) -> (..., m, m), (..., min(m, n)), (..., n, n), or (..., m, min(m, n)) and
     (..., min(m, n), n) without `full_matrices`.
@@ -159,7 +159,7 @@ def svd(
 
 
 def svdvals(x: ArrayLike, /) -> Array:
-    """Return singular values in falling order."""
+    """Return singular values in descending order."""
     return svd(x, compute_uv=False)
 
 
@@ -198,12 +198,12 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
-    """Return eigenvalues of Hermitian matrices in rising order."""
+    """Return eigenvalues of Hermitian matrices in ascending order."""
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:
-    """Return QR factors: "reduced" or "complete", R alone with "r", LAPACK's form with "raw".
+    """Return the QR factors: "reduced" or "complete", only R with "r", LAPACK's form with "raw".
 
     Raises: ValueError for another mode.
     """
@@ -223,9 +223,9 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    """Return the n-th power of square matrices; negative powers are those of the inverse.
+    """Raise square matrices to the n-th power; negative powers invert them.
 
-    Raises: TypeError for matrices that are not square, or a power that is no integer.
+    Raises: TypeError for matrices that are not square, or a power that is not an integer.
     """
     a = one("matrix_power", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -257,7 +257,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """Multiply two or more matrices in the cheapest order; the first and last may be vectors.
 
-    Raises: ValueError for shapes that do not go together.
+    Raises: ValueError for incompatible shapes.
     """
     xs = [one("multi_dot", x) for x in arrays]
     if len(xs) < 2:
@@ -295,7 +295,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
 
 
 def _cheapest(shapes: Sequence[Any]) -> dict[tuple[int, int], int]:
-    """Return where to split each run of matrices: first, last -> last of the left part."""
+    """Return where to split each run of matrices: (first, last) -> last of the left part."""
     sizes = [shapes[0][0], *[s[1] for s in shapes]]
     count = len(shapes)
     cost: dict[tuple[int, int], float] = {(i, i): 0.0 for i in range(count)}
@@ -338,7 +338,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Return the cross product of vectors with three components.
 
-    Raises: ValueError for other vectors.
+    Raises: ValueError for vectors of other sizes.
     """
     x1, x2 = (one("cross", x) for x in operands("cross", x1, x2))
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
@@ -351,7 +351,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return all products of an element of one vector and one of another.
+    """Return the outer product of two vectors.
 
     Raises: ValueError for arrays with more axes.
     """

@@ -1,4 +1,4 @@
-"""The same elements in another arrangement: reshape, transpose, broadcast."""
+"""Rearranging axes: reshape, transpose, broadcast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes, ShapeLike
 from kiln.core.trace import Tracer, aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, divides, equal, product
 from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape
@@ -25,7 +25,7 @@ from kiln.ops.shape import canonical_axis, move_axis
 def one(name: str, x: Any) -> Array:
     """Return the argument as an array.
 
-    Raises: TypeError for lists and other things that are no arrays.
+    Raises: TypeError for lists and other objects that are not arrays.
     """
     if hasattr(x, "aval"):
         return x
@@ -53,7 +53,7 @@ def canonical_axes(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
 def index_of(name: str, axis: Any) -> int:
     """Return an axis as a Python int.
 
-    Raises: TypeError for what is no integer.
+    Raises: TypeError if it is not an integer.
     """
     try:
         return operator.index(axis)
@@ -69,9 +69,9 @@ def index_of(name: str, axis: Any) -> int:
         ) from None
 
 
-@at_once
+@eager
 def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
-    """Return the elements in another shape; one size may be -1 and is inferred.
+    """Return the elements in another shape; one size may be -1, and is then inferred.
 
     Raises: TypeError if the number of elements differs.
     Example:
@@ -132,7 +132,7 @@ def _is_minus_one(dim: Any) -> bool:
     return isinstance(dim, (np.integer, ConcreteArray)) and bool(dim == -1)
 
 
-@at_once
+@eager
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """Return the elements as a vector, in row-major order unless `order` is "F".
 
@@ -144,7 +144,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     return reshape(a, (product(shape_of(a)),), order if order != "K" else "C")
 
 
-@at_once
+@eager
 def transpose(a: ArrayLike, axes: Axes = None) -> Array:
     """Permute the axes; without `axes`, reverse them.
 
@@ -174,7 +174,7 @@ def permute_dims(a: ArrayLike, /, axes: Any) -> Array:
     return transpose(a, axes)
 
 
-@at_once
+@eager
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Exchange two axes."""
     a = one("swapaxes", a)
@@ -185,7 +185,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return shape_ops.transpose(a, perm)
 
 
-@at_once
+@eager
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Move axes to other positions; the rest keep their order.
 
@@ -225,7 +225,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return move_axis(a, axis, start - 1 if start > axis else start)
 
 
-@at_once
+@eager
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """Insert axes of size 1 at the positions `axis` of the result.
 
@@ -239,7 +239,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     return shape_ops.expand_dims(a, axes)
 
 
-@at_once
+@eager
 def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     """Drop axes of size 1: the given ones, or all.
 
@@ -254,7 +254,7 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     return shape_ops.squeeze(a, canonical_axes("squeeze", axis, len(shape)))
 
 
-@at_once
+@eager
 def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     """Repeat an array along new leading axes, and along axes of size 1, up to `shape`.
 
@@ -282,7 +282,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     return promotion.broadcast_to(array, target)
 
 
-@at_once
+@eager
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """Broadcast arrays against each other."""
     return [lifted(x) for x in _all_broadcast(*operands("broadcast_arrays", *args))]
@@ -298,7 +298,7 @@ def _all_broadcast(*args: Any) -> Sequence[Any]:
 def broadcast_shapes(*shapes: ShapeLike) -> tuple[Dim, ...]:
     """Return the shape that shapes broadcast to.
 
-    Raises: ValueError if there is none.
+    Raises: ValueError if the shapes are incompatible.
     """
     found = [canonical_shape("broadcast_shapes", shape) for shape in shapes]
     try:
@@ -359,7 +359,7 @@ def _each(name: str, arys: Sequence[Any], change: Any) -> Any:
 
 
 def size(a: ArrayLike | Sequence[Any], axis: Axes = None) -> Dim:
-    """Return the number of elements, of all axes or of some."""
+    """Return the number of elements along all axes or some of them."""
     found = shape(a)
     if axis is None:
         return product(found)
@@ -367,7 +367,7 @@ def size(a: ArrayLike | Sequence[Any], axis: Axes = None) -> Dim:
 
 
 def shape(a: ArrayLike | Sequence[Any]) -> tuple[Dim, ...]:
-    """Return the shape of an array, or of what NumPy makes an array of."""
+    """Return the shape of an array, or of anything NumPy can convert to one."""
     return tuple(np.shape(a.__jax_array__() if hasattr(a, "__jax_array__") else a))
 
 

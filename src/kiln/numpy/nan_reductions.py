@@ -1,4 +1,4 @@
-"""Reductions that leave nans out."""
+"""Reductions that ignore nans."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def nansum(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Sum over axes, nans counting as 0."""
+    """Sum over axes, treating nans as 0."""
     refuse_out("nansum", out)
     a, _ = _filled("nansum", a, 0)
     return reductions.sum(a, axis, dtype, None, keepdims, initial, where)
@@ -57,7 +57,7 @@ def nanprod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Multiply over axes, nans counting as 1."""
+    """Multiply over axes, treating nans as 1."""
     refuse_out("nanprod", out)
     a, _ = _filled("nanprod", a, 1)
     return reductions.prod(a, axis, dtype, None, keepdims, initial, where)
@@ -71,7 +71,7 @@ def nanmax(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Return the largest element along axes that is no nan; nan if there is none."""
+    """Return the largest element along axes, ignoring nans; nan if all are."""
     refuse_out("nanmax", out)
     return _extreme("nanmax", reductions.max, -math.inf, a, axis, keepdims, initial, where)
 
@@ -84,7 +84,7 @@ def nanmin(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Return the smallest element along axes that is no nan; nan if there is none."""
+    """Return the smallest element along axes, ignoring nans; nan if all are."""
     refuse_out("nanmin", out)
     return _extreme("nanmin", reductions.min, math.inf, a, axis, keepdims, initial, where)
 
@@ -110,7 +110,7 @@ def _extreme(
 def nanargmax(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return where the largest element that is no nan is; -1 if all are."""
+    """Return the index of the largest element, ignoring nans; -1 if all are."""
     refuse_out("nanargmax", out)
     return _position("nanargmax", reductions.argmax, -math.inf, a, axis, keepdims)
 
@@ -118,7 +118,7 @@ def nanargmax(
 def nanargmin(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return where the smallest element that is no nan is; -1 if all are."""
+    """Return the index of the smallest element, ignoring nans; -1 if all are."""
     refuse_out("nanargmin", out)
     return _position("nanargmin", reductions.argmin, math.inf, a, axis, keepdims)
 
@@ -135,7 +135,7 @@ def _position(
 
 
 def _given(name: str, a: Any, where: Any) -> Any:
-    """Return where an element takes part: it is no nan, and `where` holds."""
+    """Return which elements take part: not nan, and `where` holds."""
     there = elementwise.bitwise_not(isnan(a))
     return there if where is None else logical_and(there, mask(name, where))
 
@@ -148,7 +148,7 @@ def nanmean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Average over axes, without nans."""
+    """Average over axes, ignoring nans."""
     refuse_out("nanmean", out)
     a = one("nanmean", a)
     if not dtypes.issubdtype(a.dtype, np.inexact):
@@ -170,7 +170,7 @@ def nanvar(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """Return the variance over axes, without nans."""
+    """Return the variance over axes, ignoring nans."""
     refuse_out("nanvar", out)
     a = one("nanvar", a)
     computing, wanted = statistics.variance_dtypes("nanvar", a.dtype, dtype)
@@ -202,6 +202,6 @@ def nanstd(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """Return the standard deviation over axes, without nans."""
+    """Return the standard deviation over axes, ignoring nans."""
     refuse_out("nanstd", out)
     return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))

@@ -1,4 +1,4 @@
-"""Where arrays are not zero: functions whose result has as many elements as a condition selects.
+"""Finding nonzero elements: functions whose result size is the number of selected elements.
 
 While a program is traced that number is unknown, so these functions take it as `size`.
 """
@@ -52,7 +52,7 @@ def nonzero(
 
 
 def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]:
-    """Do what `nonzero` does for the function called `name`."""
+    """Implement `nonzero` for the function called `name`."""
     a = one(name, a)
     shape = aval_of(a).shape
     if not shape:
@@ -118,7 +118,7 @@ def _fills(name: str, fill_value: Any, ndim: int) -> tuple[Any, ...]:
 
 
 def _first_places(a: Any, count: int, total: int) -> Any:
-    """Return the first `count` places in row-major order that are not zero, then `total`s."""
+    """Return the first `count` nonzero positions in row-major order, padded with `total`."""
     aval = aval_of(a)
     flat = reshape(a, (total,))
     mask = flat if aval.dtype == np.bool_ else elementwise.ne(flat, zeros_of(aval_of(flat)))
@@ -131,7 +131,7 @@ def _first_places(a: Any, count: int, total: int) -> Any:
 def flatnonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """Return the indices into the flattened array of elements that are not zero."""
+    """Return the indices of the nonzero elements in the flattened array."""
     a = one("flatnonzero", a)
     return indices_of("flatnonzero", reshape(a, (aval_of(a).size,)), size, fill_value)[0]
 
@@ -139,7 +139,7 @@ def flatnonzero(
 def argwhere(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | Sequence[Any] | None = None
 ) -> Array:
-    """Return the indices of elements that are not zero, one row for each."""
+    """Return the indices of the nonzero elements, one row per element."""
     a = one("argwhere", a)
     aval = aval_of(a)
     found = indices_of("argwhere", a if aval.shape else reshape(a, (1,)), size, fill_value)
@@ -168,7 +168,7 @@ def compress(
 ) -> Array:
     """Return the slices along an axis (the flattened array without one) where a condition holds.
 
-    Raises: ValueError for a condition with other than one axis.
+    Raises: ValueError if the condition does not have exactly one axis.
     """
     if out is not None:
         raise NotImplementedError("The 'out' argument to kiln.numpy.compress is not supported.")
@@ -205,9 +205,9 @@ def mask_indices(
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
-    """Return the array with elements where the mask holds replaced by the values in order.
+    """Return a copy with the elements where the mask holds replaced by the values, in order.
 
-    Raises: ValueError unless `inplace=False`: arrays do not change.
+    Raises: ValueError unless `inplace=False`: arrays are immutable.
     """
     if inplace:
         raise immutable("place")
@@ -235,7 +235,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
 
 
 def immutable(name: str) -> ValueError:
-    """Build the error of asking for an update in place."""
+    """Build the error for requesting an update in place."""
     return ValueError(
         three_lines(
             f"{name}(..., inplace=True) at {current_source()}",

@@ -33,7 +33,7 @@ from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
     """Return a norm over one axis (of vectors) or two (of matrices), over all by default.
 
-    Raises: ValueError for an order that the norm does not have, or more than two axes.
+    Raises: ValueError for an order that is not defined, or more than two axes.
     Example:
         >>> float(jnp.linalg.norm(jnp.array([3.0, 4.0])))
         5.0
@@ -62,7 +62,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = Fals
 def vector_norm(
     x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2
 ) -> Array:
-    """Return a norm of vectors, which stand along axes; all axes by default."""
+    """Return a norm of vectors, along all axes by default."""
     x = inexact("vector_norm", one("vector_norm", x))
     rank = x.ndim
     if axis is None:
@@ -145,7 +145,7 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 
 
 def cond(x: ArrayLike, p: Any = None) -> Array:
-    """Return condition numbers: how much more inputs than outputs relative errors may be."""
+    """Return condition numbers: how much relative errors may be amplified."""
     x = one("cond", x)
     if x.ndim < 2:
         wrong = f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={tuple(x.shape)}"
@@ -177,7 +177,7 @@ def matrix_rank(
 ) -> Array:
     """Return how many singular values are above `rtol`, also called `tol`: an absolute bound.
 
-    By default it is the largest value times the larger size times the precision.
+    By default it is the largest singular value times the larger size times the precision.
     """
     M = inexact("matrix_rank", one("matrix_rank", M))
     if rtol is not None and tol is not None:

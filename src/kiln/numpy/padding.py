@@ -1,4 +1,4 @@
-"""Arrays extended at their edges: `pad` in all of NumPy's modes."""
+"""Extending arrays at their edges: `pad` in all of NumPy's modes."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _check_keywords(mode: Any, kwargs: dict[str, Any]) -> None:
 def _pairs(
     name: str, value: Any, rank: int, convert: Callable[[Any], Any]
 ) -> list[tuple[Any, Any]]:
-    """Return (before, after) of each axis, from a number, a pair, or a pair per axis."""
+    """Return (before, after) for each axis, from a number, a pair, or a pair per axis."""
     if isinstance(value, dict):
         found = [(0, 0)] * rank
         for axis, pair in value.items():

@@ -129,7 +129,7 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """Return the polynomial with given zeros; of a square matrix, its characteristic polynomial."""
+    """Return the polynomial with the given zeros, or the characteristic polynomial of a matrix."""
     (zeros_,) = promote_dtypes_inexact(one("poly", seq_of_zeros))
     zeros_ = atleast_1d(zeros_)
     shape = zeros_.shape
@@ -154,7 +154,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
-    """Return the zeros of a polynomial; leading and trailing zeros must be known to be dropped."""
+    """Return the zeros of a polynomial; zero coefficients at the ends are dropped if known."""
     (p,) = promote_dtypes_inexact(atleast_1d(one("roots", p)))
     if len(p.shape) != 1:
         raise ValueError(

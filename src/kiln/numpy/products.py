@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and stacks of them: each is one `dot_general`, or a product."""
+"""Products of vectors, matrices and stacks of them: each is one `dot_general` or one `mul`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import multiply, refuse_out, subtract
 from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
@@ -35,7 +35,7 @@ def _contracted(x: Any, y: Any, numbers: Any, precision: Any, preferred: Any) ->
     return contraction.dot_general(x, y, numbers, precision, preferred)
 
 
-@at_once
+@eager
 def dot(
     a: ArrayLike,
     b: ArrayLike,
@@ -43,7 +43,7 @@ def dot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Sum products over the last axis of `a` and the second last (or only) axis of `b`.
+    """Sum products over the last axis of `a` and the second-to-last (or only) axis of `b`.
 
     Shapes: (..., n), (..., n, m) -> (..., ..., m).
     Example:
@@ -58,7 +58,7 @@ def dot(
     return _contracted(a, b, numbers, precision, preferred)
 
 
-@at_once
+@eager
 def matmul(
     a: ArrayLike,
     b: ArrayLike,
@@ -66,11 +66,11 @@ def matmul(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Multiply matrices; axes before the last two are broadcast.
+    """Multiply matrices; leading axes are broadcast.
 
     Shapes: (..., n, k), (..., k, m) -> (..., n, m); a vector is a row on the left and a column on
         the right, and that axis is dropped from the result.
-    Raises: TypeError for scalars and for shapes that do not match.
+    Raises: TypeError for scalars and for incompatible shapes.
     Source: numpy.matmul.
     Example:
         >>> jnp.matmul(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
@@ -135,7 +135,7 @@ def matmul(
     return transpose(out, [order.index(i) for i in sorted(order)])
 
 
-@at_once
+@eager
 def vdot(
     a: ArrayLike,
     b: ArrayLike,
@@ -143,12 +143,12 @@ def vdot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Sum products of the elements of the conjugate of `a` and of `b`."""
+    """Sum the products of all elements of `b` with those of the conjugate of `a`."""
     a, b = (ravel(one("vdot", x)) for x in operands("vdot", a, b))
     return dot(conj(a), b, precision=precision, preferred_element_type=preferred_element_type)
 
 
-@at_once
+@eager
 def vecdot(
     x1: ArrayLike,
     x2: ArrayLike,
@@ -158,7 +158,7 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Sum products of the conjugate of x1 and of x2 along an axis; the others are broadcast."""
+    """Sum the products of conj(x1) and x2 along an axis; the other axes are broadcast."""
     x1, x2 = (one("vecdot", x) for x in operands("vecdot", x1, x2))
     if not x1.shape or not x2.shape or x1.shape[axis] != x2.shape[axis]:
         raise ValueError(
@@ -175,21 +175,25 @@ def vecdot(
     return squeeze(out, (-2, -1))
 
 
-@at_once
+@eager
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Multiply matrices by vectors.   (..., n, k), (..., k) -> (..., n)."""
+    """Multiply matrices by vectors.
+
+    Shapes: (..., n, k), (..., k) -> (..., n)."""
     x1, x2 = (one("matvec", x) for x in operands("matvec", x1, x2))
     return squeeze(matmul(x1, expand_dims(x2, (len(x2.shape),))), (-1,))
 
 
-@at_once
+@eager
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Multiply conjugated vectors by matrices.   (..., n), (..., n, k) -> (..., k)."""
+    """Multiply conjugated vectors by matrices.
+
+    Shapes: (..., n), (..., n, k) -> (..., k)."""
     x1, x2 = (one("vecmat", x) for x in operands("vecmat", x1, x2))
     return squeeze(matmul(expand_dims(conj(x1), (len(x1.shape) - 1,)), x2), (-2,))
 
 
-@at_once
+@eager
 def inner(
     a: ArrayLike,
     b: ArrayLike,
@@ -205,7 +209,7 @@ def inner(
     return tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
-@at_once
+@eager
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """Return the outer product of two flattened arrays.
 
@@ -219,7 +223,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return multiply(expand_dims(a, (1,)), expand_dims(b, (0,)))
 
 
-@at_once
+@eager
 def tensordot(
     a: ArrayLike,
     b: ArrayLike,

@@ -1,8 +1,8 @@
-"""Operands of a kiln.numpy function -> operands of a primitive: one dtype, shapes that go together.
+"""Operands of a kiln.numpy function -> operands of a primitive: one dtype, compatible shapes.
 
-Python scalars beside arrays become literals of the arrays' dtype. Scalars are never broadcast;
-other shapes are made equal by explicit broadcasts. The first lines of `binary` and `inexact` are
-the hot path of tracing: two arrays of one type, or an array and a Python scalar.
+Python scalars combined with arrays become literals of the arrays' dtype. Scalars are never
+broadcast; other shapes are made equal by explicit broadcasts. The first lines of `binary` and
+`inexact` are the hot path of tracing: two arrays of the same type, or an array and a Python scalar.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RANK = {bool: 0, int: 1, float: 2, complex: 3}
 
 
 def _rank(dtype: Any) -> int:
-    """Return how far a kind is up the lattice: bool, integer, float, complex; -1 for keys."""
+    """Return the height of a kind in the lattice: bool, integer, float, complex; -1 for keys."""
     kinds: Sequence[type] = (np.bool_, np.integer, np.floating, np.complexfloating)
     return next((i for i, kind in enumerate(kinds) if dtypes.issubdtype(dtype, kind)), -1)
 
@@ -78,7 +78,7 @@ def _operand(name: str, x: Any, position: int) -> Any:
 
 
 def not_an_array(name: str, x: Any, detail: str, position: int) -> TypeError:
-    """Build the error of an argument that is neither an array nor a scalar."""
+    """Build the error for an argument that is neither an array nor a scalar."""
     remedy = (
         "convert it first: kiln.numpy.asarray(...)"
         if isinstance(x, (list, tuple))
@@ -113,7 +113,7 @@ def converted(x: Any, dtype: Any, weak: bool) -> Any:
 
 
 def _beside(x: ShapedArray, y: Any) -> Any:
-    """Return the Python scalar `y` as the literal beside an array of type `x`, or None."""
+    """Return the Python scalar `y` as a literal to combine with an array of type `x`, or None."""
     dtype = x.dtype
     kind = type(y)
     found = _RANK_OF_DTYPE.get(dtype, -1)
@@ -187,7 +187,7 @@ def inexact(name: str, x: Any) -> Any:
 
 
 def binary_inexact(name: str, x: Any, y: Any) -> Sequence[Any]:
-    """Return two operands of one floating or complex dtype, with shapes that go together."""
+    """Return two operands of one floating or complex dtype, with compatible shapes."""
     a = getattr(x, "aval", None)
     b = getattr(y, "aval", None)
     known = b if a is None else a
@@ -201,7 +201,7 @@ def binary_inexact(name: str, x: Any, y: Any) -> Sequence[Any]:
 
 
 def promote_inexact(name: str, *args: Any) -> Sequence[Any]:
-    """Return operands of one floating or complex dtype, with shapes that go together."""
+    """Return operands of one floating or complex dtype, with compatible shapes."""
     return shapes(name, *promote_dtypes_inexact(*operands(name, *args)))
 
 
@@ -213,7 +213,7 @@ def promote_dtypes_inexact(*args: Any) -> Sequence[Any]:
 
 
 def promote_numeric(name: str, *args: Any) -> Sequence[Any]:
-    """Return operands of one dtype in which there is arithmetic: bools become ints."""
+    """Return operands of one dtype that supports arithmetic: bools become ints."""
     args = tuple(operands(name, *args))
     dtype, weak = dtypes.lattice_result_type(*args)
     wanted = dtypes.to_numeric_dtype(dtype)
@@ -238,7 +238,7 @@ def shape_of(x: Any) -> tuple[Dim, ...]:
 
 
 def shapes(name: str, *args: Any) -> Sequence[Any]:
-    """Return operands with one shape, but for scalars.
+    """Return operands with one shape, except scalars.
 
     Raises: TypeError for shapes that do not broadcast.
     """
@@ -318,7 +318,7 @@ def _check_ranks(name: str, found: Sequence[tuple[Dim, ...]]) -> None:
 
 
 def lifted(x: Any) -> Any:
-    """Return an operand as an array; arrays stay themselves."""
+    """Convert an operand to an array; arrays are returned unchanged."""
     if hasattr(x, "aval"):
         return x
     aval = aval_of(x)

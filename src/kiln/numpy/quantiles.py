@@ -1,4 +1,4 @@
-"""Quantiles, percentiles and medians: places in the sorted elements."""
+"""Quantiles, percentiles and medians: positions in the sorted elements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def quantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the quantiles `q` (from 0 to 1) over axes; nan where there is a nan."""
+    """Return the quantiles `q` (from 0 to 1) over axes, propagating nans."""
     _refuse_reuse("quantile", out, overwrite_input)
     return quantile_of("quantile", a, q, axis, method, keepdims, False, weights)
 
@@ -56,7 +56,7 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the quantiles `q` (from 0 to 1) over axes, without nans."""
+    """Return the quantiles `q` (from 0 to 1) over axes, ignoring nans."""
     _refuse_reuse("nanquantile", out, overwrite_input)
     return quantile_of("nanquantile", a, q, axis, method, keepdims, True, weights)
 
@@ -72,7 +72,7 @@ def percentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the quantiles `q` (from 0 to 100) over axes; nan where there is a nan."""
+    """Return the percentiles `q` (from 0 to 100) over axes, propagating nans."""
     _refuse_reuse("percentile", out, overwrite_input)
     return quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False, weights)
 
@@ -88,7 +88,7 @@ def nanpercentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the quantiles `q` (from 0 to 100) over axes, without nans."""
+    """Return the percentiles `q` (from 0 to 100) over axes, ignoring nans."""
     _refuse_reuse("nanpercentile", out, overwrite_input)
     return quantile_of("nanpercentile", a, _hundredths(q), axis, method, keepdims, True, weights)
 
@@ -116,7 +116,7 @@ def median(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """Return the median over axes; nan where there is a nan."""
+    """Return the median over axes, propagating nans."""
     _refuse_reuse("median", out, overwrite_input)
     return quantile_of("median", a, 0.5, axis, "midpoint", keepdims, False)
 
@@ -128,7 +128,7 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """Return the median over axes, without nans."""
+    """Return the median over axes, ignoring nans."""
     _refuse_reuse("nanmedian", out, overwrite_input)
     return quantile_of("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
 
@@ -261,7 +261,7 @@ def _spread_weights(name: str, weights: Any, a: Any, axes: Sequence[int]) -> Any
 
 
 def _inverted_distribution(a: Any, q: Any, n: Any, weights: Any, skip_nan: bool) -> Any:
-    """Return the first of the sorted elements where the weights so far are `q` of their sum."""
+    """Return the first sorted element at which the cumulative weight reaches `q` of the total."""
     shape = (*q.shape, *a.shape[:-1])
     if type(n) is int and n == 0:
         return full(shape, math.nan, a.dtype)
@@ -286,7 +286,7 @@ def _inverted_distribution(a: Any, q: Any, n: Any, weights: Any, skip_nan: bool)
 
 
 def _taken(ordered: Any, place: Any, q_rank: int, shape: tuple[Any, ...], each: bool) -> Any:
-    """Return the elements at a place of the last axis: one for all, or one for each vector."""
+    """Return the elements at a position of the last axis, common to all vectors or one for each."""
     place = cast(place, np.dtype(np.int32))
     if each:
         spread = broadcast_in_dim(

@@ -1,6 +1,6 @@
-"""Numbers in order: arange, linspace and its like, grids, and the index tricks `r_`, `c_`, `mgrid`.
+"""Sequences of numbers: arange, linspace and others, grids, index tricks `r_`, `c_`, `mgrid`.
 
-The numbers are counted by `iota` inside the program; no table of them is stored in it.
+`iota` generates the numbers inside the program; it stores no table of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, floor, multiply, power, sign
@@ -45,7 +45,7 @@ from kiln.ops.shape import (
 from kiln.ops.sharding import put
 
 
-@at_once
+@eager
 def arange(
     start: ArrayLike | Dim,
     stop: ArrayLike | Dim | None = None,
@@ -121,7 +121,7 @@ def _over_sizes(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
 
 
 def counted(first: Any, by: Any, size: Any, dtype: Any) -> Any:
-    """Return `size` numbers from `first` on, `by` apart."""
+    """Return `size` numbers starting at `first`, `by` apart."""
     if dtype == np.bool_ or dtypes.issubdtype(dtype, np.complexfloating):
         return asarray(np.arange(size) * by + first, dtype)
     count = iota(dtype, size)
@@ -166,7 +166,7 @@ def linspace(
 ) -> tuple[Array, Array]: ...
 
 
-@at_once
+@eager
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -180,8 +180,7 @@ def linspace(
 ) -> Any:
     """Return `num` evenly spaced numbers from start to stop.
 
-    With `endpoint=False` stop is left out. With `retstep`, return also the distance between
-    numbers.
+    With `endpoint=False`, stop is excluded. If `retstep`, also return the distance between numbers.
 
     Source: numpy.linspace.
     Example:
@@ -260,7 +259,7 @@ def logspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Return `num` numbers from base^start to base^stop, by equal factors."""
+    """Return `num` numbers from base^start to base^stop, evenly spaced on a log scale."""
     start, stop = operands("logspace", start, stop)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "logspace")
     computing = dtypes.to_inexact_dtype(dtypes.lattice_result_type(start, stop)[0])
@@ -276,7 +275,7 @@ def geomspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Return `num` numbers from start to stop, by equal factors."""
+    """Return `num` numbers from start to stop in geometric progression."""
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "geomspace")
     start, stop = promote_inexact("geomspace", start, stop)
     computing = aval_of(start).dtype

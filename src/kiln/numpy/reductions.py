@@ -1,7 +1,7 @@
 """Reductions: sum, product, extremes, logic, counts.
 
 Sums and products of narrow integers and bools are computed in 32 bits; of 16-bit floats, in 32-bit
-floats. The result is strongly typed. `where` leaves elements out, `initial` takes part once.
+floats. The result is strongly typed. `where` excludes elements, `initial` takes part once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, maximum, minimum, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast
@@ -38,22 +38,22 @@ Reduction = Callable[..., Any]
 
 
 def reduced_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return the axes to reduce, in order; all of them for None."""
+    """Return the axes to reduce, in order; all axes for None."""
     return tuple(range(ndim)) if axis is None else tuple(sorted(canonical_axes(name, axis, ndim)))
 
 
 def kept(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """Put back reduced axes, with size 1."""
+    """Restore reduced axes with size 1."""
     return expand_dims(x, axes) if keepdims and axes else x
 
 
 def masked(name: str, a: Any, where: Any, neutral: Any) -> Any:
-    """Replace the elements that `where` leaves out by a neutral number."""
+    """Replace the elements that `where` excludes by a neutral number."""
     return a if where is None else choose_by(mask(name, where), a, constant(neutral, a))
 
 
 def mask(name: str, where: Any) -> Any:
-    """Return the argument `where` of a function, which is bools.
+    """Check the argument `where` of a function, which must be bools, and return it.
 
     Raises: ValueError for numbers.
     """
@@ -71,7 +71,7 @@ def mask(name: str, where: Any) -> Any:
 
 
 def _unreduced(name: str, a: Any) -> Any:
-    """Return numbers as they are: no axis is reduced. Keys are none."""
+    """Return numbers unchanged, since no axis is reduced; reject keys."""
     reduction.check_dtype(name, a.aval, ANY)
     return a
 
@@ -97,7 +97,7 @@ def computing_dtype(found: Any) -> Any:
     return _ACCUMULATORS.get(found, found)
 
 
-@at_once
+@eager
 def sum(
     a: ArrayLike,
     axis: Axes = None,
@@ -110,7 +110,7 @@ def sum(
 ) -> Array:
     """Sum over axes.
 
-    `where` leaves elements out; `initial` is added once. Narrow integers and bools are summed in 32
+    `where` excludes elements; `initial` is added once. Narrow integers and bools are summed in 32
     bits unless `promote_integers` is False or a `dtype` is given.
 
     Source: numpy.sum.
@@ -124,7 +124,7 @@ def sum(
     )
 
 
-@at_once
+@eager
 def prod(
     a: ArrayLike,
     axis: Axes = None,
@@ -194,7 +194,7 @@ def _initial(name: str, initial: Any, found: Any) -> Any:
     return cast(one(name, initial), found.dtype)
 
 
-@at_once
+@eager
 def max(
     a: ArrayLike,
     axis: Axes = None,
@@ -203,7 +203,7 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Return the largest element along axes, or nan if there is one.
+    """Return the largest element along axes, propagating nans.
 
     Example:
         >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=1)
@@ -213,7 +213,7 @@ def max(
     return _extreme("max", a, axis, keepdims, initial, where)
 
 
-@at_once
+@eager
 def min(
     a: ArrayLike,
     axis: Axes = None,
@@ -222,7 +222,7 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Return the smallest element along axes, or nan if there is one.
+    """Return the smallest element along axes, propagating nans.
 
     Example:
         >>> jnp.min(jnp.array([[1, 5], [3, 2]]), axis=1)
@@ -270,14 +270,14 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     return kept(a, axes, keepdims)
 
 
-@at_once
+@eager
 def ptp(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> Array:
-    """Return the largest minus the smallest element along axes."""
+    """Return the range, largest minus smallest element, along axes."""
     refuse_out("ptp", out)
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
-@at_once
+@eager
 def all(
     a: ArrayLike,
     axis: Axes = None,
@@ -296,7 +296,7 @@ def all(
     return _logic("all", reduction.reduce_and, True, a, axis, keepdims, where)
 
 
-@at_once
+@eager
 def any(
     a: ArrayLike,
     axis: Axes = None,
@@ -325,17 +325,17 @@ def _logic(
     return kept(reduce(a, axes) if axes else a, axes, keepdims)
 
 
-@at_once
+@eager
 def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
     """Count the elements along axes that differ from zero."""
     return sum(truth(one("count_nonzero", a)), axis, dtypes.default_int_dtype(), keepdims=keepdims)
 
 
-@at_once
+@eager
 def argmax(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return the index of the first largest element along an axis, or in the flattened array.
+    """Return the index of the first maximum along an axis, or in the flattened array.
 
     Example:
         >>> int(jnp.argmax(jnp.array([3, 9, 9])))
@@ -345,11 +345,11 @@ def argmax(
     return _position("argmax", reduction.argmax, a, axis, bool(keepdims))
 
 
-@at_once
+@eager
 def argmin(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return the index of the first smallest element along an axis, or in the flattened array.
+    """Return the index of the first minimum along an axis, or in the flattened array.
 
     Example:
         >>> int(jnp.argmin(jnp.array([3, 9, 2])))
@@ -385,7 +385,7 @@ def _check_not_empty(name: str, aval: ShapedArray, axis: int) -> None:
 
 
 def element_count(a: Any, axes: tuple[int, ...]) -> Any:
-    """Return how many elements are reduced to one."""
+    """Return the number of elements that are reduced to one."""
     count: Any = 1
     for d in axes:
         count = count * a.shape[d]

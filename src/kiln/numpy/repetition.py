@@ -1,4 +1,4 @@
-"""Elements repeated: tile, repeat."""
+"""Repeating elements: tile, repeat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshap
 
 
 def tile(A: ArrayLike, reps: Any) -> Array:
-    """Repeat a whole array along axes.
+    """Repeat an array as a whole along axes.
 
     Example:
         >>> jnp.tile(jnp.array([1, 2]), 2)

@@ -1,4 +1,4 @@
-"""Where values stand in sorted ones: searchsorted, digitize; counting into bins."""
+"""Searching in sorted arrays: searchsorted, digitize; counting into bins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import cast, concrete_number
 from kiln.numpy.filling import full
 from kiln.numpy.indexing import take
@@ -28,7 +28,7 @@ _COMPARED_WITH_ALL = 128
 """Up to this many sorted values, comparing with each is cheaper than a search."""
 
 
-@at_once
+@eager
 def searchsorted(
     a: ArrayLike,
     v: ArrayLike,
@@ -39,7 +39,7 @@ def searchsorted(
 ) -> Array:
     """Return the indices at which inserting `v` keeps a sorted vector sorted.
 
-    Equal elements stay to the right of the place with side='left', to the left with 'right'.
+    `side` says whether the index is to the left or to the right of equal elements.
 
     Example:
         >>> jnp.searchsorted(jnp.array([1, 3, 5]), jnp.array([0, 3, 9]))
@@ -108,7 +108,7 @@ def _count_before(a: Any, v: Any, side: str) -> Any:
 def digitize(
     x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
 ) -> Array:
-    """Return the number of the bin each element falls in; bins are rising or falling edges."""
+    """Return the index of each element's bin; `bins` are ascending or descending edges."""
     x, bins = (one("digitize", v) for v in operands("digitize", x, bins))
     if len(bins.shape) != 1:
         raise ValueError(
@@ -129,7 +129,7 @@ def digitize(
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Array:
-    """Count the occurrences of each number from 0 on; under a trace, `length` must be given."""
+    """Count the occurrences of each non-negative integer; under a trace, `length` is required."""
     x = one("bincount", x)
     if x.dtype == np.bool_:
         x = cast(x, _INT)
@@ -167,7 +167,7 @@ def bincount(
 
 
 def added_at(base: Any, places: Any, values: Any) -> Any:
-    """Add values to a vector at places; those outside are dropped."""
+    """Add values to a vector at positions; those out of bounds are dropped."""
     numbers = indexing.ScatterDimensionNumbers(
         update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
     )

@@ -1,4 +1,4 @@
-"""Reductions over segments: rows that belong together by number, not by place.
+"""Reductions over segments: rows grouped by segment number, not by position.
 
 Users find these functions under `kiln.ops`.
 """
@@ -36,9 +36,10 @@ def segment_sum(
 ) -> Any:
     """Return the sums of the rows of `data` that have the same number in `segment_ids`.
 
-    Without `num_segments` there are as many segments as the largest number says. Numbers outside
-    are left out, unless `mode` says otherwise. `indices_are_sorted` and `unique_indices` are
-    promises. With `bucket_size`, so many rows at a time are summed first, which is more exact.
+    `num_segments` is by default the largest number plus 1. Rows with numbers out of range are
+    dropped, unless `mode` says otherwise. `indices_are_sorted` and `unique_indices` are promises by
+    the caller. With `bucket_size`, that many rows at a time are summed first, which is more
+    accurate.
 
     Shapes: (num_segments, *data.shape[1:]).
     Raises: ConcretizationTypeError under jit without `num_segments`; ValueError if it is negative.
@@ -59,7 +60,7 @@ def segment_prod(
 ) -> Any:
     """Return the products of the rows of `data` that have the same number in `segment_ids`.
 
-    A segment without rows has the product 1. Options, shapes and errors: as for `segment_sum`.
+    An empty segment has the product 1. Options, shapes and errors: as for `segment_sum`.
     """
     promises = (indices_are_sorted, unique_indices, mode)
     return _reduced("prod", "multiply", data, segment_ids, num_segments, bucket_size, promises)
@@ -77,7 +78,7 @@ def segment_max(
 ) -> Any:
     """Return the largest of the rows of `data` that have the same number in `segment_ids`.
 
-    A segment without rows has the least value of the dtype. Options, shapes and errors: as for
+    An empty segment has the least value of the dtype. Options, shapes and errors: as for
     `segment_sum`.
     """
     promises = (indices_are_sorted, unique_indices, mode)
@@ -96,7 +97,7 @@ def segment_min(
 ) -> Any:
     """Return the smallest of the rows of `data` that have the same number in `segment_ids`.
 
-    A segment without rows has the largest value of the dtype. Options, shapes and errors: as for
+    An empty segment has the largest value of the dtype. Options, shapes and errors: as for
     `segment_sum`.
     """
     promises = (indices_are_sorted, unique_indices, mode)
@@ -163,7 +164,7 @@ def _count(name: str, ids: Any, num_segments: Any) -> Any:
 
 
 def _start(what: str, dtype: Any) -> Any:
-    """Return what a segment without rows is reduced to."""
+    """Return the result for an empty segment."""
     if what in ("sum", "prod"):
         return int(what == "prod")
     if dtype == np.bool_:

@@ -11,7 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.indexing import nonzero
 from kiln.numpy.logic import choose_by, truth
 from kiln.numpy.promotion import converted, operands, promote_dtypes, shape_of
@@ -41,7 +41,7 @@ def where(
 ) -> Array: ...
 
 
-@at_once
+@eager
 def where(
     condition: ArrayLike,
     x: ArrayLike | None = None,
@@ -53,8 +53,8 @@ def where(
 ) -> Any:
     """Select each element from x where the condition is true, else from y.
 
-    With the condition alone, return the indices of its true elements, one array per axis; under a
-    trace their number must be given as `size`.
+    With only the condition, return the indices of its true elements, one array per axis; under a
+    trace `size` must give their number.
 
     Source: numpy.where.
     Example:
@@ -68,7 +68,7 @@ def where(
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
-    """Take each element from the choice of the first condition that holds."""
+    """Take each element from the choice whose condition is the first to hold."""
     if len(condlist) != len(choicelist):
         raise ValueError(
             three_lines(

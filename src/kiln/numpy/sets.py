@@ -1,7 +1,7 @@
 """Arrays as sets: distinct elements, union, intersection, difference, membership.
 
-How many distinct elements there are depends on the values; under a trace their number is given as
-`size`, and what is missing is filled with `fill_value`.
+The number of distinct elements depends on the values; under a trace it is given as `size`, and the
+result is padded with `fill_value`.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def unique(
 ) -> Any:
     """Return the distinct elements (or slices along an axis), in order.
 
-    With the flags, return also the index of each one's first occurrence, the index of each element
-    in the result, and the counts. Under a trace, `size` must be given; `fill_value` fills up to it.
+    The flags add the index of each one's first occurrence, the index of each element in the result,
+    and the counts. Under a trace `size` must be given; the result is padded with `fill_value`.
 
     Source: numpy.unique.
     Example:
@@ -108,7 +108,7 @@ def unique(
 
 
 def _rows(ar: Any, axis: int | None) -> tuple[Any, Any]:
-    """Return the things to compare as rows of a matrix, and how many there are."""
+    """Return the items to compare as rows of a matrix, and their number."""
     if axis is None:
         return reshape(ar, (ar.size, 1)), ar.size
     (axis,) = canonical_axes("unique", axis, len(ar.shape))
@@ -163,7 +163,7 @@ def _differs(x: Any, y: Any, equal_nan: bool) -> Any:
 
 
 def _scattered(order: Any, values: Any, n: int) -> Any:
-    """Return `values` put at the places that a permutation names."""
+    """Return `values` scattered to the positions that a permutation gives."""
     return added_at(full((n,), 0, _INT), order, values)
 
 
@@ -198,7 +198,7 @@ def _rows_at(rows: Any, first: Any, fill_value: Any, count: Any) -> Any:
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Array
     indices: Array
@@ -207,14 +207,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Array
     counts: Array
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Array
     inverse_indices: Array
@@ -223,7 +223,7 @@ class UniqueInverse(NamedTuple):
 def unique_all(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueAll:
-    """Return distinct elements, where they are first met, which each is, and their counts."""
+    """Return distinct elements, their first indices, the index of each element, and the counts."""
     found = unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueAll(*found)
 
@@ -239,7 +239,7 @@ def unique_counts(
 def unique_inverse(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverse:
-    """Return distinct elements and which of them each element is."""
+    """Return distinct elements, and for each element its index among them."""
     found = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueInverse(*found)
 
@@ -286,7 +286,7 @@ def setdiff1d(
 
 
 def chosen(name: str, x: Any, wanted: Any, size: int | None, fill_value: Any) -> Any:
-    """Return the elements of a vector for which a condition holds, as many as `size`."""
+    """Return the elements of a vector for which a condition holds, padded to `size`."""
     count = sum(wanted, dtype=_INT)
     total = known_count(name, count) if size is None else size
     if x.shape[0] == 0:
@@ -306,7 +306,7 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """Return the elements that both arrays have, in order; with the flag, also where they are."""
+    """Return the elements common to both arrays, in order; with the flag, also their indices."""
     ar1, ar2 = _flat_pair("intersect1d", ar1, ar2)
     first, second = (_firsts("intersect1d", x, assume_unique) for x in (ar1, ar2))
     both = concatenate([take(ar1, first.first), take(ar2, second.first)])
@@ -349,7 +349,7 @@ def setxor1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """Return the elements that only one of the arrays has, in order."""
+    """Return the elements that are in only one of the arrays, in order."""
     ar1, ar2 = _flat_pair("setxor1d", ar1, ar2)
     first, second = (_firsts("setxor1d", x, assume_unique) for x in (ar1, ar2))
     both = concatenate([take(ar1, first.first), take(ar2, second.first)])

@@ -1,4 +1,4 @@
-"""Sorting: values, the order they come in, several keys, partitions."""
+"""Sorting: values, indices, several keys, partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import asarray, cast
 from kiln.numpy.manipulation import canonical_axes, one, ravel
 from kiln.numpy.promotion import operands
@@ -36,7 +36,7 @@ def _checked(name: str, kind: Any, order: Any) -> None:
         )
 
 
-@at_once
+@eager
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -46,7 +46,7 @@ def sort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    """Sort along an axis, or the flattened array with axis=None; nans come last.
+    """Sort along an axis, or the flattened array if axis=None; nans come last.
 
     Example:
         >>> jnp.sort(jnp.array([3, 1, 2]), descending=True)
@@ -61,7 +61,7 @@ def sort(
     return rev(out, (axis,)) if descending else out
 
 
-@at_once
+@eager
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -72,7 +72,7 @@ def argsort(
     descending: bool = False,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Return the indices that sort along an axis, or the flattened array with axis=None.
+    """Return the indices that sort along an axis, or the flattened array if axis=None.
 
     Example:
         >>> jnp.argsort(jnp.array([3, 1, 2]))
@@ -122,13 +122,13 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """Sort the flat array by real, then imaginary parts, as complex numbers."""
+    """Sort the flattened array as complex numbers, by real, then imaginary parts."""
     a = sort(one("sort_complex", a), 0)
     return cast(a, dtypes.to_complex_dtype(a.dtype))
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Put the element that sorting would put at `kth` there, smaller ones before it."""
+    """Put the `kth` smallest element at index `kth`, smaller ones before it, larger ones after."""
     a = one("partition", a)
     (axis,) = canonical_axes("partition", axis, len(a.shape))
     canonical_axis("partition", kth, a.shape[axis])

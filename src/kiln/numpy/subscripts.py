@@ -1,6 +1,6 @@
 """Reading `x[index]`: by slices, by dynamic slices for traced scalars, by gather for arrays.
 
-Places outside are moved inside unless a mode says otherwise.
+Positions out of bounds are clamped unless a mode says otherwise.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.array import ConcreteArray
 from kiln.core.trace import aval_of, require_unmasked
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, is_constant
-from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Places, Plan, parse
+from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, Positions, parse
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
     FILL_OR_DROP,
@@ -32,18 +32,18 @@ from kiln.ops.static_slicing import slice as static_slice
 _INT32 = np.iinfo(np.int32)
 
 
-@at_once
+@eager
 def getitem(x: Any, index: Any) -> Any:
-    """Return `x[index]` as NumPy does; places outside are moved inside.
+    """Return `x[index]` as NumPy does; positions out of bounds are clamped.
 
-    Raises: IndexError, TypeError for indices that arrays do not take.
+    Raises: IndexError, TypeError for unsupported indices.
     """
     return read(x, parse(aval_of(x), index))
 
 
 def read(
     x: Any,
-    plan: Plan,
+    plan: GatherPlan,
     *,
     mode: GatherScatterMode = PROMISE_IN_BOUNDS,
     fill_value: Any = None,
@@ -65,7 +65,7 @@ def read(
     moving = [(i, axis) for i, axis in enumerate(axes) if not isinstance(axis, Kept)]
     group = plan.group
     columns = [
-        column(axis.index, size, wrap and isinstance(axis, Places))
+        column(axis.index, size, wrap and isinstance(axis, Positions))
         for (i, axis), size in zip(moving, [aval_of(x).shape[i] for i, _ in moving], strict=True)
     ]
     before = plan.layout.index(GROUP) if grouped else 0
@@ -90,14 +90,14 @@ def read(
     return _with_new_axes(out, plan)
 
 
-def _may_miss(plan: Plan) -> bool:
+def _may_miss(plan: GatherPlan) -> bool:
     return any(
-        isinstance(axis, Places) or (isinstance(axis, Fixed) and not axis.inside(size))
+        isinstance(axis, Positions) or (isinstance(axis, Fixed) and not axis.inside(size))
         for axis, size in zip(plan.axes, plan.shape, strict=True)
     )
 
 
-def _with_new_axes(out: Any, plan: Plan) -> Any:
+def _with_new_axes(out: Any, plan: GatherPlan) -> Any:
     if NEW not in plan.layout:
         return out
     new: list[int] = []
@@ -109,10 +109,10 @@ def _with_new_axes(out: Any, plan: Plan) -> Any:
     return expand_dims(out, new)
 
 
-def region(plan: Plan) -> tuple[list[Dim], list[Dim], list[int]]:
+def region(plan: GatherPlan) -> tuple[list[Dim], list[Dim], list[int]]:
     """Return start, limit and positive stride of the part of each axis that is kept or fixed.
 
-    Places from arrays keep the whole axis; fixed places are moved inside.
+    Positions from arrays keep the whole axis; fixed positions are clamped.
     """
     starts: list[Dim] = []
     limits: list[Dim] = []
@@ -136,11 +136,11 @@ def region(plan: Plan) -> tuple[list[Dim], list[Dim], list[int]]:
     return starts, limits, steps
 
 
-def _basic(x: Any, plan: Plan, wrap: bool) -> Any:
+def _basic(x: Any, plan: GatherPlan, wrap: bool) -> Any:
     """Return what slices, ints and scalars select, without new axes."""
     starts, limits, steps = region(plan)
     dropped = [i for i, axis in enumerate(plan.axes) if not isinstance(axis, Kept)]
-    scalars = [i for i, axis in enumerate(plan.axes) if isinstance(axis, Places)]
+    scalars = [i for i, axis in enumerate(plan.axes) if isinstance(axis, Positions)]
     if type(x) is ConcreteArray and all(step == 1 for step in steps) and (dropped or any(starts)):
         # With starts as operands a loop over x[i] compiles one program, not one for each i.
         places: list[Any] = list(map(as_index, starts))
@@ -153,7 +153,7 @@ def _basic(x: Any, plan: Plan, wrap: bool) -> Any:
             places = []
     for i in scalars:
         axis = plan.axes[i]
-        assert isinstance(axis, Places)
+        assert isinstance(axis, Positions)
         places[i] = column(axis.index, plan.shape[i], wrap)
         sizes[i] = 1
     if places:
@@ -162,10 +162,10 @@ def _basic(x: Any, plan: Plan, wrap: bool) -> Any:
     return squeeze(rev(x, flipped), dropped)
 
 
-def _static_part(x: Any, plan: Plan, kept_outside: bool) -> tuple[Any, list[Any]]:
-    """Apply slices and ints; return the rest of the axes, now whole or with places.
+def _static_part(x: Any, plan: GatherPlan, kept_outside: bool) -> tuple[Any, list[Any]]:
+    """Apply slices and ints; return the remaining axes, now whole or with positions.
 
-    With `kept_outside`, ints that are outside remain as places.
+    With `kept_outside`, ints that are out of bounds remain as positions.
     """
     starts, limits, steps = region(plan)
     axes: list[Any] = []
@@ -186,9 +186,9 @@ def _static_part(x: Any, plan: Plan, kept_outside: bool) -> tuple[Any, list[Any]
 
 
 def column(index: Any, size: Dim, wrap: bool) -> Any:
-    """Return the coordinates of an index array along an axis, as int32 if they may be.
+    """Return the coordinates of an index array along an axis, as int32 if possible.
 
-    With `wrap`, negative ones count from the end. What is known stays a NumPy array.
+    With `wrap`, negative ones count from the end. Known values remain a NumPy array.
     """
     if isinstance(index, (int, np.ndarray, np.generic)):
         require_unmasked(index)

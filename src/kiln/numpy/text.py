@@ -1,4 +1,4 @@
-"""Arrays as text and as files: NumPy's own functions, on the values."""
+"""Arrays as text and as files, by NumPy's own functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ save, savez = np.save, np.savez
 
 
 class _Array(np.ndarray):
-    """Values under the name that arrays print."""
+    """Values under the class name that arrays print."""
 
 
 _Array.__name__ = "Array"
@@ -28,7 +28,7 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """Return an array as the text that its `repr` is, with options of printing."""
+    """Return the `repr` of an array, with print options."""
     if hasattr(arr, "aval"):
         arr = np.asarray(arr).view(_Array)
     return np.array_repr(arr, max_line_width, precision, suppress_small)

@@ -1,6 +1,6 @@
-"""Functions of elements with methods: reduce, accumulate, outer, at.
+"""Elementwise functions with methods: reduce, accumulate, outer, at.
 
-`frompyfunc` makes one of any function of scalars. The functions of kiln.numpy that NumPy calls
+`frompyfunc` makes one from any function of scalars. The functions of kiln.numpy that NumPy calls
 ufuncs stay plain functions, and get the methods as attributes: `add.reduce(x)`.
 """
 
@@ -27,7 +27,7 @@ from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
 
 
 class ufunc:
-    """A function of `nin` scalars that is applied element by element."""
+    """A function of `nin` scalars, applied element by element."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ufunc:
         initial: Any = None,
         where: Any = None,
     ) -> Any:
-        """Combine the elements along axes by the function."""
+        """Reduce the elements along axes with the function."""
         self._check_binary("reduce")
         refuse_out(f"{self.__name__}.reduce", out)
         a = one(self.__name__, a)
@@ -178,7 +178,7 @@ class ufunc:
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """Make a ufunc of a function of scalars."""
+    """Make a ufunc from a function of scalars."""
     made = ufunc(vectorize(func), nin, nout, identity=identity)
     made.__name__ = getattr(func, "__name__", "ufunc")
     return made

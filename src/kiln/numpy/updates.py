@@ -1,7 +1,7 @@
-"""Functional updates: `x.at[index].set(y)` and its relatives.
+"""Functional updates: `x.at[index].set(y)` and related methods.
 
 Where the index is known and contiguous, the part is replaced by a dynamic update slice; everything
-else is a scatter. Places outside are left alone unless a mode says otherwise.
+else is a scatter. Positions out of bounds are ignored unless a mode says otherwise.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import while_loop
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
 from kiln.numpy import arithmetic
 from kiln.numpy.creation import asarray
-from kiln.numpy.index_expressions import GROUP, NEW, Fixed, Kept, Plan, parse
+from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, parse
 from kiln.numpy.promotion import broadcast_to, converted, shape_of
 from kiln.numpy.subscripts import column, coordinates, read, region
 from kiln.ops import elementwise, indexing, reduction
@@ -48,11 +48,11 @@ _SCATTERS: dict[str, tuple[Function, Function | None]] = {
     "min": (indexing.scatter_min, elementwise.min),
     "max": (indexing.scatter_max, elementwise.max),
 }
-"""How updates are scattered, and how they join what is there if each place is written once."""
+"""How updates are scattered, and how they are combined if each position is written once."""
 
 
 class AtIndexer:
-    """What `x.at` is: indexing it gives the part to update."""
+    """The object behind `x.at`: indexing it selects the part to update."""
 
     __slots__ = ("array",)
 
@@ -75,11 +75,11 @@ def at(x: Any) -> AtIndexer:
 
 
 class IndexUpdate:
-    """What `x.at[index]` is: each method returns an array like x with that part changed.
+    """The object behind `x.at[index]`: each method returns a copy of x with that part changed.
 
-    Options: `indices_are_sorted` and `unique_indices` are promises; `mode` says what becomes of
-    places outside: 'drop' (the default) or 'clip'; `wrap_negative_indices=False` makes negative
-    ones lie outside.
+    Options: `indices_are_sorted` and `unique_indices` are promises by the caller; `mode` says how
+    positions out of bounds are handled: 'drop' (the default) or 'clip'; with
+    `wrap_negative_indices=False` negative indices are out of bounds.
     """
 
     __slots__ = ("array", "index")
@@ -100,7 +100,7 @@ class IndexUpdate:
         fill_value: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        """Return the part; with mode='fill', places outside are `fill_value`."""
+        """Return the part; with mode='fill', positions out of bounds give `fill_value`."""
         return read(
             self.array,
             parse(aval_of(self.array), self.index, wrap=wrap_negative_indices),
@@ -112,7 +112,7 @@ class IndexUpdate:
         )
 
     def set(self, values: Any, **options: Any) -> Any:
-        """Replace the part; of several values for one place, one stays."""
+        """Replace the part; if a position occurs several times, one of its values is kept."""
         return update("set", self.array, self.index, values, **options)
 
     def add(self, values: Any, **options: Any) -> Any:
@@ -156,7 +156,7 @@ class IndexUpdate:
         return full(aval.shape, 1, aval.dtype)
 
     def apply(self, func: Function, **options: Any) -> Any:
-        """Apply a function of elements to the part; once more for each time a place is named."""
+        """Apply an elementwise function to the part; repeatedly for repeated positions."""
         x = self.array
         aval = aval_of(x)
         plan = parse(aval, self.index, wrap=options.get("wrap_negative_indices", True))
@@ -179,7 +179,7 @@ class IndexUpdate:
         return while_loop(unfinished, step, (count, x))[1]
 
 
-@at_once
+@eager
 def update(
     how: str,
     x: Any,
@@ -191,9 +191,9 @@ def update(
     mode: str | GatherScatterMode | None = None,
     wrap_negative_indices: bool = True,
 ) -> Any:
-    """Return `x` with the part at `index` joined with `values` as `how` says.
+    """Return `x` with the part at `index` combined with `values` as `how` says.
 
-    Warns if the values' dtype does not fit into the array's.
+    Warns if the values' dtype cannot be cast safely to the array's.
     """
     aval = aval_of(x)
     plan = parse(aval, index, wrap=wrap_negative_indices)
@@ -278,13 +278,15 @@ def _spread(y: Any, shape: tuple[Dim, ...]) -> Any:
     return broadcast_to(y, shape)
 
 
-def _contiguous(plan: Plan) -> bool:
+def _contiguous(plan: GatherPlan) -> bool:
     return all(
         isinstance(axis, Fixed) or (isinstance(axis, Kept) and axis.step == 1) for axis in plan.axes
     )
 
 
-def _replaced(x: Any, y: Any, plan: Plan, join: Function | None, mode: GatherScatterMode) -> Any:
+def _replaced(
+    x: Any, y: Any, plan: GatherPlan, join: Function | None, mode: GatherScatterMode
+) -> Any:
     """Update a part with known bounds."""
     missed = any(
         isinstance(axis, Fixed) and not axis.inside(size)
@@ -307,7 +309,7 @@ def _scattered(
     scatter: Function,
     x: Any,
     y: Any,
-    plan: Plan,
+    plan: GatherPlan,
     mode: GatherScatterMode,
     *,
     indices_are_sorted: bool,
@@ -364,7 +366,7 @@ def _scattered(
     )
 
 
-def _named_sizes(plan: Plan) -> list[tuple[int | str, Dim]]:
+def _named_sizes(plan: GatherPlan) -> list[tuple[int | str, Dim]]:
     """Return the axes of the result with their sizes."""
     items: list[int | str] = []
     for item in plan.layout:

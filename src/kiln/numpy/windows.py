@@ -1,4 +1,4 @@
-"""Window functions: numbers of a given length, computed in NumPy."""
+"""Window functions of a given length, computed in NumPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _window(name: str, make: Callable[..., np.ndarray], *args: Any) -> Any:
 
 
 def bartlett(M: int) -> Array:
-    """Return a triangle that is zero at its ends."""
+    """Return the Bartlett window: a triangle that is zero at its ends."""
     return _window("bartlett", np.bartlett, M)
 
 

@@ -1,7 +1,7 @@
-"""The first-order primitives, one family to a file, each with its rules.
+"""The first-order primitives, one family per file, each with its rules.
 
-Users find functions over segments here, as under `jax.ops`. They stand above, and come when asked
-for.
+Users find segment reductions here, as in `jax.ops`. They are defined in a higher layer and loaded
+on first use.
 """
 
 from kiln.base.lazy import names_on_first_use as _names_on_first_use

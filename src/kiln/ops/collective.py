@@ -1,7 +1,8 @@
-"""Talking over a mapped axis: sums, means, extremes, and where one stands.
+"""Collectives over a mapped axis: sums, means, extremes, and the index along the axis.
 
 Each primitive has the effect of the axes it names. A `vmap` of that name turns it into ordinary
-operations on the stack; any other one maps through it. Engines see them inside `shard_map` only.
+operations on the stack; any other one maps through it. Engines see collectives only inside
+`shard_map`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def names_of(axis_name: AxisName) -> tuple[Hashable, ...]:
 
 
 class Collective(Primitive):
-    """An operation over the mapped axes that `names` finds among its parameters."""
+    """An operation over mapped axes, which `names` reads from its parameters."""
 
     def names(self, params: dict[str, Any]) -> tuple[Hashable, ...]:
         """Return the names of the axes."""
@@ -69,11 +70,11 @@ class Collective(Primitive):
         return self.through(axis.size, xs[0], axes[0], **params)
 
     def over(self, axis: Any, x: Any, at: int | None, **params: Any) -> Any:
-        """Return (result, axis), given that the mapped axis is the one to talk over."""
+        """Return (result, axis) if the mapped axis is the one to communicate over."""
         raise NotImplementedError
 
     def through(self, size: Any, x: Any, at: int, **params: Any) -> Any:
-        """Return (result, axis), given that the mapped axis is another one."""
+        """Return (result, axis) if the mapped axis is another one."""
         return self.bind(x, **params), at
 
     def varies(self, operands: Varying, params: dict[str, Any]) -> Varying:
@@ -81,10 +82,10 @@ class Collective(Primitive):
 
 
 class Vary(Collective, LinearOp):
-    """Say of a value that is the same along some mesh axes that it may vary there.
+    """Mark a value that is equal along some mesh axes as varying along them.
 
-    It stands where such a value meets one that varies: each member then has a copy of its own, and
-    the cotangents of the copies add up.
+    It is inserted where such a value is combined with one that varies: each member then has its own
+    copy, and the cotangents of the copies are summed.
     """
 
     name = "pvary"
@@ -134,8 +135,8 @@ class Reduction(Collective):
 class Sum(Reduction, LinearOp):
     """The sum over all members.
 
-    Where types do not say what varies, its transpose is itself. Where they do, the sum is one value
-    that all share, and each member's copy gets its cotangent.
+    If types do not track what varies, it is its own transpose. If they do, the sum is one value
+    shared by all members, and each member's copy gets its cotangent.
     """
 
     def transpose(self, ct: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
@@ -175,7 +176,7 @@ axis_index_p = AxisIndex()
 
 
 def varied(x: Any, varying: Varying) -> Any:
-    """Return a value that varies along all these mesh axes; a value known here stays as it is."""
+    """Return a value that varies along all these mesh axes; a known value is returned unchanged."""
     if not isinstance(x, Tracer) or varying <= x.aval.varying:
         return x
     missing = varying - x.aval.varying
@@ -184,7 +185,7 @@ def varied(x: Any, varying: Varying) -> Any:
 
 
 def _aligned(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
-    """Let all operands vary along the axes that one of them, or the operation, varies along."""
+    """Make all operands vary along the axes that any of them, or the operation, varies along."""
     if primitive.region or primitive is vary_p:
         return args
     found = NOWHERE.union(*[x.aval.varying for x in args if isinstance(x, Tracer)])
@@ -197,13 +198,13 @@ set_alignment(_aligned)
 
 
 def pcast(x: T, axis_name: AxisName, *, to: str) -> T:
-    """Let each member of a mesh have its own copy of a pytree's values, equal along mesh axes.
+    """Give each member of a mesh its own copy of a pytree's values, equal along mesh axes.
 
-    Only types change. A gradient by such a copy is the member's own; by the value that all share
-    it is the sum of theirs. `to` is 'varying'.
+    Only types change. A gradient with respect to such a copy is the member's own; with respect to
+    the shared value it is the sum over members. `to` must be 'varying'.
 
-    Raises: ValueError outside shard_map, for a value that varies along an axis already, and for
-        other words in place of 'varying'.
+    Raises: ValueError outside shard_map, for a value that already varies along an axis, and for
+        another `to`.
     """
     names = names_of(axis_name)
     kinds = {name: kind for name, _, kind in state.axes}
@@ -315,7 +316,7 @@ def _extreme(primitive: Reduction, x: Any, axis_name: AxisName, groups: Any) -> 
 
 
 def checked_size(what: str, axis_name: AxisName, groups: Any) -> Any:
-    """Return the size of the mapped axes, after checking what is asked of them.
+    """Return the size of the mapped axes, after checking the arguments.
 
     Raises: NameError for an unbound name, UnavailableOptionError for groups.
     """

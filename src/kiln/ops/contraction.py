@@ -1,4 +1,4 @@
-"""Products summed over axes that two arrays share: dot_general, and dot and batch_matmul above it.
+"""Products summed over shared axes of two arrays: dot_general, and dot and batch_matmul on top.
 
 The axes of each operand are of three kinds: batch (paired, kept, first in the result), contracting
 (paired, summed), free (kept; the left operand's before the right one's). 16-bit floats accumulate
@@ -32,7 +32,7 @@ DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 
 
 class Precision(enum.Enum):
-    """How exactly products of 32-bit floats are computed; CPUs always use the full 32 bits."""
+    """The precision of products of 32-bit floats; CPUs always use the full 32 bits."""
 
     DEFAULT = 0
     HIGH = 1
@@ -59,9 +59,9 @@ PrecisionPair = tuple[Precision, Precision]
 
 
 def canonical_precision(precision: Any) -> PrecisionPair | None:
-    """Return a precision for each operand, or None; without one the option in force decides.
+    """Return a precision for each operand, or None; the default is the current option.
 
-    Raises: ValueError for what names no precision.
+    Raises: ValueError if it does not name a precision.
     """
     if precision is None:
         precision = options().default_matmul_precision
@@ -232,7 +232,7 @@ class DotGeneral(Primitive):
 
 
 def argsort(axes: Sequence[int]) -> list[int]:
-    """Return the places of the axes in rising order; of a permutation, the one that undoes it."""
+    """Return the positions that sort the axes; for a permutation, its inverse."""
     return sorted(range(len(axes)), key=axes.__getitem__)
 
 
@@ -355,7 +355,7 @@ def dot(
 ) -> Array:
     """Multiply vectors and matrices; other ranks need `dimension_numbers`.
 
-    Raises: TypeError if the shapes do not go together.
+    Raises: TypeError if the shapes are incompatible.
     """
     if dimension_numbers is None:
         x, y = aval_of(lhs), aval_of(rhs)
@@ -373,9 +373,9 @@ def dot(
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
-    """Multiply the matrices in the last two axes; the axes before are paired.
+    """Multiply the matrices in the last two axes; leading axes are paired.
 
-    Raises: TypeError if the shapes do not go together.
+    Raises: TypeError if the shapes are incompatible.
     """
     x, y = aval_of(lhs), aval_of(rhs)
     if x.ndim < 2 or x.ndim != y.ndim:

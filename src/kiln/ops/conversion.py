@@ -1,4 +1,4 @@
-"""From one dtype to another: convert, reinterpret, complex numbers and their parts."""
+"""Converting dtypes: convert, reinterpret, complex numbers and their parts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ConvertElementType(Elementwise):
 
 
 class BitcastConvertType(Elementwise):
-    """Reinterpret bits as `new_dtype`: a wider one takes, a narrower one adds, a last axis."""
+    """Reinterpret bits as `new_dtype`: a wider one removes a last axis, a narrower one adds one."""
 
     def infer(self, x: Any, *, new_dtype: Any) -> ShapedArray:
         # XLA refuses some of these and crashes the process on others.

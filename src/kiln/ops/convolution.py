@@ -1,8 +1,8 @@
-"""Convolutions: conv_general_dilated, and the functions with fewer options above it.
+"""Convolutions: conv_general_dilated, and the functions with fewer options on top.
 
 A kernel slides over an array and is multiplied and summed over space and input features. With
-`feature_group_count` G, features fall into G groups that do not meet; with `batch_group_count` G,
-the batch falls into G groups, each of which has its own output features. Both groups, and a mapped
+`feature_group_count` G, features are divided into G independent groups; with `batch_group_count` G,
+the batch is divided into G groups, each with its own output features. Both groups, and a mapped
 axis, are the outer part of the axis they divide.
 """
 
@@ -246,7 +246,7 @@ class ConvGeneralDilated(Primitive):
 def space_windows(
     kernel_shape: Sequence[Any], numbers: ConvDimensionNumbers, windows: dict[str, Any]
 ) -> Windows:
-    """Return how the kernel slides over the axes of space."""
+    """Return how the kernel slides over the spatial axes."""
     return Windows(
         tuple(kernel_shape[a] for a in numbers.rhs_spec[2:]),
         windows["window_strides"],
@@ -267,7 +267,7 @@ def split_axis(x: Any, axis: int, outer: Any) -> Any:
 
 
 def merge_axis(x: Any, source: int, target: int) -> Any:
-    """Make an axis the outer part of another, which is counted without it."""
+    """Make an axis the outer part of another, whose position is counted without the first."""
     x = move_axis(x, source, target)
     shape = aval_of(x).shape
     return reshape(x, (*shape[:target], shape[target] * shape[target + 1], *shape[target + 2 :]))
@@ -334,9 +334,9 @@ def conv_general_dilated(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Slide the kernel `rhs` over `lhs`; `padding` is a name or (low, high) for each axis of space.
+    """Slide the kernel `rhs` over `lhs`; `padding` is a name or (low, high) per spatial axis.
 
-    Raises: TypeError or ValueError for shapes, groups and windows that do not go together.
+    Raises: TypeError or ValueError for incompatible shapes, groups and windows.
     Example:
         >>> y = lax.conv_general_dilated(jnp.ones((1, 1, 5)), jnp.ones((1, 1, 3)), (1,), "VALID")
         >>> y.tolist()

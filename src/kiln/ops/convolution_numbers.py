@@ -13,7 +13,7 @@ SPECIAL = ("NC", "OI", "NC")
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Axes of the operands and the result: two special ones first, then those of space.
+    """Axes of the operands and the result: two special ones first, then the spatial ones.
 
     They are batch and features for `lhs` and `out`, features out and features in for `rhs`.
     """
@@ -28,7 +28,7 @@ def conv_dimension_numbers(
 ) -> ConvDimensionNumbers:
     """Return dimension numbers from strings such as `("NHWC", "HWIO", "NHWC")`.
 
-    None means batch and features first. The axes of space are matched by their letters.
+    None means batch and features first. The spatial axes are matched by their letters.
     Raises: TypeError for strings that do not name the axes of the operands.
     """
     if isinstance(dimension_numbers, ConvDimensionNumbers):

@@ -1,4 +1,4 @@
-"""The patches a kernel would see, and convolutions whose kernel differs from place to place."""
+"""The patches that a kernel reads, and convolutions with a different kernel per position."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def conv_general_dilated_patches(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Return, as features, the elements of each patch: features outside, kernel places inside."""
+    """Return the elements of each patch as features: features outside, kernel positions inside."""
     x = aval_of(lhs)
     kernel = tuple(int(k) for k in filter_shape)
     numbers = conv_dimension_numbers(x.shape, (1, 1, *kernel), dimension_numbers)
@@ -61,10 +61,10 @@ def conv_general_dilated_local(
     dimension_numbers: Any = None,
     precision: Any = None,
 ) -> Array:
-    """Convolve with a kernel for each place of the result.
+    """Convolve with a separate kernel for each position of the result.
 
-    Shapes: in `rhs`, the axis of input features holds them outside the places of the kernel; the
-    axes of space are those of the result.
+    Shapes: in `rhs`, the axis of input features holds features outside, kernel positions inside;
+        its spatial axes are those of the result.
     """
     x, w = aval_of(lhs), aval_of(rhs)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)

@@ -1,8 +1,8 @@
-"""Running reductions along an axis: cumsum, cumprod, cummax, cummin, cumlogsumexp.
+"""Cumulative reductions along an axis: cumsum, cumprod, cummax, cummin, cumlogsumexp.
 
-Derivatives of all but cumsum come from `prefixes`, which combines any arrays pairwise with about
-2n applications in log2(n) rounds: it runs the operation on values and tangents together, so that
-no step divides by what may be zero.
+Derivatives of all but cumsum use `prefixes`, which combines arrays pairwise with about 2n
+applications in log2(n) rounds: it runs the operation on values and tangents together, so that no
+step divides by a value that may be zero.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ class Cumulative(Primitive):
 
 
 class CumulativeSum(Cumulative):
-    """The running sum: linear."""
+    """The cumulative sum, which is linear."""
 
     def transpose(self, ct: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         return [self.bind(ct, axis=axis, reverse=not reverse)]
 
 
 class CumulativeLogSumExp(Cumulative):
-    """The logarithm of the running sum of exponentials."""
+    """The logarithm of the cumulative sum of exponentials."""
 
     def expand(self, x: Any, *, axis: int, reverse: bool) -> Any:
         x = rev(x, (axis,)) if reverse else x
@@ -115,7 +115,7 @@ class CumulativeLogSumExp(Cumulative):
 def prefixes(
     combine: Callable[[Any, Any], Sequence[Any]], xs: Sequence[Any], axis: int
 ) -> Sequence[Any]:
-    """Combine arrays, together, with all before along an axis.
+    """Combine each element of arrays with all elements before it along an axis.
 
     `combine(earlier, later)` is associative and applies to whole arrays, element by element.
     """
@@ -158,7 +158,7 @@ def log_add_exp(x: Any, y: Any) -> Any:
 
 
 def principal(x: Any, half: float) -> Any:
-    """Return complex numbers with turns of twice `half` taken off: imag in (-half, half]."""
+    """Reduce the imaginary part of complex numbers modulo twice `half`, to (-half, half]."""
     angle = imag(x)
     whole = constant(2 * half, angle)
     turns = ceil(div(sub(angle, constant(half, angle)), whole))

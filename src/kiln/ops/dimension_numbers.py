@@ -1,9 +1,9 @@
-"""How the axes of gather and scatter correspond, and what types follow from that.
+"""How the axes of gather and scatter correspond, and the types that follow.
 
 A gather reads windows of an operand, a scatter writes them. The last axis of the index array holds
 coordinates of where a window starts; its other axes number the windows. Dimension numbers say which
 operand axes the coordinates belong to, which window axes are dropped, which axes of operand and
-indices run along together (batching), and where window axes stand in the result or in the updates.
+indices are batched together, and where window axes are in the result or in the updates.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kiln.ir.types import ShapedArray
 
 
 class GatherScatterMode(enum.Enum):
-    """What becomes of windows that do not lie inside the operand."""
+    """How windows that extend past the operand are handled."""
 
     CLIP = 0
     """They are moved inside."""
     FILL_OR_DROP = 1
     """Reading gives a fill value, writing does nothing."""
     PROMISE_IN_BOUNDS = 2
-    """The caller knows that there are none; else reading clips and writing drops."""
+    """The caller promises that there are none; otherwise reading clips and writing drops."""
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
@@ -93,7 +93,7 @@ class GatherDimensionNumbers(_Numbers):
 
     @property
     def window(self) -> Window:
-        """The correspondence in the words that gather and scatter share."""
+        """The correspondence in the form that gather and scatter share."""
         return Window(
             self.offset_dims,
             self.collapsed_slice_dims,
@@ -118,7 +118,7 @@ class ScatterDimensionNumbers(_Numbers):
 
     @property
     def window(self) -> Window:
-        """The correspondence in the words that gather and scatter share."""
+        """The correspondence in the form that gather and scatter share."""
         return Window(
             self.update_window_dims,
             self.inserted_window_dims,
@@ -130,10 +130,10 @@ class ScatterDimensionNumbers(_Numbers):
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """Axes of windows (`placed`, among the axes of result or updates), and those that have none.
+    """The axes of windows (`placed`, among those of result or updates), and the remaining axes.
 
-    `dropped` and `batching` are operand axes; `along` are the axes of indices beside `batching`;
-    `coordinates` are the operand axes that the last axis of the indices is about.
+    `dropped` and `batching` are operand axes; `along` are the axes of indices paired with
+    `batching`; `coordinates` are the operand axes that the last axis of the indices refers to.
     """
 
     placed: Axes
@@ -181,7 +181,7 @@ class Window:
         return tuple(out)
 
     def arranged(self, windows: Sequence[Dim], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
-        """Return the shape of a result: `sizes` of a window in place among the `windows`."""
+        """Return the shape of a result: a window's `sizes` inserted among those of `windows`."""
         inner = iter([sizes[axis] for axis in self.kept(len(sizes))])
         outer = iter(windows)
         rank = len(windows) + len(self.placed)
@@ -198,7 +198,7 @@ def gather_type(
 ) -> ShapedArray:
     """Return the type of a gather's result.
 
-    Raises: TypeError for dimension numbers that do not fit the operands.
+    Raises: TypeError for dimension numbers that do not match the operands.
     """
     window = numbers.window
     asked = (
@@ -235,7 +235,7 @@ def scatter_type(
 ) -> ShapedArray:
     """Return the type of a scatter's result, which is the operand's.
 
-    Raises: TypeError for dimension numbers that do not fit the operands.
+    Raises: TypeError for dimension numbers that do not match the operands.
     """
     window = numbers.window
     asked = (

@@ -1,7 +1,7 @@
-"""NumPy meanings that follow compiled code where NumPy itself does not.
+"""NumPy meanings that agree with compiled code where NumPy does not.
 
 Integer division by zero, shifts past the width, powers of integers, signed zeros, conversions of
-nan and of floats out of range: the answers of XLA, so that eager and compiled code agree.
+nan and of floats out of range: the results are XLA's, so that eager and compiled code agree.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def divide(x: np.ndarray, y: np.ndarray) -> Any:
 
 
 def remainder(x: np.ndarray, y: np.ndarray) -> Any:
-    """Return what truncating division leaves; x itself where the integer y is 0."""
+    """Return the remainder of truncating division; x where the integer y is 0."""
     if not is_integer(x):
         return np.fmod(x, y)
     safe = np.where(y == 0, 1, y).astype(x.dtype)
@@ -48,7 +48,7 @@ def remainder(x: np.ndarray, y: np.ndarray) -> Any:
 
 
 def power(x: np.ndarray, y: np.ndarray) -> Any:
-    """Raise to a power; y may be an integer beside a float x."""
+    """Raise to a power; y may be an integer with a float x."""
     if not is_integer(x):
         return np.power(x, y.astype(x.dtype))
     return integer_power(x, y)
@@ -118,7 +118,7 @@ def leading_zeros(x: np.ndarray) -> Any:
 
 
 def sign(x: np.ndarray) -> Any:
-    """Return -1, 0 or 1; the sign of a float zero stays, and nan is nan."""
+    """Return -1, 0 or 1; float zeros keep their sign, and nan is nan."""
     if x.dtype.kind in "iu":
         return np.sign(x)
     if x.dtype.kind == "c":
@@ -127,12 +127,12 @@ def sign(x: np.ndarray) -> Any:
 
 
 def maximum(x: np.ndarray, y: np.ndarray) -> Any:
-    """Return the larger; nan wins, and 0 is larger than -0."""
+    """Return the larger; nans propagate, and 0 is larger than -0."""
     return _settle_zeros(np.maximum(x, y), x, y, 0.0)
 
 
 def minimum(x: np.ndarray, y: np.ndarray) -> Any:
-    """Return the smaller; nan wins, and -0 is smaller than 0."""
+    """Return the smaller; nans propagate, and -0 is smaller than 0."""
     return _settle_zeros(np.minimum(x, y), x, y, -0.0)
 
 
@@ -144,12 +144,12 @@ def _settle_zeros(out: Any, x: np.ndarray, y: np.ndarray, winner: float) -> Any:
 
 
 def clamp(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> Any:
-    """Hold x between two bounds."""
+    """Clamp x between two bounds."""
     return minimum(maximum(x, low), high)
 
 
 def next_after(x: np.ndarray, y: np.ndarray) -> Any:
-    """Return the neighbour of x in the direction of y; y itself where they are equal."""
+    """Return the next number after x towards y; y where they are equal."""
     return np.where(x == y, y, np.nextafter(x, y))
 
 

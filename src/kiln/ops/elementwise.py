@@ -1,6 +1,6 @@
-"""Arithmetic, elementary functions, comparison, logic, bits, selection: a member is one line.
+"""Arithmetic, elementary functions, comparison, logic, bits, selection: one line per primitive.
 
-The NumPy meanings follow compiled code at the edges: integer division by zero, shifts past the
+The NumPy meanings agree with compiled code in edge cases: integer division by zero, shifts past the
 width, nan in max and min.
 """
 
@@ -53,7 +53,7 @@ __all__ = ["add", "add_p", "constant", "full_like", "neg", "neg_p"]
 
 
 class RoundingMethod(enum.IntEnum):
-    """Where numbers halfway between two integers go."""
+    """How numbers halfway between two integers are rounded."""
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
@@ -107,7 +107,7 @@ def _sign_partial(t: Any, out: Any, x: Any) -> Any:
 
 
 class Power(Elementwise):
-    """x to the power y; y may be an integer array beside a float x."""
+    """x to the power y; y may be an integer array with a float x."""
 
     def infer(self, x: Any, y: Any) -> ShapedArray:
         if dtypes.issubdtype(y.dtype, np.integer):
@@ -147,7 +147,7 @@ class IntegerPower(Elementwise):
 
 
 class Select(Elementwise):
-    """Take each element from the case that `which` numbers: False, True, or an integer."""
+    """Take each element from the case numbered by `which`: False, True, or an integer."""
 
     def infer(self, which: Any, *cases: Any) -> ShapedArray:
         boolean = which.dtype == np.bool_
@@ -445,12 +445,12 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
 
 
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """Round to the nearest integer; `rounding_method` says where halves go."""
+    """Round to the nearest integer; `rounding_method` says how ties are rounded."""
     return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 
 
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
-    """Take each element from the case that `which` numbers."""
+    """Take each element from the case numbered by `which`."""
     if len(cases) == 1:
         return cases[0]  # type: ignore[return-value]
     return select_n_p.bind(which, *matched(*cases))
@@ -468,13 +468,13 @@ def select(predicate: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Arr
 
 
 def clamp(low: ArrayLike, x: ArrayLike, high: ArrayLike) -> Array:
-    """Hold x between `low` and `high`, which are scalars or of the shape of x."""
+    """Clamp x between `low` and `high`, which are scalars or have the shape of x."""
     low, x, high = matched(low, x, high)
     return clamp_p.bind(low, x, high)
 
 
 def stop_gradient(x: Any) -> Any:
-    """Return x as a constant for differentiation (one array)."""
+    """Return an array that differentiation treats as a constant."""
     return stop_gradient_p.bind(x) if dtypes.issubdtype(aval_of(x).dtype, np.inexact) else x
 
 

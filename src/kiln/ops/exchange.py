@@ -1,4 +1,4 @@
-"""Exchange over a mapped axis: gather, scatter sums, all to all, permute."""
+"""Exchanging data over a mapped axis: gather, scatter sums, all to all, permute."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class AllGather(Collective, LinearOp):
-    """Stack the values of all members along a new axis, or join them along one (`tiled`)."""
+    """Stack the values of all members along a new axis, or join them along an axis (`tiled`)."""
 
     name = "all_gather"
 
@@ -96,7 +96,7 @@ class ReduceScatter(Collective, LinearOp):
 
 
 class AllToAll(Collective, LinearOp):
-    """Cut along `split_axis`, send part i to member i; join what comes in along `concat_axis`."""
+    """Split along `split_axis`, send part i to member i; join what arrives along `concat_axis`."""
 
     name = "all_to_all"
 
@@ -144,7 +144,7 @@ class AllToAll(Collective, LinearOp):
 
 
 class Permute(Collective, LinearOp):
-    """Send values by (source, target) pairs; who receives nothing gets zeros."""
+    """Send values by (source, target) pairs; members that receive nothing get zeros."""
 
     name = "ppermute"
 
@@ -211,7 +211,7 @@ def merged(x: Any, axis: int) -> Any:
 
 
 def divided(x: Any, size: Dim, axis: int) -> Any:
-    """Cut an axis in two, the first of them of the given size."""
+    """Split an axis in two, the first one of the given size."""
     shape = aval_of(x).shape
     return reshape(x, (*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :]))
 
@@ -263,7 +263,7 @@ def psum_scatter(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> Any:
-    """Sum a pytree over a mapped axis and keep one's own part along `scatter_dimension`.
+    """Sum a pytree over a mapped axis; each member keeps its part along `scatter_dimension`.
 
     Raises: NameError if there is no mapped axis of that name; ValueError if the parts do not fit.
     """
@@ -299,7 +299,7 @@ def all_to_all(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> Any:
-    """Exchange parts: cut along `split_axis`, join what the others sent along `concat_axis`.
+    """Exchange parts: split along `split_axis`, join what the others sent along `concat_axis`.
 
     Raises: NameError if there is no mapped axis of that name; ValueError if the parts do not fit.
     """
@@ -351,12 +351,13 @@ def _member(asked: str, number: Any) -> int:
 
 
 def ppermute(x: T, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> T:
-    """Send a pytree's values by (source, target) pairs; who receives nothing gets zeros.
+    """Send a pytree's values by (source, target) pairs; members that receive nothing get zeros.
 
-    Along several axes members count in row-major order of the mesh, however the axes are named.
+    Along several axes members are numbered in the row-major order of the mesh, whatever the order
+    of the names.
 
     Raises: NameError if there is no mapped axis of that name; ValueError for pairs that repeat a
-        source or a target, or lie outside the axis; TypeError for what is no int.
+        source or a target, or are out of range; TypeError for non-integers.
     """
     size = checked_size("ppermute", axis_name, None)
     pairs = tuple(

@@ -1,9 +1,9 @@
-"""The element-wise family: one element of each operand in, one element out.
+"""The elementwise family: one element of each operand in, one element out.
 
-Operands have one shape and one dtype; scalars stand beside arrays without being broadcast
-(`add a 1.0` on f32[3] is one equation). `partials` are the products of a tangent with the
-derivative by each operand: `partial(tangent, out, *primals)`. `add` and `neg` are here because
-rules of every file need them; the other members are in the files that import this one.
+Operands have one shape and one dtype; scalars combine with arrays without being broadcast (`add a
+1.0` on f32[3] is one equation). `partials` are the products of a tangent with the derivative with
+respect to each operand: `partial(tangent, out, *primals)`. `add` and `neg` are here because rules
+in every file need them; the other members are in the files that import this one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import (
     broadcast_in_dim,
@@ -48,7 +48,7 @@ EVERYTHING: tuple[type, ...] = (np.generic, dtypes.extended)
 _ALIKE_ON_HOST = frozenset(
     ("add", "sub", "mul", "neg", "real", "imag", "conj", "complex", "eq", "ne", "select_n", "copy")
 )
-"""Of complex numbers too."""
+"""Also for complex numbers."""
 
 
 class Elementwise(Primitive):
@@ -109,7 +109,7 @@ class Elementwise(Primitive):
         return dtype if self.result is None else self.result(dtype)
 
     def runs_on_host(self, avals: Sequence[Any]) -> bool:
-        """Tell whether the NumPy meaning has the compiled one's results, down to the last zero.
+        """Tell whether the NumPy meaning gives exactly the compiled results, up to signs of zeros.
 
         Complex functions differ at zeros, infinities and nans.
         """
@@ -174,7 +174,7 @@ class Elementwise(Primitive):
 
 
 def unequal_dtypes(name: str, xs: Sequence[Any]) -> TypeError:
-    """Build the error of operands whose dtypes differ."""
+    """Build the error for operands whose dtypes differ."""
     return TypeError(
         three_lines(
             f"{name}: operands {', '.join(map(str, xs))} at {current_source()}",
@@ -186,7 +186,7 @@ def unequal_dtypes(name: str, xs: Sequence[Any]) -> TypeError:
 
 
 def incompatible_shapes(name: str, xs: Sequence[Any]) -> TypeError:
-    """Build the error of operands whose shapes do not go together."""
+    """Build the error for operands with incompatible shapes."""
     return TypeError(
         three_lines(
             f"{name}: operands {', '.join(map(str, xs))} at {current_source()}",
@@ -198,7 +198,7 @@ def incompatible_shapes(name: str, xs: Sequence[Any]) -> TypeError:
 
 
 def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
-    """Sum the cotangent of a scalar that stood beside an array."""
+    """Sum the cotangent of a scalar that was combined with an array."""
     shape = aval_of(ct).shape
     if shape == aval.shape:
         return ct
@@ -233,7 +233,7 @@ def matched(*xs: Any) -> Sequence[Any]:
 
 
 def stretched(x: Any, y: Any) -> tuple[Any, Any]:
-    """Broadcast axes of size 1 of two operands of one rank, where that makes their shapes equal."""
+    """Broadcast axes of size 1 of two operands of equal rank, if that makes their shapes equal."""
     a, b = aval_of(x).shape, aval_of(y).shape
     if (
         a == b
@@ -252,11 +252,11 @@ def unary(primitive: Elementwise) -> Unary:
     def fun(x: Any) -> Any:
         return primitive.bind(x)
 
-    return at_once(_named(fun, primitive, "x"))
+    return eager(_named(fun, primitive, "x"))
 
 
 def binary(primitive: Elementwise) -> Binary:
-    """Return the function that applies a primitive to two operands; Python scalars fit in."""
+    """Return the function that applies a primitive to two operands, converting Python scalars."""
 
     def fun(x: Any, y: Any) -> Any:
         if not (hasattr(x, "aval") and hasattr(y, "aval")):
@@ -267,7 +267,7 @@ def binary(primitive: Elementwise) -> Binary:
             x, y = stretched(x, y)
         return primitive.bind(x, y)
 
-    return at_once(_named(fun, primitive, "x, y"))
+    return eager(_named(fun, primitive, "x, y"))
 
 
 def _named(fun: Any, primitive: Elementwise, args: str) -> Any:
@@ -282,7 +282,7 @@ def full_like(x: Any, value: Any) -> Any:
 
 
 def constant(value: Any, like: Any) -> Any:
-    """Return a number as a scalar of the dtype of `like`, to stand beside it."""
+    """Return a number as a scalar of the dtype of `like`, to combine with it."""
     return scalar(value, aval_of(like))
 
 

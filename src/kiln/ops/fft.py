@@ -1,6 +1,6 @@
 """Discrete Fourier transforms over the last axes, of complex arrays or of real ones.
 
-A real array's transform is Hermitian, so RFFT keeps half of the last axis and IRFFT takes half.
+A real array's transform is Hermitian, so RFFT returns half of the last axis and IRFFT takes half.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kiln.ops.static_slicing import pad
 
 
 class FftType(enum.IntEnum):
-    """Which transform: forwards or back, of complex or of real arrays."""
+    """The kind of transform: forward or inverse, of complex or of real arrays."""
 
     FFT = 0
     IFFT = 1
@@ -132,7 +132,7 @@ def _refused(x: ShapedArray, lengths: Any, wrong: str, remedy: str) -> ValueErro
 
 
 def _pulled_to_real(ct: Any, x: ShapedArray, lengths: Any) -> Any:
-    """Pull back through RFFT: the kept half, filled up with zeros, transformed."""
+    """Pull back through RFFT: the kept half, padded with zeros, transformed."""
     half = aval_of(ct)
     config = [(0, 0, 0)] * half.ndim
     config[-1] = (0, lengths[-1] - half.shape[-1], 0)
@@ -141,7 +141,7 @@ def _pulled_to_real(ct: Any, x: ShapedArray, lengths: Any) -> Any:
 
 
 def _pulled_to_half(ct: Any, lengths: Any) -> Any:
-    """Pull back through IRFFT: what is not its own mirror image stood for two elements."""
+    """Pull back through IRFFT: elements that are not their own mirror image count twice."""
     half = conj(fft(ct, FftType.RFFT, lengths))
     aval = aval_of(half)
     place = broadcasted_iota(np.int32, aval.shape, aval.ndim - 1)
@@ -158,7 +158,7 @@ fft_p = FFT()
 def fft(x: ArrayLike, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> Array:
     """Transform the last axes; `fft_lengths` are their sizes, for IRFFT those of the result.
 
-    Raises: ValueError for another type of transform, or sizes that do not fit.
+    Raises: ValueError for another type of transform, or incompatible sizes.
     """
     kind = _kind(fft_type)
     lengths = tuple(int(n) for n in fft_lengths)

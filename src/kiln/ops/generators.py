@@ -1,11 +1,11 @@
-"""Generators of random numbers that keep their own state, as XLA has them.
+"""Random number generators with their own state, as in XLA.
 
 `rng_bit_generator` takes its state as an operand and returns the next one: equal states give equal
-bits, and those of XLA, for all algorithms, dtypes and shapes. The state is a key and a counter of
+bits, the same as XLA's, for all algorithms, dtypes and shapes. The state is a key and a counter of
 64 bits each: uint64[2], or uint32[4] with the low half of each first. RNG_DEFAULT is Philox.
 
-`rng_uniform` draws from state that is hidden: in the compiled program under XLA, in a generator of
-NumPy's in the meaning. No two draws agree, and no seed can be set.
+`rng_uniform` draws from hidden state: in the compiled program under XLA, in a NumPy generator in
+the meaning. Every draw is different, and no seed can be set.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _source() -> np.random.Generator:
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """How `rng_bit_generator` makes bits of its state."""
+    """How `rng_bit_generator` generates bits from its state."""
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1
@@ -100,7 +100,7 @@ class RngBitGenerator(Primitive):
 
 
 class RngUniform(Primitive):
-    """Scalars a, b -> numbers of `shape`, evenly spread over [a, b), whatever was drawn before."""
+    """Scalars a, b -> uniform numbers in [a, b) of `shape`, from hidden state."""
 
     name = "rng_uniform"
 
@@ -161,7 +161,7 @@ class RngUniform(Primitive):
 
 
 def _philox(key: int, counter: int, shape: tuple[int, ...], wide: bool) -> tuple[np.ndarray, int]:
-    """Return words of 32 bits, or 64 if `wide`, and by how much the counter moves on."""
+    """Return words of 32 bits, or 64 if `wide`, and the increment of the counter."""
     count = elements(shape)
     each = 2 if wide else 4
     blocks = -(-count // each)
@@ -174,7 +174,7 @@ def _philox(key: int, counter: int, shape: tuple[int, ...], wide: bool) -> tuple
 
 
 def _threefry(key: int, counter: int, shape: tuple[int, ...], wide: bool) -> tuple[np.ndarray, int]:
-    """Return words of 32 bits, or 64 if `wide`, and by how much the counter moves on."""
+    """Return words of 32 bits, or 64 if `wide`, and the increment of the counter."""
     axis = _halved_axis(shape)
     half = list(shape)
     if not wide and shape:
@@ -223,7 +223,7 @@ def rng_bit_generator(
 ) -> tuple[Array, Array]:
     """Return the next state, and unsigned integers of random bits.
 
-    Mapped over states, the first one draws for the whole stack, as in jax.
+    Mapped over states, the first state draws for the whole stack, as in JAX.
 
     Raises: TypeError unless the state is uint32[4] or uint64[2] and the dtype is unsigned.
     """
@@ -246,7 +246,7 @@ def rng_bit_generator(
 
 
 def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Shape) -> Array:
-    """Return numbers evenly spread over [a, b), different ones each time: there is no key.
+    """Return uniform numbers in [a, b), different ones each time, since there is no key.
 
     Raises: ValueError unless the bounds are scalars of one dtype.
     """

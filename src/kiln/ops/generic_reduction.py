@@ -1,8 +1,8 @@
-"""Reductions by a function: `reduce` recognises sums, products, extremes and logic by its program.
+"""Reductions by a user function: `reduce` recognises sums, products, extremes and logic.
 
-The function becomes a jaxpr of scalars. One that is a single known operation gives that operation's
-own reduction; any other becomes `reduce`, whose derivative exists where the function is made of
-element-wise operations.
+The function becomes a jaxpr of scalars. If it is a single known operation, that operation's own
+reduction is used; otherwise it becomes `reduce`, which is differentiable if the function consists
+of elementwise operations.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ BY_OPERATION: dict[Operation, Primitive] = {
 class GenericReduce(Primitive):
     """Combine elements along `dimensions` by `jaxpr`: accumulators, elements -> accumulators.
 
-    Operands are arrays of one shape, then as many scalars to begin with.
+    Operands are arrays of one shape, then as many initial scalars.
     """
 
     name = "reduce"
@@ -140,7 +140,7 @@ class GenericReduce(Primitive):
 
 
 def halved(combine: Callable[..., Sequence[Any]], xs: Sequence[Any]) -> Sequence[Any]:
-    """Reduce arrays together along axis 0, half with half, down to size 1."""
+    """Reduce arrays together along axis 0, combining halves, down to size 1."""
     size = int(aval_of(xs[0]).shape[0])
     while size > 1:
         half = size // 2
@@ -157,7 +157,7 @@ def halved(combine: Callable[..., Sequence[Any]], xs: Sequence[Any]) -> Sequence
 def fold(
     jaxpr: Jaxpr, starts: Sequence[np.ndarray], rows: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Combine host arrays along axis 0, one after the other, by a jaxpr of scalars."""
+    """Combine host arrays along axis 0, one element after another, by a jaxpr of scalars."""
     shape = starts[0].shape
     if all(isinstance(eqn.primitive, Elementwise) for eqn in jaxpr.eqns):
         values = list(starts)
@@ -177,7 +177,7 @@ def fold(
 def apply_with_tangents(
     jaxpr: Jaxpr, moving: Sequence[int], a: Sequence[Any], b: Sequence[Any]
 ) -> list[Any]:
-    """Run a jaxpr of element-wise operations on arrays followed by their tangents."""
+    """Run a jaxpr of elementwise operations on arrays followed by their tangents."""
     n = len(jaxpr.outvars)
     primals = dict(zip(jaxpr.invars, [*a[:n], *b[:n]], strict=True))
     inputs = [*jaxpr.invars[:n], *jaxpr.invars[n:]]
@@ -220,7 +220,7 @@ def reduce(
 ) -> Any:
     """Combine elements along dimensions by `computation(accumulated, element)`.
 
-    Operands may be a pytree of arrays of one shape, with a pytree of initial values like it. The
+    Operands may be a pytree of arrays of one shape, with a matching pytree of initial values. The
     computation must be associative, and the initial values its identity.
     """
     arrays, tree = tree_flatten(operands)
@@ -261,7 +261,7 @@ def stage_combination(
 ) -> Jaxpr:
     """Record `computation(accumulators, elements)`, given lists of scalars, as a jaxpr.
 
-    Raises: TypeError if its results are not of the types of the accumulators.
+    Raises: TypeError if its results do not have the types of the accumulators.
     """
     n = len(starts)
     avals = [ShapedArray((), aval_of(s).dtype) for s in starts]
@@ -281,7 +281,7 @@ def stage_combination(
 
 
 def operation_of(jaxpr: Jaxpr) -> Operation | None:
-    """Return the operation that a jaxpr of two scalars applies to them, if it is only one."""
+    """Return the operation that a jaxpr applies to its two scalars, if it is a single one."""
     if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2:
         return None
     (eqn,) = jaxpr.eqns
@@ -290,7 +290,7 @@ def operation_of(jaxpr: Jaxpr) -> Operation | None:
 
 
 def with_initial(operation: Operation, start: Any, reduced: Any) -> Any:
-    """Combine an initial value with a reduction, unless it is plainly the identity."""
+    """Combine an initial value with a reduction, unless it is known to be the identity."""
     identity = identity_of(operation, aval_of(reduced).dtype)
     known = isinstance(start, (np.generic, ConcreteArray))
     if known and bool(np.asarray(start) == identity):

@@ -1,4 +1,4 @@
-"""Reductions of sliding windows by a function; sums and extremes are recognised by its program."""
+"""Reductions of sliding windows by a user function; sums and extremes are recognised."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ BY_OPERATION: dict[Primitive, Primitive] = {
 class GenericReduceWindow(Primitive):
     """Combine the elements of each window by `jaxpr`: accumulators, elements -> accumulators.
 
-    Operands are arrays of one shape, then as many scalars to begin with. Padding and holes are left
-    out.
+    Operands are arrays of one shape, then as many scalars to begin with. Padding and holes are
+    skipped.
     """
 
     name = "reduce_window"
@@ -124,7 +124,7 @@ class GenericReduceWindow(Primitive):
 
 
 def _by_offset(x: Any, start: Any, windows: Windows) -> list[Any]:
-    """Return, for each place in a window, the elements there in all windows."""
+    """Return, for each position in a window, the elements there in all windows."""
     config = [
         (low, high, d - 1)
         for (low, high), d in zip(windows.padding, windows.base_dilation, strict=True)
@@ -157,9 +157,9 @@ def reduce_window(
 ) -> Any:
     """Combine the elements of sliding windows by `computation(accumulated, element)`.
 
-    Operands may be a pytree of arrays of one shape, with a pytree of initial values like it; each
-    enters a window once. The computation must be associative; padding is left out.
-    Raises: TypeError for windows that do not fit the operand.
+    Operands may be a pytree of arrays of one shape, with a matching pytree of initial values; each
+    enters a window once. The computation must be associative; padding is skipped.
+    Raises: TypeError for windows that do not match the operand.
     """
     arrays, tree = tree_flatten(operand)
     starts, start_tree = tree_flatten(init_value)

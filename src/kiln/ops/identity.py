@@ -1,4 +1,4 @@
-"""Operations that return their operands: what they change is how programs may be transformed.
+"""Operations that return their operands, but affect how programs are transformed.
 
 `stop_gradient` ends differentiation, `optimization_barrier` keeps compilers from moving or merging
 work across it, `checkpoint_name` names a value for the policies of `checkpoint`.
@@ -45,7 +45,7 @@ class OptimizationBarrier(Primitive):
 
 
 class Name(LinearOp):
-    """Return the operand, known to checkpoint policies as `name`."""
+    """Return the operand, named `name` for checkpoint policies."""
 
     name = "name"
 
@@ -70,7 +70,7 @@ name_p = Name()
 
 
 def optimization_barrier(operand: T) -> T:
-    """Return a pytree of arrays; nothing is moved or merged across this point by a compiler."""
+    """Return a pytree of arrays; compilers do not move or merge work across this point."""
     leaves, tree = tree_flatten(operand)
     return tree_unflatten(tree, optimization_barrier_p.bind(*leaves))
 

@@ -1,7 +1,7 @@
-"""gather and the scatters: windows of an array at computed places, read and written.
+"""gather and scatter: reading and writing windows of an array at computed positions.
 
-Each is beside its transpose. Scatters apply the updates one after the other, so where windows
-overlap, the last one written is what stays.
+Each is next to its transpose. Scatters apply the updates one after another, so where windows
+overlap, the last write wins.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from kiln.ops.window_addresses import read, write
 
 
 class Gather(Primitive):
-    """Read windows of `slice_sizes` at the places that `indices` holds."""
+    """Read windows of `slice_sizes` at the positions in `indices`."""
 
     name = "gather"
     on_host = True
@@ -139,7 +139,7 @@ def _zero_fill(mode: GatherScatterMode) -> Any:
 
 
 def default_fill(dtype: Any) -> Any:
-    """Return what stands for a window outside: nan, the smallest signed or largest other number."""
+    """Return the default fill value: nan, the smallest signed or the largest unsigned integer."""
     if dtypes.issubdtype(dtype, np.inexact):
         return np.nan
     if dtype == np.bool_:
@@ -149,7 +149,7 @@ def default_fill(dtype: Any) -> Any:
 
 
 class Scatter(Primitive):
-    """Write windows of `updates` into a copy of the operand, in place of what is there."""
+    """Write windows of `updates` into a copy of the operand."""
 
     on_host = True
     combine: np.ufunc | None = None
@@ -241,7 +241,7 @@ def gather_like(operand: Any, indices: Any, update_shape: Any, params: dict[str,
 
 
 class ScatterAdd(Scatter):
-    """Add windows to what is there."""
+    """Add windows to the operand."""
 
     combine = np.add
 
@@ -253,7 +253,7 @@ class ScatterAdd(Scatter):
 
 
 class ScatterMul(Scatter):
-    """Multiply what is there by windows."""
+    """Multiply the operand by windows."""
 
     combine = np.multiply
 
@@ -290,7 +290,7 @@ class ScatterMul(Scatter):
 
 
 class ScatterExtremum(Scatter):
-    """Keep the larger, or the smaller, of what is there and of windows."""
+    """Keep the larger, or the smaller, of the operand and windows."""
 
     def __init__(self, name: str, combine: np.ufunc) -> None:
         super().__init__(name)
@@ -334,9 +334,9 @@ def gather(
 ) -> Array:
     """Read windows of `slice_sizes` that start where `start_indices` says.
 
-    Windows that do not lie inside the operand are moved inside, unless `mode` says otherwise.
+    Windows that extend past the operand are moved inside, unless `mode` says otherwise.
 
-    Raises: TypeError for dimension numbers that do not fit; ValueError for an unknown mode.
+    Raises: TypeError for invalid dimension numbers; ValueError for an unknown mode.
     """
     how = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)
     fill = None

@@ -1,6 +1,6 @@
 """LAPACK on the host, through scipy: one call for each matrix of a stack.
 
-jaxlib calls the very same routines, so results agree in every choice of sign and order.
+jaxlib calls the same routines, so results agree in every choice of sign and order.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ def each(
 
 
 def workspace(result: Sequence[Any]) -> int:
-    """Return the best size of work space, from what a routine answers to the question."""
+    """Return the optimal workspace size that a routine reports."""
     return int(np.real(np.ravel(result[-2])[0]))

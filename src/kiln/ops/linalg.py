@@ -1,8 +1,8 @@
-"""Triangular factors of matrices, and systems of equations solved by them.
+"""Triangular factors of matrices, and solving systems of equations with them.
 
 cholesky, triangular_solve, lu with the permutation of its pivots, and lu_solve, whose derivative
-needs no derivative of the factors. Matrices are in the last two axes.
-Source of the derivatives: Giles, "Collected matrix derivative results" (2008).
+needs no derivative of the factors. Matrices are in the last two axes. Source of the derivatives:
+Giles, "Collected matrix derivative results" (2008).
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class LU(Stacked):
 
 
 def _resized(x: Any, size: Any, axis: int) -> Any:
-    """Cut an axis to a size, or append zeros up to it."""
+    """Truncate an axis to a size, or pad it with zeros."""
     aval = aval_of(x)
     found = aval.shape[axis]
     if found == size:
@@ -248,7 +248,7 @@ def _resized(x: Any, size: Any, axis: int) -> Any:
 
 
 class LUPivotsToPermutation(Stacked):
-    """Return the permutation that exchanging row i with row pivots[i], one after other, makes."""
+    """Return the permutation that results from exchanging each row i with row pivots[i] in turn."""
 
     name = "lu_pivots_to_permutation"
 
@@ -286,7 +286,7 @@ class LUPivotsToPermutation(Stacked):
 
 
 def host_permutation(pivots: np.ndarray, size: int) -> np.ndarray:
-    """Carry out exchanges of rows on 0, 1, ..., size-1."""
+    """Apply row exchanges to 0, 1, ..., size-1."""
     count = int(np.prod(pivots.shape[:-1]))
     out = np.tile(np.arange(size, dtype=_INT), (count, 1))
     flat = pivots.reshape((count, pivots.shape[-1]))
@@ -302,8 +302,8 @@ def host_permutation(pivots: np.ndarray, size: int) -> np.ndarray:
 class LUSolve(Stacked):
     """Solve A X = B, or A^T X = B, by the factors of A that `lu` returned.
 
-    The factors are taken as constants and all motion as that of A, which is why A is an operand:
-    differentiating costs two more triangular solutions, and no derivative of a factorization.
+    The factors are treated as constants and all tangents as those of A, which is why A is an
+    operand: differentiating costs two more triangular solves, and no derivative of a factorization.
     """
 
     name = "lu_solve"
@@ -383,7 +383,9 @@ def solve_by_factors(factors: Any, permutation: Any, b: Any, trans: Any = False)
 
 
 def permuted_rows(x: Any, permutation: Any) -> Any:
-    """Put row permutation[i] at row i.   (..., n, m), (..., n) -> (..., n, m)."""
+    """Put row permutation[i] at row i.
+
+    Shapes: (..., n, m), (..., n) -> (..., n, m)."""
     shape = aval_of(x).shape
     if 0 in shape:
         return x
@@ -434,7 +436,7 @@ def triangular_solve(
 ) -> Array:
     """Solve x op(a) = b, or op(a) x = b with `left_side`, for triangular a.
 
-    b may have one axis less than a: a vector for each matrix.
+    b may have one axis less than a: one vector per matrix.
     """
     is_vector = aval_of(b).ndim == aval_of(a).ndim - 1
     if is_vector:
@@ -459,12 +461,12 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
-    """Return the permutation of rows that the pivots of `lu` stand for."""
+    """Return the permutation of rows that the pivots of `lu` represent."""
     return lu_pivots_to_permutation_p.bind(pivots, permutation_size=permutation_size)
 
 
 def lu_solve(a: Any, factors: Any, permutation: Any, b: Any, *, trans: bool = False) -> Any:
-    """Solve a x = b by what `lu(a)` returned; differentiable by a and b."""
+    """Solve a x = b with the result of `lu(a)`; differentiable with respect to a and b."""
     return lu_solve_p.bind(a, factors, permutation, b, trans=trans)
 
 

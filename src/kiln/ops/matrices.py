@@ -1,6 +1,6 @@
-"""Matrices in the last two axes of arrays: checks of their types, and the algebra that rules use.
+"""Matrices in the last two axes of arrays: type checks, and the algebra that rules use.
 
-The axes before the last two are the stack: operands of one operation have equal ones.
+The leading axes are the stack: all operands of an operation have the same ones.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Stacked(Primitive):
 def check_matrix(
     name: str, x: ShapedArray, position: int = 0, computed: Sequence[Any] | None = COMPUTED
 ) -> None:
-    """Raise unless an operand has at least two axes and a dtype that is computed in."""
+    """Raise unless an operand has at least two axes and a supported dtype."""
     if not dtypes.issubdtype(x.dtype, np.inexact):
         raise TypeError(
             three_lines(
@@ -99,7 +99,7 @@ def check_square(name: str, x: ShapedArray, which: str = "The input") -> None:
 
 
 def incompatible(name: str, xs: Sequence[ShapedArray], wrong: str, remedy: str) -> ValueError:
-    """Build the error of operands whose shapes do not go together."""
+    """Build the error for operands with incompatible shapes."""
     asked = f"{name}: operands {', '.join(map(str, xs))} at {current_source()}"
     return ValueError(three_lines(asked, wrong, remedy))
 
@@ -120,12 +120,12 @@ def is_complex(x: Any) -> bool:
 
 
 def conjugated(x: Any) -> Any:
-    """Return the complex conjugate; real numbers stay as they are."""
+    """Return the complex conjugate; real numbers are unchanged."""
     return conj(x) if is_complex(x) else x
 
 
 def real_part(x: Any) -> Any:
-    """Return the real part; real numbers stay as they are."""
+    """Return the real part; real numbers are unchanged."""
     return real(x) if is_complex(x) else x
 
 
@@ -189,27 +189,31 @@ def identity(x: ArrayLike) -> Array:
 
 
 def diagonal(x: Any) -> Any:
-    """Return the diagonals of square matrices.   (..., n, n) -> (..., n)."""
+    """Return the diagonals of square matrices.
+
+    Shapes: (..., n, n) -> (..., n)."""
     aval = aval_of(x)
     kept = select(diagonal_mask(aval.shape), x, full_like(x, 0))
     return reduce_sum(kept, (aval.ndim - 1,))
 
 
 def with_diagonal(v: Any) -> Any:
-    """Return matrices that are zero but for their diagonals.   (..., n) -> (..., n, n)."""
+    """Return diagonal matrices.
+
+    Shapes: (..., n) -> (..., n, n)."""
     shape = aval_of(v).shape
     full = along_columns(v, (*shape, shape[-1]))
     return select(diagonal_mask((*shape, shape[-1])), full, full_like(full, 0))
 
 
 def along_columns(v: Any, shape: Sequence[Dim]) -> Any:
-    """Give element j of vectors to all of column j."""
+    """Broadcast element j of vectors along column j."""
     last = len(shape) - 1
     return broadcast_in_dim(v, shape, (*range(last - 1), last))
 
 
 def along_rows(v: Any, shape: Sequence[Dim]) -> Any:
-    """Give element i of vectors to all of row i."""
+    """Broadcast element i of vectors along row i."""
     return broadcast_in_dim(v, shape, range(len(shape) - 1))
 
 

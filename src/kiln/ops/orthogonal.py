@@ -66,7 +66,7 @@ class Geqrf(Stacked):
 
 
 class Geqp3(Stacked):
-    """Like geqrf, of the columns in an order in which the diagonal of R falls; also the order."""
+    """Like geqrf, with the columns permuted so that the diagonal of R decreases; also the order."""
 
     name = "geqp3"
     multiple = True

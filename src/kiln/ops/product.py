@@ -1,4 +1,4 @@
-"""reduce_prod. Its derivative multiplies the others from both sides: no step divides by zero."""
+"""reduce_prod. Its derivative multiplies the others from both sides, without dividing."""
 
 from __future__ import annotations
 

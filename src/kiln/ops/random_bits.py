@@ -1,10 +1,11 @@
-"""Keys and the random bits they give.
+"""Random keys, and the bits generated from them.
 
-A key is two uint32 words, kept as one element of dtype `key<fry>` (uint64 in memory, the first word
-in its low half). Bits are the hash of a counter under a key (`threefry.py`). The counters have two
-layouts: the original one hashes the halves of 0, 1, ..., n-1 against each other; the partitionable
-one hashes each element's own 64-bit number, so that any part of the result can be computed alone.
-The layout is the parameter `_partitionable`, read from the options when an operation is applied.
+A key is two uint32 words, stored as one element of dtype `key<fry>` (uint64 in memory, the first
+word in its low half). Bits are the hash of a counter under a key (`threefry.py`). The counters have
+two layouts: the original one hashes the halves of 0, 1, ..., n-1 against each other; the
+partitionable one hashes each element's own 64-bit number, so that any part of the result can be
+computed alone. The layout is the parameter `_partitionable`, read from the options when an
+operation is applied.
 """
 
 from __future__ import annotations
@@ -271,12 +272,12 @@ class RandomBits(KeyOperation):
 
 
 def as_keys(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return keys, as they are in memory, of their words."""
+    """Return keys, in their memory representation, from their words."""
     return first.astype(np.uint64) | second.astype(np.uint64) << np.uint64(32)
 
 
 def words_of(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two words of keys as they are in memory."""
+    """Return the two words of keys in their memory representation."""
     return keys.astype(UINT32), (keys >> np.uint64(32)).astype(UINT32)
 
 
@@ -298,7 +299,7 @@ def _hash_numbers(keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def _beside_counts(word: Any, counts: Any) -> Any:
-    """Return a word of each key, stretched to stand beside the counters of each key."""
+    """Return a word of each key, broadcast against the counters of each key."""
     outer = aval_of(word).shape
     return broadcast_in_dim(word, (*outer, *aval_of(counts).shape), range(len(outer)))
 
@@ -348,7 +349,7 @@ def _check_count(count: Dim) -> None:
 
 
 def _parts(words: Any, bit_width: int) -> Any:
-    """Cut each word into parts of `bit_width` bits, the lowest first, along the last axis."""
+    """Split each word into parts of `bit_width` bits, the lowest first, along the last axis."""
     *outer, count = aval_of(words).shape
     parts = 32 // bit_width
     shape = (*outer, count, parts)
@@ -356,10 +357,10 @@ def _parts(words: Any, bit_width: int) -> Any:
     distance = iota(UINT32, parts)
     distance = shift_left(distance, full_like(distance, bit_width.bit_length() - 1))
     distance = broadcast_in_dim(distance, shape, (len(shape) - 1,))
-    cut = convert_element_type(
+    split = convert_element_type(
         shift_right_logical(stretched, distance), np.dtype(f"u{bit_width // 8}")
     )
-    return reshape(cut, (*outer, count * parts))
+    return reshape(split, (*outer, count * parts))
 
 
 def _wide(high: Any, low: Any) -> Any:
@@ -378,13 +379,13 @@ def split_words(keys: Any) -> tuple[Any, Any]:
 
 
 def join(first: Any, second: Any) -> Any:
-    """Return keys of their two words."""
+    """Return keys from their two words."""
     axis = len(aval_of(first).shape)
     return random_wrap(concatenate([expand_dims(word, (axis,)) for word in (first, second)], axis))
 
 
 def invalid_key_data(name: str, data: ShapedArray) -> TypeError:
-    """Build the error of an array that cannot be the data of keys."""
+    """Build the error for an array that cannot be key data."""
     if data.dtype != UINT32:
         wrong = f"expected key_data.dtype = uint32; got dtype={dtypes.long_name(data.dtype)}"
     elif not data.shape:
@@ -410,12 +411,12 @@ random_bits_p = RandomBits()
 
 
 def random_seed(seeds: Any) -> Any:
-    """Make keys of integers."""
+    """Make keys from integers."""
     return random_seed_p.bind(seeds, impl=KEY.tag)
 
 
 def random_wrap(data: Any) -> Any:
-    """Make keys of their data, uint32[..., 2]."""
+    """Make keys from their data, uint32[..., 2]."""
     return random_wrap_p.bind(data, impl=KEY.tag)
 
 
@@ -430,13 +431,13 @@ def random_clone(keys: Any) -> Any:
 
 
 def random_split(keys: Any, shape: Shape) -> Any:
-    """Make new keys of `shape` of each key."""
+    """Derive new keys of `shape` from each key."""
     layout = options().threefry_partitionable
     return random_split_p.bind(keys, shape=tuple(shape), _partitionable=layout)
 
 
 def random_fold_in(keys: Any, data: Any) -> Any:
-    """Make a new key of each key and a uint32."""
+    """Derive a new key from each key and a uint32."""
     return random_fold_in_p.bind(keys, data)
 
 

@@ -1,8 +1,8 @@
 """Reductions over axes: extremes, logic, and the position of an extreme.
 
-`reduce_sum` is in `shape.py`, beside broadcasting; `reduce_prod` is in `product.py`; reductions by
-any function are in `generic_reduction.py`, running ones in `cumulative.py`. Reducing nothing gives
-the identity.
+`reduce_sum` is in `shape.py`, next to broadcasting; `reduce_prod` is in `product.py`; reductions by
+any function are in `generic_reduction.py`, cumulative ones in `cumulative.py`. Reducing an empty
+axis gives the identity.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ReduceExtreme(Reduce):
 
 
 class ArgExtreme(Primitive):
-    """Return where the extreme along the one axis of `axes` is first met; nan is met before all."""
+    """Return the first index of the extreme along the only axis of `axes`; nan comes first."""
 
     on_host = True
 
@@ -166,13 +166,13 @@ def _round_bits(x: np.ndarray, *, exponent_bits: int, mantissa_bits: int) -> np.
 
 
 def past_mapped(axes: Sequence[int], at: int) -> tuple[tuple[int, ...], int]:
-    """Return axes of a reduction counted with a mapped axis at `at`, and where that one goes."""
+    """Return reduced axes, counted with a mapped axis at `at`, and its position in the result."""
     inner = tuple(a + (a >= at) for a in axes)
     return inner, at - sum(a < at for a in inner)
 
 
 def widened(x: np.ndarray) -> np.ndarray:
-    """Return narrow floats as float32, in which host reductions of them are computed."""
+    """Convert narrow floats to float32, in which their host reductions are computed."""
     if dtypes.issubdtype(x.dtype, np.floating) and x.dtype.itemsize < 4:
         return x.astype(np.float32)
     return x
@@ -203,7 +203,7 @@ def check_reduced_axes(name: str, x: ShapedArray, axes: Sequence[int]) -> None:
 
 
 def lowest(dtype: Any) -> Any:
-    """Return the least value of a dtype, the identity of max."""
+    """Return the smallest value of a dtype, the identity of max."""
     if dtypes.issubdtype(dtype, np.complexfloating):
         return complex(-np.inf, -np.inf)
     if dtype == np.bool_:
@@ -212,7 +212,7 @@ def lowest(dtype: Any) -> Any:
 
 
 def highest(dtype: Any) -> Any:
-    """Return the greatest value of a dtype, the identity of min."""
+    """Return the largest value of a dtype, the identity of min."""
     if dtypes.issubdtype(dtype, np.complexfloating):
         return complex(np.inf, np.inf)
     if dtype == np.bool_:
@@ -251,12 +251,12 @@ reduce_and, reduce_or, reduce_xor = map(reduction, (reduce_and_p, reduce_or_p, r
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
-    """Return where the largest element along an axis is first met; nan counts as largest."""
+    """Return the first index of the largest element along an axis; nan counts as largest."""
     return _position(argmax_p, operand, axis, index_dtype)
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
-    """Return where the smallest element along an axis is first met; nan counts as smallest."""
+    """Return the first index of the smallest element along an axis; nan counts as smallest."""
     return _position(argmin_p, operand, axis, index_dtype)
 
 
@@ -266,7 +266,7 @@ def _position(primitive: ArgExtreme, operand: Any, axis: int, index_dtype: Any) 
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """Round floats to fewer bits of exponent and mantissa; the dtype stays."""
+    """Round floats to fewer bits of exponent and mantissa, keeping the dtype."""
     return reduce_precision_p.bind(
         operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)
     )

@@ -1,7 +1,7 @@
-"""Shape operations, each beside its transpose: broadcast and sum, reshape, transpose, rev, iota.
+"""Shape operations, each next to its transpose: broadcast and sum, reshape, transpose, rev, iota.
 
-Also the two moves every batching rule makes: bring a mapped axis to the front, give an unmapped
-operand one.
+Also the two steps of every batching rule: moving a mapped axis to the front, and giving one to an
+unmapped operand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kiln.ops.size_value import size_like
 
 
 class LinearOp(Primitive):
-    """A linear operation on one array; its tangent is itself."""
+    """A linear operation on one array: its tangent rule is the operation itself."""
 
     on_host = True
 
@@ -35,7 +35,7 @@ class LinearOp(Primitive):
 
 
 class BroadcastInDim(LinearOp):
-    """Place the operand's axes at `broadcast_dimensions` of `shape`; axes of size 1 stretch."""
+    """Place the operand's axes at `broadcast_dimensions` of `shape`, expanding those of size 1."""
 
     name = "broadcast_in_dim"
 
@@ -256,7 +256,7 @@ iota_p = Iota()
 def broadcast_in_dim(
     x: ArrayLike, shape: Sequence[Dim], broadcast_dimensions: Sequence[int]
 ) -> Array:
-    """Place the axes of `x` at `broadcast_dimensions` of `shape`, stretching those of size 1."""
+    """Place the axes of `x` at `broadcast_dimensions` of `shape`, expanding those of size 1."""
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
     aval = aval_of(x)
     if aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(x, "aval"):
@@ -318,7 +318,7 @@ def squeeze(x: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 
 def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Insert axes of size 1 so that they stand at `dimensions` of the result."""
+    """Insert axes of size 1 at `dimensions` of the result."""
     shape = list(aval_of(x).shape)
     ndim = len(shape) + len(dimensions)
     dims = sorted(canonical_axis("expand_dims", d, ndim) for d in dimensions)
@@ -357,7 +357,7 @@ def zeros_of(aval: ShapedArray) -> Any:
 
 
 def filled(t: Any) -> Any:
-    """Return a tangent as an array: zeros for Zero."""
+    """Materialize a tangent: zeros for Zero."""
     return zeros_of(t.aval) if type(t) is Zero else t
 
 
@@ -387,7 +387,7 @@ def move_axis(x: Any, source: int, target: int) -> Any:
 
 
 def mapped_at(x: Any, size: Dim, axis: int | None, target: int) -> Any:
-    """Give an operand its mapped axis at `target`, stretching it along a new one if unmapped."""
+    """Move an operand's mapped axis to `target`; broadcast it along a new axis if unmapped."""
     if axis is not None:
         return move_axis(x, axis, target)
     shape = list(aval_of(x).shape)
@@ -397,7 +397,7 @@ def mapped_at(x: Any, size: Dim, axis: int | None, target: int) -> Any:
 
 
 def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
-    """Return the permutation that undoes one."""
+    """Return the inverse of a permutation."""
     return tuple(permutation.index(i) for i in range(len(permutation)))
 
 

@@ -1,4 +1,4 @@
-"""Where values live inside a program: a constraint is the identity, said to the partitioner."""
+"""Shardings of values inside a program: a constraint is an identity that the partitioner obeys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
-from kiln.core.array import ConcreteArray, placed
+from kiln.core.array import ConcreteArray
+from kiln.core.array_placement import placed
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
@@ -22,9 +23,9 @@ T = TypeVar("T")
 
 
 class ShardingConstraint(LinearOp):
-    """Return the operand, cut as `sharding` says.
+    """Return the operand, sharded as `sharding` says.
 
-    Inside programs a dimension that cannot be cut into equal parts is left whole.
+    Inside programs a dimension that cannot be split into equal parts is left whole.
     """
 
     name = "sharding_constraint"
@@ -72,14 +73,14 @@ def _closed(sharding: Sharding) -> Sharding:
 
 
 def with_sharding_constraint(x: T, shardings: Any) -> T:
-    """Return a pytree of arrays, cut as told; `shardings` is one sharding, or a pytree prefix.
+    """Return a pytree of arrays, sharded as given; `shardings` is one sharding, or a pytree prefix.
 
-    A PartitionSpec speaks of the mesh of the surrounding `with mesh:`; None leaves an array as it
+    A PartitionSpec refers to the mesh of the surrounding `with mesh:`; None leaves an array as it
     is. Values do not change.
 
-    Raises: ValueError for an array that cannot be cut this way (inside jit: has too few dimensions,
-        those that the parts do not divide are left whole there), RuntimeError for a PartitionSpec
-        without a mesh, TypeError for what is no sharding.
+    Raises: ValueError for an array that cannot be sharded this way (inside jit only if it has too
+        few dimensions; indivisible ones are left whole there), RuntimeError for a PartitionSpec
+        without a mesh, TypeError if it is not a sharding.
     """
     leaves, tree = tree_flatten(x)
     found = broadcast_prefix(shardings, x, is_leaf=lambda s: s is None)
@@ -94,9 +95,10 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
 
 
 def put(x: Any, place: Any) -> Any:
-    """Return an array on a device or cut by a sharding, committed; with None as it is.
+    """Return an array on a device or sharded, committed; unchanged if the place is None.
 
-    Raises: TypeError for another kind of place, ValueError for what cannot be cut this way.
+    Raises: TypeError for another kind of place, ValueError for an array that cannot be sharded this
+        way.
     """
     if place is None:
         return x
@@ -111,7 +113,7 @@ def put(x: Any, place: Any) -> Any:
 
 
 def put_like(x: Any, other: Any) -> Any:
-    """Return a new array where another was put on purpose, if its shape can lie there."""
+    """Put a new array where a committed one is, if its shape can be sharded that way."""
     if isinstance(x, Tracer) or not isinstance(other, ConcreteArray) or not other.committed:
         return x
     place = other.sharding
@@ -136,9 +138,9 @@ def checked_device(device: Any, asked: str) -> Any:
 
 
 def resolved(sharding: Any, option: str) -> Sharding:
-    """Return a sharding as one that knows its devices.
+    """Resolve a sharding to one with devices.
 
-    Raises: TypeError for what is no sharding, RuntimeError for a PartitionSpec without a mesh.
+    Raises: TypeError if it is not a sharding, RuntimeError for a PartitionSpec without a mesh.
     """
     if isinstance(sharding, Sharding):
         return sharding

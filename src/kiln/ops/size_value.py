@@ -1,4 +1,4 @@
-"""A named size as a number in the program."""
+"""Named sizes as numbers in a program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INT32 = np.dtype(np.int32)
 
 
 def size_value(size: Dim) -> Any:
-    """Return a size as a number, weakly typed like the Python int that it stands for."""
+    """Return a size as a number, weakly typed like the Python int that it replaces."""
     aval = aval_of(0)
     return size_value_p.bind(size=size, dtype=aval.dtype, weak_type=True)
 
@@ -41,7 +41,7 @@ def size_like(size: Dim, like: ShapedArray) -> Any:
 
 
 def as_index(index: Dim) -> Any:
-    """Return a place along an axis as an int32 operand."""
+    """Return a position along an axis as an int32 operand."""
     if type(index) is Size:
         return size_value_p.bind(size=index, dtype=_INT32, weak_type=False)
     return np.int32(index)

@@ -1,8 +1,7 @@
 """Slicing: the whole family, and in this file the dynamic slices.
 
-Dynamic starts are scalars. Where they differ from one member of a stack to the next, a dynamic
-slice becomes a gather, and a dynamic update a scatter. What is known while tracing is in
-`static_slicing.py`.
+Dynamic starts are scalars. If they differ between members of a stack, a dynamic slice becomes a
+gather, and a dynamic update a scatter. Slices known while tracing are in `static_slicing.py`.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ __all__ = [
 
 
 class DynamicSlice(Primitive):
-    """Take a window of `slice_sizes` that starts at given scalars, moved so that it lies inside."""
+    """Take a window of `slice_sizes` that starts at given scalars, clamped to lie inside."""
 
     name = "dynamic_slice"
     on_host = True
@@ -149,7 +148,7 @@ class DynamicSlice(Primitive):
 
 
 class DynamicUpdateSlice(Primitive):
-    """Replace the window that starts at given scalars, moved so that it lies inside."""
+    """Replace the window that starts at given scalars, clamped to lie inside."""
 
     name = "dynamic_update_slice"
     on_host = True
@@ -260,7 +259,7 @@ dynamic_update_slice_p = DynamicUpdateSlice()
 def _starts(
     name: str, operand: Any, start_indices: Any, allow_negative: bool | Sequence[bool]
 ) -> list[Any]:
-    """Return scalar starts; negative ones count from the end where that is allowed."""
+    """Return scalar starts; negative ones count from the end where allowed."""
     aval = aval_of(operand)
     if hasattr(start_indices, "aval") or isinstance(start_indices, np.ndarray):
         given = aval_of(start_indices)
@@ -298,7 +297,7 @@ def _starts(
 
 
 def _check_alike(name: str, aval: ShapedArray, starts: Sequence[Any]) -> None:
-    """Raise TypeError for integers of several dtypes; with x64, Python ints go with all of them."""
+    """Raise TypeError for integers of several dtypes; with x64, Python ints match any of them."""
     found = {
         dtypes.canonicalize_dtype(aval_of(start).dtype)
         for start in starts
@@ -365,7 +364,7 @@ def dynamic_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """Take `slice_size` elements from `start_index` on, along one axis."""
+    """Take `slice_size` elements starting at `start_index` along one axis."""
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_slice_in_dim", axis, len(shape))
     sizes = list(shape)
@@ -389,7 +388,7 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """Take one traced index along an axis; one outside is moved inside."""
+    """Take one index, which may be traced, along an axis; out-of-bounds indices are clamped."""
     out = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
     )
@@ -405,7 +404,7 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """Return the operand with the window at start indices, maybe traced, replaced by `update`.
+    """Return the operand with the window at start indices, which may be traced, replaced.
 
     A window that would extend past the operand is moved inside.
 
@@ -426,7 +425,7 @@ def dynamic_update_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """Return the operand with elements replaced from `start_index` on, along one axis."""
+    """Return the operand with elements replaced, starting at `start_index` along one axis."""
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_update_slice_in_dim", axis, len(shape))
     starts = _starts_in_dim(start_index, axis, shape, allow_negative_indices)

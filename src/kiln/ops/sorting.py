@@ -1,9 +1,9 @@
-"""Sorting along an axis: sort, which carries further operands along, and top_k.
+"""Sorting along an axis: sort, which can permute further operands alike, and top_k.
 
-The order is total: -0 equals 0 (for top_k it is less), nan comes after everything, complex numbers
-go by real part, then imaginary part. On the host, keys become integers of the same order; keys of
-at most 32 bits are sorted together with their positions in one 64-bit word, several times faster
-than a sort of positions.
+The order is total: -0 equals 0 (for top_k it is less), nan comes last, complex numbers are ordered
+by real part, then imaginary part. On the host, keys are mapped to integers of the same order; keys
+of at most 32 bits are sorted together with their positions in one 64-bit word, several times faster
+than sorting positions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, mapped
 
 
 class Sort(Primitive):
-    """Sort the first `num_keys` operands lexicographically along `dimension`; all move alike."""
+    """Sort by the first `num_keys` operands along `dimension`; all operands are permuted alike."""
 
     name = "sort"
     multiple = True
@@ -88,7 +88,7 @@ class Sort(Primitive):
 
 
 class TopK(Primitive):
-    """Return the k largest elements along `axis` in falling order, and where they stood."""
+    """Return the k largest elements along `axis` in descending order, and their indices."""
 
     name = "top_k"
     multiple = True
@@ -166,7 +166,7 @@ def _positions(keys: Sequence[np.ndarray], axis: int) -> Any:
 
 
 def take_along(x: Any, indices: Any, axis: int, *, unique_indices: bool = False) -> Any:
-    """Read elements at `indices` along an axis, all of which must lie inside."""
+    """Read elements at `indices` along an axis, all of which must be in bounds."""
     ndim = aval_of(x).ndim
     others = tuple(a for a in range(ndim) if a != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
@@ -203,7 +203,7 @@ def sort(
 
 
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """Sort along a dimension; of a sequence of arrays, the first `num_keys` decide.
+    """Sort along a dimension; a sequence of arrays is sorted by the first `num_keys`.
 
     Raises: TypeError for unequal shapes; ValueError for a dimension or number of keys out of range.
     """

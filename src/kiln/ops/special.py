@@ -1,4 +1,4 @@
-"""Special functions: error, gamma, zeta and Bessel functions; a member is one line.
+"""Special functions: error, gamma, zeta and Bessel functions; one line per primitive.
 
 The meanings are scipy's, computed in 64 bits and rounded. Those that need a loop of unknown length
 (incomplete gamma and beta functions) are in `control/special_loops.py`.
@@ -47,7 +47,7 @@ def widely(fun: Meaning) -> Meaning:
 
 
 def scipys(name: str) -> Meaning:
-    """Return scipy's function `name`, which is loaded when it is first called."""
+    """Return scipy's function `name`, which is loaded on its first call."""
 
     def meaning(*xs: np.ndarray) -> Any:
         return getattr(scipy_special, name)(*xs)
@@ -56,13 +56,13 @@ def scipys(name: str) -> Meaning:
 
 
 def widened(x: Any) -> Any:
-    """Return a 16-bit float in 32 bits, others as they are."""
+    """Convert 16-bit floats to 32 bits; others are unchanged."""
     dtype = aval_of(x).dtype
     return x if dtypes.bit_width(dtype) >= 32 else convert_element_type(x, np.dtype(np.float32))
 
 
 def no_derivative(name: str, operand: str) -> Callable[..., Any]:
-    """Return the partial of an operand by which nothing is known to be differentiable."""
+    """Return the partial for an operand with respect to which there is no derivative."""
 
     def partial(*args: Any) -> Any:
         raise MissingRule(

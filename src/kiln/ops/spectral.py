@@ -1,8 +1,8 @@
 """Eigenvalues and singular values of matrices, with their vectors: eigh, svd, eig.
 
-Vectors are fixed up to a phase by LAPACK's choice; derivatives keep that choice where it is smooth,
-and are not finite where values coincide.
-Source of the derivatives: Giles, "Collected matrix derivative results" (2008).
+The phase of vectors is LAPACK's choice; derivatives follow that choice where it is smooth, and are
+not finite where values coincide. Source of the derivatives: Giles, "Collected matrix derivative
+results" (2008).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from kiln.ops.shape import broadcasted_iota, expand_dims, reduce_sum
 
 
 class EighImplementation(enum.Enum):
-    """How eigenvalues of Hermitian matrices are found."""
+    """The algorithm for eigenvalues of Hermitian matrices."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -59,7 +59,7 @@ class EighImplementation(enum.Enum):
 
 
 class EigImplementation(enum.Enum):
-    """Which library finds eigenvalues of general matrices."""
+    """The library for eigenvalues of general matrices."""
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"
@@ -67,7 +67,7 @@ class EigImplementation(enum.Enum):
 
 
 class SvdAlgorithm(enum.Enum):
-    """How singular values are found."""
+    """The algorithm for singular values."""
 
     DEFAULT = "default"
     QR = "QR"
@@ -106,7 +106,7 @@ def _inverse_differences(values: Any) -> Any:
 
 
 class Eigh(Stacked):
-    """Return eigenvectors and rising eigenvalues of Hermitian matrices, reading one triangle."""
+    """Return eigenvectors and ascending eigenvalues of Hermitian matrices, reading one triangle."""
 
     name = "eigh"
     multiple = True
@@ -149,7 +149,7 @@ class Eigh(Stacked):
 
 
 class SVD(Stacked):
-    """Return falling singular values s, and U and V^H with A = U diag(s) V^H if asked for."""
+    """Return descending singular values s, and optionally U and V^H with A = U diag(s) V^H."""
 
     name = "svd"
     multiple = True
@@ -268,7 +268,7 @@ class SVD(Stacked):
 
 
 class Eig(Stacked):
-    """Return eigenvalues of general matrices, and left and right eigenvectors if asked for."""
+    """Return eigenvalues of general matrices, and optionally left and right eigenvectors."""
 
     name = "eig"
     multiple = True
@@ -410,7 +410,7 @@ def eigh(
     subset_by_index: tuple[int, int] | None = None,
     implementation: EighImplementation | None = None,
 ) -> tuple[Array, Array]:
-    """Return eigenvectors, as columns, and rising eigenvalues of Hermitian matrices.
+    """Return eigenvectors, as columns, and ascending eigenvalues of Hermitian matrices.
 
     Without `symmetrize_input` only one triangle is read, the lower one if `lower`.
     """
@@ -432,7 +432,7 @@ def svd(
     subset_by_index: tuple[int, int] | None = None,
     algorithm: SvdAlgorithm | None = None,
 ) -> Any:
-    """Return U, singular values and V^H; the values alone without `compute_uv`."""
+    """Return U, singular values and V^H; only the values if not `compute_uv`."""
     values, *vectors = svd_p.bind(
         x,
         full_matrices=bool(full_matrices),

@@ -1,6 +1,6 @@
-"""Parts of arrays at places known while tracing: slice and pad, concatenate and split.
+"""Parts of arrays at positions known while tracing: slice and pad, concatenate and split.
 
-Each is beside its transpose.
+Each is next to its transpose.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class Concatenate(Primitive):
 
 
 class Split(Primitive):
-    """Cut an array into parts of `sizes` along `axis`."""
+    """Split an array into parts of `sizes` along `axis`."""
 
     name = "split"
     on_host = True
@@ -341,7 +341,7 @@ def check_same_dtype(name: str, asked: str, xs: Sequence[ShapedArray]) -> None:
 
 
 def fail(kind: type[Exception], asked: str, wrong: str) -> NoReturn:
-    """Raise an error of operands that do not fit."""
+    """Raise an error for incompatible operands."""
     raise kind(three_lines(asked, wrong, "mend the shapes, or the numbers given beside them"))
 
 
@@ -352,7 +352,7 @@ split_p = Split()
 
 
 def dims(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return dimensions as Python ints; named sizes stay."""
+    """Convert dimensions to Python ints; named sizes are kept."""
     return tuple(operator.index(v) if not hasattr(v, "terms") else v for v in values)
 
 
@@ -432,7 +432,7 @@ def pad(
 ) -> Array:
     """Pad with a scalar: (low, high, interior) for each axis; negative low or high crop.
 
-    Raises: TypeError for unequal dtypes; ValueError for a configuration that does not fit.
+    Raises: TypeError for unequal dtypes; ValueError for an invalid configuration.
     """
     if dtypes.is_python_scalar(padding_value):
         aval = aval_of(operand)
@@ -446,7 +446,7 @@ def pad(
 def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """Join arrays of one dtype along a dimension.
 
-    Raises: TypeError for shapes that do not fit; ValueError for no arrays.
+    Raises: TypeError for incompatible shapes; ValueError for no arrays.
     """
     xs = list(operands)
     if not xs:
@@ -463,7 +463,7 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
 
 
 def split(operand: ArrayLike, sizes: Sequence[Any], axis: int = 0) -> list[Array]:
-    """Cut an array into parts of the given sizes along an axis.
+    """Split an array into parts of the given sizes along an axis.
 
     Raises: ValueError if the sizes do not add up.
     """

@@ -22,7 +22,7 @@ _FEW = 8
 
 
 class Threefry2x32(Elementwise):
-    """Hash the counter (x0, x1) under the key (k0, k1). Scalars stand beside arrays."""
+    """Hash the counter (x0, x1) under the key (k0, k1). Scalars combine with arrays."""
 
     multiple = True
 

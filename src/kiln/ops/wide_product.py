@@ -1,6 +1,6 @@
-"""The high half of a product of integers, which multiplication drops.
+"""The high half of a product of integers, which multiplication discards.
 
-The operands are cut into halves, so that no product of two of them is wider than the dtype.
+The operands are split into halves, so that no product of two of them is wider than the dtype.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reductions of sliding windows: sums, extremes, and what derivatives of pooling need.
+"""Reductions of sliding windows: sums, extremes, and operations for derivatives of pooling.
 
-The extreme of a window moves with the element that wins it (the first, of equal ones):
-`select_and_gather_add` reads another array at the winners' places, `select_and_scatter_add`, its
-transpose, adds to these places.
+The tangent of a window's extreme is that of the winning element (the first of equal ones):
+`select_and_gather_add` reads another array at the winners' positions; its transpose,
+`select_and_scatter_add`, adds to these positions.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ReduceWindow(Primitive):
 
 
 class ReduceWindowSum(ReduceWindow):
-    """The sum of each window: linear."""
+    """The sum of each window, which is linear."""
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         return self.bind(*primals, **params), self.bind(*tangents, **params)
@@ -145,7 +145,7 @@ def worst(select_prim: Primitive, dtype: Any) -> Any:
 
 
 def _winners(x: np.ndarray, select_prim: Primitive, windows: Windows) -> Any:
-    """Return the place of the winner within each window, counted in row-major order."""
+    """Return the position of the winner within each window, in row-major order."""
     wide = widened(x)
     fill = np.asarray(worst(select_prim, x.dtype)).astype(wide.dtype)
     views = view_windows(wide, fill, windows)
@@ -154,7 +154,7 @@ def _winners(x: np.ndarray, select_prim: Primitive, windows: Windows) -> Any:
 
 
 class _Selecting(Primitive):
-    """Two arrays with windows: one moves, linearly; the other's winners say where."""
+    """Two arrays with windows: the operation is linear in one, at the other's winners."""
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = self.bind(*primals, **params)
@@ -171,7 +171,7 @@ class _Selecting(Primitive):
 
 
 class SelectAndGatherAdd(_Selecting):
-    """Read `t` at the place of the element of `x` that wins each window; 0 for padding."""
+    """Read `t` at the position of the element of `x` that wins each window; 0 for padding."""
 
     name = "select_and_gather_add"
 
@@ -195,7 +195,7 @@ class SelectAndGatherAdd(_Selecting):
 
 
 class SelectAndScatterAdd(_Selecting):
-    """Add each of `source` at the place of the element of `x` that wins its window."""
+    """Add each of `source` at the position of the element of `x` that wins its window."""
 
     name = "select_and_scatter_add"
 
@@ -240,7 +240,7 @@ def _check_selection(name: str, moving: ShapedArray, x: ShapedArray, shape: Any)
 
 
 def scatter_to_winners(ct: Any, x: Any, select_prim: Primitive, windows: Windows) -> Any:
-    """Add each of `ct` at the place of the element of `x` that wins its window, offset by offset.
+    """Add each of `ct` where the element of `x` is that wins its window, offset by offset.
 
     This is `select_and_scatter_add` for windows of any dilation.
     """

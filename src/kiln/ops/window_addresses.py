@@ -1,7 +1,7 @@
-"""Where the windows of gather and scatter lie, as NumPy index arrays: their meaning on the host.
+"""NumPy index arrays for the windows of gather and scatter: their meaning on the host.
 
 Only axes along which windows move are addressed by arrays; along the others whole rows are copied,
-which is what makes `x[indices]` on rows as fast as NumPy's own.
+which makes `x[indices]` on rows as fast as in NumPy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read(
     mode: GatherScatterMode,
     fill: Callable[[], Any],
 ) -> np.ndarray:
-    """Gather windows of `sizes`; `fill()` gives what stands for those outside."""
+    """Gather windows of `sizes`; `fill()` gives the value for those out of bounds."""
     windows = indices.shape[:-1]
     out_shape: Any = window.arranged(windows, sizes)
     if 0 in out_shape:
@@ -51,7 +51,7 @@ def write(
     mode: GatherScatterMode,
     combine: np.ufunc | None,
 ) -> np.ndarray:
-    """Scatter windows, one after the other; `combine` joins what is there with what comes."""
+    """Scatter windows, one after another; `combine` merges old values with new ones."""
     out = operand.copy()
     if updates.size == 0 or out.size == 0:
         return out
@@ -81,9 +81,10 @@ def write(
 
 
 class Addresses:
-    """Index arrays for the moving axes, which stand first in `permutation`.
+    """Index arrays for the moving axes, which come first in `permutation`.
 
-    What they pick has the axes that number windows, then those of `partial`, then whole axes.
+    The result of indexing has the axes that number windows, then those of `partial`, then whole
+    axes.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Addresses:
         self._places = [place[axis] for axis in (*partial, *whole)]
 
     def standing(self, ndim: int) -> list[int]:
-        """Return where each axis of what is picked stands in the result, or in the updates."""
+        """Return the position of each axis of the indexed array in the result or the updates."""
         return [*(axis for axis in range(ndim) if axis not in self._places), *self._places]
 
 
@@ -143,7 +144,7 @@ def _starts(indices: np.ndarray, window: Window, rank: int) -> Starts:
 def _inside(
     starts: Starts, window: Window, shape: Sequence[int], sizes: Sequence[int]
 ) -> np.ndarray | None:
-    """Tell which windows lie inside; None if all do."""
+    """Return which windows are in bounds; None if all are."""
     valid = None
     for axis in window.coordinates:
         start = starts[axis]

@@ -37,7 +37,7 @@ class Windows(NamedTuple):
 
     @property
     def spans(self) -> Ints:
-        """How many elements each window reaches over."""
+        """The extent of each window in elements, including holes."""
         return tuple(dilated(w, d) for w, d in zip(self.dimensions, self.dilation, strict=True))
 
     @property
@@ -57,12 +57,12 @@ class Windows(NamedTuple):
         return set(self.base_dilation) | set(self.dilation) <= {1}
 
     def counts(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
-        """Return how many windows there are along each axis."""
+        """Return the number of windows along each axis."""
         axes = zip(shape, self.spans, self.strides, self.padding, self.base_dilation, strict=True)
         return tuple(_count(n, *rest) for n, *rest in axes)  # type: ignore[arg-type]
 
     def with_axis(self, at: int) -> Windows:
-        """Return the windows on arrays with one more axis, along which they do not reach."""
+        """Return the windows on arrays with one more axis, along which they have size 1."""
 
         def inserted(values: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
             return (*values[:at], value, *values[at:])
@@ -76,7 +76,7 @@ class Windows(NamedTuple):
         )
 
     def offsets(self) -> list[Ints]:
-        """Return where the elements of a window lie, relative to its start."""
+        """Return the offsets of a window's elements relative to its start."""
         return [
             tuple(k * d for k, d in zip(place, self.dilation, strict=True))
             for place in np.ndindex(self.dimensions)
@@ -110,9 +110,9 @@ def windows_of(
     shape: Sequence[Dim],
     words: Sequence[str] = WORDS,
 ) -> Windows:
-    """Return windows as a user gave them, with the defaults filled in.
+    """Return the windows that a user specified, with defaults filled in.
 
-    `words` are what the user calls the four sequences of numbers.
+    `words` are the user's names for the four sequences of numbers.
     Raises: TypeError for a wrong number of axes, or numbers that are not positive.
     """
     dimensions = tuple(int(w) for w in window_dimensions)
@@ -148,7 +148,7 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: str,
 ) -> list[tuple[int, int]]:
-    """Return the (low, high) paddings that `SAME`, `SAME_LOWER` or `VALID` stand for.
+    """Return the (low, high) paddings that `SAME`, `SAME_LOWER` or `VALID` mean.
 
     Raises: ValueError for another name.
     """

@@ -1,4 +1,4 @@
-"""The public `kiln.random`: keys, and variates that are functions of a key. One file per topic."""
+"""The public `kiln.random`: keys, and samplers that are functions of a key. One file per topic."""
 
 from __future__ import annotations
 

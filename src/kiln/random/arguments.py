@@ -1,7 +1,7 @@
-"""What the functions of kiln.random ask of their arguments: dtypes, shapes, one key.
+"""Checking the arguments of kiln.random functions: dtypes, shapes, a single key.
 
-Also `sampler`, which makes a function of (key, *arrays, shape, dtype) one compiled program, and
-`sampled`, which calls it.
+Also `sampler`, which turns a function of (key, *arrays, shape, dtype) into one compiled program,
+and `sampled`, which calls it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _WORDS: dict[Any, str] = {
 
 
 def sampler(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function per `shape` and `dtype`; under a trace its equations stand in the open."""
+    """Compile a function per `shape` and `dtype`; under a trace its equations appear inline."""
     return jit(fun, static_argnames=("shape", "dtype"), inline=True)
 
 
 def chosen_dtype(name: str, dtype: Any, kind: type, default: Any) -> Any:
-    """Return the dtype asked for, which must be of a kind.
+    """Return the requested dtype, which must be of the given kind.
 
     Raises: ValueError naming the function for a dtype of another kind.
     """
@@ -56,22 +56,22 @@ def chosen_dtype(name: str, dtype: Any, kind: type, default: Any) -> Any:
 
 
 def float_dtype(name: str, dtype: Any) -> Any:
-    """Return the floating dtype asked for, or the default one."""
+    """Return the requested floating dtype, or the default one."""
     return chosen_dtype(name, dtype, np.floating, dtypes.default_float_dtype())
 
 
 def inexact_dtype(name: str, dtype: Any) -> Any:
-    """Return the floating or complex dtype asked for, or the default one."""
+    """Return the requested floating or complex dtype, or the default one."""
     return chosen_dtype(name, dtype, np.inexact, dtypes.default_float_dtype())
 
 
 def int_dtype(name: str, dtype: Any) -> Any:
-    """Return the integer dtype asked for, or the default one."""
+    """Return the requested integer dtype, or the default one."""
     return chosen_dtype(name, dtype, np.integer, dtypes.default_int_dtype())
 
 
 def sample_shape(name: str, shape: Any, *parameters: Any) -> Shape:
-    """Return the shape asked for; without one, the shape that the parameters broadcast to.
+    """Return the requested shape, or else the shape that the parameters broadcast to.
 
     Raises: ValueError if the parameters do not broadcast to the shape.
     """
@@ -93,7 +93,7 @@ def sampled(
     *parameters: Any,
     of: Callable[[str, Any], Any] = float_dtype,
 ) -> Any:
-    """Call a sampler with checked arguments; without a shape, parameters give theirs.
+    """Call a sampler with checked arguments; the default shape is that of the parameters.
 
     Raises: as `single`, `of`, and `sample_shape`.
     """
@@ -106,7 +106,7 @@ def sampled(
 
 
 def check_broadcast(name: str, wanted: Shape, *shapes: Shape) -> None:
-    """Raise ValueError unless shapes broadcast to the shape asked for."""
+    """Raise ValueError unless shapes broadcast to the requested shape."""
     try:
         fits = broadcast_shapes(name, wanted, *shapes) == wanted
     except TypeError:
@@ -123,12 +123,12 @@ def check_broadcast(name: str, wanted: Shape, *shapes: Shape) -> None:
 
 
 def fitted(x: Any, shape: Shape, dtype: Any) -> Any:
-    """Return a parameter in a dtype, stretched to a shape; scalars keep their rank."""
+    """Return a parameter in a dtype, broadcast to a shape; scalars keep their rank."""
     x = convert_element_type(x, dtype)
     found = aval_of(x).shape
     return x if not found or found == shape else broadcast_to(x, shape)
 
 
 def filled_to(x: Any, shape: Shape, dtype: Any) -> Any:
-    """Return a parameter in a dtype, stretched to a shape."""
+    """Return a parameter in a dtype, broadcast to a shape."""
     return broadcast_to(convert_element_type(x, dtype), shape)

@@ -1,4 +1,4 @@
-"""Counts: Poisson, binomial, multinomial; by rejection, by simpler methods for small means."""
+"""Counts: Poisson, binomial, multinomial; by rejection, or by simpler methods for small means."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _until_accepted(
 ) -> Any:
     """Propose with u in [-0.5, 0.5) and v in [0, 1) until each element is accepted once.
 
-    An element that is accepted again takes the newer value: the loop runs for all of them.
+    An element that is accepted again takes the later value, since the loop runs over all of them.
     """
     shape, dtype = shape_of(like), aval_of(like).dtype
 
@@ -238,7 +238,7 @@ _RESTS = tuple(_rest(k) for k in range(10))
 
 
 def _stirling_rest(k: Any) -> Any:
-    """Return what Stirling's formula leaves of log k!."""
+    """Return the remainder of Stirling's formula for log k!."""
     dtype = aval_of(k).dtype
     held = clip(k, 0, 9)
     square = (held + 1) * (held + 1)
@@ -258,9 +258,9 @@ def multinomial(
     dtype: DTypeLike | None = None,
     unroll: int | bool = 1,
 ) -> Array:
-    """Draw how many of `n` trials fall in each of k categories of probabilities `p`.
+    """Draw how many of `n` trials fall in each of k categories with probabilities `p`.
 
-    Shapes: `shape` is that of the result, (..., k), without it that of `p`; `n` broadcasts to (...)
+    Shapes: `shape` is that of the result, (..., k), by default that of `p`; `n` broadcasts to (...)
     Raises: ValueError unless n and p broadcast so.
     """
     key = single("multinomial", key)

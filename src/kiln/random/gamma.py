@@ -1,7 +1,7 @@
-"""Gamma variates, by rejection, and the distributions made of them.
+"""Gamma variates, by rejection, and the distributions derived from them.
 
-The derivative by the shape parameter is implicit: it keeps the probability of a smaller variate
-(Figurnov, Mohamed and Mnih 2018), so reverse mode does not meet the loop.
+The derivative with respect to the shape parameter is implicit: it preserves the probability of a
+smaller variate (Figurnov, Mohamed and Mnih 2018), so reverse mode does not go through the loop.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kiln.random.normal import normal_values
 from kiln.random.uniform import random_signs, uniform_floats
 
 SQUEEZE = 0.0331
-"""The constant of the quick test that accepts most proposals."""
+"""The constant of the fast test that accepts most proposals."""
 
 
 def gamma(

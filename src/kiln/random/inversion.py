@@ -1,4 +1,4 @@
-"""Distributions drawn by inverting their distribution function: one uniform float per variate."""
+"""Sampling by inverting the distribution function: one uniform float per variate."""
 
 from __future__ import annotations
 

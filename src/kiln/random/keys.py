@@ -1,7 +1,7 @@
-"""Random keys: made of seeds, split, folded with data, read as the two words they consist of.
+"""Random keys: creating them from seeds, splitting them, folding in data, converting to words.
 
 Typed keys are scalars of dtype `key<fry>`; raw ones, of `PRNGKey`, are uint32[2]. Both give the
-same streams. Functions take either; `split` and `fold_in` return what they are given.
+same streams. Functions accept either; `split` and `fold_in` return the kind they are given.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ def key(seed: ArrayLike, *, impl: Any = None) -> Array:
 
 
 def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
-    """Make a raw key, uint32[2], of an integer.
+    """Make a raw key, uint32[2], from an integer seed.
 
-    Raises: TypeError for a seed that is no integer scalar; OverflowError for one that is no int64.
+    Raises: TypeError if the seed is not an integer scalar; OverflowError if it does not fit in
+        int64.
     """
     _check_implementation("PRNGKey", impl)
     return random_unwrap(_seeded("PRNGKey", seed))
@@ -68,7 +69,7 @@ def key_data(keys: ArrayLike) -> Array:
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> Array:
-    """Make keys of their words, uint32[..., 2].
+    """Make keys from their words, uint32[..., 2].
 
     Raises: TypeError for another dtype or shape.
     """
@@ -80,13 +81,13 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> Array:
 
 
 def key_impl(keys: ArrayLike) -> str:
-    """Return the name of the generator of keys."""
+    """Return the name of the generator that keys are for."""
     checked("key_impl", keys)
     return IMPLEMENTATION
 
 
 def clone(key: ArrayLike) -> Array:
-    """Return a key that stands for the same stream."""
+    """Return a key for the same stream."""
     found = checked("clone", key)
     return random_clone(found) if aval_of(found).dtype == KEY else found
 
@@ -94,7 +95,7 @@ def clone(key: ArrayLike) -> Array:
 def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
     """Derive new keys from a key: an array of `num` keys, or of shape `num`.
 
-    Use a key once: draw from the new keys, not from the one that was split.
+    Use each key only once: draw from the new keys, not from the one that was split.
 
     Raises: ValueError unless the key is a single one.
     Example:
@@ -133,12 +134,12 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
 
 
 def typed(key: Any) -> Any:
-    """Return a key as a typed one."""
+    """Convert a key to a typed one."""
     return key if aval_of(key).dtype == KEY else random_wrap(key)
 
 
 def checked(name: str, keys: Any) -> Any:
-    """Return keys, typed or raw, if they are keys.
+    """Check that an argument is keys, typed or raw, and return it.
 
     Raises: TypeError naming the function for anything else.
     """
@@ -149,9 +150,9 @@ def checked(name: str, keys: Any) -> Any:
 
 
 def single(name: str, key: Any) -> Any:
-    """Return a key, typed or raw, if it is a single one.
+    """Check that an argument is a single key, typed or raw, and return it.
 
-    Raises: TypeError if it is no key, ValueError if it is an array of keys.
+    Raises: TypeError if it is not a key, ValueError if it is an array of keys.
     """
     found = checked(name, key)
     aval = aval_of(found)

@@ -113,7 +113,7 @@ def orthogonal(
     dtype: DTypeLike | None = None,
     m: int | None = None,
 ) -> Array:
-    """Draw orthogonal (unitary) matrices uniformly; n by m ones have orthonormal columns or rows.
+    """Draw uniform orthogonal (unitary) matrices; n by m ones have orthonormal columns or rows.
 
     Shapes: -> (*shape, n, m)
     Source: Mezzadri 2007.

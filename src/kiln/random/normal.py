@@ -1,4 +1,4 @@
-"""Normal variates and what is made of them."""
+"""Normal variates, and the distributions derived from them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def truncated_normal(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Draw standard normal variates that lie in (lower, upper).
+    """Draw standard normal variates truncated to (lower, upper).
 
     Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
     """
@@ -100,7 +100,7 @@ def lognormal(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Draw variates whose logarithm is normal with standard deviation `sigma`."""
+    """Draw variates whose logarithm is normal, with standard deviation `sigma`."""
     return sampled(_lognormal, "lognormal", key, shape, dtype, sigma, of=inexact_dtype)
 
 
@@ -110,7 +110,7 @@ def _lognormal(key: Any, sigma: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def maxwell(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Draw lengths of normal vectors with three components."""
+    """Draw Maxwell variates: the lengths of normal vectors with three components."""
     return sampled(_maxwell, "maxwell", key, shape, dtype)
 
 

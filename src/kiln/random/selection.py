@@ -1,4 +1,4 @@
-"""Choosing among given things: categories by their log-probabilities, elements, orders."""
+"""Choosing at random: categories by log-probabilities, elements, permutations."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def categorical(
     With `replace=False`, draws along the leading axes of `shape`, which logits do not have, are
     distinct.
 
-    Shapes: (..., n) -> shape, which ends in the axes of logits but `axis`
-    Raises: ValueError unless it does, or for more draws without replacement than categories.
+    Shapes: (..., n) -> shape, which ends in the axes of logits without `axis`
+    Raises: ValueError for another shape, or for more draws without replacement than categories.
     Example:
         >>> logits = jnp.array([0.0, 100.0, 0.0])
         >>> random.categorical(random.key(0), logits, shape=(3,))
@@ -126,7 +126,7 @@ def choice(
 ) -> Array:
     """Draw elements of an array along an axis, or of range(a) for an integer a.
 
-    `p` holds the probabilities of the elements, by default equal.
+    `p` holds the probabilities of the elements, which are equal by default.
 
     Raises: ValueError for an empty population, too many draws without replacement, or a `p` of
         another length.
@@ -246,7 +246,7 @@ def _permutation(key: Any, x: Any, *, axis: int, together: bool) -> Any:
 
 
 def _shuffled(key: Any, x: Any, axis: int) -> Any:
-    """Sort by random words, as often as makes a tie of words improbable."""
+    """Sort by random words, often enough to make ties improbable."""
     size = max(1, int(product(shape_of(x))))
     for _ in range(math.ceil(3 * math.log(size) / math.log(2**32 - 1))):
         keys = random_split(key, (2,))

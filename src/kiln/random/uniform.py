@@ -1,4 +1,4 @@
-"""Bits, and what is one comparison or rounding away from them: floats, integers, coins."""
+"""Random bits, and what is one comparison or rounding away: floats, integers, booleans."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _uniform(key: Any, low: Any, high: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def uniform_floats(key: Any, shape: Shape, dtype: Any, low: Any = 0, high: Any = 1) -> Any:
-    """Draw floats in [low, high), which are scalars of the dtype, or of the shape."""
+    """Draw floats in [low, high); the bounds are scalars of the dtype, or have the shape."""
     width = dtypes.bit_width(dtype)
     mantissa = int(dtypes.finfo(dtype).nmant)
     # A byte is enough for the 7 bits of a bfloat16.
@@ -151,7 +151,7 @@ def _randint(key: Any, low: Any, high: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def _within(x: Any, least: int, greatest: int) -> Any:
-    """Hold x between two numbers, as far as its own dtype reaches."""
+    """Clip x to an interval, as far as the range of its dtype allows."""
     dtype = aval_of(x).dtype
     if not dtypes.issubdtype(dtype, np.integer):
         return clamp(dtype.type(least), x, dtype.type(greatest))

@@ -1,4 +1,4 @@
-"""Saving trees to files and loading them: never half a file, arrays back where they lay."""
+"""Saving trees to files and loading them: atomic writes, arrays restored to their devices."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PathLike = str | os.PathLike[str]
 
 
 def save(path: PathLike, target: Any, *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a tree to a file: `.msgpack` in flax's format, or `.safetensors`.
+    """Write a tree to a file: `.msgpack` in Flax's format, or `.safetensors`.
 
-    The file is there as a whole or not at all; one that was there before stays until then.
-    `metadata` are texts for a `.safetensors` file.
+    The file is replaced atomically, once it is complete. `metadata` holds strings for a
+    `.safetensors` file.
 
-    Raises: ValueError for another suffix, TypeError and ValueError for what cannot be saved.
+    Raises: ValueError for another suffix, TypeError and ValueError for values that cannot be saved.
     """
     if _suffix("save", path) == ".safetensors":
         write_atomically(path, pieces(target, metadata))
@@ -43,13 +43,13 @@ def save(path: PathLike, target: Any, *, metadata: Mapping[str, str] | None = No
 
 
 def load(path: PathLike, target: Any = None, *, strict: bool = True) -> Any:
-    """Return the tree in a file that `save`, flax or another program wrote.
+    """Load the tree from a file written by `save`, Flax or another program.
 
-    With a target (arrays, or what `kiln.eval_shape` returns) the tree has its structure, and each
-    array lies where the target's does. Without one: nested dicts of NumPy arrays. Without `strict`,
-    names that the target does not have are left out.
+    With a target (arrays, or the result of `kiln.eval_shape`) the tree has its structure, and each
+    array is placed like the target's. Without one, it is nested dicts of NumPy arrays. Unless
+    `strict`, names that the target does not have are ignored.
 
-    Raises: ValueError that names the path, for missing or unexpected names, wrong shapes and wrong
+    Raises: ValueError with the path, for missing or unexpected names, wrong shapes and wrong
         dtypes.
     """
     suffix = _suffix("load", path)
@@ -68,10 +68,10 @@ def load(path: PathLike, target: Any = None, *, strict: bool = True) -> Any:
 
 
 def write_atomically(path: PathLike, content: Iterable[Any]) -> None:
-    """Write pieces of bytes to a file, which has its name only when all of it is on the disk.
+    """Write pieces of bytes to a file that appears under its name only once it is on disk.
 
-    The bytes go to a file beside it, which then takes the name: a crash leaves the file that was
-    there before, and at worst one with a name that ends in `.tmp`.
+    The bytes are written to a temporary file, which is then renamed: a crash leaves the previous
+    file, and at worst one with a name that ends in `.tmp`.
     """
     final = Path(path)
     beside = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
@@ -89,7 +89,7 @@ def write_atomically(path: PathLike, content: Iterable[Any]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make sure that the new name outlives a crash; not all systems open folders."""
+    """Make the renaming durable; not all systems can open directories."""
     with contextlib.suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Arrays as they are written: whole, on the host, little-endian; and back to where they lay."""
+"""Converting arrays for storage (whole, on the host, little-endian) and placing loaded ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kiln.jit.struct import ShapeDtypeStruct
 
 
 def host_array(value: Any, path: str) -> np.ndarray:
-    """Return an array as a NumPy array, with all its parts.
+    """Convert an array to a NumPy array, with all its shards.
 
     Raises: TypeError for arrays of keys, ValueError for arrays of objects, text and records.
     """
@@ -42,10 +42,10 @@ def host_array(value: Any, path: str) -> np.ndarray:
 
 
 def place_like(target: Any, loaded: Any) -> Any:
-    """Return a loaded tree with each array where the target's is.
+    """Place each array of a loaded tree where the target's is.
 
-    Arrays of NumPy stay on the host. What the target has as a `ShapeDtypeStruct` goes to the
-    struct's sharding, or to the default device if it has none.
+    NumPy arrays stay on the host. For a `ShapeDtypeStruct` the array goes to its sharding, or to
+    the default device if it has none.
     """
 
     def place(old: Any, new: Any) -> Any:

@@ -1,4 +1,4 @@
-"""State dicts as msgpack messages, in flax's format, so that each side reads the other's files.
+"""State dicts as msgpack messages in Flax's format, so that each library reads the other's files.
 
 An array is an extension of type 1 that holds a message (shape, name of the dtype, bytes in
 row-major order); a complex number is one of type 2, a NumPy scalar one of type 3. msgpack has no
@@ -20,18 +20,18 @@ from kiln.serialization.host_arrays import host_array
 from kiln.serialization.state_dicts import from_state_dict, to_state_dict
 
 MAX_CHUNK_SIZE = 2**30
-"""Bytes of the largest array that is written in one piece."""
+"""The size in bytes of the largest array that is written in one piece."""
 
 _ARRAY, _COMPLEX, _SCALAR = 1, 2, 3
 _CHUNKED = "__msgpack_chunked_array__"
 
 
 def msgpack_serialize(pytree: Any, in_place: bool = False) -> bytes:
-    """Return nested dicts and lists of arrays, NumPy scalars, numbers, text and bytes as a message.
+    """Serialize nested dicts and lists of arrays, NumPy scalars, numbers, text and bytes.
 
-    Keys are sorted, or with `in_place` keep their order. What is given is never changed.
+    Keys are sorted, or keep their order with `in_place`. The argument is never modified.
 
-    Raises: TypeError and OverflowError that name the path, for what messages cannot hold.
+    Raises: TypeError and OverflowError with the path, for values that messages cannot hold.
     """
     tree = pytree if in_place else tree_map(lambda leaf: leaf, pytree)
     packed: bytes = msgpack.packb(_packable(tree, "."), strict_types=True)
@@ -39,9 +39,9 @@ def msgpack_serialize(pytree: Any, in_place: bool = False) -> bytes:
 
 
 def msgpack_restore(encoded_pytree: bytes) -> Any:
-    """Return what `msgpack_serialize` was given, with NumPy arrays, which share its memory.
+    """Restore what `msgpack_serialize` was given; its NumPy arrays share the message's memory.
 
-    Raises: ValueError for what is no message.
+    Raises: ValueError if the bytes are not a message.
     """
     try:
         found = msgpack.unpackb(
@@ -59,20 +59,20 @@ def msgpack_restore(encoded_pytree: bytes) -> Any:
 
 
 def to_bytes(target: Any) -> bytes:
-    """Return a tree as a message in flax's format. The keys of dicts keep their order."""
+    """Serialize a tree as a message in Flax's format. The keys of dicts keep their order."""
     return msgpack_serialize(to_state_dict(target), in_place=True)
 
 
 def from_bytes(target: Any, encoded_bytes: bytes) -> Any:
-    """Return a tree like `target` from a message; with None as the target, the state dict.
+    """Restore a tree like `target` from a message; if the target is None, the state dict.
 
-    Raises: ValueError that names the path, as `from_state_dict`.
+    Raises: ValueError with the path, as `from_state_dict`.
     """
     return from_state_dict(target, msgpack_restore(encoded_bytes))
 
 
 def _packable(value: Any, path: str) -> Any:
-    """Return a value in terms that msgpack knows."""
+    """Convert a value to types that msgpack supports."""
     if isinstance(value, dict):
         return {_key(key, path): _packable(child, f"{path}/{key}") for key, child in value.items()}
     if isinstance(value, list):
@@ -153,7 +153,7 @@ def _unpack_extension(code: int, data: bytes) -> Any:
 
 
 def _joined(value: Any) -> Any:
-    """Return what was read with each dict of chunks as one array."""
+    """Return the restored value with each dict of chunks joined to one array."""
     if not isinstance(value, dict):
         return value
     if _CHUNKED in value:

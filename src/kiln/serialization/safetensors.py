@@ -1,9 +1,9 @@
-"""Trees of arrays in the safetensors format: flat names, raw bytes, a header that says where.
+"""Trees of arrays in the safetensors format: flat names, raw bytes, a header with their offsets.
 
-A file is the length of the header (8 bytes), the header (JSON: name -> dtype, shape, place of the
-bytes; padded with spaces), and the bytes of all tensors, the widest dtypes first, as the package
-`safetensors` orders them. That package is not used: the format is this page, and the package's
-NumPy side (0.8) writes bfloat16 and cannot read it.
+A file consists of the length of the header (8 bytes), the header (JSON: name -> dtype, shape,
+offsets of the bytes; padded with spaces), and the bytes of all tensors, the widest dtypes first, as
+the package `safetensors` orders them. That package is not used: this file implements the whole
+format, and the package's NumPy interface (0.8) writes bfloat16 but cannot read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kiln.serialization.host_arrays import host_array
 from kiln.serialization.state_dicts import from_state_dict, to_state_dict
 
 SEPARATOR = "."
-"""Between the names of a path."""
+"""The separator of the names of a path."""
 
 _NAMES: dict[Any, str] = {
     np.dtype(dtype): name
@@ -55,24 +55,24 @@ _LARGEST_HEADER = 100_000_000
 
 
 def to_safetensors(target: Any, metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return a tree as the content of a safetensors file.
+    """Serialize a tree as the content of a safetensors file.
 
     A tensor's name is its path in the state dict, joined by dots. Python numbers are saved as
-    arrays without dimensions; None and empty dicts are left out.
+    arrays without dimensions; None and empty dicts are omitted.
 
-    Raises: TypeError and ValueError that name the path, for what such files cannot hold.
+    Raises: TypeError and ValueError with the path, for values that such files cannot hold.
     """
     return b"".join(pieces(target, metadata))
 
 
 def from_safetensors(target: Any, data: bytes, strict: bool = True) -> Any:
-    """Return a tree like `target` from the content of a safetensors file.
+    """Restore a tree like `target` from the content of a safetensors file.
 
-    With None as the target: nested dicts of arrays. Arrays share the memory of `data`. Without
-    `strict`, tensors that the target does not name are left out.
+    If the target is None, return nested dicts of arrays. Arrays share the memory of `data`. Unless
+    `strict`, tensors that the target does not have are ignored.
 
-    Raises: ValueError for missing and unexpected names, wrong shapes and dtypes, naming the paths,
-        and for what is no such file.
+    Raises: ValueError, with the paths, for missing and unexpected names, wrong shapes and dtypes,
+        and for data in another format.
     """
     found = tensors(data)
     if target is None:
@@ -131,7 +131,7 @@ def pieces(target: Any, metadata: Mapping[str, str] | None = None) -> Iterator[A
 def tensors(data: bytes) -> dict[str, np.ndarray]:
     """Return the tensors in the content of a safetensors file by name; they share its memory.
 
-    Raises: ValueError for what is no such file, and for dtypes that NumPy does not have.
+    Raises: ValueError for data in another format, and for dtypes that NumPy does not have.
     """
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > min(len(data) - 8, _LARGEST_HEADER):
@@ -178,7 +178,7 @@ def _flat(state: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 
 
 def _filled(state: Any, found: Mapping[str, np.ndarray], path: tuple[str, ...]) -> Any:
-    """Return a state dict with the tensors as its leaves; Python numbers stay such."""
+    """Return a state dict with the tensors as its leaves; Python numbers remain Python numbers."""
     if isinstance(state, dict):
         return {key: _filled(child, found, (*path, key)) for key, child in state.items()}
     array = found.get(SEPARATOR.join(path))

@@ -1,7 +1,7 @@
-"""Trees of any kind as state dicts, nested dicts with string keys, and back.
+"""Converting trees of any kind to state dicts, nested dicts with string keys, and back.
 
-Each class says how in a table (`register_serialization_state`). A value whose class is not in it
-is a leaf. Restoring needs a target, which gives the structure.
+A table says how to convert each class (`register_serialization_state`). A value whose class is not
+in the table is a leaf. Restoring needs a target, which gives the structure.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ FromState = Callable[[Any, Any], Any]
 
 
 class _NamedTuple:
-    """The key under which all named tuples are found."""
+    """The key under which all named tuples are registered."""
 
 
 _handlers: dict[type, tuple[ToState, FromState]] = {}
 
 
 class _Path(threading.local):
-    """The names from the root to the part that this thread restores now."""
+    """The names from the root to the part that this thread is restoring."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -41,7 +41,7 @@ _path = _Path()
 
 
 def current_path() -> str:
-    """Return where in the target `from_state_dict` is now, as `./name/name`."""
+    """Return the path in the target that `from_state_dict` is restoring, as `./name/name`."""
     return "/".join(_path.names)
 
 
@@ -60,7 +60,7 @@ def _handler(value: Any) -> tuple[ToState, FromState] | None:
 
 
 def is_serializable(target: Any) -> bool:
-    """Tell whether a value, or a class, has entries of its own in a state dict."""
+    """Tell whether values of a class, or a value, have entries of their own in a state dict."""
     cls = target if isinstance(target, type) else type(target)
     return cls in _handlers
 
@@ -68,9 +68,9 @@ def is_serializable(target: Any) -> bool:
 def register_serialization_state(
     ty: type, ty_to_state_dict: ToState, ty_from_state_dict: FromState, override: bool = False
 ) -> None:
-    """Say how values of a class become state dicts and are restored: `(target, state) -> value`.
+    """Register how values of a class are saved, and restored by `(target, state) -> value`.
 
-    Raises: ValueError when the class is registered already, unless `override`.
+    Raises: ValueError if the class is already registered, unless `override`.
     """
     if ty in _handlers and not override:
         raise ValueError(
@@ -84,9 +84,9 @@ def register_serialization_state(
 
 
 def to_state_dict(target: Any) -> Any:
-    """Return a tree as nested dicts with string keys; a leaf is returned as it is.
+    """Convert a tree to nested dicts with string keys; a leaf is returned unchanged.
 
-    Raises: ValueError when two keys of a dict have the same text.
+    Raises: ValueError if two keys of a dict have the same text.
     """
     handler = _handler(target)
     if handler is None:
@@ -104,12 +104,12 @@ def to_state_dict(target: Any) -> Any:
 
 
 def from_state_dict(target: Any, state: Any, name: str = ".") -> Any:
-    """Return a tree like `target` with the leaves of a state dict.
+    """Restore a tree like `target` from the leaves of a state dict.
 
-    What the state has besides the names of a dict is left out. Arrays must have the shape and the
-    dtype of the target's; of a target that is a Python number or None, anything is taken.
+    Extra names in the state of a dict are ignored. Arrays must have the shape and the dtype of the
+    target's; for a target that is a Python number or None, any value is accepted.
 
-    Raises: ValueError that names the path, for missing names, wrong shapes and wrong dtypes.
+    Raises: ValueError with the path, for missing names, wrong shapes and wrong dtypes.
     """
     with _inside(name):
         handler = _handler(target)
@@ -179,7 +179,7 @@ def _dict_to_state(value: Mapping[Any, Any]) -> StateDict:
 def restored_items(target: Mapping[Any, Any], state: Mapping[str, Any]) -> dict[Any, Any]:
     """Return the items of a mapping restored from a state dict.
 
-    Raises: ValueError when the state misses a key of the target.
+    Raises: ValueError if the state lacks a key of the target.
     """
     missing = [str(key) for key in target if str(key) not in state]
     if missing:
@@ -237,7 +237,7 @@ def _namedtuple_from_state(target: Any, state: Mapping[str, Any]) -> Any:
 
 
 def register_fields(cls: type, names: Sequence[str]) -> None:
-    """Let instances of a dataclass be saved as their fields `names`, and restored by `replace`."""
+    """Register a dataclass to be saved as its fields `names`, and restored by `replace`."""
 
     def to_state(value: Any) -> StateDict:
         return {name: to_state_dict(getattr(value, name)) for name in names}

@@ -1,1 +1,1 @@
-"""What looks at programs from outside. May import everything; nobody imports it."""
+"""Tools that inspect programs from outside. May import everything; nothing imports them."""

@@ -1,4 +1,4 @@
-"""Which primitive has which rule, and which engine runs it: the overview that the classes give."""
+"""The table of primitives, with the rules they have and the engines that run them."""
 
 from __future__ import annotations
 

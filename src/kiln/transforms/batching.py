@@ -48,8 +48,8 @@ class BatchTracer(Tracer):
 class BatchTrace(Trace):
     """Applies the batch rule of each operation.
 
-    Traces with one `tag` map over one axis and know each other's tracers: a function that a rule
-    runs again, under another parent, may close over tracers of the first run.
+    Traces with the same `tag` map over the same axis and share their tracers: a function that a
+    rule runs again, under another parent, may close over tracers of the first run.
     """
 
     __slots__ = ("axis", "effect", "tag")
@@ -88,7 +88,7 @@ class BatchTrace(Trace):
         return self.wrap(out, at)
 
     def wrap(self, value: Any, axis: int | None) -> Any:
-        """Return a stack as a tracer; an unmapped value as it is."""
+        """Return a stack as a tracer; an unmapped value unchanged."""
         if axis is None:
             return value
         out = BatchTracer(self, value, axis)
@@ -97,7 +97,7 @@ class BatchTrace(Trace):
         return out
 
     def split(self, x: Any) -> tuple[Any, int | None]:
-        """Return a value and where its mapped axis is."""
+        """Return a value and the position of its mapped axis."""
         if type(x) is BatchTracer and x.owner.tag is self.tag:  # type: ignore[attr-defined]
             return x.value, x.axis
         if isinstance(x, Tracer):
@@ -105,7 +105,7 @@ class BatchTrace(Trace):
         return x, None
 
     def describe(self) -> str:
-        """Say what is being traced, for messages."""
+        """Describe what is being traced, for messages."""
         return "under vmap"
 
 
@@ -116,7 +116,7 @@ def batch(
     in_axes: Sequence[int | None],
     tag: object = None,
 ) -> tuple[list[Any], list[int | None]]:
-    """Return outputs of `fun(*args) -> list` over stacks, and where their mapped axes are."""
+    """Return outputs of `fun(*args) -> list` over stacks, and the position of each mapped axis."""
     parent = state.trace
     trace = BatchTrace(parent, axis, tag)
     state.trace = trace
@@ -144,7 +144,7 @@ def batch_jaxpr(
 ) -> tuple[Jaxpr, list[bool]]:
     """Return the jaxpr over stacks, and which outputs are stacks (mapped axis in front).
 
-    `in_axes` says where the mapped axis of each input is; `force` makes outputs stacks.
+    `in_axes` gives the mapped axis of each input; `force` makes outputs stacks.
     """
     forced = [force] * len(jaxpr.outvars) if isinstance(force, bool) else list(force)
     key = ("batch", axis, tuple(in_axes), tuple(forced))

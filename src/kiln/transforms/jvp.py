@@ -1,4 +1,4 @@
-"""Forward mode: push tangents beside primals, one operation at a time."""
+"""Forward mode: propagating tangents along with primals, one operation at a time."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class JVPTrace(Trace):
         return self.wrap(out, tangent)
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
-        """Return a primal with its tangent; a primal alone where the tangent is Zero."""
+        """Return a primal with its tangent; only the primal if the tangent is Zero."""
         if type(tangent) is Zero:
             return primal
         out = JVPTracer(self, primal, tangent)
@@ -86,7 +86,7 @@ class JVPTrace(Trace):
         return x, Zero(aval_of(x).tangent())
 
     def describe(self) -> str:
-        """Say what is being traced, for messages."""
+        """Describe what is being traced, for messages."""
         return "under differentiation"
 
 
@@ -114,7 +114,7 @@ def jvp_jaxpr(
     """Return the jaxpr of primals and tangents.
 
     Inputs: all primals, then the tangents of the `moving` inputs. Outputs: all primals, then the
-    tangents that are not Zero, or that `force` asks for; the second result says which.
+    tangents that are not Zero, or are requested by `force`; the second result says which.
     """
     forced = [force] * len(jaxpr.outvars) if isinstance(force, bool) else list(force)
     key = ("jvp", tuple(moving), tuple(forced))

@@ -1,7 +1,7 @@
-"""Partial evaluation, the one mechanism: known operands go to the parent, unknown ones are staged.
+"""Partial evaluation: operations on known operands go to the parent, others are staged.
 
-A program over unknown values is recorded while everything known runs at once (or is staged by the
-parent trace). Known values that the recorded part needs become its constants: the residuals.
+A program over unknown values is recorded, while everything known runs immediately (or is staged by
+the parent trace). Known values that the recorded part needs become its constants: the residuals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PartialEvalTrace(StagingTrace):
         return type(x) is StagingTracer and x.owner is self
 
     def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Apply an operation at once if all its operands are known, else record it."""
+        """Apply an operation immediately if all its operands are known, else record it."""
         for x in args:
             if type(x) is StagingTracer and x.owner is self:
                 break
@@ -65,8 +65,9 @@ def partial_eval(
 ) -> tuple[list[Any], list[bool], Jaxpr, list[Any]]:
     """Run `fun` with the arguments whose `unknown_avals` entry is None known, the others unknown.
 
-    Returns the known outputs, which outputs are unknown (also those `force` asks for), the jaxpr
-    from unknown arguments to unknown outputs (its constants are the residuals), the residuals.
+    Returns the known outputs, which outputs are unknown (including those requested by `force`), the
+    jaxpr from unknown arguments to unknown outputs (its constants are the residuals), and the
+    residuals.
     """
     trace = PartialEvalTrace(state.trace)
     state.trace = trace

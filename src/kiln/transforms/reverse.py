@@ -1,4 +1,4 @@
-"""Reverse mode: linearize (jvp, partially evaluated) and run the linear program backwards."""
+"""Reverse mode: linearizing (jvp, partially evaluated) and running the linear program backwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kiln.transforms.partial_eval import PartialEvalTrace
 class LinearProgram:
     """The derivative of a function at a point, as a jaxpr of tangents.
 
-    `moving_in` and `moving_out` say which inputs and outputs have tangents at all.
+    `moving_in` and `moving_out` say which inputs and outputs have tangents.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class LinearProgram:
         self.moving_out = moving_out
 
     def first(self, count: int) -> LinearProgram:
-        """Return the derivative of the first `count` outputs alone."""
+        """Return the derivative of only the first `count` outputs."""
         if count == len(self.out_avals):
             return self
         kept = sum(self.moving_out[:count])
@@ -66,7 +66,7 @@ class LinearProgram:
         )
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
-        """Return output tangents, Zero where nothing moves."""
+        """Return output tangents, Zero where there are none."""
         given = [filled(t) for t, m in zip(tangents, self.moving_in, strict=True) if m]
         outs = iter(eval_jaxpr(self.jaxpr, self.residuals, *given))
         return [
@@ -75,7 +75,7 @@ class LinearProgram:
         ]
 
     def pull(self, cotangents: Sequence[Any]) -> list[Any]:
-        """Return input cotangents, Zero where nothing moves."""
+        """Return input cotangents, Zero where there are none."""
         given = [c for c, m in zip(cotangents, self.moving_out, strict=True) if m]
         args = [Linear(v.aval) for v in self.jaxpr.invars]
         cts = iter(backward(self.jaxpr, self.residuals, args, given))

@@ -411,14 +411,14 @@ class Fuzz:
         """Return a loop, and how many operands it takes."""
         runtime = self.runtime
         loops: list[tuple[Callable[[], Any], int]] = [
-            (lambda: runtime.loop_named("copy", char, char), 2),
-            (lambda: runtime.loop_named("sign", char, char), 2),
-            (lambda: runtime.loop_named("max", char, char), 3),
-            (lambda: runtime.loop_named("clamp", char, char), 4),
-            (lambda: runtime.loop_named("select", char, char), 4),
-            (lambda: runtime.loop_named("convert", char, self.rng.choice("?bhilBfdDg")), 2),
-            (lambda: runtime.loop_named("argmax", char, self.rng.choice("il")), 2),
-            (lambda: runtime.loop_named("nothing", char, char), 2),
+            (lambda: runtime.loop_named("copy", char * 2), 2),
+            (lambda: runtime.loop_named("sign", char * 2), 2),
+            (lambda: runtime.loop_named("max", char * 3), 3),
+            (lambda: runtime.loop_named("clamp", char * 4), 4),
+            (lambda: runtime.loop_named("select", "?" + char * 3), 4),
+            (lambda: runtime.loop_named("convert", char + self.rng.choice("?bhilBfdDg")), 2),
+            (lambda: runtime.loop_named("argmax", char + self.rng.choice("il")), 2),
+            (lambda: runtime.loop_named("nothing", char * 2), 2),
             (lambda: runtime.loop_of_ufunc(np.add, char * 3), 3),
             (lambda: runtime.loop_of_ufunc(np.negative, char * 2), 2),
             (lambda: runtime.loop_of_ufunc(np.less, char * 2 + "?"), 3),
@@ -517,7 +517,7 @@ class Fuzz:
         avals = [self.aval() for _ in range(rng.choice([1, 1, 0, 2]))]
         kept = rng.choice([None, None, [0], [self.number()], ["a"]])
         memory = rng.choice([self.host_memory, self.host_memory, self.older(), self.lying[0]])
-        made = self.runtime.Program(self.run(), avals, kept, memory, rng.random() < 0.7)
+        made = self.runtime.CompiledProgram(self.run(), avals, kept, memory, rng.random() < 0.7)
         what = rng.randrange(10)
         if what == 0:
             del made._call
@@ -540,10 +540,10 @@ class Fuzz:
 
     def placed(self) -> Any:
         rng = self.rng
-        programs = [x for x in self.made if isinstance(x, self.runtime.Program)]
-        programs.append(self.runtime.Program.__new__(self.runtime.Program))
+        programs = [x for x in self.made if isinstance(x, self.runtime.CompiledProgram)]
+        programs.append(self.runtime.CompiledProgram.__new__(self.runtime.CompiledProgram))
         for _ in range(3):
-            fitting = self.runtime.Program(
+            fitting = self.runtime.CompiledProgram(
                 lambda b: list(b), [self.avals[6]], None, self.host_memory, True
             )
             programs.append(fitting)
@@ -562,9 +562,9 @@ class Fuzz:
         programs = [
             x
             for x in self.made
-            if isinstance(x, (self.runtime.Program, self.runtime.PlacedProgram))
+            if isinstance(x, (self.runtime.CompiledProgram, self.runtime.PlacedProgram))
         ]
-        programs.append(self.runtime.Program.__new__(self.runtime.Program))
+        programs.append(self.runtime.CompiledProgram.__new__(self.runtime.CompiledProgram))
         tree = rng.choice([self.value, lambda: [self.array(), {"a": self.array()}], self.array])()
         leaves, structure = self.runtime.tree_flatten(tree)
         names = rng.choice([(), (), (), ("a",), (3,)])
@@ -585,7 +585,7 @@ class Fuzz:
 
     def launcher(self) -> Any:
         rng = self.rng
-        layouts = [
+        types = [
             rng.choice([None, (self.dtype(), self.number()), (np.dtype("f4"), 4), self.value()])
             for _ in range(rng.randrange(3))
         ]
@@ -593,7 +593,7 @@ class Fuzz:
             self.function(),
             [],
             self.value(),
-            rng.choice([layouts, (), self.value()]),
+            rng.choice([types, (), self.value()]),
             self.function(),
         )
         if rng.random() < 0.3:
@@ -603,20 +603,24 @@ class Fuzz:
         return made
 
     def native(self) -> Any:
-        layouts = [
+        types = [
             [
                 self.rng.choice([(np.dtype("f4"), 4), (self.dtype(), self.number()), self.value()])
                 for _ in range(self.rng.randrange(3))
             ]
             for _ in range(2)
         ]
-        return self.runtime.Native(self.address, *layouts, self.value())
+        return self.runtime.Native(self.address, *types, self.value())
 
     def eager(self) -> Any:
         def plus(*args: Any, **_: Any) -> Any:
             return self.array_classes[1](self.avals[1], np.zeros(3, "f4"))
 
-        function = self.runtime.EagerFunction(self.rng.choice([plus, plus, self.function()]))
+        function = self.runtime.EagerFunction(
+            self.rng.choice([plus, plus, self.function()]),
+            self.rng.choice([None, None, "add", "less", "negative", "argmax", self.value()]),
+            self.rng.random() < 0.2,
+        )
         args = [self.rng.choice([self.array(), self.value()]) for _ in range(self.rng.randrange(3))]
         for _ in range(3):
             _quietly(lambda: function(*args))

@@ -60,15 +60,13 @@ class Memory:
         return value
 
 
-LAYOUTS = [(np.dtype("float32"), 12), (np.dtype("float32"), 4)]
+TYPES = [(np.dtype("float32"), 12), (np.dtype("float32"), 4)]
 
 
-class Program(_runtime.Program):
+class Program(_runtime.CompiledProgram):
     """A program of two operands, float32[3] and float32[]."""
 
-    def __init__(
-        self, executable: Executable, layouts: Any = LAYOUTS, *, shares: bool = True
-    ) -> None:
+    def __init__(self, executable: Executable, types: Any = TYPES, *, shares: bool = True) -> None:
         self.shared = 0
 
         def share(number: int, memory: _runtime.Memory) -> np.ndarray | None:
@@ -78,7 +76,7 @@ class Program(_runtime.Program):
             value = np.frombuffer(memoryview(memory), np.float32)
             return value.reshape((3,) if number == 0 else ())
 
-        launcher = _runtime.Launcher(executable, [], "f", layouts, share)
+        launcher = _runtime.Launcher(executable, [], "f", types, share)
         self.home = Memory()
         super().__init__(launcher, [jnp.zeros(3).aval], None, self.home, False)
 
@@ -137,7 +135,7 @@ def test_memory_still_read_is_not_written() -> None:
 
 
 def test_some_operands_are_not_staged() -> None:
-    program = Program(Executable(), [None, LAYOUTS[1]])
+    program = Program(Executable(), [None, TYPES[1]])
     for _ in range(3):
         program.run(ones(1), 1.0)
     assert program.home.puts == 3

@@ -1,4 +1,4 @@
-"""What primitives that hold programs share: cutting, pulling back, dead code, masks."""
+"""What primitives that hold programs share: splitting, pulling back, dead code, masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting a scan in two: what is stacked for the way back, and what is not."""
+"""Splitting a scan in two: what is stacked for the way back, and what is not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kiln import lax
 from kiln.base.config import override
 from kiln.control import region
 from kiln.control.scan import scan_p
-from kiln.control.scan_split import cut, split_scan
+from kiln.control.scan_split import split_by_counts, split_scan
 from kiln.core.staging import eval_jaxpr, stage
 from kiln.ir.checker import check
 from kiln.ir.types import ShapedArray
@@ -32,8 +32,8 @@ def _reference() -> Iterator[None]:
 
 
 def test_cut() -> None:
-    assert cut([1, 2, 3, 4], 1, 2) == [[1], [2, 3], [4]]
-    assert cut([], 0) == [[], []]
+    assert split_by_counts([1, 2, 3, 4], 1, 2) == [[1], [2, 3], [4]]
+    assert split_by_counts([], 0) == [[], []]
 
 
 def test_a_known_carry_that_meets_an_unknown_one_becomes_unknown() -> None:

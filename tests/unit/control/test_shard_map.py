@@ -241,7 +241,7 @@ def test_derivatives_are_those_of_the_whole(name: str) -> None:
 
 
 def test_derivatives_of_unequal_uses() -> None:
-    """Operands whole and cut, results whole and cut, sums that some members never see."""
+    """Operands whole and sharded, results whole and sharded, sums that some members never see."""
 
     def body(w, b):
         h = lax.psum(b.T @ jnp.sin(b) @ w, "x")

@@ -1,4 +1,4 @@
-"""Parts of arrays: cutting, numbering repeats, putting together."""
+"""Shards of arrays: splitting, numbering replicas, assembling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.core.shards import Shard, assembled, cut, replica_ids
+from kiln.core.shards import Shard, assembled, replica_ids, split
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 
@@ -20,7 +20,7 @@ def sharding(*entries):
 
 @pytest.mark.parametrize("spec", [(), ("a",), ("b", "a"), (None, "b"), (("a", "b"),)])
 def test_parts_come_together_again(spec) -> None:
-    parts = cut(sharding(*spec), VALUE)
+    parts = split(sharding(*spec), VALUE)
     assert len(parts) == 8
     assert all(part.flags.c_contiguous for part in parts)
     got = assembled(sharding(*spec), VALUE.shape, parts, lambda part: part)
@@ -34,24 +34,24 @@ def test_each_part_is_read_once() -> None:
         reads.append(1)
         return part
 
-    assembled(sharding("a"), VALUE.shape, cut(sharding("a"), VALUE), get)
+    assembled(sharding("a"), VALUE.shape, split(sharding("a"), VALUE), get)
     assert len(reads) == 4
 
 
 def test_repeats_do_not_share_memory() -> None:
-    parts = cut(sharding("a"), VALUE)
+    parts = split(sharding("a"), VALUE)
     assert not np.shares_memory(parts[0], parts[1])
     np.testing.assert_array_equal(parts[0], parts[1])
 
 
 @pytest.mark.parametrize("value", [np.broadcast_to(np.float32(1), (8,)), np.zeros((8, 0))])
 def test_neither_do_parts_of_values_that_repeat(value) -> None:
-    parts = cut(sharding(("a", "b")), value)
+    parts = split(sharding(("a", "b")), value)
     assert len({part.ctypes.data for part in parts}) == 8
 
 
 def test_scalars_stay_scalars() -> None:
-    assert [part.shape for part in cut(sharding(), np.float32(3) + np.zeros(()))] == [()] * 8
+    assert [part.shape for part in split(sharding(), np.float32(3) + np.zeros(()))] == [()] * 8
 
 
 def test_repeats_are_numbered() -> None:

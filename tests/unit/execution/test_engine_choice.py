@@ -69,7 +69,7 @@ def test_programs_keep_the_choice() -> None:
     assert found.engine is engine("reference")
     with override(engine=None):
         kiln.numpy.sin(kiln.numpy.ones(19))
-    reasons = {plan.engine.name: plan.choice.reason for _, plan in EVAL.plans.items()}
+    reasons = {made.engine.name: made.choice.reason for _, made in EVAL.programs.items()}
     assert "on the host" in reasons["reference"]
 
 

@@ -1,4 +1,4 @@
-"""Shardings as values: how they cut, what they are equal to, how they are named again."""
+"""Shardings as values: how they split, what they equal, how they are named again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules whose parameters say how they are cut, from `init` to a step, over eight devices."""
+"""Modules whose parameters say how they are sharded, from `init` to a step, over eight devices."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_jitted_module_follows_the_rules_in_force(mesh, x) -> None:
     with mesh:
         free = model.apply(variables, x)
         with nn.logical_axis_rules(RULES):
-            cut = model.apply(variables, x)
-    assert cut.sharding.is_equivalent_to(NamedSharding(mesh, P("data", "model")), 2)
-    assert not free.sharding.is_equivalent_to(cut.sharding, 2)
-    np.testing.assert_allclose(free, cut, rtol=2e-5, atol=1e-6)
+            sharded = model.apply(variables, x)
+    assert sharded.sharding.is_equivalent_to(NamedSharding(mesh, P("data", "model")), 2)
+    assert not free.sharding.is_equivalent_to(sharded.sharding, 2)
+    np.testing.assert_allclose(free, sharded, rtol=2e-5, atol=1e-6)

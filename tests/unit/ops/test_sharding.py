@@ -62,7 +62,7 @@ def test_errors() -> None:
 
 
 def test_arrays_made_like_others_lie_with_them() -> None:
-    cut = kiln.device_put(np.ones((8, 2), np.float32), ROWS)
+    sharded = kiln.device_put(np.ones((8, 2), np.float32), ROWS)
     third = kiln.device_put(np.ones((8, 2), np.float32), kiln.devices()[3])
     makers = [
         jnp.zeros_like,
@@ -72,13 +72,13 @@ def test_arrays_made_like_others_lie_with_them() -> None:
         lambda x, **options: lax.full_like(x, 3, **options),
     ]
     for make in makers:
-        for x in (cut, third):
+        for x in (sharded, third):
             for out in (make(x), make(x, dtype=np.int32), make(x, shape=(8, 2))):
                 assert out.sharding == x.sharding and out.committed
         # Other shapes may not be divisible: they lie on one device alone.
-        assert not make(cut, shape=(3,)).committed
+        assert not make(sharded, shape=(3,)).committed
         assert make(third, shape=(3,)).devices() == {kiln.devices()[3]}
         assert not make(jnp.ones(3)).committed
-    assert not jnp.full_like(cut, np.arange(2)).committed
-    assert jnp.zeros_like(cut, device=kiln.devices()[1]).devices() == {kiln.devices()[1]}
-    assert kiln.jit(lambda: jnp.zeros_like(cut))().shape == (8, 2)
+    assert not jnp.full_like(sharded, np.arange(2)).committed
+    assert jnp.zeros_like(sharded, device=kiln.devices()[1]).devices() == {kiln.devices()[1]}
+    assert kiln.jit(lambda: jnp.zeros_like(sharded))().shape == (8, 2)

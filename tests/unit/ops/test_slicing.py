@@ -1,4 +1,4 @@
-"""Slices, padding, joining and cutting: errors and edges."""
+"""Slices, padding, joining and splitting: errors and edges."""
 
 from __future__ import annotations
 

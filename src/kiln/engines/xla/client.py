@@ -22,7 +22,7 @@ from kiln.base.config import options, settle
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import new_rlock
 from kiln.base.signals import HeldBack
-from kiln.core.shards import cut
+from kiln.core.shards import split
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, without_jax
 from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
@@ -140,7 +140,7 @@ class Client:
             placement, parts, devices = self._first, [value], self._first_list
         else:
             placement = self.placement(sharding, value.ndim)
-            pieces, devices = cut(sharding, value), list(placement.devices)
+            pieces, devices = split(sharding, value), list(placement.devices)
             parts = [pieces[i] for i in placement.order]
         semantics = _SHARE if share else _COPY
         return inside(

@@ -1,1 +1,1 @@
-"""The layers: modules written with the public interface of `kiln.linen` alone."""
+"""Layers: modules written with only the public interface of `kiln.linen`."""

@@ -1,4 +1,4 @@
-"""The activation that has a parameter; those without are functions of `kiln.nn`."""
+"""The activation with a parameter; those without are functions of `kiln.nn`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.linen.module import Module
 
 
 class PReLU(Module):
-    """Scale what is below 0 by one learnt slope.
+    """Scale negative elements by one learned slope.
 
     Source: He, Zhang, Ren, Sun 2015.
     """

@@ -1,8 +1,8 @@
-"""Attention: every position takes an average of the others' values, weighted by likeness.
+"""Attention: every position takes an average of the others' values, weighted by similarity.
 
-`kiln.nn.dot_product_attention` is the same average for four axes and no dropout; it takes the
-logits in 32 bits and may group heads. What stands here scales the queries and stays in the dtype of
-its operands, as linen's layers do, and lets the two products be replaced.
+`kiln.nn.dot_product_attention` is the same average for four axes without dropout; it computes the
+logits in 32 bits and may group heads. The functions here scale the queries and keep the dtype of
+their operands, as linen's layers do, and let the two products be replaced.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def dot_product_attention_weights(
 ) -> Any:
     """Return softmax(query · key / √d + bias), where `mask` holds; `module` sows it.
 
-    Dropout draws one mask for all batches and heads, or one for each without `broadcast_dropout`.
+    Dropout draws one mask for all batches and heads, or one for each if not `broadcast_dropout`.
 
     Shapes: (batch..., T, heads, d), (batch..., S, heads, d) -> (batch..., heads, T, S);
         bias and mask broadcast to the latter
-    Raises: ValueError for shapes that do not go together, for `einsum` beside `precision` or
+    Raises: ValueError for incompatible shapes, for `einsum` together with `precision` or
         `einsum_dot_general`, and for dropout without a key.
     """
     product = _product(einsum, precision, einsum_dot_general)
@@ -152,7 +152,7 @@ def _product(einsum: Any, precision: Any, dot_general: Any) -> Callable[..., Any
 
 
 def _check(module: Module | None, **operands: Any) -> None:
-    """Refuse operands whose batch, heads or lengths differ, `query` being the first."""
+    """Reject operands whose batch, heads or lengths differ, `query` being the first."""
     shapes = {name: tuple(x.shape) for name, x in operands.items()}
     asked = "attention of " + ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     query, key, value = shapes["query"], shapes["key"], shapes.get("value", shapes["key"])
@@ -179,11 +179,13 @@ def _refused(module: Module | None, asked: str, wrong: str, remedy: str) -> Exce
 
 
 class MultiHeadDotProductAttention(Module):
-    """Attention by several heads at once, each over a projection of its own (parameters `query`,
-    `key`, `value`), whose results are projected together (`out`).
+    """Attention by several heads, each over its own projection of the inputs.
 
-    With `decode`, one position comes at a time: keys and values of the earlier ones are kept in the
-    collection `cache`, whose sizes are those of the inputs at initialization.
+    The projections are the parameters `query`, `key` and `value`; the results of the heads are
+    projected together by `out`.
+
+    With `decode`, the input is one position at a time: keys and values of the earlier ones are kept
+    in the collection `cache`, whose sizes are those of the inputs at initialization.
 
     Source: Vaswani et al. (2017), Attention is all you need; normalize_qk: Dehghani et al. (2023),
         Scaling vision transformers to 22 billion parameters
@@ -227,15 +229,15 @@ class MultiHeadDotProductAttention(Module):
         dropout_rng: Any = None,
         sow_weights: bool = False,
     ) -> Any:
-        """Attend from `inputs_q` to `inputs_k`, its own positions without; values are its own too.
+        """Attend from `inputs_q` to `inputs_k`, by default itself, with values `inputs_v`.
 
-        `inputs_kv` are keys and values at once. With `sow_weights`, the weights go to the
-        collection `intermediates`.
+        `inputs_v` is by default `inputs_k`; `inputs_kv` gives both. If `sow_weights`, the weights
+        are stored in the collection `intermediates`.
 
         Shapes: (batch..., T, features), (batch..., S, features) twice
             -> (batch..., T, out_features); mask (batch..., heads | 1, T | 1, S | 1)
-        Raises: ValueError for features that the heads do not divide, for values without keys, and
-            for several positions at once when decoding.
+        Raises: ValueError if the number of heads does not divide the features, for values without
+            keys, and for several positions when decoding.
         """
         inputs_k, inputs_v = _sources(self, inputs_q, inputs_k, inputs_v, inputs_kv)
         query, key, value = _projected(self, inputs_q, inputs_k, inputs_v)
@@ -303,7 +305,7 @@ def _projected(module: Any, inputs_q: Any, inputs_k: Any, inputs_v: Any) -> tupl
 def _known_options(
     module: Any, mask: Any, deterministic: Any, dropout_rng: Any, sow_weights: bool
 ) -> dict[str, Any]:
-    """Return what the attention function takes: one of the user's need not know all options."""
+    """Return the options that the attention function accepts: a user function may not have all."""
     options = {
         "mask": mask,
         "dropout_rng": dropout_rng,
@@ -337,7 +339,7 @@ def _made(factory: Any) -> Any:
 
 
 def _sources(module: Module, query: Any, key: Any, value: Any, both: Any) -> tuple[Any, Any]:
-    """Return where keys and values come from."""
+    """Return the inputs for keys and for values."""
     if both is not None:
         if key is not None or value is not None:
             raise _refused(
@@ -362,7 +364,7 @@ def _sources(module: Module, query: Any, key: Any, value: Any, both: Any) -> tup
 def _remembered(
     module: Module, query: Any, key: Any, value: Any, mask: Any
 ) -> tuple[Any, Any, Any]:
-    """Put one position's key and value into the cache; return all so far, and the mask for them."""
+    """Put one position's key and value into the cache; return all so far, and their mask."""
     begun = module.has_variable("cache", "cached_key")
     keys = module.variable("cache", "cached_key", jnp.zeros, key.shape, key.dtype)
     values = module.variable("cache", "cached_value", jnp.zeros, value.shape, value.dtype)
@@ -388,7 +390,7 @@ def _remembered(
 
 
 class MultiHeadAttention(MultiHeadDotProductAttention):
-    """`MultiHeadDotProductAttention` by another name, which its parameters are then filed under."""
+    """`MultiHeadDotProductAttention` under another class name, and so other default names."""
 
 
 class SelfAttention(MultiHeadDotProductAttention):
@@ -423,7 +425,7 @@ def make_attention_mask(
     extra_batch_dims: int = 0,
     dtype: Any = jnp.float32,
 ) -> Any:
-    """Return `pairwise_fn` of each query with each key, with an axis for the heads.
+    """Return `pairwise_fn` of each query and each key, with an axis for the heads.
 
     Shapes: (batch..., T), (batch..., S) -> (1..., batch..., 1, T, S), 1s by `extra_batch_dims`
     """
@@ -433,7 +435,7 @@ def make_attention_mask(
 
 
 def make_causal_mask(x: Any, extra_batch_dims: int = 0, dtype: Any = jnp.float32) -> Any:
-    """Return the mask that lets a position see itself and those before it.
+    """Return the mask that lets a position attend to itself and those before it.
 
     Shapes: (batch..., T) -> (1..., batch..., 1, T, T), 1s by `extra_batch_dims`
     """
@@ -442,7 +444,7 @@ def make_causal_mask(x: Any, extra_batch_dims: int = 0, dtype: Any = jnp.float32
 
 
 def combine_masks(*masks: Any, dtype: Any = jnp.float32) -> Any:
-    """Return the mask that holds where all hold; Nones are left out, None if nothing is left.
+    """Return the conjunction of masks, ignoring Nones; None if all are None.
 
     Raises: ValueError for masks of different ranks.
     """

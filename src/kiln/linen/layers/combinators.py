@@ -1,4 +1,4 @@
-"""Modules in a row, and functions over several leading axes."""
+"""Modules in sequence, and functions over several leading axes."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ class Sequential(Module):
 
 
 class BatchApply:
-    """Call a function of one leading batch axis on arrays that have several."""
+    """Call a function that expects one leading batch axis on arrays that have several."""
 
     def __init__(self, f: Callable[..., Any], num_dims: int = 2) -> None:
         self._f = f
         self.num_dims = num_dims
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the function returns on merged axes, with these axes split again.
+        """Call the function on merged leading axes, and split these axes in its result.
 
-        Arguments with fewer axes are passed on as they are.
+        Arguments with fewer axes are passed unchanged.
         Raises: ValueError if no argument has `num_dims` axes.
         """
         count = self.num_dims

@@ -1,4 +1,4 @@
-"""Convolutions: one kernel for all places, one for each, and the transposed kind."""
+"""Convolutions: with a shared kernel, with a kernel per position, and transposed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from kiln.nn import initializers
 Sizes = tuple[int, ...]
 
 WRAPPED = {"CIRCULAR": "wrap", "REFLECT": "reflect"}
-"""Paddings that `pad` knows, by the names of linen."""
+"""Paddings that `pad` supports, by linen's names."""
 NAMED = frozenset(("SAME", "VALID", "SAME_LOWER"))
-"""Paddings that the primitive knows."""
+"""Paddings that the primitive supports."""
 
 
 def canonical_padding(module: Module, padding: Any, rank: int) -> str | list[tuple[int, int]]:
-    """Return a name, or (low, high) for each axis of space.
+    """Return a name, or (low, high) for each spatial axis.
 
     Raises: ValueError for anything else.
     """
@@ -128,7 +128,7 @@ def _weighted(
 
 
 class _Conv(Module):
-    """What the convolution with a shared kernel and the one without have in common."""
+    """The common base of convolutions with a shared kernel and without."""
 
     features: int
     kernel_size: int | Sequence[int]
@@ -150,7 +150,7 @@ class _Conv(Module):
 
     @property
     def shared_weights(self) -> bool:
-        """Whether every place has the same kernel."""
+        """Whether every position has the same kernel."""
         raise NotImplementedError
 
     @compact
@@ -203,7 +203,7 @@ class _Conv(Module):
         return _split_batch(out if bias is None else out + bias, leading)
 
     def _padded(self, inputs: Any, size: Sizes, dilation: Sizes) -> tuple[Any, Any]:
-        """Return the input with the padding that the primitive does not know, and the rest."""
+        """Apply the padding that the primitive does not support; return the input and the rest."""
         padding = canonical_padding(self, self.padding, len(size))
         spans = [(k - 1) * d for k, d in zip(size, dilation, strict=True)]
         if not isinstance(padding, str) or padding in NAMED:
@@ -245,7 +245,7 @@ class _Conv(Module):
     def _places(
         self, inputs: Any, size: Sizes, strides: Sizes, padding: Any, windows: dict[str, Any]
     ) -> Sizes:
-        """Return the sizes of the axes of space of the result."""
+        """Return the sizes of the result's spatial axes."""
         kernel = ShapeDtypeStruct((*size, inputs.shape[-1], self.features), inputs.dtype)
         struct = ShapeDtypeStruct(inputs.shape, inputs.dtype)
         out = eval_shape(
@@ -264,7 +264,7 @@ class _Conv(Module):
 
 
 class Conv(_Conv):
-    """Convolve the spatial axes with a kernel of (*kernel_size, inputs / groups, features).
+    """Convolve the spatial axes with a kernel of shape (*kernel_size, inputs / groups, features).
 
     Paddings: 'SAME', 'VALID', 'SAME_LOWER', 'CIRCULAR', 'REFLECT', 'CAUSAL' (one axis only; nothing
     depends on later elements), a number, or a number or (low, high) per axis.
@@ -279,24 +279,24 @@ class Conv(_Conv):
 
     @property
     def shared_weights(self) -> bool:
-        """Whether every place has the same kernel: yes."""
+        """Whether every position has the same kernel: yes."""
         return True
 
 
 class ConvLocal(_Conv):
-    """Multiply each patch by a kernel of its own, of (inputs * prod(kernel_size), features)."""
+    """Multiply each patch by its own kernel, of shape (inputs * prod(kernel_size), features)."""
 
     @property
     def shared_weights(self) -> bool:
-        """Whether every place has the same kernel: no."""
+        """Whether every position has the same kernel: no."""
         return False
 
 
 class ConvTranspose(Module):
     """Convolve with fractional strides, as the gradient of a convolution does.
 
-    With `transpose_kernel` the kernel is (*kernel_size, features, inputs), that of the convolution
-    whose gradient this is.
+    With `transpose_kernel` the kernel has shape (*kernel_size, features, inputs), as in the
+    convolution whose gradient this is.
     """
 
     features: int
@@ -350,10 +350,10 @@ class ConvTranspose(Module):
 
 
 def _wound(x: Any, periods: Sequence[int], transposed: bool) -> Any:
-    """Wind each axis of space around a circle and sum what meets.
+    """Wrap each spatial axis around a circle and sum the elements that coincide.
 
-    The middle of the axis stays where it is; of kernels of even size the transposed ones lean to
-    the other side.
+    The middle of the axis stays in place; for kernels of even size the transposed ones are shifted
+    to the other side.
     """
     for axis, period in enumerate(periods, 1):
         # The middle stays if the turns are an odd number.

@@ -1,4 +1,4 @@
-"""A table of vectors, looked up by integers."""
+"""Embeddings: a table of vectors, looked up by integers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ default_embed_init = initializers.variance_scaling(1.0, "fan_in", "normal", out_
 
 
 class Embed(Module):
-    """Look up a vector for each integer; integers outside the table give nan.
+    """Look up a vector for each integer; integers out of range give nan.
 
     Shapes: (...) -> (..., features).
     Example:
@@ -35,7 +35,7 @@ class Embed(Module):
     promote_dtype: Any = promote_dtype
 
     def setup(self) -> None:
-        """Make the table."""
+        """Create the table."""
         self.embedding = self.param(
             "embedding",
             self.embedding_init,
@@ -44,7 +44,7 @@ class Embed(Module):
         )
 
     def __call__(self, inputs: Any) -> Any:
-        """Return the vectors of integers.
+        """Look up the vectors for integers.
 
         Shapes: (...) -> (..., features).
         Raises: ValueError for inputs that are not integers.

@@ -23,7 +23,7 @@ default_kernel_init = initializers.lecun_normal()
 
 
 def canonical_axes(module: Module, axes: Any, ndim: int, what: str = "axis") -> tuple[int, ...]:
-    """Return axes counted from the front, lowest first: parameters have their axes so.
+    """Return axes counted from the front, in ascending order, as in the parameters.
 
     Raises: ValueError naming the module for an axis that the input does not have.
     """
@@ -39,7 +39,7 @@ def canonical_axes(module: Module, axes: Any, ndim: int, what: str = "axis") -> 
 
 
 def product_of(module: Any) -> Callable[..., Any]:
-    """Return the `dot_general` that a module is to use."""
+    """Return the `dot_general` that a module uses."""
     if module.dot_general_cls is not None:
         return module.dot_general_cls()  # type: ignore[no-any-return]
     return lax.dot_general if module.dot_general is None else module.dot_general
@@ -61,7 +61,7 @@ def parameters(
 
 
 class Dense(Module):
-    """Multiply the last axis of the input by a kernel of (inputs, features), and add a bias.
+    """Multiply the last axis of the input by a kernel of shape (inputs, features), and add a bias.
 
     Shapes: (..., inputs) -> (..., features).
     Example:
@@ -98,7 +98,7 @@ class Dense(Module):
 
 
 class DenseGeneral(Module):
-    """Multiply any axes of the input by a kernel, with a kernel of its own for each batch index."""
+    """Multiply any axes of the input by a kernel, with a separate kernel for each batch index."""
 
     features: int | Sequence[int]
     axis: int | Sequence[int] = -1
@@ -115,9 +115,9 @@ class DenseGeneral(Module):
 
     @compact
     def __call__(self, inputs: Any) -> Any:
-        """Return the product, and a bias for each batch index and feature.
+        """Return the product, plus a bias for each batch index and feature.
 
-        Shapes: batch axes, then the other axes that stay, then `features`.
+        Shapes: the result has the batch axes, then the other remaining axes, then `features`.
         """
         shape = jnp.shape(inputs)
         features = _tuple(self.features)
@@ -173,14 +173,14 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _reshaped(value: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape a parameter, inside its box of metadata if it has one."""
+    """Reshape a parameter, inside its metadata box if it has one."""
     if isinstance(value, AxisMetadata):
         return value.replace_boxed(jnp.reshape(value.unbox(), shape))
     return jnp.reshape(value, shape)
 
 
 class Einsum(Module):
-    """Contract the input with a kernel as an equation says, and add a bias of the kernel's axes."""
+    """Contract the input with a kernel by an einsum equation, and add a bias over kernel axes."""
 
     shape: Sequence[int]
     einsum_str: str | None = None
@@ -234,7 +234,7 @@ class Einsum(Module):
             )
 
     def _bias_shapes(self, equation: str, inputs: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the shape of the bias, and the same among the axes of the result."""
+        """Return the shape of the bias, and that shape expanded to the axes of the result."""
         shape = tuple(self.shape)
         try:
             operands, result, _ = opt_einsum.parser.parse_einsum_input(

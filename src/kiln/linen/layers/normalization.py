@@ -1,7 +1,7 @@
-"""Layers that centre and scale their input: batch, layer, RMS, group and instance norm.
+"""Layers that center and scale their input: batch, layer, RMS, group and instance norm.
 
-Each lists all its fields: their order is that of the constructor's arguments, and fields which all
-norms have stand behind some which only one has.
+Each lists all its fields, since their order is that of the constructor's arguments, and fields
+common to all norms come after some that only one has.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def _squared(x: Any) -> Any:
 def _statistics(
     module: Any, x: Any, axes: Sequence[int], mask: Any, centred: bool = True, shared: bool = True
 ) -> tuple[Any, Any]:
-    """Return the mean and variance along axes, and over a mapped axis if it is `shared`.
+    """Return the mean and variance along axes, and over a mapped axis if `shared`.
 
-    Not `centred`, the mean is taken to be 0.
+    If not `centred`, the mean is taken to be 0.
     """
     dtype = x.dtype if module.dtype is None else module.dtype
     if module.force_float32_reductions:
@@ -99,7 +99,7 @@ def _normalized(
 
 
 def _over_axes(module: Any, x: Any, mask: Any, centred: bool = True) -> Any:
-    """Normalize over the axes that a module names; not `centred`, there is no bias either."""
+    """Normalize over a module's axes; if not `centred`, there is no bias either."""
     x = jnp.asarray(x)
     reduced = canonical_axes(module, module.reduction_axes, x.ndim, "reduction_axes")
     features = canonical_axes(module, module.feature_axes, x.ndim, "feature_axes")
@@ -112,8 +112,8 @@ def _over_axes(module: Any, x: Any, mask: Any, centred: bool = True) -> Any:
 class BatchNorm(Module):
     """Normalize each feature over all other axes, and keep running averages for evaluation.
 
-    The averages are `mean` and `var` of the collection `batch_stats`, which must be mutable in
-    training. With `axis_name`, statistics are taken over the whole mapped axis.
+    The averages are `mean` and `var` in the collection `batch_stats`, which must be mutable during
+    training. With `axis_name`, statistics are computed over the whole mapped axis.
 
     Source: Ioffe and Szegedy 2015.
     Example:
@@ -142,7 +142,7 @@ class BatchNorm(Module):
 
     @compact
     def __call__(self, x: Any, use_running_average: bool | None = None, *, mask: Any = None) -> Any:
-        """Return the normalized input; of the mask's places only, statistics are taken."""
+        """Return the normalized input, with statistics over the elements that `mask` selects."""
         use_running_average = merge_param(
             "use_running_average", self.use_running_average, use_running_average
         )
@@ -195,12 +195,12 @@ class LayerNorm(Module):
 
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Any:
-        """Return the normalized input; of the mask's places only, statistics are taken."""
+        """Return the normalized input, with statistics over the elements that `mask` selects."""
         return _over_axes(self, x, mask)
 
 
 class RMSNorm(Module):
-    """Divide each example by its root mean square over `reduction_axes`; there is no bias.
+    """Divide each example by its root mean square over `reduction_axes`, without a bias.
 
     Source: Zhang and Sennrich 2019.
     """
@@ -219,12 +219,12 @@ class RMSNorm(Module):
 
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Any:
-        """Return the scaled input; of the mask's places only, the mean square is taken."""
+        """Return the scaled input, with the mean square over the elements that `mask` selects."""
         return _over_axes(self, x, mask, centred=False)
 
 
 class GroupNorm(Module):
-    """Normalize each group of neighbouring features, over all axes but the first if not told.
+    """Normalize each group of neighbouring features, by default over all axes but the first.
 
     Source: Wu and He 2018.
     """
@@ -246,9 +246,9 @@ class GroupNorm(Module):
 
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Any:
-        """Return the normalized input; of the mask's places only, statistics are taken.
+        """Return the normalized input, with statistics over the elements that `mask` selects.
 
-        Raises: ValueError for groups that do not divide the features.
+        Raises: ValueError if the groups do not divide the features.
         """
         x = jnp.asarray(x)
         last = x.ndim - 1
@@ -307,7 +307,7 @@ class GroupNorm(Module):
 
 
 class InstanceNorm(Module):
-    """Normalize each feature of each example over the axes between.
+    """Normalize each feature of each example over the spatial axes.
 
     Source: Ulyanov, Vedaldi, Lempitsky 2016.
     """
@@ -327,7 +327,7 @@ class InstanceNorm(Module):
 
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Any:
-        """Return the normalized input; of the mask's places only, statistics are taken."""
+        """Return the normalized input, with statistics over the elements that `mask` selects."""
         x = jnp.asarray(x)
         features = canonical_axes(self, self.feature_axes, x.ndim, "feature_axes")
         if 0 in features:

@@ -1,4 +1,4 @@
-"""Pooling: the sum, mean, greatest or smallest element of sliding windows."""
+"""Pooling: the sum, mean, largest or smallest element of sliding windows."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def pool(
 ) -> Any:
     """Reduce sliding windows by a function, starting from `init`.
 
-    Shapes: (*batch, *space, features); there may be no batch axis.
-    Raises: ValueError for a window, strides and padding that do not go together.
+    Shapes: (*batch, *space, features); the batch axes are optional.
+    Raises: ValueError for incompatible window, strides and padding.
     """
     inputs = jnp.asarray(inputs)
     window = tuple(window_shape)
@@ -66,7 +66,7 @@ def pool(
 
 
 def _limited(start: Any, dtype: Any) -> Any:
-    """Return an infinity as the integer furthest out if the dtype has no infinities."""
+    """Return an infinity, or the extreme integer if the dtype has no infinities."""
     if not dtypes.issubdtype(dtype, np.integer) or not isinstance(start, float):
         return start
     limits = dtypes.iinfo(dtype)
@@ -86,7 +86,7 @@ def avg_pool(
     padding: str | Sequence[tuple[int, int]] = "VALID",
     count_include_pad: bool = True,
 ) -> Any:
-    """Return the mean of sliding windows, over their padding too unless told otherwise."""
+    """Return the mean of sliding windows, including their padding if `count_include_pad`."""
     total = pool(inputs, 0.0, lax.add, window_shape, strides, padding)
     if count_include_pad:
         return total / math.prod(window_shape)
@@ -101,7 +101,7 @@ def max_pool(
     strides: Sequence[int] | None = None,
     padding: str | Sequence[tuple[int, int]] = "VALID",
 ) -> Any:
-    """Return the greatest element of sliding windows."""
+    """Return the largest element of sliding windows."""
     return pool(inputs, -np.inf, lax.max, window_shape, strides, padding)
 
 

@@ -1,4 +1,4 @@
-"""Sequences through recurrent cells: `RNN` in one direction, `Bidirectional` in both."""
+"""Running recurrent cells over sequences: `RNN` in one direction, `Bidirectional` in both."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kiln.tree import map as tree_map
 
 
 class RNN(Module):
-    """Apply a cell to a sequence, step by step, its parameters being the same at each.
+    """Apply a cell to a sequence, step by step, with the same parameters at each step.
 
     Inputs are (batch..., time, features...), or (time, batch..., features...) if `time_major`. With
-    `reverse`, the steps are taken from the last to the first, and the outputs come in that order
-    unless `keep_order` puts them beside their inputs. `return_carry` gives the last carry too.
-    The other fields go to `linen.scan`.
+    `reverse`, the steps are taken from last to first, and the outputs are in that order unless
+    `keep_order` aligns them with their inputs. `return_carry` also returns the last carry. The
+    other fields are passed to `linen.scan`.
     """
 
     cell: RNNCellBase
@@ -47,11 +47,11 @@ class RNN(Module):
         reverse: bool | None = None,
         keep_order: bool | None = None,
     ) -> Any:
-        """Take all steps; the arguments named as fields stand before those.
+        """Run all steps; arguments override the fields of the same name.
 
-        The carry begins as `initial_carry`, or as the cell says, with `init_key`. What follows a
-        sequence's length is padding: it stays at the end when steps are reversed, its outputs mean
-        nothing, and the carry returned is the one before it.
+        The first carry is `initial_carry`, or the cell's own, made with `init_key`. Elements beyond
+        a sequence's length are padding: it stays at the end when steps are reversed, its outputs
+        are meaningless, and the returned carry is the one before it.
 
         Shapes: (batch..., time, features...) -> (batch..., time, outputs...);
             seq_lengths (batch...)
@@ -99,13 +99,13 @@ class RNN(Module):
 
 
 def _at(history: Any, steps: Any) -> Any:
-    """Pick a step of each: (time, batch..., rest...), (batch...) -> (batch..., rest...)."""
+    """Pick a step per sequence: (time, batch..., rest...), (batch...) -> (batch..., rest...)."""
     places = jnp.expand_dims(steps, (0, *range(-1, steps.ndim - history.ndim, -1)))
     return jnp.squeeze(jnp.take_along_axis(history, places, axis=0), 0)
 
 
 def flip_sequences(inputs: Any, seq_lengths: Any, num_batch_dims: int, time_major: bool) -> Any:
-    """Reverse each sequence within its length; padding stays behind it.
+    """Reverse each sequence within its length; padding stays at the end.
 
     Shapes: (batch..., time, rest...) or (time, batch..., rest...), (batch...) -> those of inputs
     """
@@ -126,7 +126,7 @@ def _side_by_side(forward: Any, backward: Any) -> Any:
 
 
 class Bidirectional(Module):
-    """Apply one `RNN` forwards and one backwards, and merge their outputs, step beside step."""
+    """Apply one `RNN` forwards and one backwards, and merge their outputs step by step."""
 
     forward_rnn: Any
     backward_rnn: Any
@@ -146,9 +146,9 @@ class Bidirectional(Module):
         reverse: bool | None = None,
         keep_order: bool | None = None,
     ) -> Any:
-        """Take all steps in both directions; carries are pairs. See `RNN` for the arguments.
+        """Run all steps in both directions; carries are pairs. See `RNN` for the arguments.
 
-        `reverse` and `keep_order` mean nothing here; they are taken as `RNN` takes them.
+        `reverse` and `keep_order` have no effect; they are accepted for compatibility with `RNN`.
         """
         time_major = self.time_major if time_major is None else time_major
         return_carry = self.return_carry if return_carry is None else return_carry

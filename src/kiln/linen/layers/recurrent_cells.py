@@ -1,7 +1,7 @@
-"""Cells of recurrent networks: (carry, input of one step) -> (carry, output of that step).
+"""Recurrent cells: (carry, input of one step) -> (carry, output of that step).
 
 A gate is a function of a projection of the input plus one of the state; the parameters are named by
-where they look (`i` input, `h` state) and by the gate. Only one of the two needs a bias.
+their operand (`i` input, `h` state) and by the gate. Only one of the two needs a bias.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kiln.random import split
 
 
 class RNNCellBase(Module):
-    """What `RNN` asks of a cell: how its carry begins, and which axes of an input are features."""
+    """The interface that `RNN` needs: the first carry, and which input axes are features."""
 
     @nowrap
     def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
@@ -47,7 +47,7 @@ def _missing(cell: Module, name: str) -> str:
 
 
 class _VectorCell(RNNCellBase):
-    """A cell of vectors, whose carry is the state alone unless it says otherwise."""
+    """A cell of vectors, whose carry is just the state unless overridden."""
 
     @nowrap
     def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
@@ -75,7 +75,7 @@ class _GatedCell(_VectorCell):
 
 
 class LSTMCell(_GatedCell):
-    """Long short-term memory: a memory c, rewritten by gates i and f, and a state h that shows it.
+    """Long short-term memory: a memory c, updated by gates i and f, and a state h that exposes it.
 
     i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g, h' = o tanh(c').
 
@@ -84,7 +84,7 @@ class LSTMCell(_GatedCell):
 
     @compact
     def __call__(self, carry: tuple[Any, Any], inputs: Any) -> tuple[tuple[Any, Any], Any]:
-        """Take one step.
+        """Run one step.
 
         Shapes: ((batch..., features), (batch..., features)), (batch..., inputs)
             -> those of the carry, (batch..., features)
@@ -103,11 +103,11 @@ class LSTMCell(_GatedCell):
 
 
 class OptimizedLSTMCell(LSTMCell):
-    """`LSTMCell` with the same parameters, which multiplies once each by input and state."""
+    """`LSTMCell` with the same parameters, and one product each for input and state."""
 
     @compact
     def __call__(self, carry: tuple[Any, Any], inputs: Any) -> tuple[tuple[Any, Any], Any]:
-        """Take one step.
+        """Run one step.
 
         Shapes: ((batch..., features), (batch..., features)), (batch..., inputs)
             -> those of the carry, (batch..., features)
@@ -122,7 +122,7 @@ class OptimizedLSTMCell(LSTMCell):
 
 
 def _multiplied(x: Any, weights: list[tuple[Any, Any]], dtype: Any) -> Any:
-    """Multiply with all kernels side by side, and add the biases."""
+    """Multiply by all kernels, concatenated, and add the biases."""
     kernels, biases = zip(*weights, strict=True)
     kernel = jnp.concatenate(kernels, axis=-1)
     bias = None if biases[0] is None else jnp.concatenate(biases, axis=-1)
@@ -131,7 +131,7 @@ def _multiplied(x: Any, weights: list[tuple[Any, Any]], dtype: Any) -> Any:
 
 
 class _Weights(Dense):
-    """A `Dense` that gives its parameters and is not applied."""
+    """A `Dense` that returns its parameters instead of applying them."""
 
     @compact
     def __call__(self, inputs: Any) -> Any:
@@ -139,7 +139,7 @@ class _Weights(Dense):
 
 
 class SimpleCell(_VectorCell):
-    """h' = tanh(W x + b + U h), plus h inside the tanh with `residual`.
+    """h' = tanh(W x + b + U h), plus h inside the tanh if `residual`.
 
     Source: Elman (1990), Finding structure in time; residual: Yue, Fu and Liang (2018),
         arXiv:1801.06105
@@ -157,7 +157,7 @@ class SimpleCell(_VectorCell):
 
     @compact
     def __call__(self, carry: Any, inputs: Any) -> tuple[Any, Any]:
-        """Take one step.
+        """Run one step.
 
         Shapes: (batch..., features), (batch..., inputs) -> (batch..., features) twice
         """
@@ -170,7 +170,7 @@ class SimpleCell(_VectorCell):
 
 
 class GRUCell(_GatedCell):
-    """Gated recurrent unit: a state, partly replaced (gate z) by a proposal n.
+    """Gated recurrent unit: a state, partly replaced (gate z) by a candidate n.
 
     r, z = σ(W x + b + U h), n = tanh(W x + b + r (U h + b)); h' = (1 - z) n + z h.
 
@@ -179,7 +179,7 @@ class GRUCell(_GatedCell):
 
     @compact
     def __call__(self, carry: Any, inputs: Any) -> tuple[Any, Any]:
-        """Take one step.
+        """Run one step.
 
         Shapes: (batch..., features), (batch..., inputs) -> (batch..., features) twice
         """
@@ -199,7 +199,7 @@ class MGUCell(_VectorCell):
     """Minimal gated unit: a GRU with one gate f.
 
     f = σ(W x + b + U h), n = tanh(W x + b + f (U h + b)); h' = (1 - f) n + f h. Without
-    `reset_gate`, f does not stand in n, nor does the second bias.
+    `reset_gate`, n contains neither f nor the second bias.
 
     Source: Zhou et al. (2016), Minimal gated unit for recurrent neural networks, arXiv:1603.09420
     """
@@ -218,7 +218,7 @@ class MGUCell(_VectorCell):
 
     @compact
     def __call__(self, carry: Any, inputs: Any) -> tuple[Any, Any]:
-        """Take one step.
+        """Run one step.
 
         Shapes: (batch..., features), (batch..., inputs) -> (batch..., features) twice
         """
@@ -234,9 +234,9 @@ class MGUCell(_VectorCell):
 
 
 class ConvLSTMCell(RNNCellBase):
-    """`LSTMCell` on images: convolutions (`ih`, `hh`) in place of products.
+    """`LSTMCell` on images: convolutions (`ih`, `hh`) instead of products.
 
-    One is added to the forget gate, so that the memory lasts at first.
+    One is added to the forget gate, so that the memory is initially retained.
 
     Source: Shi et al. (2015), Convolutional LSTM network, arXiv:1506.04214; the one: Jozefowicz et
         al. (2015), An empirical exploration of recurrent network architectures
@@ -253,7 +253,7 @@ class ConvLSTMCell(RNNCellBase):
 
     @compact
     def __call__(self, carry: tuple[Any, Any], inputs: Any) -> tuple[tuple[Any, Any], Any]:
-        """Take one step.
+        """Run one step.
 
         Shapes: ((batch..., space..., features) twice), (batch..., space..., inputs)
             -> those of the carry, (batch..., space..., features)
@@ -280,7 +280,7 @@ class ConvLSTMCell(RNNCellBase):
 
     @property
     def num_feature_axes(self) -> int:
-        """The axes of space, and that of features."""
+        """The spatial axes and the feature axis."""
         return len(self.kernel_size) + 1
 
 
@@ -291,7 +291,7 @@ def _projections(
     use_bias: bool = True,
     layer: type[Dense] = Dense,
 ) -> Any:
-    """Return what makes a layer of the input, and one of the state; one of them has a bias."""
+    """Return constructors for the layers of input and state, of which one has a bias."""
     dense = functools.partial(
         layer,
         features=state.shape[-1],
@@ -315,7 +315,7 @@ def _rewritten(
     gate: Callable[..., Any],
     squash: Callable[..., Any],
 ) -> tuple[tuple[Any, Any], Any]:
-    """Return what the gates, before their functions, make of an LSTM's memory."""
+    """Return an LSTM's new memory and state, given the gates before their activations."""
     memory = gate(f) * memory + gate(i) * squash(g)
     state = gate(o) * squash(memory)
     return (memory, state), state

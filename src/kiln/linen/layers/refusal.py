@@ -1,4 +1,4 @@
-"""What a module refuses -> an error of three lines that names its class and path."""
+"""Errors of modules: three lines that name the class and path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kiln.base.source import current_source
 def refused(
     module: Any, asked: str, wrong: str, remedy: str, error: type[Exception] = ValueError
 ) -> Exception:
-    """Build the error of a module that cannot do what it is asked."""
+    """Build the error for a module that cannot do what was requested."""
     return error(three_lines(f"{place(module)}: {asked} at {current_source()}", wrong, remedy))
 
 

@@ -1,4 +1,4 @@
-"""Layers around a layer: they compute with its parameters divided by a norm of them."""
+"""Wrappers of layers that divide the layer's parameters by a norm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kiln.tree_util import keystr, tree_map_with_path
 
 
 def _by_name(layer: Any, path: tuple[Any, ...]) -> str:
-    """Return the name of a parameter among those of the module around its layer."""
+    """Return the name of a layer's parameter among the variables of its wrapper."""
     return "/".join([layer.name, *(keystr((key,), simple=True) for key in path[1:])])
 
 
@@ -29,10 +29,10 @@ def _unit(x: Any, axes: Any, epsilon: float) -> Any:
 
 
 class SpectralNorm(Module):
-    """Divide the matrices of a layer by their greatest singular value, found by iteration.
+    """Divide the matrices of a layer by their largest singular value, found by iteration.
 
-    The collection holds, for each matrix, the vector `u` and the value `sigma` found last; kernels
-    of more axes are matrices of (the rest, last axis).
+    The collection holds, for each matrix, the latest vector `u` and value `sigma`; kernels with
+    more axes are treated as matrices of shape (the rest, last axis).
     Source: Miyato, Kataoka, Koyama, Yoshida 2018.
     """
 
@@ -46,10 +46,10 @@ class SpectralNorm(Module):
 
     @compact
     def __call__(self, *args: Any, update_stats: bool, **kwargs: Any) -> Any:
-        """Return what the layer returns with divided matrices.
+        """Call the layer with divided matrices.
 
-        The iteration goes `n_steps` further from what was found last; the collection keeps what it
-        finds if `update_stats`.
+        The iteration continues for `n_steps` from the latest values; if `update_stats`, the
+        collection stores the new ones.
         """
 
         def forward(layer: Any) -> Any:
@@ -101,7 +101,7 @@ class SpectralNorm(Module):
 
 
 class WeightNorm(Module):
-    """Give the parameters of a layer unit norm, and each feature a learnt length.
+    """Give the parameters of a layer unit norm, and each feature a learned length.
 
     Parameters whose path contains a string of `variable_filter` are normalized; all, if it is None.
     Source: Salimans and Kingma 2016.
@@ -118,7 +118,7 @@ class WeightNorm(Module):
 
     @compact
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the layer returns with normalized parameters."""
+        """Call the layer with normalized parameters."""
 
         def forward(layer: Any) -> Any:
             return layer(*args, **kwargs)

@@ -15,10 +15,10 @@ from kiln.linen.variables import merge_param
 
 
 class Dropout(Module):
-    """Set a random part of the input to 0, and scale the rest to keep the mean.
+    """Set random elements of the input to 0, and scale the others to preserve the mean.
 
-    The mask is the same along `broadcast_dims`. Nothing is dropped if `deterministic`; otherwise
-    pass a key for the stream `dropout`.
+    The mask is constant along `broadcast_dims`. Nothing is dropped if `deterministic`; otherwise a
+    key for the stream `dropout` is required.
 
     Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014.
     Example:
@@ -35,7 +35,7 @@ class Dropout(Module):
 
     @compact
     def __call__(self, inputs: Any, deterministic: bool | None = None, rng: Any = None) -> Any:
-        """Return the input with parts dropped; unchanged if deterministic."""
+        """Return the input with elements dropped; unchanged if deterministic."""
         deterministic = merge_param("deterministic", self.deterministic, deterministic)
         if not 0.0 <= self.rate <= 1.0:
             raise refused(

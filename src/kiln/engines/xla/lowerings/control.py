@@ -13,7 +13,7 @@ import numpy as np
 
 from kiln.control.cond import cond_p
 from kiln.control.scan import scan_p
-from kiln.control.scan_split import cut
+from kiln.control.scan_split import split_by_counts
 from kiln.control.while_loop import while_p
 from kiln.core.primitive import Primitive
 from kiln.engines.xla import text
@@ -34,7 +34,7 @@ def _while(
     body_jaxpr: Jaxpr,
     body_nconsts: int,
 ) -> Sequence[Value]:
-    cond_consts, body_consts, carry = cut(operands, cond_nconsts, body_nconsts)
+    cond_consts, body_consts, carry = split_by_counts(operands, cond_nconsts, body_nconsts)
 
     def goes_on(inner: Builder, *values: Value) -> Value:
         (flag,) = inner.inline(cond_jaxpr, [*cond_consts, *values])
@@ -70,7 +70,7 @@ def _scan(
     num_carry: int,
     unroll: int,
 ) -> Sequence[Value]:
-    consts, carry, xs = cut(operands, num_consts, num_carry)
+    consts, carry, xs = split_by_counts(operands, num_consts, num_carry)
     ys = [b.constant(0, aval) for aval in out[num_carry:]]
 
     def steps(inner: Builder, start: Value, count: int, state: Sequence[Value]) -> list[Value]:
@@ -80,7 +80,7 @@ def _scan(
             if reverse:
                 at = inner.apply("subtract", inner.like(length - 1, at), at)
             rows = [_row(inner, x, at) for x in xs]
-            values, made = cut(state, num_carry)
+            values, made = split_by_counts(state, num_carry)
             outs = inner.inline(jaxpr, [*consts, *values, *rows])
             made = [
                 _with_row(inner, y, row, at) for y, row in zip(made, outs[num_carry:], strict=True)

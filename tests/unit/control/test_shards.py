@@ -1,4 +1,4 @@
-"""Cutting arrays into the parts of a mesh's members, and back."""
+"""Splitting arrays into the shards of a mesh's members, and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.control.parts import cut, cut_names, joined, part_type, parts_of, whole_type
+from kiln.control.shards import joined, part_type, shard_counts, shard_names, shard_of, whole_type
 from kiln.ir.mesh import Mesh
 from kiln.ir.mesh import PartitionSpec as P
 from kiln.ir.sharding import NamedSharding
@@ -22,8 +22,8 @@ SPECS = [P(), P("x"), P("y"), P(None, "y"), P("y", "x"), P(("y", "x")), P(None, 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_a_stack_of_parts_holds_what_shardings_say(spec: P) -> None:
-    stack = np.asarray(cut(kiln.numpy.asarray(X), MESH, ORDER, spec))
-    names = [name for name in ORDER if name in cut_names(spec)]
+    stack = np.asarray(shard_of(kiln.numpy.asarray(X), MESH, ORDER, spec))
+    names = [name for name in ORDER if name in shard_names(spec)]
     index_of = NamedSharding(MESH, spec).devices_indices_map(X.shape)
     for place in itertools.product(range(4), range(2)):
         here = dict(zip(ORDER, place, strict=True))
@@ -39,4 +39,4 @@ def test_types_of_parts() -> None:
     for spec in SPECS:
         part = part_type(aval, MESH, spec)
         assert whole_type(part, MESH, spec) == aval
-    assert parts_of(MESH, P(("y", "x"), None), 3) == [8, 1, 1]
+    assert shard_counts(MESH, P(("y", "x"), None), 3) == [8, 1, 1]

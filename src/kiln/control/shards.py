@@ -1,4 +1,4 @@
-"""The parts of arrays that the members of a mesh hold, and all parts as one stack."""
+"""The shards of arrays that the members of a mesh hold, and all shards as one stack."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.shape import reshape, transpose
 
 
-def parts_of(mesh: Mesh, spec: PartitionSpec, ndim: int) -> list[int]:
-    """Return into how many parts a spec cuts each dimension."""
+def shard_counts(mesh: Mesh, spec: PartitionSpec, ndim: int) -> list[int]:
+    """Return how many shards a spec splits each dimension into."""
     entries = [*spec, *[None] * (ndim - len(spec))]
     return [math.prod(mesh.shape[name] for name in axes_of(e)) for e in entries]
 
 
 def part_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
-    """Return the type of one member's part."""
-    parts = parts_of(mesh, spec, aval.ndim)
+    """Return the type of one member's shard."""
+    parts = shard_counts(mesh, spec, aval.ndim)
     return aval.with_(shape=tuple(n // p for n, p in zip(aval.shape, parts, strict=True)))
 
 
 def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
-    """Return the type of an array from that of one member's part."""
-    parts = parts_of(mesh, spec, aval.ndim)
+    """Return the type of an array from that of one member's shard."""
+    parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n * p for n, p in zip(aval.shape, parts, strict=True))
     return aval.with_(shape=shape, varying=aval.varying.difference(mesh.axis_names))
 
 
-def cut_names(spec: PartitionSpec) -> list[Any]:
+def shard_names(spec: PartitionSpec) -> list[Any]:
     """Return the mesh axes that a spec names, in its order."""
     return [name for entry in spec for name in axes_of(entry)]
 
 
-def cut(x: Any, mesh: Mesh, order: Sequence[Any], spec: PartitionSpec) -> Any:
-    """Bring the mesh axes that cut an array to the front, in the order of the mesh."""
-    names = cut_names(spec)
+def shard_of(x: Any, mesh: Mesh, order: Sequence[Any], spec: PartitionSpec) -> Any:
+    """Bring the mesh axes that shard an array to the front, in the order of the mesh."""
+    names = shard_names(spec)
     if not names:
         return x
     local = part_type(aval_of(x), mesh, spec).shape
@@ -48,8 +48,8 @@ def cut(x: Any, mesh: Mesh, order: Sequence[Any], spec: PartitionSpec) -> Any:
 
 
 def joined(x: Any, mesh: Mesh, order: Sequence[Any], spec: PartitionSpec) -> Any:
-    """Undo `cut`."""
-    names = cut_names(spec)
+    """Undo `shard_of`."""
+    names = shard_names(spec)
     if not names:
         return x
     local = aval_of(x).shape[len(names) :]
@@ -57,14 +57,14 @@ def joined(x: Any, mesh: Mesh, order: Sequence[Any], spec: PartitionSpec) -> Any
     front = [at[name] for name in order if name in names]
     now = {place: i for i, place in enumerate((*front, *locals_at))}
     spread = transpose(x, tuple(now[i] for i in range(len(shape))))
-    parts = parts_of(mesh, spec, len(local))
+    parts = shard_counts(mesh, spec, len(local))
     return reshape(spread, tuple(n * p for n, p in zip(local, parts, strict=True)))
 
 
 def _grid(
     mesh: Mesh, spec: PartitionSpec, local: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[Any, int], list[int]]:
-    """Return the shape with each cut apart, where each mesh axis is in it, and where the rest."""
+    """Return the shape with a dimension per mesh axis, and where those and the others stand."""
     shape: list[Any] = []
     at: dict[Any, int] = {}
     locals_at = []
