@@ -38,7 +38,7 @@ PyObject* array_new(PyTypeObject* type, PyObject*, PyObject*) {
   self->aval = Py_NewRef(Py_None);
   self->host = Py_NewRef(Py_None);
   self->buffer = Py_NewRef(Py_None);
-  self->engine = Py_NewRef(Py_None);
+  self->memory = Py_NewRef(Py_None);
   self->sharding = Py_NewRef(Py_None);
   enter(self);
   return reinterpret_cast<PyObject*>(self);
@@ -49,13 +49,13 @@ int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
                                 "sharding", "committed", nullptr};
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
   if (!may_be_made(self->aval != Py_None, object)) return -1;
-  PyObject *aval, *host, *buffer = Py_None, *engine = Py_None, *sharding = Py_None;
+  PyObject *aval, *host, *buffer = Py_None, *memory = Py_None, *sharding = Py_None;
   int committed = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOOp", const_cast<char**>(names), &aval, &host,
-                                   &buffer, &engine, &sharding, &committed)) {
+                                   &buffer, &memory, &sharding, &committed)) {
     return -1;
   }
-  for (PyObject* part : {aval, host, buffer, engine, sharding}) {
+  for (PyObject* part : {aval, host, buffer, memory, sharding}) {
     if (!PyObject_TypeCheck(part, &array_data_type)) continue;
     PyErr_SetString(PyExc_TypeError, "an array does not hold another array");
     return -1;
@@ -64,7 +64,7 @@ int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   Py_XSETREF(self->aval, Py_NewRef(aval));
   Py_XSETREF(self->host, Py_NewRef(host));
   Py_XSETREF(self->buffer, Py_NewRef(buffer));
-  Py_XSETREF(self->engine, Py_NewRef(engine));
+  Py_XSETREF(self->memory, Py_NewRef(memory));
   Py_XSETREF(self->sharding, Py_NewRef(sharding));
   return 0;
 }
@@ -81,7 +81,7 @@ void array_dealloc(PyObject* object) {
   Py_CLEAR(self->aval);
   Py_CLEAR(self->host);
   Py_CLEAR(self->buffer);
-  Py_CLEAR(self->engine);
+  Py_CLEAR(self->memory);
   Py_CLEAR(self->sharding);
   if (is_ours && spares < kSpare) {
     spare[spares++] = self;
@@ -99,7 +99,7 @@ void array_dealloc(PyObject* object) {
 PyMemberDef members[] = {
     {"aval", T_OBJECT_EX, offsetof(ArrayData, aval), READONLY, "The type: shape, dtype, weakness."},
     {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), READONLY, "A buffer, or None."},
-    {"_memory", T_OBJECT_EX, offsetof(ArrayData, engine), READONLY,
+    {"_memory", T_OBJECT_EX, offsetof(ArrayData, memory), READONLY,
      "The memory that holds the buffer, or None."},
     {"_sharding", T_OBJECT_EX, offsetof(ArrayData, sharding), READONLY,
      "The sharding it was placed with, or None."},
@@ -142,28 +142,28 @@ PyGetSetDef fields[] = {
 
 // Other threads see a field changed or not, and those that belong together changed together.
 
-// _data(): the view, the buffer and its engine.
+// _data(): the view, the buffer and its memory.
 PyObject* array_data(PyObject* self, PyObject*) {
   ArrayData* array = reinterpret_cast<ArrayData*>(self);
   Ref host = host_of(array);
-  return host ? PyTuple_Pack(3, host.get(), array->buffer, array->engine) : nullptr;
+  return host ? PyTuple_Pack(3, host.get(), array->buffer, array->memory) : nullptr;
 }
 
-// _settle(seen, buffer, engine, keeps_host)
+// _settle(seen, buffer, memory, keeps_host)
 PyObject* array_settle(PyObject* self, PyObject* args) {
   ArrayData* array = reinterpret_cast<ArrayData*>(self);
-  PyObject *seen, *buffer, *engine;
+  PyObject *seen, *buffer, *memory;
   int keeps_host;
-  if (!PyArg_ParseTuple(args, "OOOp", &seen, &buffer, &engine, &keeps_host)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OOOp", &seen, &buffer, &memory, &keeps_host)) return nullptr;
   bool is_gone = array->host == Py_None && array->buffer == Py_None;
   if (is_gone || array->buffer != seen) Py_RETURN_FALSE;
   if (PyObject_TypeCheck(buffer, &array_data_type) ||
-      PyObject_TypeCheck(engine, &array_data_type)) {
+      PyObject_TypeCheck(memory, &array_data_type)) {
     PyErr_SetString(PyExc_TypeError, "an array does not hold another array");
     return nullptr;
   }
   Ref old_buffer = Ref::own(std::exchange(array->buffer, Py_NewRef(buffer)));
-  Ref old_engine = Ref::own(std::exchange(array->engine, Py_NewRef(engine)));
+  Ref old_memory = Ref::own(std::exchange(array->memory, Py_NewRef(memory)));
   Ref old_host;
   if (!keeps_host) old_host = Ref::own(std::exchange(array->host, Py_NewRef(Py_None)));
   Py_RETURN_TRUE;
@@ -198,10 +198,10 @@ PyObject* array_let_go(PyObject* self, PyObject*) {
 
 PyMethodDef array_methods[] = {
     {"_data", array_data, METH_NOARGS,
-     "Return the view of the values, the buffer and its engine, as they are at one time."},
+     "Return the view of the values, the buffer and its memory, as they are at one time."},
     {"_settle", array_settle, METH_VARARGS,
-     "Exchange the buffer that was seen for one of an engine with the same values, and keep the "
-     "view or not; "
+     "Exchange the buffer that was seen for one in another memory with the same values, and keep "
+     "the view or not; "
      "False if the array has another buffer by now, or was deleted."},
     {"_note", array_note, METH_VARARGS, "Keep the view of a buffer, if that is the array's still."},
     {"_note_part", array_note_part, METH_NOARGS,
@@ -350,26 +350,26 @@ ArrayData* make(PyTypeObject* type) {
 
 }  // namespace
 
-Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine) {
+Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* memory) {
   ArrayData* self = make(array_class);
   if (self == nullptr) return Ref();
   self->aval = Py_NewRef(aval);
   self->host = Py_NewRef(host);
   self->buffer = Py_NewRef(buffer);
-  self->engine = Py_NewRef(engine);
+  self->memory = Py_NewRef(memory);
   self->sharding = Py_NewRef(Py_None);
   self->committed = 0;
   return Ref::own(reinterpret_cast<PyObject*>(self));
 }
 
-Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding,
+Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* memory, PyObject* sharding,
                 bool committed) {
   ArrayData* self = make(placed_class);
   if (self == nullptr) return Ref();
   self->aval = Py_NewRef(aval);
   self->host = Py_NewRef(Py_None);
   self->buffer = Py_NewRef(buffer);
-  self->engine = Py_NewRef(engine);
+  self->memory = Py_NewRef(memory);
   self->sharding = Py_NewRef(sharding);
   self->committed = committed;
   return Ref::own(reinterpret_cast<PyObject*>(self));

@@ -5,14 +5,14 @@
 
 namespace kiln {
 
-// An array holds an engine's buffer, a host view of it, or both. It is on the first device unless
-// it has a sharding.
+// An array holds a buffer in an engine's memory, a host view of it, or both. It is on the first
+// device unless it has a sharding.
 struct ArrayData {
   PyObject_HEAD
   PyObject* aval;
   PyObject* host;    // a read-only ndarray, a Memory that nobody has looked at yet, or None
-  PyObject* buffer;  // None, or a buffer of `engine`
-  PyObject* engine;
+  PyObject* buffer;  // None, or a buffer in `memory`
+  PyObject* memory;
   PyObject* sharding;  // None, or the one it was placed with
   PyObject* weakrefs;
   ArrayData *before, *after;  // in the ring of all arrays
@@ -50,8 +50,8 @@ inline Ref values_of(ArrayData* array) {
 }
 
 // Make an array. All but the type may be None.
-Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* engine);
-Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* engine, PyObject* sharding,
+Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* memory);
+Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* memory, PyObject* sharding,
                 bool committed);
 
 }  // namespace kiln

@@ -9,8 +9,8 @@
 namespace kiln {
 namespace {
 
-PyObject* buffer_at = nullptr;    // (array, engine, sharding) -> buffer, moving the data if needed
-PyObject* own_buffer = nullptr;   // (array, engine) -> a buffer with the same values and sharding
+PyObject* buffer_at = nullptr;    // (array, memory, sharding) -> buffer, moving the data if needed
+PyObject* own_buffer = nullptr;   // (array, memory) -> a buffer with the same values and sharding
 PyObject* warn_name = nullptr;    // "warn_of_unusable"
 PyObject* refuse_name = nullptr;  // "refuse_second_use"
 
@@ -29,9 +29,9 @@ Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object,
   ArrayData* array = reinterpret_cast<ArrayData*>(object);
   // The sharding of an array that was never placed is None: met if the first device is meant.
   PyObject*& met = (*placed->met)[number];
-  bool is_there = array->engine == program->engine && array->buffer != Py_None;
+  bool is_there = array->memory == program->memory && array->buffer != Py_None;
   if (is_there && array->sharding == met) return Ref::borrow(array->buffer);
-  Ref buffer = call_held(buffer_at, object, program->engine, sharding);
+  Ref buffer = call_held(buffer_at, object, program->memory, sharding);
   if (buffer && buffer.get() == array->buffer) Py_XSETREF(met, Py_NewRef(array->sharding));
   return buffer;
 }
@@ -92,7 +92,7 @@ Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
       return Ref();
     }
     Ref array =
-        make_placed(PyTuple_GET_ITEM(types, i), PyList_GET_ITEM(buffers, i), program->engine,
+        make_placed(PyTuple_GET_ITEM(types, i), PyList_GET_ITEM(buffers, i), program->memory,
                     PyTuple_GET_ITEM(placed->out_shardings, i), placed->committed);
     if (!array) return array;
     PyList_SET_ITEM(arrays.get(), i, array.release());
@@ -197,7 +197,7 @@ PyObject* set_buffer_at(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"set_buffer_at", set_buffer_at, METH_VARARGS,
-     "Set what brings an array to devices of an engine, and what copies it."},
+     "Set what brings an array to devices, and what copies it."},
     {nullptr},
 };
 
@@ -252,7 +252,7 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
       if (array->is_part) {
         // The array that it is a part of keeps its memory: a program that runs on several devices
         // dies if one of the parts goes away.
-        Ref own = call_held(own_buffer, args[i], program->engine);
+        Ref own = call_held(own_buffer, args[i], program->memory);
         if (!own || PyList_SetItem(buffers.get(), i, own.release()) < 0) return Ref();
       }
       // Memory that is looked at cannot be reused.

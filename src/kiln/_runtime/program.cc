@@ -13,17 +13,17 @@ long long clock_now = 1;
 namespace {
 
 // Functions of execution/compilation.py.
-PyObject* buffer_for = nullptr;  // (array, engine) -> buffer, moving the data if needed
-PyObject* new_buffer = nullptr;  // (scalar or ndarray, engine, sharding or None) -> buffer
+PyObject* buffer_for = nullptr;  // (array, memory) -> buffer, moving the data if needed
+PyObject* new_buffer = nullptr;  // (scalar or ndarray, memory, sharding or None) -> buffer
 
 // CompiledProgram, the Python type.
 
 int program_init(PyObject* self, PyObject* args, PyObject*) {
   CompiledProgram* program = reinterpret_cast<CompiledProgram*>(self);
-  if (!may_be_made(program->engine != nullptr, self)) return -1;
-  PyObject *run, *out_avals, *kept, *engine;
+  if (!may_be_made(program->memory != nullptr, self)) return -1;
+  PyObject *run, *out_avals, *kept, *memory;
   int in_host_memory;
-  if (!PyArg_ParseTuple(args, "OOOOp", &run, &out_avals, &kept, &engine, &in_host_memory)) {
+  if (!PyArg_ParseTuple(args, "OOOOp", &run, &out_avals, &kept, &memory, &in_host_memory)) {
     return -1;
   }
   if (kept != Py_None && !PyList_CheckExact(kept)) {
@@ -31,11 +31,11 @@ int program_init(PyObject* self, PyObject* args, PyObject*) {
     return -1;
   }
   Ref types = Ref::own(PySequence_Tuple(out_avals));
-  if (!types || !may_be_made(program->engine != nullptr, self)) return -1;
+  if (!types || !may_be_made(program->memory != nullptr, self)) return -1;
   Py_XSETREF(program->run, Py_NewRef(run));
   Py_XSETREF(program->out_avals, types.release());
   Py_XSETREF(program->kept, Py_NewRef(kept));
-  Py_XSETREF(program->engine, Py_NewRef(engine));
+  Py_XSETREF(program->memory, Py_NewRef(memory));
   program->in_host_memory = static_cast<char>(in_host_memory);
   return 0;
 }
@@ -45,7 +45,7 @@ int program_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(program->run);
   Py_VISIT(program->out_avals);
   Py_VISIT(program->kept);
-  Py_VISIT(program->engine);
+  Py_VISIT(program->memory);
   return 0;
 }
 
@@ -54,7 +54,7 @@ int program_clear(PyObject* self) {
   Py_CLEAR(program->run);
   Py_CLEAR(program->out_avals);
   Py_CLEAR(program->kept);
-  Py_CLEAR(program->engine);
+  Py_CLEAR(program->memory);
   return 0;
 }
 
@@ -87,7 +87,7 @@ PyMemberDef program_members[] = {
      "The types of the results."},
     {"kept", T_OBJECT_EX, offsetof(CompiledProgram, kept), READONLY,
      "The numbers of the inputs it takes, or None for all."},
-    {"memory", T_OBJECT_EX, offsetof(CompiledProgram, engine), READONLY,
+    {"memory", T_OBJECT_EX, offsetof(CompiledProgram, memory), READONLY,
      "Where its operands and results are."},
     {"used", T_LONGLONG, offsetof(CompiledProgram, used), 0,
      "When it last ran, in the time of `clock`."},
@@ -132,7 +132,7 @@ PyObject* set_buffer_functions(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"set_buffer_functions", set_buffer_functions, METH_VARARGS,
-     "Set what brings arrays, and scalars, to an engine."},
+     "Set what brings arrays, and scalars, to a memory."},
     {nullptr},
 };
 
@@ -156,7 +156,7 @@ PyTypeObject program_type = {
 bool take(CompiledProgram* program, PyObject* const*& args, Py_ssize_t& count,
           std::vector<PyObject*>& taken) {
   PyObject* kept = program->kept;
-  if (!was_made(kept != nullptr && program->engine != nullptr,
+  if (!was_made(kept != nullptr && program->memory != nullptr,
                 reinterpret_cast<PyObject*>(program))) {
     return false;
   }
@@ -181,17 +181,17 @@ Ref operand(CompiledProgram* program, size_t number, PyObject* object, PyObject*
             HostOperands& host_operands) {
   if (is_array(object)) {
     ArrayData* array = reinterpret_cast<ArrayData*>(object);
-    if (array->engine == program->engine && array->buffer != Py_None) {
+    if (array->memory == program->memory && array->buffer != Py_None) {
       return Ref::borrow(array->buffer);
     }
-    return call_held(buffer_for, object, program->engine);
+    return call_held(buffer_for, object, program->memory);
   }
   if (host_operands.takes(number, object)) {
     Ref buffer = host_operands.buffer(number, object);
     if (buffer || PyErr_Occurred()) return buffer;
   }
-  if (sharding == nullptr) return call_held(new_buffer, object, program->engine);
-  return call_held(new_buffer, object, program->engine, sharding);
+  if (sharding == nullptr) return call_held(new_buffer, object, program->memory);
+  return call_held(new_buffer, object, program->memory, sharding);
 }
 
 Ref execute(PyObject* run, PyObject* buffers, HostOperands& host_operands) {
@@ -217,7 +217,7 @@ Ref wrap(CompiledProgram* program, PyObject* buffers) {
     if (i == count) break;
     PyObject *aval = PyTuple_GET_ITEM(avals, i), *buffer = PySequence_Fast_GET_ITEM(outs.get(), i);
     Ref array = program->in_host_memory ? make_array(aval, buffer, Py_None, Py_None)
-                                        : make_array(aval, Py_None, buffer, program->engine);
+                                        : make_array(aval, Py_None, buffer, program->memory);
     if (!array) return array;
     PyList_SET_ITEM(arrays.get(), i, array.release());
   }

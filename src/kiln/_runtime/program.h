@@ -13,8 +13,8 @@ struct CompiledProgram {
   PyObject* run;        // buffers -> buffers
   PyObject* out_avals;  // tuple of the results' types, from the beginning to the end
   PyObject* kept;       // list of the numbers of the inputs it takes, or None for all
-  PyObject* engine;
-  char in_host_memory;  // whether the engine's buffers are NumPy arrays
+  PyObject* memory;     // which holds the buffers of its operands and results
+  char in_host_memory;  // whether they are NumPy arrays
   long long used;       // when it last ran, in `clock_now`
 };
 
@@ -27,7 +27,7 @@ extern long long clock_now;
 bool take(CompiledProgram* program, PyObject* const*& args, Py_ssize_t& count,
           std::vector<PyObject*>& taken);
 
-// Bring an array or scalar to the engine, to the first device or as a sharding says.
+// Bring an array or scalar to the program's memory, to the first device or as a sharding says.
 Ref operand(CompiledProgram* program, size_t number, PyObject* object, PyObject* sharding,
             HostOperands& host_operands);
 
