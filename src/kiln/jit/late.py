@@ -32,14 +32,14 @@ AVAL = ShapedArray((), np.dtype(np.uint32))
 
 
 class Supply(Protocol):
-    """What a call brings: its own values for what the program asked for when it was recorded."""
+    """A call's own values for what its program asked for when it was recorded."""
 
     def values(self, recipes: Sequence[Hashable]) -> Sequence[Any]:
         """Return one uint32 scalar, or tracer of one, for each recipe."""
 
 
 class LateOperands:
-    """What one recording has asked for so far, and the supply of the call that it is made for."""
+    """The late operands of one recording so far, and the supply of the call that it is made for."""
 
     __slots__ = ("_known", "_trace", "supply")
 
@@ -53,7 +53,7 @@ class LateOperands:
         self._trace = trace
 
     def end(self) -> None:
-        """Let the trace and its tracers go; `recipes` stays."""
+        """Release the trace and its tracers; `recipes` remains."""
         self._trace = None
         self._known = dict.fromkeys(self._known)
 
@@ -81,7 +81,7 @@ _here = _Here()
 
 
 def late_operands() -> LateOperands:
-    """Return those of the program that this thread is recording, the innermost if nested."""
+    """Return those of the innermost program that this thread is recording."""
     return _here.recording[-1]
 
 
@@ -90,7 +90,7 @@ Naming = Callable[[Sequence[Any]], list[str]]
 
 
 class _LateArguments(Arguments):
-    """The arguments of one call. The function is recorded with their supply at hand."""
+    """The arguments of one call, with the supply from which the function asks while recorded."""
 
     __slots__ = ("_naming", "operands")
 
@@ -126,7 +126,7 @@ class _LateArguments(Arguments):
 
 
 class _LateRecorder(PlainRecorder):
-    """Adds to a program the inputs that its function asked for."""
+    """Appends to a program the inputs that its function asked for."""
 
     def record(
         self,
@@ -148,8 +148,8 @@ class LateFunction:
     """A function that is traced once per call signature, and may ask for late operands.
 
     It takes positional arguments, and returns a pair of arrays and Python values. The latter are
-    kept with the program, and every call returns them. `naming` says what users call the leaves of
-    the arguments, if they do not know them by the names of the parameters.
+    kept with the program, and every call returns them. `naming` returns the names
+    of the leaves of the arguments for messages, if not those of the parameters.
     """
 
     __slots__ = ("__weakref__", "_lookup", "_naming", "fun")
@@ -170,7 +170,7 @@ class LateFunction:
     def call(self, supply: Supply, static: Hashable, *args: Any) -> tuple[Any, Any]:
         """Run the program for these arguments, with what the supply makes of its recipes.
 
-        `static` is what the program depends on besides the types of the arguments.
+        `static` is the key of everything that the program depends on besides types.
         """
         opts = options()
         call = _LateArguments(self.fun, static, args, supply, self._naming)
