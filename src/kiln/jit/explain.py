@@ -19,6 +19,7 @@ from kiln.execution.compilation import on_return
 from kiln.execution.dumping import log
 from kiln.jit.argument_binding import in_tree_of
 from kiln.jit.parameters import argument_name, parameter_name
+from kiln.jit.static_values import ByEquality
 
 LONGEST_TEXT = 60
 
@@ -109,10 +110,13 @@ def only(reason: str) -> tuple[Difference, ...]:
 
 
 class Naming(NamedTuple):
-    """How the user calls the arguments of a function: `places` numbers the dynamic ones."""
+    """How messages name the arguments of a call that are not static.
+
+    `places` holds the numbers of the positional ones, or their names.
+    """
 
     fun: Callable[..., Any]
-    places: Sequence[int]
+    places: Sequence[int | str]
     leaves: Sequence[str]
 
 
@@ -189,7 +193,7 @@ def static_text(key: Any) -> str:
 
 def _static_text(key: Any) -> str:
     if not isinstance(key, tuple):
-        return repr(key.value)
+        return repr(key.value if isinstance(key, ByEquality) else key)
     kind, *rest = key
     if kind is float:
         return repr(float.fromhex(rest[0]))

@@ -57,7 +57,7 @@ class History:
         self.compile_seconds = 0.0
         self._has_warned = False
         # Without the function, which must be able to die.
-        self._recent: collections.deque[tuple[Any, Sequence[int], Sequence[str]]] = (
+        self._recent: collections.deque[tuple[Any, Sequence[int | str], Sequence[str]]] = (
             collections.deque(maxlen=REMEMBERED)
         )
 

@@ -19,9 +19,9 @@ from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, state
 from kiln.execution.eager import EVAL
 from kiln.ir.types import ShapedArray
-from kiln.jit.argument_types import argument_names
 from kiln.jit.cache import Recordings, register
 from kiln.jit.entry import Recording
+from kiln.jit.explain import Naming
 from kiln.jit.lookup import Lookup
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.recorder import PlainRecorder
@@ -85,8 +85,8 @@ def late_operands() -> LateOperands:
     return _here.recording[-1]
 
 
-Naming = Callable[[Sequence[Any]], list[str]]
-"""Returns the user's names of the leaves of arguments."""
+NamingOf = Callable[[Sequence[Any]], Naming]
+"""Returns how messages name given arguments."""
 
 
 class _LateArguments(Arguments):
@@ -100,18 +100,15 @@ class _LateArguments(Arguments):
         static: Hashable,
         args: Sequence[Any],
         supply: Supply,
-        naming: Naming | None,
+        naming: NamingOf | None,
     ) -> None:
         super().__init__(fun, None, args, {})
         self.key = Statics(len(args), (("module", static),))
         self.operands = LateOperands(supply)
         self._naming = naming
 
-    def names(self) -> list[str]:
-        args = self.structure()[0]
-        if self._naming is not None:
-            return self._naming(args)
-        return argument_names(self.fun, args, {}, self.places)
+    def naming(self) -> Naming:
+        return super().naming() if self._naming is None else self._naming(self.structure()[0])
 
     def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         here = state.trace
@@ -148,8 +145,8 @@ class LateFunction:
     """A function that is traced once per call signature, and may ask for late operands.
 
     It takes positional arguments, and returns a pair of arrays and Python values. The latter are
-    kept with the program, and every call returns them. `naming` returns the names
-    of the leaves of the arguments for messages, if not those of the parameters.
+    kept with the program, and every call returns them. `naming` says
+    how messages name the arguments, if not by the parameters.
     """
 
     __slots__ = ("__weakref__", "_lookup", "_naming", "fun")
@@ -159,7 +156,7 @@ class LateFunction:
         fun: Callable[..., Any],
         *,
         placement: PlacementOptions = NO_PLACEMENT,
-        naming: Naming | None = None,
+        naming: NamingOf | None = None,
     ) -> None:
         self.fun = fun
         self._naming = naming

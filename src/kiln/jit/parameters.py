@@ -165,7 +165,7 @@ def parameter_name(fun: Callable[..., Any], place: int | str) -> str:
     return f"args[{place}]"
 
 
-def argument_name(fun: Callable[..., Any], path: KeyPath, places: Sequence[int]) -> str:
+def argument_name(fun: Callable[..., Any], path: KeyPath, places: Sequence[int | str]) -> str:
     """Return the name, for messages, of the value at a path into `(args, kwargs)`."""
     if len(path) == 1:
         return "args" if path[0].idx == 0 else "kwargs"

@@ -16,7 +16,6 @@ from kiln.ir.assumptions import collecting
 from kiln.jit.argument_binding import Named
 from kiln.jit.cache import Recordings, find, share
 from kiln.jit.entry import Recording
-from kiln.jit.explain import Naming
 from kiln.jit.signature import Arguments, Signature
 from kiln.jit.tracing import trace
 
@@ -75,8 +74,7 @@ class PlainRecorder:
         found = find(key, content)
         if found is not None:
             return found
-        fun, names, history = self.fun, call.names(), table.history
-        naming = Naming(fun, call.places, names)
+        fun, naming, history = self.fun, call.naming(), table.history
         before = list(table if seen is None else seen)
         if self._max_traces is not None and self._traces >= self._max_traces:
             raise history.too_many(self._max_traces, before, signature, naming)
@@ -87,7 +85,7 @@ class PlainRecorder:
                 fun,
                 lambda leaves: call.apply(fun, leaves),
                 avals,
-                names,
+                naming.leaves,
                 static=self._static_result,
             )
         made.assumed = frozenset(assumed)

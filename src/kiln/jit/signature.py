@@ -19,6 +19,7 @@ from kiln.ir.sizes import as_number
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import flatten_call, unflatten_call
 from kiln.jit.argument_types import argument_names, check_leaves
+from kiln.jit.explain import Naming
 from kiln.jit.parameters import Chosen, parameter_name
 from kiln.jit.static_values import static_key
 from kiln.jit.struct import type_of_struct
@@ -130,9 +131,14 @@ class Arguments:
         leaves = self.leaves if leaves is None else leaves
         return tuple(check_leaves(self.fun, leaves, self.names, "jit"))
 
-    def names(self) -> list[str]:
+    def naming(self) -> Naming:
+        """Return how messages name the arguments and their leaves."""
+        names = argument_names(self.fun, self._dynamic, self._named, self.places)
+        return Naming(self.fun, self.places, names)
+
+    def names(self) -> Sequence[str]:
         """Return the names of the leaves for messages, as in `x` and `d['a'][0]`."""
-        return argument_names(self.fun, self._dynamic, self._named, self.places)
+        return self.naming().leaves
 
     def structure(self) -> tuple[tuple[Any, ...], dict[str, Any], Sequence[int]]:
         """Return the arguments that are not static, by position and by name, and their numbers."""

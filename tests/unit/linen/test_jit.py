@@ -308,3 +308,16 @@ def test_static_arguments_that_no_method_has_are_refused() -> None:
         nn.jit(Methods, methods=["__call__", "doubled"], static_argnames="width")
     with pytest.raises(ValueError, match=r"static_argnums=\(2,\)"):
         nn.jit(Methods, methods=["doubled"], static_argnums=2)
+
+
+def test_retraces_are_explained() -> None:
+    module, wider = nn.jit(nn.Dense)(2), nn.jit(nn.Dense)(3)
+    variables = module.init(KEY, X)
+    with kiln.explain_recompiles() as records:
+        module.apply(variables, X)
+        module.apply(variables, jnp.ones((5, X.shape[1])))
+        wider.init(KEY, X)
+    texts = [str(record) for record in records if record.function == "__call__"]
+    assert "argument variables: a dict with keys [] before" in texts[0]
+    assert "argument inputs: float32[2,4] before, float32[5,4] now" in texts[1]
+    assert "static value module: JitDense with configuration" in texts[2]
