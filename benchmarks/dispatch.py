@@ -20,7 +20,7 @@ import numpy
 import kiln
 from benchmarks.harness import SHORTEST_SAMPLE_S, Case, Library, Sampler
 from kiln import _runtime
-from kiln.core.engine import engine
+from kiln.core.host_memory import HOST_MEMORY
 
 MANY, LEAVES = 100, 21
 SOURCE = """
@@ -61,9 +61,10 @@ def compiled(lib: Library, fun: Callable[..., Any], args: tuple[Any, ...]) -> Ca
     count = len(entry.jaxpr.outvars)
     address = ctypes.cast(getattr(library(), f"add_one_{count}"), ctypes.c_void_p).value
     assert address is not None
-    layouts = [("float32", 4)] * count
-    native = _runtime.Native(address, layouts, layouts, library())
-    program = _runtime.Program(native, entry.jaxpr.out_avals, None, engine("reference"), True)
+    leaves = [("float32", 4)] * count
+    native = _runtime.Native(address, leaves, leaves, library())
+    out_avals = entry.recording.jaxpr.out_avals
+    program = _runtime.CompiledProgram(native, out_avals, None, HOST_MEMORY, True)
     jitted.forget_calls()
     places = list(enumerate(args))
     types = tuple(entry.jaxpr.in_avals)

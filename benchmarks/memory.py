@@ -108,7 +108,7 @@ for i in range(1, 4):
 start = resident()
 made = [one(i).executable.raw for i in range(4, 4 + count)]
 grown = (resident() - start) / count
-serialized = sum(len(client.client().serialize(raw)) for raw in made) / count
+serialized = sum(len(client.client("cpu").serialize(raw)) for raw in made) / count
 optimized = sum(
     len(module.as_serialized_hlo_module_proto()) for raw in made for module in raw.hlo_modules()
 ) / count

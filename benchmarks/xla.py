@@ -27,8 +27,8 @@ def alone(count: int) -> Callable[[], Any]:
     """Return the executable's call on buffers that are there."""
     xs = [kiln.numpy.arange(8.0) + i for i in range(count)]
     raw = kiln.jit(add_one).lower(*xs).compile().runtime_executable()
-    handlers = [client().handler(x.aval) for x in xs]
-    buffers = [buffer_for(x, engine("xla")) for x in xs]
+    handlers = [client("cpu").handler(x.aval) for x in xs]
+    buffers = [buffer_for(x, engine("xla").memory) for x in xs]
     return lambda: raw.execute_sharded(buffers).consume_with_handlers(handlers)
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable as Function
 from collections.abc import Hashable, Iterable, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from kiln.core.engine import Engine
+    from kiln.core.engine import Memory as BufferMemory
     from kiln.ir.types import ShapedArray
 
 C = TypeVar("C", bound=type)
@@ -78,6 +79,17 @@ class FlattenedIndexKey:
 
 # tree_nodes.cc
 
+class Form(IntEnum):
+    """The ways in which a node of a pytree comes apart that need no function."""
+
+    CUSTOM = ...
+    TUPLE = ...
+    LIST = ...
+    DICT = ...
+    NONE = ...
+    NAMEDTUPLE = ...
+    FIELDS = ...
+
 class NodeKind:
     """How values of one class come apart and are put together."""
 
@@ -90,7 +102,7 @@ class NodeKind:
         entries: Function[[Any, int], Any] | None = None,
         keyed: Function[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
         registered: bool = True,
-        form: int = 0,
+        form: Form = Form.CUSTOM,
         children: tuple[str, ...] | None = None,
         metadata: tuple[str, ...] | None = None,
     ) -> None: ...
@@ -140,7 +152,7 @@ class ArrayData:
     aval: ShapedArray
     _host: np.ndarray | None
     _buffer: Any
-    _engine: Engine | None
+    _memory: BufferMemory | None
     _sharding: Any
     _committed: bool
     _is_part: bool
@@ -151,12 +163,14 @@ class ArrayData:
         aval: ShapedArray,
         host: np.ndarray | None,
         buffer: Any = None,
-        engine: Engine | None = None,
+        memory: BufferMemory | None = None,
         sharding: Any = None,
         committed: bool = False,
     ) -> None: ...
-    def _data(self) -> tuple[np.ndarray | None, Any, Engine | None]: ...
-    def _settle(self, seen: Any, buffer: Any, engine: Engine, keeps_host: bool, /) -> bool: ...
+    def _data(self) -> tuple[np.ndarray | None, Any, BufferMemory | None]: ...
+    def _settle(
+        self, seen: Any, buffer: Any, memory: BufferMemory, keeps_host: bool, /
+    ) -> bool: ...
     def _note(self, buffer: Any, host: np.ndarray, /) -> None: ...
     def _note_part(self) -> None: ...
     def _let_go(self) -> None: ...
@@ -233,13 +247,13 @@ def set_operator_table(functions: dict[str, Function[..., Any]], /) -> None: ...
 # placed.cc
 
 class PlacedProgram:
-    """A program with the places of its operands and results, and the arguments given for good."""
+    """A program with the shardings of its operands and results, and its donated arguments."""
 
     def __init__(
         self,
-        program: Program,
-        cuts: tuple[Any, ...] | None,
-        out_cuts: tuple[Any, ...] | None,
+        program: CompiledProgram,
+        in_shardings: tuple[Any, ...] | None,
+        out_shardings: tuple[Any, ...] | None,
         committed: bool,
         donated: tuple[int, ...],
         usable: tuple[int, ...],
@@ -256,7 +270,32 @@ class Loop:
     """A compiled loop over strided operands."""
 
 def loop_of_ufunc(ufunc: Any, types: str, /) -> Loop | None: ...
-def loop_named(name: str, operand: str, result: str, /) -> Loop | None: ...
+def loop_named(name: str, types: str, /) -> Loop | None: ...
+
+# schedule.cc
+
+class BufferSource(IntEnum):
+    """What the bytes of a buffer of a plan are."""
+
+    INPUT = ...
+    CONSTANT = ...
+    SCRATCH = ...
+    RESULT = ...
+    FROM_FUNCTION = ...
+
+class Outcome(IntEnum):
+    """How a result of a plan is made: of a buffer, it is an input, of the memory of an input."""
+
+    FRESH = ...
+    SAME = ...
+    SHARING = ...
+
+class Container(IntEnum):
+    """What the results of a plan are returned in."""
+
+    SINGLE = ...
+    TUPLE = ...
+    LIST = ...
 
 # plan.cc
 
@@ -268,10 +307,10 @@ class Plan:
     def __init__(
         self,
         inputs: list[tuple[Any, int]],
-        buffers: list[tuple[int, Any]],
+        buffers: list[tuple[BufferSource, Any]],
         steps: list[tuple[Any, ...]],
-        results: list[tuple[int, int, Any]],
-        container: int,
+        results: list[tuple[Outcome, int, Any]],
+        container: Container,
         /,
     ) -> None: ...
     def __call__(self, *arrays: Any) -> Any: ...
@@ -279,11 +318,13 @@ class Plan:
 # eager.cc
 
 class EagerFunction:
-    """A function of arrays that is applied at once where it can be."""
+    """A function of arrays whose calls outside of transformations run plans."""
 
     __wrapped__: Function[..., Any]
     __name__: str
-    def __init__(self, function: Function[..., Any], /) -> None: ...
+    def __init__(
+        self, function: Function[..., Any], loop: str | None = None, swapped: bool = False, /
+    ) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 def set_planner(plan: Function[..., Plan | None], /) -> None: ...
@@ -293,21 +334,21 @@ def plan_statistics() -> dict[str, int]: ...
 
 # program.cc
 
-class Program:
+class CompiledProgram:
     """A compiled program. Calling it with a sequence of arrays and scalars runs it."""
 
     _call: Function[[Sequence[Any]], Sequence[Any]]
     used: int
 
     def __init__(
-        self, run: Any, out_avals: Iterable[Any], kept: list[int] | None, engine: Any, host: bool, /
+        self, run: Any, out_avals: Iterable[Any], kept: list[int] | None, memory: Any, host: bool, /
     ) -> None: ...
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]: ...
     @property
     def kept(self) -> list[int] | None: ...
     @property
-    def engine(self) -> Engine: ...
+    def memory(self) -> BufferMemory: ...
     def __call__(self, args: Sequence[Any], /) -> list[Any]: ...
 
 class Clock:
@@ -333,7 +374,7 @@ class Callable:
         dynamics: list[tuple[int, Any]],
         avals: tuple[Any, ...],
         consts: Iterable[Any],
-        program: Program | PlacedProgram,
+        program: CompiledProgram | PlacedProgram,
         out_tree: TreeDef,
         /,
     ) -> bool: ...

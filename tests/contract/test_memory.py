@@ -16,7 +16,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln.execution import compilation
 from kiln.execution.compilation import on_compile
-from kiln.execution.eager import EVAL, PLAN_BYTES
+from kiln.execution.eager import ENTRY_BYTES, EVAL
 from tests.contract.marks import contract
 
 X = np.ones(3, np.float32)
@@ -210,7 +210,7 @@ def test_eager_operations_are_bounded() -> None:
             jnp.negative(np.ones(n, np.float32))
     finally:
         kiln.config.update("eager_cache_mb", before)
-    assert len(EVAL.plans) * PLAN_BYTES <= 1 << 20
+    assert len(EVAL.programs) * ENTRY_BYTES <= 1 << 20
 
 
 GIVES_BACK = """

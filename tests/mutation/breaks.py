@@ -45,8 +45,8 @@ BREAKS = [
     Break(
         "10.2",
         "jit/cache.py",
-        "return known[2].setdefault(options, Entries())",
-        "return Entries()",
+        "return known[2].setdefault(options, Recordings(identity))",
+        "return Recordings(identity)",
     ),
     Break(
         "10.1",
@@ -98,9 +98,9 @@ BREAKS = [
     ),
     Break(
         "3.4",
-        "jit/call.py",
-        "constant_args = {i: args[i] for i in self._static.argnums if i < len(args)}",
-        "constant_args = {i: repr(args[i]) for i in self._static.argnums if i < len(args)}",
+        "jit/signature.py",
+        "by_number = {i: x for i, x in self.statics if isinstance(i, int)}",
+        "by_number = {i: repr(x) for i, x in self.statics if isinstance(i, int)}",
     ),
     Break(
         "7.3",
@@ -140,7 +140,7 @@ BREAKS = [
     ),
     Break(
         "1.7",
-        "jit/call.py",
+        "jit/function.py",
         "return self if instance is None else types.MethodType(self, instance)",
         "return self",
     ),
@@ -164,14 +164,14 @@ BREAKS = [
     ),
     Break(
         "3.3",
-        "jit/signature.py",
+        "jit/parameters.py",
         "elif argnums is None:",
         "elif False:",
     ),
     Break(
         "12.0",
         "stages.py",
-        "from kiln.jit.call import JitFunction as Wrapped\n",
+        "from kiln.jit.function import JitFunction as Wrapped\n",
         "class Wrapped: ...\n",
     ),
     Break(
@@ -194,9 +194,9 @@ BREAKS = [
     ),
     Break(
         "10.4",
-        "jit/call.py",
-        "return len(self._entries)",
-        "return len(self._shared)",
+        "jit/recorder.py",
+        "return entries\n",
+        "return entries + 1\n",
     ),
     Break(
         "1.3",

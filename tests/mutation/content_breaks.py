@@ -135,7 +135,7 @@ CONTENT_BREAKS = [
     _row(FORCE, "tuple(np.geterr().values()), ", "", "how NumPy takes errors"),
     _row(FORCE, "if last[0] is opts and", "if", f"{_UNIT}ambient.py::test_every_option_counts"),
     _row(
-        "jit/call.py",
+        "jit/function.py",
         "if reading.with_jitted and f.is_stale():",
         "if False:",
         f"{_CACHE}a_function_keeps_its_trace_and_a_fresh_one_does_not_get_it",
@@ -143,13 +143,13 @@ CONTENT_BREAKS = [
         f"{_CACHE}a_jitted_function_that_is_out_of_date_does_not_spread",
     ),
     _row(
-        "jit/call.py",
+        "jit/function.py",
         "reading.read_attributes(f, _OWN)",
         "reading.read(f._fun)",
         "an attribute of kiln.jit",
     ),
     _row(
-        "jit/cache.py",
+        "jit/entry.py",
         "return all(a is b for a, b in zip(again, self.consts, strict=True))",
         "return True",
         f"{_CACHE}a_jitted_function_that_is_out_of_date_does_not_spread",

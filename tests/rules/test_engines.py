@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kiln.base.config import override
 from kiln.core.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
@@ -47,8 +48,10 @@ def disagreements(cases: Sequence[Case], engine: str) -> list[str]:
 
     jaxpr = stage_pure(fun, [aval_of(x) for x in flat])
     arrays = list(map(from_host, flat))
-    expected = compile_jaxpr(jaxpr, "cases", on="reference")(arrays)
-    found = compile_jaxpr(jaxpr, "cases", on=engine)(arrays)
+    with override(engine="reference"):
+        expected = compile_jaxpr(jaxpr, "cases")(arrays)
+    with override(engine=engine):
+        found = compile_jaxpr(jaxpr, "cases")(arrays)
     wrong = []
     for case, a, b in zip(owners, found, expected, strict=True):
         try:

@@ -104,7 +104,7 @@ ARRAY = f"class {CLASS}:\n    _buffer: object\n    aval: object\n"
     ],
 )
 def test_a_touch_is_found(tmp_path: Path, text: str) -> None:
-    assert len(all_touches(write_tree(tmp_path, {STUB: ARRAY, "jit/call.py": text}))) == 1
+    assert len(all_touches(write_tree(tmp_path, {STUB: ARRAY, "jit/function.py": text}))) == 1
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_touch_is_found(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_innocent_code_passes(tmp_path: Path, text: str) -> None:
-    assert all_touches(write_tree(tmp_path, {STUB: ARRAY, "jit/call.py": text})) == []
+    assert all_touches(write_tree(tmp_path, {STUB: ARRAY, "jit/function.py": text})) == []
 
 
 def test_a_missing_class_is_noticed(tmp_path: Path) -> None:

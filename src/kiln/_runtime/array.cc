@@ -45,7 +45,7 @@ PyObject* array_new(PyTypeObject* type, PyObject*, PyObject*) {
 }
 
 int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"aval",     "host",      "buffer", "engine",
+  static const char* names[] = {"aval",     "host",      "buffer", "memory",
                                 "sharding", "committed", nullptr};
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
   if (!may_be_made(self->aval != Py_None, object)) return -1;
@@ -98,14 +98,13 @@ void array_dealloc(PyObject* object) {
 
 PyMemberDef members[] = {
     {"aval", T_OBJECT_EX, offsetof(ArrayData, aval), READONLY, "The type: shape, dtype, weakness."},
-    {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), READONLY,
-     "A buffer of the engine, or None."},
-    {"_engine", T_OBJECT_EX, offsetof(ArrayData, engine), READONLY,
-     "The engine whose buffer it is, or None."},
+    {"_buffer", T_OBJECT_EX, offsetof(ArrayData, buffer), READONLY, "A buffer, or None."},
+    {"_memory", T_OBJECT_EX, offsetof(ArrayData, engine), READONLY,
+     "The memory that holds the buffer, or None."},
     {"_sharding", T_OBJECT_EX, offsetof(ArrayData, sharding), READONLY,
-     "The place of its own, or None."},
+     "The sharding it was placed with, or None."},
     {"_committed", T_BOOL, offsetof(ArrayData, committed), READONLY,
-     "Whether it was put at its place on purpose."},
+     "Whether it was placed on purpose."},
     {"_is_part", T_BOOL, offsetof(ArrayData, is_part), READONLY,
      "Whether its buffer is a part of one on several devices."},
     {nullptr},
@@ -258,7 +257,7 @@ PyMethodDef functions[] = {
      "Set what returns the values of an array on the host, waiting for them; for buffers another "
      "function."},
     {"set_array_classes", set_array_classes, METH_VARARGS,
-     "Set the classes of arrays without and with a place."},
+     "Set the classes of arrays that were never placed, and of placed ones."},
     {nullptr},
 };
 

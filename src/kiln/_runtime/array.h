@@ -13,16 +13,16 @@ struct ArrayData {
   PyObject* host;    // a read-only ndarray, a Memory that nobody has looked at yet, or None
   PyObject* buffer;  // None, or a buffer of `engine`
   PyObject* engine;
-  PyObject* sharding;  // None, or the place of its own
+  PyObject* sharding;  // None, or the one it was placed with
   PyObject* weakrefs;
   ArrayData *before, *after;  // in the ring of all arrays
-  char committed;             // whether it was put at its place on purpose
+  char committed;             // whether it was placed on purpose
   char is_part;               // whether its buffer is a part of one on several devices
 };
 
 extern PyTypeObject array_data_type;
 
-// The classes of the arrays that are made here: without and with a place of their own.
+// The classes of the arrays that are made here: never placed, and placed.
 extern PyTypeObject* array_class;
 extern PyTypeObject* placed_class;
 

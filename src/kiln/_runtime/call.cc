@@ -1,5 +1,5 @@
 // The call of a jitted function. A call like one seen before is recognised by a walk over its
-// arguments and run; everything else goes to `_call`, the definition of a call, in jit/call.py.
+// arguments and run; everything else goes to `_call`, the definition of a call, in jit/function.py.
 #include <climits>
 #include <memory>
 #include <vector>
@@ -25,7 +25,7 @@ bool is_equal(PyObject* a, PyObject* b) {
 struct Leaf {
   PyTypeObject* type = nullptr;       // its exact class
   Ref aval;                           // of arrays
-  Ref sharding;                       // of arrays with a place of their own
+  Ref sharding;                       // of placed arrays
   char committed = 0;                 // of these too
   Ref dtype;                          // of NumPy arrays
   std::vector<npy_intp> shape;        // of NumPy arrays
@@ -75,7 +75,7 @@ struct Leaf {
 
 // Where a part of a call comes from: the number of an argument, positional ones first.
 struct Dynamic {
-  Py_ssize_t place;
+  Py_ssize_t position;
   Ref key;
 };
 // How a value that is no array is compared to the one of another call.
@@ -91,7 +91,7 @@ struct Static {
   std::vector<Static> parts;
 };
 struct StaticArgument {
-  Py_ssize_t place;
+  Py_ssize_t position;
   Static known;
 };
 
@@ -119,7 +119,7 @@ struct Callable {
 };
 
 PyObject* slow_name = nullptr;
-PyObject* static_key = nullptr;  // of jit/signature.py
+PyObject* static_key = nullptr;  // of jit/static_values.py
 
 // The leaves of a call, held while it runs: user code may change the containers.
 class Values {
@@ -366,14 +366,14 @@ bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t pos
     return false;
   }
   for (const StaticArgument& s : known.statics) {
-    if (!is_same(args[s.place], s.known)) return false;
+    if (!is_same(args[s.position], s.known)) return false;
   }
   size_t consts = static_cast<size_t>(PyTuple_GET_SIZE(known.consts.get()));
   values.reserve(consts + known.leaves.size());
   for (size_t i = 0; i < consts; ++i) values.push(PyTuple_GET_ITEM(known.consts.get(), i));
   Match match{known, values, consts};
   for (const Dynamic& d : known.dynamics) {
-    if (!match.fits(d.key.get(), args[d.place])) return false;
+    if (!match.fits(d.key.get(), args[d.position])) return false;
   }
   return true;
 }
@@ -383,7 +383,8 @@ Ref run(Known& known, Values& values) {
   Ref outs =
       Py_TYPE(known.program.get()) == &placed_program_type
           ? run_placed(reinterpret_cast<PlacedProgram*>(known.program.get()), values.data(), count)
-          : run_program(reinterpret_cast<Program*>(known.program.get()), values.data(), count);
+          : run_program(reinterpret_cast<CompiledProgram*>(known.program.get()), values.data(),
+                        count);
   if (!outs) return outs;
   PyObject** items = PySequence_Fast_ITEMS(outs.get());
   Leaves rest{items, items + PyList_GET_SIZE(outs.get())};
@@ -455,8 +456,8 @@ bool describe(PyObject* object, PyObject* aval, Leaf& leaf) {
          PyArray_CheckScalar(object);
 }
 
-bool is_argument(Py_ssize_t place, Py_ssize_t most) {
-  if (0 <= place && place < most) return true;
+bool is_argument(Py_ssize_t position, Py_ssize_t most) {
+  if (0 <= position && position < most) return true;
   PyErr_SetString(PyExc_IndexError, "a call has no argument of that number");
   return false;
 }
@@ -555,24 +556,25 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
     StaticArgument s;
     PyObject* comparison;
     PyObject* given = PyTuple_GET_ITEM(all_statics.get(), i);
-    if (!is_tuple(given) || !PyArg_ParseTuple(given, "nO!", &s.place, &PyTuple_Type, &comparison)) {
+    if (!is_tuple(given) ||
+        !PyArg_ParseTuple(given, "nO!", &s.position, &PyTuple_Type, &comparison)) {
       return nullptr;
     }
-    if (!is_argument(s.place, most) || !read_static(comparison, s.known)) return nullptr;
+    if (!is_argument(s.position, most) || !read_static(comparison, s.known)) return nullptr;
     known->statics.push_back(std::move(s));
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all_dynamics.get()); ++i) {
-    Py_ssize_t place;
+    Py_ssize_t position;
     PyObject* value;
     PyObject* given = PyTuple_GET_ITEM(all_dynamics.get(), i);
-    if (!is_tuple(given) || !PyArg_ParseTuple(given, "nO", &place, &value)) return nullptr;
-    if (!is_argument(place, most)) return nullptr;
+    if (!is_tuple(given) || !PyArg_ParseTuple(given, "nO", &position, &value)) return nullptr;
+    if (!is_argument(position, most)) return nullptr;
     Ref key = flatten(value, leaves.get());
     if (!key) return nullptr;
     int left = note_metadata(key.get(), known->metadata);
     if (left < 0) return nullptr;
     if (left == 0) Py_RETURN_FALSE;
-    known->dynamics.push_back(Dynamic{place, std::move(key)});
+    known->dynamics.push_back(Dynamic{position, std::move(key)});
   }
   Py_ssize_t count = PyList_GET_SIZE(leaves.get());
   if (count != PyTuple_GET_SIZE(avals)) Py_RETURN_FALSE;

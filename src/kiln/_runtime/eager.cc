@@ -1,5 +1,8 @@
-// Functions applied at once: a call like one made before, of arrays of the same types beside equal
-// numbers and names, runs a plan. Any other call is one of the Python function.
+// Eager functions. A call runs a plan: the one loop that the function is on arrays of one type, or the
+// plan of a call made before, of arrays of the same types beside equal numbers and names. Any other
+// call is one of the Python function, whose operations are compiled programs (execution/eager.py).
+#include "eager.h"
+
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -8,6 +11,7 @@
 #include "numpy.h"
 #include "plan.h"
 #include "state.h"
+#include "uniform_loop.h"
 #include "values.h"
 
 namespace kiln {
@@ -19,7 +23,8 @@ struct EagerFunction {
   PyObject* function;
   PyObject* dict;
   PyObject* weakrefs;
-  uint64_t number;  // no other function ever has it
+  uint64_t number;    // no other function ever has it
+  UniformLoop* loop;  // its plan for arrays of one type, or null
 };
 
 PyObject* planner = nullptr;  // (function, args, kwargs, result) -> Plan or None
@@ -335,9 +340,11 @@ PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size
   return result.release();
 }
 
-PyObject* eager_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-  EagerFunction* self = reinterpret_cast<EagerFunction*>(object);
-  if (planner != nullptr && may_apply_at_once()) {
+// Run the plan of a call like this one; otherwise call the function, and perhaps make a plan. Kept
+// out of calls that need no key, whose stack is smaller.
+[[gnu::noinline]] PyObject* call_like_before(EagerFunction* self, PyObject* const* args,
+                                             size_t nargsf, PyObject* kwnames) {
+  if (planner != nullptr && may_run_eagerly()) {
     bound_names();
     Key key;
     if (key.read(self, args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), kwnames)) {
@@ -359,15 +366,27 @@ PyObject* eager_call(PyObject* object, PyObject* const* args, size_t nargsf, PyO
 
 PyObject* eager_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* function;
-  if (!PyArg_ParseTuple(args, "O", &function)) return nullptr;
-  if (Py_TYPE(function) == type || !PyCallable_Check(function)) {
-    PyErr_SetString(PyExc_TypeError, "a function is applied at once, and not one that is already");
+  const char* loop = nullptr;
+  int swapped = 0;
+  if (!PyArg_ParseTuple(args, "O|zp", &function, &loop, &swapped)) return nullptr;
+  if (is_eager(function) || !PyCallable_Check(function)) {
+    PyErr_SetString(PyExc_TypeError,
+                    "an eager function wraps a function that is not eager already");
     return nullptr;
   }
   EagerFunction* self = reinterpret_cast<EagerFunction*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
-  self->vectorcall = eager_call;
+  self->vectorcall = call_eager;
   self->function = Py_NewRef(function);
+  if (loop != nullptr) {
+    auto found = std::make_unique<UniformLoop>();
+    if (!find_uniform_loop(loop, swapped != 0, *found)) {
+      PyErr_Format(PyExc_ValueError, "there are no loops named %s", loop);
+      Py_DECREF(self);
+      return nullptr;
+    }
+    self->loop = found.release();
+  }
   self->number = ++functions_made;
   self->dict = PyDict_New();
   Ref kept = Ref::own(reinterpret_cast<PyObject*>(self));
@@ -401,6 +420,7 @@ void eager_dealloc(PyObject* object) {
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   Py_CLEAR(self->function);
   Py_CLEAR(self->dict);
+  delete self->loop;
   Py_TYPE(object)->tp_free(object);
   Py_TRASHCAN_END
 }
@@ -434,29 +454,6 @@ PyMethodDef eager_methods[] = {
 PyGetSetDef eager_attributes[] = {
     {"__dict__", PyObject_GenericGetDict, nullptr, "What is set on the function itself."},
     {nullptr},
-};
-
-PyTypeObject eager_type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "kiln._runtime.EagerFunction",
-    .tp_basicsize = sizeof(EagerFunction),
-    .tp_dealloc = eager_dealloc,
-    .tp_vectorcall_offset = offsetof(EagerFunction, vectorcall),
-    .tp_repr = eager_repr,
-    .tp_call = PyVectorcall_Call,
-    .tp_getattro = eager_getattr,
-    .tp_setattro = PyObject_GenericSetAttr,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                Py_TPFLAGS_METHOD_DESCRIPTOR,
-    .tp_doc = "A function of arrays that is applied at once where it can be.",
-    .tp_traverse = eager_traverse,
-    .tp_clear = eager_clear,
-    .tp_weaklistoffset = offsetof(EagerFunction, weakrefs),
-    .tp_methods = eager_methods,
-    .tp_getset = eager_attributes,
-    .tp_descr_get = eager_bind,
-    .tp_dictoffset = offsetof(EagerFunction, dict),
-    .tp_new = eager_new,
 };
 
 PyObject* set_planner(PyObject*, PyObject* function) {
@@ -495,6 +492,40 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
+
+PyTypeObject eager_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.EagerFunction",
+    .tp_basicsize = sizeof(EagerFunction),
+    .tp_dealloc = eager_dealloc,
+    .tp_vectorcall_offset = offsetof(EagerFunction, vectorcall),
+    .tp_repr = eager_repr,
+    .tp_call = PyVectorcall_Call,
+    .tp_getattro = eager_getattr,
+    .tp_setattro = PyObject_GenericSetAttr,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_doc = "A function of arrays whose calls outside of transformations run plans.",
+    .tp_traverse = eager_traverse,
+    .tp_clear = eager_clear,
+    .tp_weaklistoffset = offsetof(EagerFunction, weakrefs),
+    .tp_methods = eager_methods,
+    .tp_getset = eager_attributes,
+    .tp_descr_get = eager_bind,
+    .tp_dictoffset = offsetof(EagerFunction, dict),
+    .tp_new = eager_new,
+};
+
+PyObject* call_eager(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  EagerFunction* self = reinterpret_cast<EagerFunction*>(object);
+  if (self->loop != nullptr && kwnames == nullptr &&
+      PyVectorcall_NARGS(nargsf) == self->loop->operands && may_run_eagerly()) {
+    Ref made = self->loop->run(*self->loop, args);
+    if (made) return made.release();
+    if (PyErr_Occurred()) return nullptr;
+  }
+  return call_like_before(self, args, nargsf, kwnames);
+}
 
 int add_eager(PyObject* module) {
   representatives = PyDict_New();

@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-// After a call that had not ended when it returned, so many go without staged operands.
+// After a call that had not ended when it returned, so many go without operands that the host writes.
 constexpr int kCallsWithout = 16;
 
 // A call that keeps its thread for longer is made on another thread next time: programs that XLA
@@ -29,13 +29,13 @@ int launcher_init(PyObject* self, PyObject* args, PyObject*) {
                         &share)) {
     return -1;
   }
-  auto layouts = std::make_unique<std::vector<Layout>>();
-  if (operands != nullptr && !read_layouts(operands, *layouts)) return -1;
+  auto types = std::make_unique<std::vector<ValueType>>();
+  if (operands != nullptr && !read_value_types(operands, *types)) return -1;
   Py_XSETREF(launcher->execute, Py_NewRef(execute));
   Py_XSETREF(launcher->handlers, Py_NewRef(handlers));
   Py_XSETREF(launcher->name, Py_NewRef(name));
   Py_XSETREF(launcher->share, Py_NewRef(share));
-  launcher->operands = layouts.release();
+  launcher->operands = types.release();
   launcher->is_slow = 1;
   return 0;
 }
@@ -55,7 +55,7 @@ int launcher_clear(PyObject* self) {
   Py_CLEAR(launcher->handlers);
   Py_CLEAR(launcher->name);
   Py_CLEAR(launcher->share);
-  delete std::exchange(launcher->stages, nullptr);
+  delete std::exchange(launcher->host_operands, nullptr);
   return 0;
 }
 
@@ -175,7 +175,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   return Ref();
 }
 
-Staging::Staging(PyObject* run, size_t count) {
+HostOperands::HostOperands(PyObject* run, size_t count) {
   if (!is_launcher(run)) return;
   launcher_ = reinterpret_cast<Launcher*>(run);
   if (launcher_->operands == nullptr || launcher_->operands->size() != count) return;
@@ -183,50 +183,50 @@ Staging::Staging(PyObject* run, size_t count) {
   if (!is_open_) --launcher_->calls_without;
 }
 
-bool Staging::takes(size_t number, PyObject* value) const {
+bool HostOperands::takes(size_t number, PyObject* value) const {
   if (!is_open_ || (*launcher_->operands)[number].bytes == 0) return false;
   PyTypeObject* type = Py_TYPE(value);
   return type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type ||
          type == &PyComplex_Type || PyArray_CheckExact(value) || PyArray_CheckScalar(value);
 }
 
-Ref Staging::buffer(size_t number, PyObject* value) {
-  const Layout& layout = (*launcher_->operands)[number];
+Ref HostOperands::buffer(size_t number, PyObject* value) {
+  const ValueType& type = (*launcher_->operands)[number];
   Operands one(1);
-  if (!one.add(value, layout)) return Ref();
-  if (stages_ == nullptr) {
+  if (!one.add(value, type)) return Ref();
+  if (list_ == nullptr) {
     // Another thread's call, or one within this one, may have them: it keeps them.
-    stages_ = std::exchange(launcher_->stages, nullptr);
-    if (stages_ == nullptr) stages_ = new Stages(launcher_->operands->size());
+    list_ = std::exchange(launcher_->host_operands, nullptr);
+    if (list_ == nullptr) list_ = new HostOperandList(launcher_->operands->size());
   }
-  Stage& stage = (*stages_)[number];
-  bool is_new = !stage.memory;
+  HostOperand& operand = (*list_)[number];
+  bool is_new = !operand.memory;
   if (is_new) {
-    stage.memory = Ref::own(reinterpret_cast<PyObject*>(allocate(layout.bytes)));
-    if (!stage.memory) return Ref();
+    operand.memory = Ref::own(reinterpret_cast<PyObject*>(allocate(type.bytes)));
+    if (!operand.memory) return Ref();
   }
-  std::memcpy(reinterpret_cast<Memory*>(stage.memory.get())->data, one.pointers()[0], layout.bytes);
+  std::memcpy(reinterpret_cast<Memory*>(operand.memory.get())->data, one.pointers()[0], type.bytes);
   if (is_new) {
     Ref index = Ref::own(PyLong_FromSize_t(number));
     if (!index) return Ref();
-    stage.buffer = call_held(launcher_->share, index.get(), stage.memory.get());
-    if (stage.buffer.get() == Py_None) {
+    operand.buffer = call_held(launcher_->share, index.get(), operand.memory.get());
+    if (operand.buffer.get() == Py_None) {
       is_open_ = false;
-      for (Layout& each : *launcher_->operands) each.bytes = 0;
-      delete std::exchange(stages_, nullptr);
+      for (ValueType& each : *launcher_->operands) each.bytes = 0;
+      delete std::exchange(list_, nullptr);
       return Ref();
     }
   }
-  return Ref::borrow(stage.buffer.get());
+  return Ref::borrow(operand.buffer.get());
 }
 
-void Staging::end(PyObject* results) {
-  if (stages_ == nullptr) return;
+void HostOperands::end(PyObject* results) {
+  if (list_ == nullptr) return;
   if (!has_ended(results)) {
     launcher_->calls_without = kCallsWithout;
     return;
   }
-  delete std::exchange(launcher_->stages, std::exchange(stages_, nullptr));
+  delete std::exchange(launcher_->host_operands, std::exchange(list_, nullptr));
 }
 
 int add_launcher(PyObject* module) {

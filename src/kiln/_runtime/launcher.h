@@ -9,21 +9,21 @@
 
 namespace kiln {
 
-// An operand that is written by the host and read by the executable, call after call.
-struct Stage {
+// Memory of an operand that the host writes and the executable reads, call after call.
+struct HostOperand {
   Ref memory;
   Ref buffer;  // the engine's, of that memory
 };
-using Stages = std::vector<Stage>;
+using HostOperandList = std::vector<HostOperand>;
 
 struct Launcher {
   PyObject_HEAD
   PyObject* execute;   // buffers -> results
   PyObject* handlers;  // given to `results.consume_with_handlers`
   PyObject* name;
-  PyObject* share;                // (number of an operand, memory) -> a buffer of it, or None
-  std::vector<Layout>* operands;  // no bytes: the operand cannot be staged
-  Stages* stages;                 // of the last call, if it has ended; null while a call uses them
+  PyObject* share;                   // (number of an operand, memory) -> a buffer of it, or None
+  std::vector<ValueType>* operands;  // no bytes: the host cannot write that operand
+  HostOperandList* host_operands;  // of the last call, if it has ended; null while a call uses them
   int calls_without;  // how many calls to come go without: the last one did not end at once
   char is_slow;       // whether the last call kept its thread for long, as the first one may
   char calls_host;    // whether programs call Python: signals arrive there
@@ -39,14 +39,15 @@ inline bool is_launcher(PyObject* object) {
 // Run on buffers and return buffers.
 Ref launch(Launcher* launcher, PyObject* buffers);
 
-// The staged operands of one call. They are the launcher's again once it has ended.
-class Staging {
+// The operands of one call that the host writes. Their memory is the launcher's again once it has
+// ended.
+class HostOperands {
  public:
   // Of an executable that is called with `count` operands; of none if it is no launcher.
-  Staging(PyObject* run, size_t count);
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
-  ~Staging() { delete stages_; }
+  HostOperands(PyObject* run, size_t count);
+  HostOperands(const HostOperands&) = delete;
+  HostOperands& operator=(const HostOperands&) = delete;
+  ~HostOperands() { delete list_; }
 
   // Whether an operand's value can be written where the executable reads it.
   bool takes(size_t number, PyObject* value) const;
@@ -60,7 +61,7 @@ class Staging {
 
  private:
   Launcher* launcher_ = nullptr;
-  Stages* stages_ = nullptr;
+  HostOperandList* list_ = nullptr;
   bool is_open_ = false;
 };
 

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "kernels/level.h"
 #include "numpy.h"
 
 #include <numpy/ufuncobject.h>
@@ -28,12 +27,15 @@ PyObject* make_loop(StridedLoop found, void* data, PyObject* owner, LoopShape sh
 
 PyObject* ufunc_class = nullptr;
 
-// Note what an operand of a type is; false if loops over such elements are left to NumPy.
-bool describe(int type_number, int operand, LoopShape& shape) {
-  if (!PyTypeNum_ISNUMBER(type_number) && type_number != NPY_BOOL) return false;
-  PyArray_Descr* descr = PyArray_DescrFromType(type_number);
+// Note what an operand of a type, by NumPy's number or character, is; false if loops over such elements are left to NumPy.
+bool describe(int type, int operand, LoopShape& shape) {
+  PyArray_Descr* descr = PyArray_DescrFromType(type);
   if (descr == nullptr) {
     PyErr_Clear();
+    return false;
+  }
+  if (!PyTypeNum_ISNUMBER(descr->type_num) && descr->type_num != NPY_BOOL) {
+    Py_DECREF(descr);
     return false;
   }
   shape.items[operand] = PyDataType_ELSIZE(descr);
@@ -82,65 +84,27 @@ PyObject* loop_of_ufunc(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-intptr_t bytes_of(char type) {
-  switch (type) {
-    case '?':
-    case 'b':
-    case 'B': return 1;
-    case 'h':
-    case 'H':
-    case 'e': return 2;
-    case 'i':
-    case 'I':
-    case 'f': return 4;
-    case 'l':
-    case 'L':
-    case 'd':
-    case 'F': return 8;
-    default: return 16;
-  }
-}
-
-// Our loops read and write elements wherever they are.
-LoopShape shape_named(const char* name, char type, char result) {
-  auto is = [name](const char* other) { return std::strcmp(name, other) == 0; };
-  bool is_selecting = is("select"), other_result = is("convert") || is("argmax") || is("argmin");
-  bool is_unary = other_result || is("copy") || is("sign") || is("round_half_away");
+PyObject* loop_named(PyObject*, PyObject* args) {
+  const char *name, *types;
+  if (!PyArg_ParseTuple(args, "ss", &name, &types)) return nullptr;
+  StridedLoop found = Registry::here().find(name, types);
+  if (found == nullptr) Py_RETURN_NONE;
   LoopShape shape;
-  shape.operands = is_selecting || is("clamp") ? 4 : is_unary ? 2 : 3;
+  shape.operands = static_cast<int>(std::strlen(types));
   shape.given = shape.operands - 1;
   for (int i = 0; i < shape.operands; ++i) {
-    shape.items[i] = bytes_of(i == shape.given && other_result ? result : type);
+    if (!describe(types[i], i, shape)) Py_RETURN_NONE;
+    // Our loops read and write elements wherever they are.
     shape.aligned[i] = 1;
   }
-  if (is_selecting) shape.items[0] = 1;
-  return shape;
-}
-
-PyObject* loop_named(PyObject*, PyObject* args) {
-  const char* name;
-  int type, result;
-  if (!PyArg_ParseTuple(args, "sCC", &name, &type, &result)) return nullptr;
-  if (type > 127 || result > 127) Py_RETURN_NONE;
-  StridedLoop found = nullptr;
-#ifdef KILN_X86_64
-  if (processor_level() == 4)
-    found = strided_v4(name, static_cast<char>(type), static_cast<char>(result));
-  else if (processor_level() == 3)
-    found = strided_v3(name, static_cast<char>(type), static_cast<char>(result));
-  else
-#endif
-    found = strided_baseline(name, static_cast<char>(type), static_cast<char>(result));
-  if (found == nullptr) Py_RETURN_NONE;
-  return make_loop(found, nullptr, nullptr,
-                   shape_named(name, static_cast<char>(type), static_cast<char>(result)));
+  return make_loop(found, nullptr, nullptr, std::move(shape));
 }
 
 PyMethodDef functions[] = {
     {"loop_of_ufunc", loop_of_ufunc, METH_VARARGS,
      "Return NumPy's loop for types, given as characters, or None."},
     {"loop_named", loop_named, METH_VARARGS,
-     "Return the loop of a name for a type and a type of result, or None."},
+     "Return our loop of a name for types, given as characters, or None."},
     {nullptr},
 };
 

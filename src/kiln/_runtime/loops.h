@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kernels/strided.h"
+#include "kernels/registry.h"
 #include "object.h"
 
 namespace kiln {

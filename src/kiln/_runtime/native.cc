@@ -10,9 +10,9 @@ namespace {
 // Programs on less data than this are over before another thread could take the lock.
 constexpr size_t kLetOthersRun = 1 << 16;
 
-size_t total(const std::vector<Layout>& layouts) {
+size_t total(const std::vector<ValueType>& types) {
   size_t sum = 0;
-  for (const Layout& layout : layouts) sum += layout.bytes;
+  for (const ValueType& type : types) sum += type.bytes;
   return sum;
 }
 
@@ -28,9 +28,9 @@ PyObject* native_new(PyTypeObject* type, PyObject* args, PyObject*) {
   if (self == nullptr) return nullptr;
   self->function = reinterpret_cast<Function>(address);
   self->owner = Py_NewRef(owner);
-  self->operands = new std::vector<Layout>();
-  self->results = new std::vector<Layout>();
-  if (!read_layouts(operands, *self->operands) || !read_layouts(results, *self->results)) {
+  self->operands = new std::vector<ValueType>();
+  self->results = new std::vector<ValueType>();
+  if (!read_value_types(operands, *self->operands) || !read_value_types(results, *self->results)) {
     Py_DECREF(self);
     return nullptr;
   }

@@ -10,13 +10,13 @@ namespace kiln {
 // What a compiled function is: it reads its operands and writes its results, both row-major.
 using Function = void (*)(const void* const* operands, void* const* results);
 
-// A compiled function with the layouts of its operands and results. It runs in the calling thread.
+// A compiled function with the types of its operands and results. It runs in the calling thread.
 struct Native {
   PyObject_HEAD
   Function function;
   PyObject* owner;  // keeps the code in memory
-  std::vector<Layout>* operands;
-  std::vector<Layout>* results;
+  std::vector<ValueType>* operands;
+  std::vector<ValueType>* results;
   bool is_long;  // works on so much data that other threads should run meanwhile
 };
 

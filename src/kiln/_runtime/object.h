@@ -131,6 +131,7 @@ int add_operators(PyObject* module);
 int add_call(PyObject* module);
 int add_loops(PyObject* module);
 int add_plan(PyObject* module);
+int add_schedule(PyObject* module);
 int add_eager(PyObject* module);
 int add_waiting(PyObject* module);
 

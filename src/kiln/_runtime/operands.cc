@@ -9,25 +9,25 @@
 namespace kiln {
 namespace {
 
-bool wrong_size(PyObject* object, const Layout& layout) {
+bool wrong_size(PyObject* object, const ValueType& type) {
   PyErr_Format(PyExc_TypeError, "a compiled function takes %zu bytes, not a %.100s of another size",
-               layout.bytes, Py_TYPE(object)->tp_name);
+               type.bytes, Py_TYPE(object)->tp_name);
   return false;
 }
 
 }  // namespace
 
-bool read_layouts(PyObject* given, std::vector<Layout>& layouts) {
+bool read_value_types(PyObject* given, std::vector<ValueType>& types) {
   Ref items = Ref::own(PySequence_Tuple(given));
   if (!items) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), i);
     if (item == Py_None) {
-      layouts.push_back(Layout{NPY_VOID, 0});
+      types.push_back(ValueType{NPY_VOID, 0});
       continue;
     }
     if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2) {
-      PyErr_SetString(PyExc_TypeError, "a layout is a pair of a dtype and bytes");
+      PyErr_SetString(PyExc_TypeError, "the type of a value is a pair of a dtype and bytes");
       return false;
     }
     PyArray_Descr* descr = nullptr;
@@ -41,7 +41,7 @@ bool read_layouts(PyObject* given, std::vector<Layout>& layouts) {
                    held.get());
       return false;
     }
-    layouts.push_back(Layout{descr->type_num, static_cast<size_t>(bytes)});
+    types.push_back(ValueType{descr->type_num, static_cast<size_t>(bytes)});
   }
   return true;
 }
@@ -62,86 +62,86 @@ Operands::~Operands() {
   for (size_t i = 0; i < held_count_; ++i) Py_DECREF(held_[i]);
 }
 
-bool Operands::add(PyObject* object, const Layout& layout) {
+bool Operands::add(PyObject* object, const ValueType& type) {
   if (is_array(object)) {
     ArrayData* array = reinterpret_cast<ArrayData*>(object);
     if (!is_memory(array->host)) {
       Ref host = values_of(array);
       if (!host) return false;
-      return PyArray_CheckExact(host.get()) ? add_numpy(host.get(), layout)
-                                            : convert(host.get(), layout);
+      return PyArray_CheckExact(host.get()) ? add_numpy(host.get(), type)
+                                            : convert(host.get(), type);
     }
-    if (reinterpret_cast<Memory*>(array->host)->bytes != layout.bytes) {
-      return wrong_size(object, layout);
+    if (reinterpret_cast<Memory*>(array->host)->bytes != type.bytes) {
+      return wrong_size(object, type);
     }
     pointers_[size_++] = reinterpret_cast<Memory*>(array->host)->data;
     hold(array->host);
     return true;
   }
-  if (PyFloat_CheckExact(object)) return add_float(object, layout);
-  if (PyArray_CheckExact(object)) return add_numpy(object, layout);
-  if (PyLong_Check(object)) return add_int(object, layout);
-  return convert(object, layout);
+  if (PyFloat_CheckExact(object)) return add_float(object, type);
+  if (PyArray_CheckExact(object)) return add_numpy(object, type);
+  if (PyLong_Check(object)) return add_int(object, type);
+  return convert(object, type);
 }
 
 template <typename T>
-bool Operands::store(T value, PyObject* object, const Layout& layout) {
-  if (layout.bytes != sizeof value) return wrong_size(object, layout);
+bool Operands::store(T value, PyObject* object, const ValueType& type) {
+  if (type.bytes != sizeof value) return wrong_size(object, type);
   std::memcpy(scalars_[size_].bytes, &value, sizeof value);
   pointers_[size_] = scalars_[size_].bytes;
   ++size_;
   return true;
 }
 
-bool Operands::add_float(PyObject* object, const Layout& layout) {
+bool Operands::add_float(PyObject* object, const ValueType& type) {
   double value = PyFloat_AS_DOUBLE(object);
-  switch (layout.type_number) {
-    case NPY_FLOAT32: return store(static_cast<float>(value), object, layout);
-    case NPY_FLOAT64: return store(value, object, layout);
+  switch (type.type_number) {
+    case NPY_FLOAT32: return store(static_cast<float>(value), object, type);
+    case NPY_FLOAT64: return store(value, object, type);
   }
-  return convert(object, layout);
+  return convert(object, type);
 }
 
-bool Operands::add_int(PyObject* object, const Layout& layout) {
+bool Operands::add_int(PyObject* object, const ValueType& type) {
   long long value = PyLong_AsLongLong(object);
   if (value == -1 && PyErr_Occurred()) return false;
-  switch (layout.type_number) {
-    case NPY_BOOL: return store(static_cast<char>(value != 0), object, layout);
+  switch (type.type_number) {
+    case NPY_BOOL: return store(static_cast<char>(value != 0), object, type);
     case NPY_INT32:
       if (value != static_cast<int32_t>(value)) {
         PyErr_Format(PyExc_OverflowError, "the integer %lld does not fit int32", value);
         return false;
       }
-      return store(static_cast<int32_t>(value), object, layout);
-    case NPY_INT64: return store(static_cast<int64_t>(value), object, layout);
+      return store(static_cast<int32_t>(value), object, type);
+    case NPY_INT64: return store(static_cast<int64_t>(value), object, type);
   }
-  return convert(object, layout);
+  return convert(object, type);
 }
 
-bool Operands::add_numpy(PyObject* object, const Layout& layout) {
+bool Operands::add_numpy(PyObject* object, const ValueType& type) {
   PyArrayObject* array = reinterpret_cast<PyArrayObject*>(object);
-  bool as_it_is = PyArray_TYPE(array) == layout.type_number && PyArray_ISCARRAY_RO(array);
-  if (!as_it_is) return convert(object, layout);
-  if (static_cast<size_t>(PyArray_NBYTES(array)) != layout.bytes) return wrong_size(object, layout);
+  bool as_it_is = PyArray_TYPE(array) == type.type_number && PyArray_ISCARRAY_RO(array);
+  if (!as_it_is) return convert(object, type);
+  if (static_cast<size_t>(PyArray_NBYTES(array)) != type.bytes) return wrong_size(object, type);
   pointers_[size_++] = PyArray_DATA(array);
   hold(object);
   return true;
 }
 
-bool Operands::convert(PyObject* object, const Layout& layout) {
+bool Operands::convert(PyObject* object, const ValueType& type) {
   if (!PyArray_Check(object) && !PyArray_CheckScalar(object) && !PyComplex_Check(object) &&
       !PyFloat_Check(object) && !PyLong_Check(object)) {
     PyErr_Format(PyExc_TypeError, "a compiled function takes arrays and numbers, not a %.100s",
                  Py_TYPE(object)->tp_name);
     return false;
   }
-  PyArray_Descr* descr = PyArray_DescrFromType(layout.type_number);
+  PyArray_Descr* descr = PyArray_DescrFromType(type.type_number);
   if (descr == nullptr) return false;
   Ref array = Ref::own(
       PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
   if (!array) return false;
   PyArrayObject* made = reinterpret_cast<PyArrayObject*>(array.get());
-  if (static_cast<size_t>(PyArray_NBYTES(made)) != layout.bytes) return wrong_size(object, layout);
+  if (static_cast<size_t>(PyArray_NBYTES(made)) != type.bytes) return wrong_size(object, type);
   pointers_[size_++] = PyArray_DATA(made);
   hold(array.get());
   return true;

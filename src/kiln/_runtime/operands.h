@@ -7,14 +7,14 @@
 
 namespace kiln {
 
-// How a value lies in memory.
-struct Layout {
+// The type of a value in row-major order, as compiled code sees it.
+struct ValueType {
   int type_number;  // NumPy's number of the dtype
   size_t bytes;
 };
 
 // Read a sequence of pairs of a dtype and a number of bytes. None stands for no bytes.
-bool read_layouts(PyObject* given, std::vector<Layout>& layouts);
+bool read_value_types(PyObject* given, std::vector<ValueType>& types);
 
 // Where the operands of one call lie, and what must live until it is over.
 class Operands {
@@ -25,7 +25,7 @@ class Operands {
   ~Operands();
 
   // Add an array, a NumPy array or a scalar; false with an exception set if it does not fit.
-  bool add(PyObject* object, const Layout& layout);
+  bool add(PyObject* object, const ValueType& type);
 
   const void* const* pointers() const { return pointers_; }
 
@@ -36,12 +36,12 @@ class Operands {
   };
 
   template <typename T>
-  bool store(T value, PyObject* object, const Layout& layout);
+  bool store(T value, PyObject* object, const ValueType& type);
   void hold(PyObject* object) { held_[held_count_++] = Py_NewRef(object); }
-  bool add_float(PyObject* object, const Layout& layout);
-  bool add_int(PyObject* object, const Layout& layout);
-  bool add_numpy(PyObject* object, const Layout& layout);
-  bool convert(PyObject* object, const Layout& layout);
+  bool add_float(PyObject* object, const ValueType& type);
+  bool add_int(PyObject* object, const ValueType& type);
+  bool add_numpy(PyObject* object, const ValueType& type);
+  bool convert(PyObject* object, const ValueType& type);
 
   const void** pointers_;
   Scalar* scalars_;

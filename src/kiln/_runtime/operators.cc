@@ -1,204 +1,49 @@
-// Operators of arrays: at once where both operands are plain numbers in memory, otherwise by the
-// functions of `core/operators.py`.
-#include <cstring>
-
+// The operators of arrays: each is an eager function of `core/operators.py`'s table, which runs a plan
+// where it can.
 #include "array.h"
-#include "kernels/elementwise.h"
-#include "kernels/level.h"
-#include "memory.h"
+#include "eager.h"
 #include "numpy.h"
 #include "values.h"
 
 namespace kiln {
 namespace {
 
-const Kernels* kernels = nullptr;
-PyObject* table = nullptr;     // name of an operator -> function, filled by `set_operators`
-PyObject* as_array = nullptr;  // NumPy array -> array with a copy of its values
-
-// Loops longer than this let other threads run.
-constexpr size_t kLetOthersRun = 1 << 15;
-
-// What is known of a type, by its identity.
-struct Kind {
-  PyObject* aval;
-  PyObject* truth;  // the type of a comparison's result
-  int element;      // of `Element`, or -1 for types left to the functions
-  size_t count;
-  size_t bytes;
+enum Operator : int {
+  // In the order of Py_LT, ...
+  kLess,
+  kLessEqual,
+  kEqual,
+  kNotEqual,
+  kGreater,
+  kGreaterEqual,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kReflectedAdd,
+  kReflectedSubtract,
+  kReflectedMultiply,
+  kReflectedDivide,
+  kNegative,
+  kAbsolute,
+  kOperators
 };
-constexpr size_t kKinds = 128;
-Kind kinds[kKinds];
+static_assert(Py_LT == kLess && Py_LE == kLessEqual && Py_EQ == kEqual && Py_NE == kNotEqual &&
+              Py_GT == kGreater && Py_GE == kGreaterEqual);
+const char* const kNames[kOperators] = {
+    "__lt__",   "__le__",       "__eq__",  "__ne__",      "__gt__",   "__ge__",
+    "__add__",  "__sub__",      "__mul__", "__truediv__", "__radd__", "__rsub__",
+    "__rmul__", "__rtruediv__", "__neg__", "__abs__",
+};
+constexpr int kToReflected = kReflectedAdd - kAdd;
 
-const int kTypeNumbers[kElements] = {NPY_FLOAT32, NPY_FLOAT64, NPY_INT32, NPY_INT64};
-const size_t kSizes[kElements] = {4, 8, 4, 8};
-
-bool describe(PyObject* aval, Kind& kind) {
-  kind.element = -1;
-  Ref dtype = Ref::own(PyObject_GetAttrString(aval, "dtype"));
-  Ref shape = dtype ? Ref::own(PyObject_GetAttrString(aval, "shape")) : Ref();
-  if (!shape || !PyTuple_Check(shape.get())) return false;
-  if (!PyArray_DescrCheck(dtype.get())) return true;
-  for (int element = 0; element < kElements; ++element) {
-    if (reinterpret_cast<PyArray_Descr*>(dtype.get())->type_num == kTypeNumbers[element]) {
-      kind.element = element;
-    }
-  }
-  if (kind.element < 0) return true;
-  size_t count = 1;
-  bool fits = true;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape.get()); ++i) {
-    Py_ssize_t size = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape.get(), i));
-    fits = fits && size >= 0 && !__builtin_mul_overflow(count, static_cast<size_t>(size), &count);
-  }
-  if (PyErr_Occurred()) return false;
-  kind.count = count;
-  if (!fits || __builtin_mul_overflow(count, kSizes[kind.element], &kind.bytes)) {
-    kind.element = -1;
-    return true;
-  }
-  Ref descr = Ref::own(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_BOOL)));
-  if (!descr) return false;
-  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(aval));
-  kind.truth = PyObject_CallFunctionObjArgs(type, shape.get(), descr.get(), nullptr);
-  return kind.truth != nullptr;
-}
-
-// Return what is known of a type, or null.
-const Kind* kind_of(PyObject* aval) {
-  Kind& kind = kinds[(reinterpret_cast<size_t>(aval) >> 4) % kKinds];
-  if (kind.aval != aval) {
-    Kind found = {};
-    if (!describe(aval, found)) {
-      PyErr_Clear();
-      return nullptr;
-    }
-    Kind old = std::exchange(kind, Kind{});
-    kind = found;
-    kind.aval = Py_NewRef(aval);
-    Py_XDECREF(old.aval);
-    Py_XDECREF(old.truth);
-  }
-  return kind.element < 0 ? nullptr : &kind;
-}
-
-bool has_type(ArrayData* array, PyObject* aval) {
-  if (array->aval == aval) return true;
-  Ref other = Ref::borrow(array->aval);
-  int same = PyObject_RichCompareBool(other.get(), aval, Py_EQ);
-  if (same < 0) PyErr_Clear();
-  return same > 0;
-}
-
-// A Python number as an element, if it gives way to the array's type and fits it.
-bool convert(PyObject* number, int element, char* bytes) {
-  double value;
-  long long integer = 0;
-  bool is_float = PyFloat_CheckExact(number);
-  if (is_float) {
-    value = PyFloat_AS_DOUBLE(number);
-  } else if (PyLong_CheckExact(number)) {
-    int overflow = 0;
-    integer = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow != 0 || integer != static_cast<int32_t>(integer)) return false;
-    value = static_cast<double>(integer);
-  } else {
-    return false;
-  }
-  switch (element) {
-    case kFloat32: {
-      float narrow = static_cast<float>(value);
-      std::memcpy(bytes, &narrow, sizeof narrow);
-      return true;
-    }
-    case kFloat64: std::memcpy(bytes, &value, sizeof value); return true;
-    case kInt32: {
-      int32_t narrow = static_cast<int32_t>(integer);
-      std::memcpy(bytes, &narrow, sizeof narrow);
-      return !is_float;
-    }
-    default: std::memcpy(bytes, &integer, sizeof integer); return !is_float;
-  }
-}
-
-Ref result(PyObject* aval, size_t bytes, void*& data) {
-  Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate(bytes)));
-  if (!memory) return Ref();
-  data = reinterpret_cast<Memory*>(memory.get())->data;
-  return make_array(aval, memory.get(), Py_None, Py_None);
-}
-
-// Apply here; null without an exception where the functions must.
-Ref apply(Binary op, PyObject* left, PyObject* right) {
-  bool left_is_array = is_array(left), right_is_array = is_array(right);
-  if (!may_apply_at_once()) return Ref();
-  ArrayData* array = reinterpret_cast<ArrayData*>(left_is_array ? left : right);
-  Ref aval = Ref::borrow(array->aval);
-  const Kind* known = kind_of(aval.get());
-  if (known == nullptr) return Ref();
-  const Kind kind = *known;
-  Ref truth = Ref::borrow(kind.truth);
-  BinaryLoop loop = kernels->binary[op][kind.element];
-  if (loop == nullptr) return Ref();
-  alignas(8) char scalar[8];
-  Values a, b;
-  bool a_is_scalar = false, b_is_scalar = false;
-  if (left_is_array && right_is_array) {
-    if (!has_type(reinterpret_cast<ArrayData*>(right), aval.get())) return Ref();
-  } else if (!convert(left_is_array ? right : left, kind.element, scalar)) {
-    return Ref();
-  }
-  if (left_is_array) {
-    if (!find_values(reinterpret_cast<ArrayData*>(left), kTypeNumbers[kind.element], kind.bytes,
-                     a)) {
-      return Ref();
-    }
-  } else {
-    a.pointer = scalar;
-    a_is_scalar = true;
-  }
-  if (right_is_array) {
-    if (!find_values(reinterpret_cast<ArrayData*>(right), kTypeNumbers[kind.element], kind.bytes,
-                     b)) {
-      return Ref();
-    }
-  } else {
-    b.pointer = scalar;
-    b_is_scalar = true;
-  }
-  bool compares = op >= kEqual;
-  void* out;
-  Ref made = result(compares ? truth.get() : aval.get(), compares ? kind.count : kind.bytes, out);
-  if (!made) return made;
-  if (kind.count < kLetOthersRun) {
-    loop(a.pointer, b.pointer, out, kind.count, a_is_scalar, b_is_scalar);
-  } else {
-    Py_BEGIN_ALLOW_THREADS
-    loop(a.pointer, b.pointer, out, kind.count, a_is_scalar, b_is_scalar);
-    Py_END_ALLOW_THREADS
-  }
-  return made;
-}
-
-Ref apply(Unary op, PyObject* operand) {
-  if (!is_array(operand) || !may_apply_at_once()) return Ref();
-  ArrayData* array = reinterpret_cast<ArrayData*>(operand);
-  Ref aval = Ref::borrow(array->aval);
-  const Kind* known = kind_of(aval.get());
-  if (known == nullptr) return Ref();
-  const Kind kind = *known;
-  Values a;
-  if (!find_values(array, kTypeNumbers[kind.element], kind.bytes, a)) return Ref();
-  void* out;
-  Ref made = result(aval.get(), kind.bytes, out);
-  if (made) kernels->unary[op][kind.element](a.pointer, out, kind.count);
-  return made;
-}
+PyObject* functions_of[kOperators];  // or null: not installed yet
+PyObject* as_array = nullptr;        // NumPy array -> array with a copy of its values
 
 // Return an array for a NumPy array; nothing, without an exception, where the functions must see
 // it.
 Ref lifted_numpy(PyObject* x) {
-  if (as_array == nullptr || !may_apply_at_once()) return Ref();
+  if (as_array == nullptr || !may_run_eagerly()) return Ref();
   Ref made = call_held(as_array, x);
   if (!made) PyErr_Clear();
   return made;
@@ -206,79 +51,51 @@ Ref lifted_numpy(PyObject* x) {
 
 inline Ref lifted(PyObject* x) { return PyArray_CheckExact(x) ? lifted_numpy(x) : Ref(); }
 
-PyObject* call(const char* name, PyObject* self, PyObject* other) {
-  PyObject* function = table == nullptr ? nullptr : PyDict_GetItemString(table, name);
+template <typename... Args>
+PyObject* call(int op, Args... args) {
+  PyObject* function = functions_of[op];
   if (function == nullptr) {
-    PyErr_Format(PyExc_TypeError, "arrays have no operator %s yet", name);
+    PyErr_Format(PyExc_TypeError, "arrays have no operator %s yet", kNames[op]);
     return nullptr;
   }
-  return (other == nullptr ? call_held(function, self) : call_held(function, self, other))
-      .release();
+  PyObject* given[] = {nullptr, args...};
+  constexpr size_t count = sizeof...(args) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+  return is_eager(function) ? call_eager(function, given + 1, count, nullptr)
+                            : PyObject_Vectorcall(function, given + 1, count, nullptr);
 }
 
-PyObject* by_function(const char* name, const char* reflected, PyObject* left, PyObject* right) {
-  if (PyObject_TypeCheck(left, &array_data_type)) {
-    PyObject* found = call(name, left, right);
-    if (found != Py_NotImplemented || !PyObject_TypeCheck(right, &array_data_type)) return found;
-    Py_DECREF(found);
-  }
-  return call(reflected, right, left);
+// Whether an object is an array of any class, asked of objects that seldom are if `is_array` is not.
+bool is_any_array(PyObject* x) {
+  return is_array(x) || (!PyFloat_CheckExact(x) && PyObject_TypeCheck(x, &array_data_type));
 }
 
-template <Binary op>
-PyObject* binary(const char* name, const char* reflected, PyObject* left, PyObject* right) {
+template <Operator op>
+PyObject* binary(PyObject* left, PyObject* right) {
   Ref array;
   if (is_array(left) && (array = lifted(right))) right = array.get();
   if (is_array(right) && !array && (array = lifted(left))) left = array.get();
-  if (is_array(left) || is_array(right)) {
-    Ref made = apply(op, left, right);
-    if (made || PyErr_Occurred()) return made.release();
+  if (is_any_array(left)) {
+    PyObject* found = call(op, left, right);
+    if (found != Py_NotImplemented || !is_any_array(right)) return found;
+    Py_DECREF(found);
   }
-  return by_function(name, reflected, left, right);
+  return call(op + kToReflected, right, left);
 }
 
-PyObject* add(PyObject* a, PyObject* b) { return binary<kAdd>("__add__", "__radd__", a, b); }
-PyObject* subtract(PyObject* a, PyObject* b) {
-  return binary<kSubtract>("__sub__", "__rsub__", a, b);
-}
-PyObject* multiply(PyObject* a, PyObject* b) {
-  return binary<kMultiply>("__mul__", "__rmul__", a, b);
-}
-PyObject* divide(PyObject* a, PyObject* b) {
-  return binary<kDivide>("__truediv__", "__rtruediv__", a, b);
-}
+PyObject* negative(PyObject* x) { return call(kNegative, x); }
+PyObject* absolute(PyObject* x) { return call(kAbsolute, x); }
 
-PyObject* negative(PyObject* a) {
-  Ref made = apply(kNegative, a);
-  if (made || PyErr_Occurred()) return made.release();
-  return call("__neg__", a, nullptr);
-}
-
-PyObject* absolute(PyObject* a) {
-  Ref made = apply(kAbsolute, a);
-  if (made || PyErr_Occurred()) return made.release();
-  return call("__abs__", a, nullptr);
-}
-
-PyObject* compare_here(PyObject* left, PyObject* right, int op) {
-  static const Binary kOps[] = {kLess, kLessEqual, kEqual, kNotEqual, kGreater, kGreaterEqual};
-  static const char* kNames[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
-  static_assert(Py_LT == 0 && Py_LE == 1 && Py_EQ == 2 && Py_NE == 3 && Py_GT == 4 && Py_GE == 5);
-  Ref array;
-  if (is_array(left)) {
-    if ((array = lifted(right))) right = array.get();
-    Ref made = apply(kOps[op], left, right);
-    if (made || PyErr_Occurred()) return made.release();
-  }
-  return call(kNames[op], left, right);
-}
-
-PyObject* set_operator_table(PyObject*, PyObject* functions) {
-  if (!PyDict_Check(functions)) {
+// Take the functions that the operators call. Those without one are refused until they have one.
+PyObject* set_operator_table(PyObject*, PyObject* table) {
+  if (!PyDict_Check(table)) {
     PyErr_SetString(PyExc_TypeError, "the operators are a dict of functions by name");
     return nullptr;
   }
-  Py_XSETREF(table, Py_NewRef(functions));
+  Ref held = Ref::borrow(table);
+  for (int op = 0; op < kOperators; ++op) {
+    // A call of the one before may be under way: it is not let go.
+    functions_of[op] = Py_XNewRef(PyDict_GetItemString(held.get(), kNames[op]));
+  }
   Py_RETURN_NONE;
 }
 
@@ -296,25 +113,20 @@ PyMethodDef functions[] = {
 }  // namespace
 
 PyNumberMethods array_numbers = {
-    .nb_add = add,
-    .nb_subtract = subtract,
-    .nb_multiply = multiply,
+    .nb_add = binary<kAdd>,
+    .nb_subtract = binary<kSubtract>,
+    .nb_multiply = binary<kMultiply>,
     .nb_negative = negative,
     .nb_absolute = absolute,
-    .nb_true_divide = divide,
+    .nb_true_divide = binary<kDivide>,
 };
 
 PyObject* compare_arrays(PyObject* left, PyObject* right, int op) {
-  return compare_here(left, right, op);
+  Ref array;
+  if (is_array(left) && (array = lifted(right))) right = array.get();
+  return call(op, left, right);
 }
 
-int add_operators(PyObject* module) {
-  kernels = &kernels_baseline();
-#ifdef KILN_X86_64
-  if (processor_level() == 3) kernels = &kernels_v3();
-  if (processor_level() == 4) kernels = &kernels_v4();
-#endif
-  return PyModule_AddFunctions(module, functions);
-}
+int add_operators(PyObject* module) { return PyModule_AddFunctions(module, functions); }
 
 }  // namespace kiln

@@ -10,7 +10,7 @@ namespace kiln {
 namespace {
 
 PyObject* buffer_at = nullptr;    // (array, engine, sharding) -> buffer, moving the data if needed
-PyObject* own_buffer = nullptr;   // (array, engine) -> a buffer with the same values and place
+PyObject* own_buffer = nullptr;   // (array, engine) -> a buffer with the same values and sharding
 PyObject* warn_name = nullptr;    // "warn_of_unusable"
 PyObject* refuse_name = nullptr;  // "refuse_second_use"
 
@@ -18,19 +18,20 @@ PyObject* buffer_of(PyObject* array) { return reinterpret_cast<ArrayData*>(array
 
 bool is_any_array(PyObject* object) { return PyObject_TypeCheck(object, &array_data_type); }
 
-// Bring an operand to its place.
-Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object, Staging& staging) {
-  Program* program = placed->program;
-  if (placed->cuts == nullptr) return operand(program, number, object, nullptr, staging);
-  PyObject* cut = PyTuple_GET_ITEM(placed->cuts, static_cast<Py_ssize_t>(number));
-  if (!is_any_array(object)) return operand(program, number, object, cut, staging);
+// Bring an operand to where its sharding says.
+Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object,
+                   HostOperands& host_operands) {
+  CompiledProgram* program = placed->program;
+  if (placed->in_shardings == nullptr)
+    return operand(program, number, object, nullptr, host_operands);
+  PyObject* sharding = PyTuple_GET_ITEM(placed->in_shardings, static_cast<Py_ssize_t>(number));
+  if (!is_any_array(object)) return operand(program, number, object, sharding, host_operands);
   ArrayData* array = reinterpret_cast<ArrayData*>(object);
-  // Of an array without a place of its own the sharding is None: met if the first device is the
-  // cut.
+  // The sharding of an array that was never placed is None: met if the first device is meant.
   PyObject*& met = (*placed->met)[number];
   bool is_there = array->engine == program->engine && array->buffer != Py_None;
   if (is_there && array->sharding == met) return Ref::borrow(array->buffer);
-  Ref buffer = call_held(buffer_at, object, program->engine, cut);
+  Ref buffer = call_held(buffer_at, object, program->engine, sharding);
   if (buffer && buffer.get() == array->buffer) Py_XSETREF(met, Py_NewRef(array->sharding));
   return buffer;
 }
@@ -74,11 +75,11 @@ bool may_donate(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) 
 }
 
 Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
-  Program* program = placed->program;
-  if (placed->out_cuts == nullptr) return wrap(program, buffers);
+  CompiledProgram* program = placed->program;
+  if (placed->out_shardings == nullptr) return wrap(program, buffers);
   PyObject* types = program->out_avals;
   Py_ssize_t count = PyList_Check(buffers) ? PyList_GET_SIZE(buffers) : -1;
-  if (count != PyTuple_GET_SIZE(types) || count != PyTuple_GET_SIZE(placed->out_cuts)) {
+  if (count != PyTuple_GET_SIZE(types) || count != PyTuple_GET_SIZE(placed->out_shardings)) {
     PyErr_SetString(PyExc_RuntimeError,
                     "an executable returned another number of results than it has");
     return Ref();
@@ -92,7 +93,7 @@ Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
     }
     Ref array =
         make_placed(PyTuple_GET_ITEM(types, i), PyList_GET_ITEM(buffers, i), program->engine,
-                    PyTuple_GET_ITEM(placed->out_cuts, i), placed->committed);
+                    PyTuple_GET_ITEM(placed->out_shardings, i), placed->committed);
     if (!array) return array;
     PyList_SET_ITEM(arrays.get(), i, array.release());
   }
@@ -113,22 +114,22 @@ bool read_numbers(PyObject* given, std::vector<Py_ssize_t>& numbers, Py_ssize_t 
   return true;
 }
 
-// PlacedProgram(program, cuts, out_cuts, committed, donated, usable, donation)
+// PlacedProgram(program, in_shardings, out_shardings, committed, donated, usable, donation)
 int placed_init(PyObject* self, PyObject* args, PyObject*) {
   PlacedProgram* placed = reinterpret_cast<PlacedProgram*>(self);
-  PyObject *program, *cuts, *out_cuts, *donated, *usable, *donation;
+  PyObject *program, *in_shardings, *out_shardings, *donated, *usable, *donation;
   int committed;
-  if (!PyArg_ParseTuple(args, "O!OOpO!O!O", &program_type, &program, &cuts, &out_cuts, &committed,
-                        &PyTuple_Type, &donated, &PyTuple_Type, &usable, &donation)) {
+  if (!PyArg_ParseTuple(args, "O!OOpO!O!O", &program_type, &program, &in_shardings, &out_shardings,
+                        &committed, &PyTuple_Type, &donated, &PyTuple_Type, &usable, &donation)) {
     return -1;
   }
-  if ((cuts != Py_None && !PyTuple_CheckExact(cuts)) ||
-      (out_cuts != Py_None && !PyTuple_CheckExact(out_cuts)) ||
-      (cuts == Py_None) != (out_cuts == Py_None) || placed->program != nullptr) {
+  if ((in_shardings != Py_None && !PyTuple_CheckExact(in_shardings)) ||
+      (out_shardings != Py_None && !PyTuple_CheckExact(out_shardings)) ||
+      (in_shardings == Py_None) != (out_shardings == Py_None) || placed->program != nullptr) {
     PyErr_SetString(PyExc_TypeError, "shardings are given as two tuples, once");
     return -1;
   }
-  Py_ssize_t count = cuts == Py_None ? -1 : PyTuple_GET_SIZE(cuts);
+  Py_ssize_t count = in_shardings == Py_None ? -1 : PyTuple_GET_SIZE(in_shardings);
   auto all_donated = std::make_unique<std::vector<Py_ssize_t>>(),
        all_usable = std::make_unique<std::vector<Py_ssize_t>>();
   if (!read_numbers(donated, *all_donated, count) || !read_numbers(usable, *all_usable, count)) {
@@ -137,9 +138,9 @@ int placed_init(PyObject* self, PyObject* args, PyObject*) {
   placed->donated = all_donated.release();
   placed->usable = all_usable.release();
   placed->met = new std::vector<PyObject*>(static_cast<size_t>(std::max<Py_ssize_t>(count, 0)));
-  placed->program = reinterpret_cast<Program*>(Py_NewRef(program));
-  placed->cuts = cuts == Py_None ? nullptr : Py_NewRef(cuts);
-  placed->out_cuts = out_cuts == Py_None ? nullptr : Py_NewRef(out_cuts);
+  placed->program = reinterpret_cast<CompiledProgram*>(Py_NewRef(program));
+  placed->in_shardings = in_shardings == Py_None ? nullptr : Py_NewRef(in_shardings);
+  placed->out_shardings = out_shardings == Py_None ? nullptr : Py_NewRef(out_shardings);
   placed->donation = Py_NewRef(donation);
   placed->committed = static_cast<char>(committed);
   return 0;
@@ -148,8 +149,8 @@ int placed_init(PyObject* self, PyObject* args, PyObject*) {
 int placed_traverse(PyObject* self, visitproc visit, void* arg) {
   PlacedProgram* placed = reinterpret_cast<PlacedProgram*>(self);
   Py_VISIT(placed->program);
-  Py_VISIT(placed->cuts);
-  Py_VISIT(placed->out_cuts);
+  Py_VISIT(placed->in_shardings);
+  Py_VISIT(placed->out_shardings);
   Py_VISIT(placed->donation);
   return 0;
 }
@@ -159,8 +160,8 @@ void placed_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   Py_TRASHCAN_BEGIN(self, placed_dealloc)
   Py_CLEAR(placed->program);
-  Py_CLEAR(placed->cuts);
-  Py_CLEAR(placed->out_cuts);
+  Py_CLEAR(placed->in_shardings);
+  Py_CLEAR(placed->out_shardings);
   Py_CLEAR(placed->donation);
   if (placed->met != nullptr) {
     for (PyObject* sharding : *placed->met) Py_XDECREF(sharding);
@@ -196,7 +197,7 @@ PyObject* set_buffer_at(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"set_buffer_at", set_buffer_at, METH_VARARGS,
-     "Set what brings an array to a place on an engine, and what copies it."},
+     "Set what brings an array to devices of an engine, and what copies it."},
     {nullptr},
 };
 
@@ -210,30 +211,30 @@ PyTypeObject placed_program_type = {
     .tp_call = placed_call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_doc =
-        "A program with the places of its operands and results, and the arguments it is given for "
-        "good.",
+        "A program with the shardings of its operands and results, and the arguments it is given "
+        "for good.",
     .tp_traverse = placed_traverse,
     .tp_init = placed_init,
     .tp_new = PyType_GenericNew,
 };
 
 Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
-  Program* program = placed->program;
+  CompiledProgram* program = placed->program;
   if (!was_made(program != nullptr, reinterpret_cast<PyObject*>(placed))) return Ref();
   program->used = clock_now;
   std::vector<PyObject*> taken;
   if (!take(program, args, count, taken)) return Ref();
-  if (placed->cuts != nullptr && count != PyTuple_GET_SIZE(placed->cuts)) {
+  if (placed->in_shardings != nullptr && count != PyTuple_GET_SIZE(placed->in_shardings)) {
     PyErr_SetString(PyExc_TypeError,
                     "a program was given another number of arguments than it has operands");
     return Ref();
   }
   Ref run = runner(program);
   if (!run) return run;
-  Staging staging(run.get(), static_cast<size_t>(count));
+  HostOperands host_operands(run.get(), static_cast<size_t>(count));
   Ref buffers = Ref::own(PyList_New(count));
   for (Py_ssize_t i = 0; buffers && i < count; ++i) {
-    Ref buffer = placed_operand(placed, static_cast<size_t>(i), args[i], staging);
+    Ref buffer = placed_operand(placed, static_cast<size_t>(i), args[i], host_operands);
     if (!buffer) return buffer;
     PyList_SET_ITEM(buffers.get(), i, buffer.release());
   }
@@ -259,7 +260,7 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
       given.push_back(array);
     }
   }
-  Ref outs = execute(run.get(), buffers.get(), staging);
+  Ref outs = execute(run.get(), buffers.get(), host_operands);
   if (!outs) return outs;
   for (ArrayData* array : given) {
     Py_SETREF(array->host, Py_NewRef(Py_None));

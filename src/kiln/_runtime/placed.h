@@ -10,13 +10,13 @@ namespace kiln {
 
 struct PlacedProgram {
   PyObject_HEAD
-  Program* program;
-  PyObject* cuts;      // tuple of the shardings of the operands; null: the first device
-  PyObject* out_cuts;  // tuple of the shardings of the results; null: the first device
-  PyObject* donation;  // None, or what warns of donated arguments and refuses them
+  CompiledProgram* program;
+  PyObject* in_shardings;   // tuple of the shardings of the operands; null: the first device
+  PyObject* out_shardings;  // tuple of the shardings of the results; null: the first device
+  PyObject* donation;       // None, or what warns of donated arguments and refuses them
   std::vector<Py_ssize_t>* donated;  // numbers of operands
   std::vector<Py_ssize_t>* usable;   // those of them whose memory becomes that of results
-  std::vector<PyObject*>* met;  // per operand the last sharding met that cuts it as told, or null
+  std::vector<PyObject*>* met;  // per operand the last sharding met that splits it as told, or null
   char committed;               // whether results are committed
   char has_warned;
 };

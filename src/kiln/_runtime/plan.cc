@@ -44,7 +44,7 @@ struct Run {
 void run_loop(const Step& step, char* const* bases) {
   char* args[kMostOperands];
   for (int i = 0; i < step.operands; ++i) {
-    args[i] = bases[step.places[i].buffer] + step.places[i].offset;
+    args[i] = bases[step.starts[i].buffer] + step.starts[i].offset;
   }
   if (!step.core_sizes.empty()) {
     step.run(args, step.core_sizes.data(), step.core_steps.data(), step.data);
@@ -77,7 +77,7 @@ Ref view_of(const View& view, char* base, PyObject* owner) {
   Ref made = Ref::own(
       PyArray_NewFromDescr(&PyArray_Type, reinterpret_cast<PyArray_Descr*>(view.descr.get()),
                            static_cast<int>(view.shape.size()), view.shape.data(),
-                           view.strides.data(), base + view.place.offset, 0, nullptr));
+                           view.strides.data(), base + view.start.offset, 0, nullptr));
   if (!made) return made;
   PyArray_UpdateFlags(reinterpret_cast<PyArrayObject*>(made.get()),
                       NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
@@ -101,7 +101,7 @@ bool take(const View& view, PyObject* value, Run& run) {
     return false;
   }
   PyArray_CLEARFLAGS(array, NPY_ARRAY_WRITEABLE);
-  size_t buffer = static_cast<size_t>(view.place.buffer);
+  size_t buffer = static_cast<size_t>(view.start.buffer);
   run.bases[buffer] = PyArray_BYTES(array);
   run.owners[buffer] = std::move(made);
   return true;
@@ -111,7 +111,7 @@ bool run_function(const Step& step, Run& run) {
   PyObject* args[1 + kMostAxes] = {};
   std::vector<Ref> held;
   for (size_t i = 0; i < step.given.size(); ++i) {
-    size_t buffer = static_cast<size_t>(step.given[i].place.buffer);
+    size_t buffer = static_cast<size_t>(step.given[i].start.buffer);
     held.push_back(view_of(step.given[i], run.bases[buffer], run.owners[buffer].get()));
     if (!held.back()) return false;
     args[1 + i] = held.back().get();
@@ -163,7 +163,7 @@ Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
     switch (buffer.source) {
       case kInput: {
         Values values;
-        const Layout& input = schedule.inputs[static_cast<size_t>(buffer.number)];
+        const ValueType& input = schedule.inputs[static_cast<size_t>(buffer.number)];
         if (!find_values(arrays[buffer.number], input.type_number, input.bytes, values)) {
           return Ref();
         }

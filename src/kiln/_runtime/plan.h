@@ -1,5 +1,5 @@
 // A program of eager operations: loops over memory, with NumPy functions where there is no loop.
-// engines/loops/ makes them.
+// engines/native/ makes them.
 #pragma once
 
 #include "array.h"

@@ -16,10 +16,10 @@ namespace {
 PyObject* buffer_for = nullptr;  // (array, engine) -> buffer, moving the data if needed
 PyObject* new_buffer = nullptr;  // (scalar or ndarray, engine, sharding or None) -> buffer
 
-// Program, the Python type.
+// CompiledProgram, the Python type.
 
 int program_init(PyObject* self, PyObject* args, PyObject*) {
-  Program* program = reinterpret_cast<Program*>(self);
+  CompiledProgram* program = reinterpret_cast<CompiledProgram*>(self);
   if (!may_be_made(program->engine != nullptr, self)) return -1;
   PyObject *run, *out_avals, *kept, *engine;
   int in_host_memory;
@@ -41,7 +41,7 @@ int program_init(PyObject* self, PyObject* args, PyObject*) {
 }
 
 int program_traverse(PyObject* self, visitproc visit, void* arg) {
-  Program* program = reinterpret_cast<Program*>(self);
+  CompiledProgram* program = reinterpret_cast<CompiledProgram*>(self);
   Py_VISIT(program->run);
   Py_VISIT(program->out_avals);
   Py_VISIT(program->kept);
@@ -50,7 +50,7 @@ int program_traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int program_clear(PyObject* self) {
-  Program* program = reinterpret_cast<Program*>(self);
+  CompiledProgram* program = reinterpret_cast<CompiledProgram*>(self);
   Py_CLEAR(program->run);
   Py_CLEAR(program->out_avals);
   Py_CLEAR(program->kept);
@@ -76,18 +76,21 @@ PyObject* program_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   // A tuple, because a list may be changed while the program runs.
   Ref items = Ref::own(PySequence_Tuple(given));
   if (!items) return nullptr;
-  return run_program(reinterpret_cast<Program*>(self), &PyTuple_GET_ITEM(items.get(), 0),
+  return run_program(reinterpret_cast<CompiledProgram*>(self), &PyTuple_GET_ITEM(items.get(), 0),
                      PyTuple_GET_SIZE(items.get()))
       .release();
 }
 
 PyMemberDef program_members[] = {
-    {"_call", T_OBJECT_EX, offsetof(Program, run), 0, "What runs it: buffers -> buffers."},
-    {"out_avals", T_OBJECT_EX, offsetof(Program, out_avals), READONLY, "The types of the results."},
-    {"kept", T_OBJECT_EX, offsetof(Program, kept), READONLY,
+    {"_call", T_OBJECT_EX, offsetof(CompiledProgram, run), 0, "What runs it: buffers -> buffers."},
+    {"out_avals", T_OBJECT_EX, offsetof(CompiledProgram, out_avals), READONLY,
+     "The types of the results."},
+    {"kept", T_OBJECT_EX, offsetof(CompiledProgram, kept), READONLY,
      "The numbers of the inputs it takes, or None for all."},
-    {"engine", T_OBJECT_EX, offsetof(Program, engine), READONLY, "The engine it runs on."},
-    {"used", T_LONGLONG, offsetof(Program, used), 0, "When it last ran, in the time of `clock`."},
+    {"memory", T_OBJECT_EX, offsetof(CompiledProgram, engine), READONLY,
+     "Where its operands and results are."},
+    {"used", T_LONGLONG, offsetof(CompiledProgram, used), 0,
+     "When it last ran, in the time of `clock`."},
     {nullptr},
 };
 
@@ -137,8 +140,8 @@ PyMethodDef functions[] = {
 
 PyTypeObject program_type = {
     .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "kiln._runtime.Program",
-    .tp_basicsize = sizeof(Program),
+    .tp_name = "kiln._runtime.CompiledProgram",
+    .tp_basicsize = sizeof(CompiledProgram),
     .tp_dealloc = program_dealloc,
     .tp_call = program_call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
@@ -150,7 +153,7 @@ PyTypeObject program_type = {
     .tp_new = PyType_GenericNew,
 };
 
-bool take(Program* program, PyObject* const*& args, Py_ssize_t& count,
+bool take(CompiledProgram* program, PyObject* const*& args, Py_ssize_t& count,
           std::vector<PyObject*>& taken) {
   PyObject* kept = program->kept;
   if (!was_made(kept != nullptr && program->engine != nullptr,
@@ -174,8 +177,8 @@ bool take(Program* program, PyObject* const*& args, Py_ssize_t& count,
   return true;
 }
 
-Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding,
-            Staging& staging) {
+Ref operand(CompiledProgram* program, size_t number, PyObject* object, PyObject* sharding,
+            HostOperands& host_operands) {
   if (is_array(object)) {
     ArrayData* array = reinterpret_cast<ArrayData*>(object);
     if (array->engine == program->engine && array->buffer != Py_None) {
@@ -183,22 +186,22 @@ Ref operand(Program* program, size_t number, PyObject* object, PyObject* shardin
     }
     return call_held(buffer_for, object, program->engine);
   }
-  if (staging.takes(number, object)) {
-    Ref buffer = staging.buffer(number, object);
+  if (host_operands.takes(number, object)) {
+    Ref buffer = host_operands.buffer(number, object);
     if (buffer || PyErr_Occurred()) return buffer;
   }
   if (sharding == nullptr) return call_held(new_buffer, object, program->engine);
   return call_held(new_buffer, object, program->engine, sharding);
 }
 
-Ref execute(PyObject* run, PyObject* buffers, Staging& staging) {
+Ref execute(PyObject* run, PyObject* buffers, HostOperands& host_operands) {
   if (!is_launcher(run)) return Ref::own(PyObject_CallOneArg(run, buffers));
   Ref outs = launch(reinterpret_cast<Launcher*>(run), buffers);
-  if (outs) staging.end(outs.get());
+  if (outs) host_operands.end(outs.get());
   return outs;
 }
 
-Ref wrap(Program* program, PyObject* buffers) {
+Ref wrap(CompiledProgram* program, PyObject* buffers) {
   Ref outs = Ref::own(PySequence_Fast(buffers, "an executable returns a sequence of buffers"));
   if (!outs) return outs;
   PyObject* avals = program->out_avals;
@@ -221,13 +224,13 @@ Ref wrap(Program* program, PyObject* buffers) {
   return arrays;
 }
 
-Ref runner(Program* program) {
+Ref runner(CompiledProgram* program) {
   Ref run = Ref::borrow(program->run);
   was_made(bool(run), reinterpret_cast<PyObject*>(program));
   return run;
 }
 
-Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count) {
+Ref run_program(CompiledProgram* program, PyObject* const* args, Py_ssize_t count) {
   program->used = clock_now;
   std::vector<PyObject*> taken;
   if (!take(program, args, count, taken)) return Ref();
@@ -236,14 +239,14 @@ Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count) {
   if (Py_TYPE(run.get()) == &native_type) {
     return run_native(reinterpret_cast<Native*>(run.get()), args, count, program->out_avals);
   }
-  Staging staging(run.get(), static_cast<size_t>(count));
+  HostOperands host_operands(run.get(), static_cast<size_t>(count));
   Ref buffers = Ref::own(PyList_New(count));
   for (Py_ssize_t i = 0; buffers && i < count; ++i) {
-    Ref buffer = operand(program, static_cast<size_t>(i), args[i], nullptr, staging);
+    Ref buffer = operand(program, static_cast<size_t>(i), args[i], nullptr, host_operands);
     if (!buffer) return buffer;
     PyList_SET_ITEM(buffers.get(), i, buffer.release());
   }
-  Ref outs = buffers ? execute(run.get(), buffers.get(), staging) : Ref();
+  Ref outs = buffers ? execute(run.get(), buffers.get(), host_operands) : Ref();
   return outs ? wrap(program, outs.get()) : Ref();
 }
 

@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-// The part of `execution/compilation.py: Compiled` that every call touches.
-struct Program {
+// The part of a cached program (`execution/compilation.py`) that every call touches.
+struct CompiledProgram {
   PyObject_HEAD
   PyObject* run;        // buffers -> buffers
   PyObject* out_avals;  // tuple of the results' types, from the beginning to the end
@@ -24,24 +24,24 @@ extern PyTypeObject program_type;
 extern long long clock_now;
 
 // The steps of a run. First choose the arguments that the program takes, of all.
-bool take(Program* program, PyObject* const*& args, Py_ssize_t& count,
+bool take(CompiledProgram* program, PyObject* const*& args, Py_ssize_t& count,
           std::vector<PyObject*>& taken);
 
 // Bring an array or scalar to the engine, to the first device or as a sharding says.
-Ref operand(Program* program, size_t number, PyObject* object, PyObject* sharding,
-            Staging& staging);
+Ref operand(CompiledProgram* program, size_t number, PyObject* object, PyObject* sharding,
+            HostOperands& host_operands);
 
 // Return what runs a program. It may be exchanged while it runs, so it is held; nothing with an
 // exception set if it was taken away.
-Ref runner(Program* program);
+Ref runner(CompiledProgram* program);
 
 // Run an executable on buffers.
-Ref execute(PyObject* run, PyObject* buffers, Staging& staging);
+Ref execute(PyObject* run, PyObject* buffers, HostOperands& host_operands);
 
 // Make arrays of the buffers of results.
-Ref wrap(Program* program, PyObject* buffers);
+Ref wrap(CompiledProgram* program, PyObject* buffers);
 
 // All of them: run a program on `count` arrays and scalars; returns a list of arrays.
-Ref run_program(Program* program, PyObject* const* args, Py_ssize_t count);
+Ref run_program(CompiledProgram* program, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace kiln

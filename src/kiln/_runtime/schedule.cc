@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "enumeration.h"
+
 namespace kiln {
 namespace {
 
@@ -52,7 +54,7 @@ intptr_t product(const std::vector<npy_intp>& sizes) {
 
 bool read_view(const Ref& given, View& view) {
   PyObject *descr, *shape, *strides;
-  if (!given || !PyArg_ParseTuple(given.get(), "inO!OO", &view.place.buffer, &view.place.offset,
+  if (!given || !PyArg_ParseTuple(given.get(), "inO!OO", &view.start.buffer, &view.start.offset,
                                   &PyArrayDescr_Type, &descr, &shape, &strides)) {
     return false;
   }
@@ -120,8 +122,8 @@ bool read_loop(PyObject* given, Step& step) {
   for (int i = 0; i < step.operands; ++i) {
     PyObject* strides;
     Ref operand = tuple_at(operands, i);
-    if (!operand || !PyArg_ParseTuple(operand.get(), "inO", &step.places[i].buffer,
-                                      &step.places[i].offset, &strides)) {
+    if (!operand || !PyArg_ParseTuple(operand.get(), "inO", &step.starts[i].buffer,
+                                      &step.starts[i].offset, &strides)) {
       return false;
     }
     std::vector<npy_intp> steps;
@@ -151,7 +153,7 @@ bool read_buffer(PyObject* given, Schedule& schedule) {
   PyObject* detail;
   if (!PyArg_ParseTuple(given, "iO", &source, &detail)) return false;
   if (source < kInput || source > kFromFunction) return refuse("a buffer is of one of five kinds");
-  Buffer buffer{static_cast<Source>(source), 0};
+  Buffer buffer{static_cast<BufferSource>(source), 0};
   if (source == kConstant) {
     if (!PyArray_CheckExact(detail) ||
         !PyArray_ISCARRAY_RO(reinterpret_cast<PyArrayObject*>(detail)) ||
@@ -210,18 +212,18 @@ class Reach {
 };
 
 // Return a buffer whose bytes are there and may be read, or written; null with an exception set.
-const Buffer* buffer_at(const Schedule& schedule, const Place& place, bool written) {
-  if (place.buffer < 0 || static_cast<size_t>(place.buffer) >= schedule.buffers.size()) {
+const Buffer* buffer_at(const Schedule& schedule, const BufferOffset& start, bool written) {
+  if (start.buffer < 0 || static_cast<size_t>(start.buffer) >= schedule.buffers.size()) {
     refuse("a plan names a buffer that it does not have");
     return nullptr;
   }
-  const Buffer& buffer = schedule.buffers[static_cast<size_t>(place.buffer)];
+  const Buffer& buffer = schedule.buffers[static_cast<size_t>(start.buffer)];
   if (!buffer.is_there || (written && buffer.source != kScratch && buffer.source != kResult)) {
     refuse(written ? "a loop of a plan writes where others read"
                    : "a plan reads what is not there yet");
     return nullptr;
   }
-  if (place.offset < 0 || place.offset > buffer.bytes) {
+  if (start.offset < 0 || start.offset > buffer.bytes) {
     refuse("a step of a plan leaves its buffer");
     return nullptr;
   }
@@ -231,11 +233,11 @@ const Buffer* buffer_at(const Schedule& schedule, const Place& place, bool writt
 bool is_sound_loop(const Schedule& schedule, const Step& step) {
   const LoopShape& shape = *reinterpret_cast<Loop*>(step.loop.get())->shape;
   for (int i = 0; i < step.operands; ++i) {
-    const Place& place = step.places[i];
-    const Buffer* buffer = buffer_at(schedule, place, i >= shape.given);
+    const BufferOffset& start = step.starts[i];
+    const Buffer* buffer = buffer_at(schedule, start, i >= shape.given);
     if (buffer == nullptr) return false;
-    Reach reach(place.offset, shape.items[i]);
-    intptr_t apart = place.offset;
+    Reach reach(start.offset, shape.items[i]);
+    intptr_t apart = start.offset;
     auto along = [&](intptr_t size, intptr_t stride) {
       reach.along(size, stride);
       if (size > 1) apart |= stride;
@@ -266,9 +268,9 @@ bool is_sound_loop(const Schedule& schedule, const Step& step) {
 
 bool is_sound_function(Schedule& schedule, const Step& step) {
   for (const View& view : step.given) {
-    const Buffer* buffer = buffer_at(schedule, view.place, false);
+    const Buffer* buffer = buffer_at(schedule, view.start, false);
     if (buffer == nullptr) return false;
-    Reach reach(view.place.offset,
+    Reach reach(view.start.offset,
                 PyDataType_ELSIZE(reinterpret_cast<PyArray_Descr*>(view.descr.get())));
     for (size_t axis = 0; axis < view.shape.size(); ++axis) {
       reach.along(view.shape[axis], view.strides[axis]);
@@ -277,8 +279,8 @@ bool is_sound_function(Schedule& schedule, const Step& step) {
   }
   for (const View& view : step.made) {
     bool is_known =
-        view.place.buffer >= 0 && static_cast<size_t>(view.place.buffer) < schedule.buffers.size();
-    Buffer* buffer = is_known ? &schedule.buffers[static_cast<size_t>(view.place.buffer)] : nullptr;
+        view.start.buffer >= 0 && static_cast<size_t>(view.start.buffer) < schedule.buffers.size();
+    Buffer* buffer = is_known ? &schedule.buffers[static_cast<size_t>(view.start.buffer)] : nullptr;
     if (buffer == nullptr || buffer->source != kFromFunction || buffer->is_there) {
       return refuse("a function makes each of its results once");
     }
@@ -293,7 +295,7 @@ bool is_sound_function(Schedule& schedule, const Step& step) {
 }
 
 bool is_sound_result(const Schedule& schedule, const Result& result) {
-  const Buffer* buffer = buffer_at(schedule, Place{result.buffer, 0}, false);
+  const Buffer* buffer = buffer_at(schedule, BufferOffset{result.buffer, 0}, false);
   if (buffer == nullptr) return false;
   switch (result.outcome) {
     case kSame: return buffer->source == kInput || refuse("a result that is an input names one");
@@ -362,6 +364,24 @@ bool read_schedule(PyObject* args, Schedule& schedule) {
   }
   schedule.bytes += sizeof(Schedule) + schedule.buffers.size() * sizeof(Buffer);
   return !schedule.results.empty() || refuse("a plan has results");
+}
+
+int add_schedule(PyObject* module) {
+  if (add_enumeration(module, "BufferSource", "What the bytes of a buffer of a plan are.",
+                      {{"INPUT", kInput},
+                       {"CONSTANT", kConstant},
+                       {"SCRATCH", kScratch},
+                       {"RESULT", kResult},
+                       {"FROM_FUNCTION", kFromFunction}}) < 0 ||
+      add_enumeration(
+          module, "Outcome",
+          "How a result of a plan is made: of a buffer, it is an input, of the memory of "
+          "an input.",
+          {{"FRESH", kFresh}, {"SAME", kSame}, {"SHARING", kSharing}}) < 0) {
+    return -1;
+  }
+  return add_enumeration(module, "Container", "What the results of a plan are returned in.",
+                         {{"SINGLE", kSingle}, {"TUPLE", kTuple}, {"LIST", kList}});
 }
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// What a plan does, step by step, as it is told by engines/loops/ and checked: no step leaves the
+// What a plan does, step by step, as it is told by engines/native/ and checked: no step leaves the
 // memory of its operands.
 #pragma once
 
@@ -14,14 +14,14 @@ namespace kiln {
 constexpr int kMostAxes = 32;
 
 // Where an operand is: a buffer, and the bytes to its first element.
-struct Place {
+struct BufferOffset {
   int buffer;
   intptr_t offset;
 };
 
 // An operand of a NumPy function, or a result of one.
 struct View {
-  Place place;
+  BufferOffset start;
   Ref descr;
   std::vector<npy_intp> shape, strides;
 };
@@ -34,7 +34,7 @@ struct Step {
   int outer = 0;  // axes around the one of the loop
   intptr_t count = 0;
   intptr_t inner[kMostOperands] = {};
-  Place places[kMostOperands] = {};
+  BufferOffset starts[kMostOperands] = {};
   std::vector<intptr_t> sizes;    // of the outer axes
   std::vector<intptr_t> strides;  // for each outer axis, of each operand
   // Of a loop over more than elements, as NumPy has them.
@@ -45,11 +45,11 @@ struct Step {
   std::vector<View> given, made;
 };
 
-// What the bytes of a buffer are.
-enum Source : int { kInput, kConstant, kScratch, kResult, kFromFunction };
+// What the bytes of a buffer are. (The names of these enumerations for Python are in schedule.cc.)
+enum BufferSource : int { kInput, kConstant, kScratch, kResult, kFromFunction };
 
 struct Buffer {
-  Source source;
+  BufferSource source;
   intptr_t number;  // of the input; of others their bytes
   intptr_t bytes = 0;
   intptr_t aligned = kAlignment;  // to so many bytes
@@ -70,7 +70,7 @@ struct Result {
 enum Container : int { kSingle, kTuple, kList };
 
 struct Schedule {
-  std::vector<Layout> inputs;
+  std::vector<ValueType> inputs;
   std::vector<intptr_t> aligned;  // to how many bytes each input is
   std::vector<Buffer> buffers;
   std::vector<Step> steps;

@@ -2,7 +2,7 @@
 
 namespace kiln {
 
-thread_local ThreadState thread_state = {};
+__thread ThreadState thread_state = {};
 PyObject* base_options = nullptr;
 PyObject* root_trace = nullptr;
 
@@ -92,21 +92,6 @@ PyGetSetDef fields[] = {
     {nullptr},
 };
 
-[[gnu::noinline]] PyObject* merged_options(ThreadState& thread) {
-  if (base_options == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no options yet: import kiln first");
-    return nullptr;
-  }
-  if (thread.merged == nullptr || thread.merged_from != base_options) {
-    Ref base = Ref::borrow(base_options), overrides = Ref::borrow(thread.overrides);
-    Ref merged = call_held(merge_function, base.get(), overrides.get());
-    if (!merged) return nullptr;
-    Py_XSETREF(thread.merged, merged.release());
-    Py_XSETREF(thread.merged_from, base.release());
-  }
-  return thread.merged;
-}
-
 PyTypeObject state_type = {
     .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
     .tp_name = "kiln._runtime.State",
@@ -126,10 +111,19 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-PyObject* current_options() {
-  ThreadState& thread = thread_state;
-  if (thread.overrides == nullptr && base_options != nullptr) return base_options;
-  return merged_options(thread);
+PyObject* merged_options(ThreadState& thread) {
+  if (base_options == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no options yet: import kiln first");
+    return nullptr;
+  }
+  if (thread.merged == nullptr || thread.merged_from != base_options) {
+    Ref base = Ref::borrow(base_options), overrides = Ref::borrow(thread.overrides);
+    Ref merged = call_held(merge_function, base.get(), overrides.get());
+    if (!merged) return nullptr;
+    Py_XSETREF(thread.merged, merged.release());
+    Py_XSETREF(thread.merged_from, base.release());
+  }
+  return thread.merged;
 }
 
 int add_state(PyObject* module) {

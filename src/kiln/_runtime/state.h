@@ -17,13 +17,19 @@ struct ThreadState {
   PyObject* source;
 };
 
-extern thread_local ThreadState thread_state;
+// `__thread` says that it needs no initialization, which readers elsewhere would check.
+extern __thread ThreadState thread_state;
 
 // The options that hold where nothing is overridden, and the trace where nothing is transformed.
 extern PyObject* base_options;
 extern PyObject* root_trace;
 
 // Return the options in force, borrowed; null with an exception set.
-PyObject* current_options();
+PyObject* merged_options(ThreadState& thread);
+inline PyObject* current_options() {
+  ThreadState& thread = thread_state;
+  if (thread.overrides == nullptr && base_options != nullptr) return base_options;
+  return merged_options(thread);
+}
 
 }  // namespace kiln

@@ -239,13 +239,13 @@ bool take_arguments(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
   bool wrong = nargs > static_cast<Py_ssize_t>(N);
   for (Py_ssize_t i = 0; i < nargs && !wrong; ++i) values[i] = args[i];
   for (Py_ssize_t i = 0; i < named && !wrong; ++i) {
-    size_t place = static_cast<size_t>(nargs);
-    while (place < N &&
-           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[place]) != 0) {
-      ++place;
+    size_t position = static_cast<size_t>(nargs);
+    while (position < N &&
+           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[position]) != 0) {
+      ++position;
     }
-    wrong = place == N;
-    if (!wrong) values[place] = args[nargs + i];
+    wrong = position == N;
+    if (!wrong) values[position] = args[nargs + i];
   }
   if (wrong || values[0] == nullptr) PyErr_SetString(PyExc_TypeError, usage);
   return !wrong && values[0] != nullptr;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "enumeration.h"
 #include "tree_keys.h"
 
 namespace kiln {
@@ -402,7 +403,19 @@ Ref take_apart_with_entries(NodeKind* kind, PyObject* value, Node& node) {
 }
 
 int add_tree_nodes(PyObject* module) {
-  if (add_type(module, &node_kind_type) < 0) return -1;
+  auto number = [](Form form) { return static_cast<int>(form); };
+  if (add_type(module, &node_kind_type) < 0 ||
+      add_enumeration(module, "Form",
+                      "The ways in which a node of a pytree comes apart that need no function.",
+                      {{"CUSTOM", number(Form::kCustom)},
+                       {"TUPLE", number(Form::kTuple)},
+                       {"LIST", number(Form::kList)},
+                       {"DICT", number(Form::kDict)},
+                       {"NONE", number(Form::kNone)},
+                       {"NAMEDTUPLE", number(Form::kNamedTuple)},
+                       {"FIELDS", number(Form::kFields)}}) < 0) {
+    return -1;
+  }
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -1,15 +1,12 @@
 #include "values.h"
 
-#include "memory.h"
 #include "numpy.h"
-#include "state.h"
 
 namespace kiln {
 namespace {
 
-// Options that were judged, and whether operations may be applied at once under them.
-PyObject* judged_options = nullptr;
-bool judged_plain = false;
+// Options found not to be plain last.
+PyObject* other_options = nullptr;
 
 bool copy(PyArrayObject* from, PyObject* memory) {
   PyArray_Descr* descr = PyArray_DESCR(from);
@@ -22,29 +19,23 @@ bool copy(PyArrayObject* from, PyObject* memory) {
 
 }  // namespace
 
-bool may_apply_at_once() {
-  if (thread_state.trace != nullptr) return false;
-  PyObject* options = current_options();
+PyObject* plain_options = nullptr;
+
+bool is_plain(PyObject* options) {
   if (options == nullptr) {
     PyErr_Clear();
     return false;
   }
-  if (options == judged_options) return judged_plain;
+  if (options == other_options) return false;
   Ref kept = Ref::borrow(options);
   Ref plain = Ref::own(PyObject_GetAttrString(options, "plain_eager"));
-  judged_plain = plain && plain.get() == Py_True;
   PyErr_Clear();
-  Py_XSETREF(judged_options, kept.release());
-  return judged_plain;
+  const bool found = plain.get() == Py_True;
+  Py_XSETREF(found ? plain_options : other_options, kept.release());
+  return found;
 }
 
-bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values) {
-  if (is_memory(array->host)) {
-    if (reinterpret_cast<Memory*>(array->host)->bytes < bytes) return false;
-    values.pointer = reinterpret_cast<Memory*>(array->host)->data;
-    values.owner = Ref::borrow(array->host);
-    return true;
-  }
+bool find_values_elsewhere(ArrayData* array, int type_number, size_t bytes, Values& values) {
   values.owner = values_of(array);
   // An exception stays: an interrupt that strikes while we wait is not to be lost.
   if (!values.owner) return false;

@@ -1,12 +1,22 @@
-// What may be done at once, in memory: whether now, and with which values.
+// What eager execution in memory asks first: whether it may run now, and on which values.
 #pragma once
 
 #include "array.h"
+#include "memory.h"
+#include "state.h"
 
 namespace kiln {
 
+// Options found plain last: no more is asked than results.
+extern PyObject* plain_options;
+
 // Tell whether no transformation listens and no option asks for more than results.
-bool may_apply_at_once();
+bool is_plain(PyObject* options);
+inline bool may_run_eagerly() {
+  if (thread_state.trace != nullptr) return false;
+  PyObject* options = current_options();
+  return (options != nullptr && options == plain_options) || is_plain(options);
+}
 
 // The values of an array, and what keeps them in memory.
 struct Values {
@@ -16,6 +26,13 @@ struct Values {
 
 // Find the values of an array in row-major order, waiting for an engine if it must. False, without
 // an exception, if there are none of NumPy's type of that number.
-bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values);
+bool find_values_elsewhere(ArrayData* array, int type_number, size_t bytes, Values& values);
+inline bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values) {
+  if (!is_memory(array->host)) return find_values_elsewhere(array, type_number, bytes, values);
+  if (reinterpret_cast<Memory*>(array->host)->bytes < bytes) return false;
+  values.pointer = reinterpret_cast<Memory*>(array->host)->data;
+  values.owner = Ref::borrow(array->host);
+  return true;
+}
 
 }  // namespace kiln

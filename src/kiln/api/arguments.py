@@ -18,8 +18,8 @@ from kiln.core.staging import stand_in
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
 from kiln.ir.types import ShapedArray
+from kiln.jit.argument_types import leaf_type
 from kiln.jit.struct import ShapeDtypeStruct
-from kiln.jit.tracing import leaf_type
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled
 

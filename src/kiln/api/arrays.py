@@ -162,8 +162,8 @@ def _join(
                 )
             )
     arrays = [p if isinstance(p, ConcreteArray) else from_host(p) for p in parts]
-    home = default_engine()
-    return joined(ShapedArray(shape, dtype), home, sharding, arrays)
+    memory = default_engine().memory
+    return joined(ShapedArray(shape, dtype), memory, sharding, arrays)
 
 
 def live_arrays() -> list[ConcreteArray]:
@@ -176,7 +176,7 @@ def devices(backend: str | None = None) -> list[Any]:
 
     Raises: RuntimeError if the platform is not available.
     """
-    found = list(default_engine().devices())
+    found = list(default_engine().memory.devices())
     here = sorted({d.platform for d in found})
     if backend is None:
         return found

@@ -13,12 +13,11 @@ from kiln.api.arrays import devices
 from kiln.base.config import override
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import api_boundary, current_source, name_of
-from kiln.jit.call import JitFunction
 from kiln.jit.compiler_options import settings_of
+from kiln.jit.function import JitFunction
 from kiln.jit.named_axes import NamedAxes
+from kiln.jit.parameters import Chosen, choose
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, check_leaves_of
-from kiln.jit.signature import Chosen, choose
-from kiln.jit.sized import SizedJitFunction
 from kiln.ops.sharding import checked_device
 
 P = ParamSpec("P")
@@ -224,18 +223,6 @@ def wrap(
     if static and donated:
         check_overlap(fun, static, donated)
     placement = placement_options_of(fun, donated, device, backend, in_shardings, out_shardings)
-    if abstracted_axes is not None:
-        axes = NamedAxes(fun, abstracted_axes, static)
-        return SizedJitFunction(
-            fun,
-            static,
-            axes,
-            placement,
-            keep_unused=keep_unused,
-            inline=inline,
-            static_result=static_result,
-            max_traces=max_traces,
-        )
     return JitFunction(
         fun,
         static,
@@ -243,6 +230,7 @@ def wrap(
         inline=inline,
         static_result=static_result,
         max_traces=max_traces,
+        axes=None if abstracted_axes is None else NamedAxes(fun, abstracted_axes, static),
         placement=placement,
         settings=()
         if compiler_options is None

@@ -16,8 +16,8 @@ from kiln.base.tree import Partial, tree_flatten, tree_leaves, tree_structure, t
 from kiln.core.absent import Zero
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
+from kiln.jit.argument_types import leaf_type
 from kiln.jit.struct import type_of_struct
-from kiln.jit.tracing import leaf_type
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import filled
 from kiln.transforms import reverse

@@ -9,7 +9,7 @@ from typing import Any
 from kiln.api.jit import wrap
 from kiln.base.source import api_boundary
 from kiln.ir.jaxpr import ClosedJaxpr
-from kiln.jit.call import JitFunction
+from kiln.jit.function import JitFunction
 from kiln.jit.stages import Traced
 
 

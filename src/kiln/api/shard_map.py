@@ -23,7 +23,7 @@ from kiln.core.trace import aval_of
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
-from kiln.jit.signature import parameter_name
+from kiln.jit.parameters import parameter_name
 
 
 def shard_map(

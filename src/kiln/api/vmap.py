@@ -18,8 +18,8 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.trace import aval_of
-from kiln.jit.signature import parameter_name
-from kiln.jit.tracing import leaf_type
+from kiln.jit.argument_types import leaf_type
+from kiln.jit.parameters import parameter_name
 from kiln.ops.shape import mapped_at
 from kiln.transforms.batching import MappedAxis, batch
 

@@ -65,6 +65,8 @@ class Options:
     """Whether jitted functions are compiled, by default for the first device."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether results are checked for nans or infinities."""
+    remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
+    """Whether the runtime makes calls of jitted functions like those it has seen."""
     plain_eager: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether operators run eagerly in memory, with no check of the results."""
 
@@ -77,6 +79,8 @@ class Options:
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "plain", self.jit and self.default_device is None)
         object.__setattr__(self, "checks_values", self.debug_nans or self.debug_infs)
+        remembers = self.plain and not self.checks_values and not self.python_call
+        object.__setattr__(self, "remembers_calls", remembers)
         plain = not self.checks_values and self.engine is None and self.default_device is None
         object.__setattr__(self, "plain_eager", plain)
         object.__setattr__(self, "_hash", None)

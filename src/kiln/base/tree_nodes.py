@@ -11,31 +11,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import enum
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from kiln import _runtime
-from kiln._runtime import NodeKind
+from kiln._runtime import Form, NodeKind
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree_keys import DictKey, GetAttrKey
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
-
-
-class Form(enum.IntEnum):
-    """The ways of flattening in the runtime, numbered as in `_runtime/tree_nodes.h`."""
-
-    CUSTOM = 0
-    TUPLE = 1
-    LIST = 2
-    DICT = 3
-    NONE = 4
-    NAMEDTUPLE = 5
-    FIELDS = 6
 
 
 def sorted_keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:

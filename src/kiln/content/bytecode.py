@@ -79,7 +79,7 @@ _HIDDEN = frozenset(
         *("addressable_data", "addressable_devices", "on_device_size_in_bytes"),
         "unsafe_buffer_pointer",
         # How often a jitted function was traced, and clearing its cache.
-        *("_cache_size", "cache_info", "clear_cache", "_entries", "_traces", "_max_traces"),
+        *("_cache_size", "cache_info", "clear_cache", "_entries", "_lookup", "_max_traces"),
         # Attributes through which something can be changed without an assignment.
         *("keywords", "defjvp", "defjvps", "defvjp", "_field_defaults", "_member_map_"),
         *("_member_names_", "_value2member_map_", "_add_alias_", "_add_value_alias_"),

@@ -19,6 +19,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from kiln.control.arguments import is_array
+from kiln.control.host_call import as_declared
 from kiln.core import engine, trace
 from kiln.core.array import from_host, host_value
 from kiln.core.primitive import Primitive
@@ -93,58 +94,13 @@ class OneByOne:
         return [np.stack(values) for values in zip(*calls, strict=True)]
 
 
-_NARROW = {
-    np.dtype(np.float64): np.dtype(np.float32),
-    np.dtype(np.int64): np.dtype(np.int32),
-    np.dtype(np.uint64): np.dtype(np.uint32),
-    np.dtype(np.complex128): np.dtype(np.complex64),
-}
-
-
-def as_declared(position: int, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return what a host function returned as an array of the declared type.
-
-    Raises: RuntimeError if it has another shape or dtype; 64-bit values become 32-bit ones.
-    """
-    out = np.asarray(value)
-    if out.shape != shape:
-        raise RuntimeError(
-            three_lines(
-                f"Incorrect output shape for return value #{position}: "
-                f"Expected: {shape}, Actual: {out.shape}",
-                "a callback must return arrays of the declared shapes",
-                "change the result types given with the callback, or the function",
-            )
-        )
-    if out.dtype != dtype and _NARROW.get(out.dtype) != dtype:
-        raise RuntimeError(
-            three_lines(
-                f"Incorrect output dtype for return value #{position}: "
-                f"Expected: {dtype}, Actual: {out.dtype}",
-                "a callback must return arrays of the declared dtypes",
-                f"return value.astype({dtype})",
-            )
-        )
-    return np.ascontiguousarray(out, dtype=dtype).reshape(shape)
-
-
 def checked(values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
     """Return what a host function returned as arrays of the declared types, copied.
 
     Raises: RuntimeError if there are more or fewer, or a type differs.
     """
-    if len(values) != len(avals):
-        raise RuntimeError(
-            three_lines(
-                f"a callback returned {len(values)} values",
-                f"{len(avals)} were declared",
-                "return one value for each declared result",
-            )
-        )
-    return [
-        np.array(as_declared(i, x, a.shape, a.physical().dtype))  # type: ignore[arg-type]
-        for i, (x, a) in enumerate(zip(values, avals, strict=True))
-    ]
+    types = [(a.shape, a.physical().dtype) for a in avals]
+    return [np.array(x) for x in as_declared(values, types)]  # type: ignore[arg-type]
 
 
 class HostCall(Primitive):

@@ -1,8 +1,8 @@
 """Array: the concrete arrays that users hold.
 
 A concrete array is on the first device; one that is committed or elsewhere is a `PlacedArray`. Only
-this file knows how they store their data: an engine's buffer, a host view of it, or both; other
-modules use the functions at the end.
+this file knows how they store their data: a buffer in an engine's memory, a host view of it, or
+both; other modules use the functions at the end.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kiln.core.array_text import printable, representation
 from kiln.core.array_type import Array
 from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
-from kiln.core.engine import Buffer, Engine, default_engine, default_sharding
-from kiln.core.operators import ArrayOperators, method, operators
+from kiln.core.engine import Buffer, Memory, default_engine, default_sharding
+from kiln.core.operators import ArrayOperators, method
 from kiln.core.shards import Shard, assembled, shards_of
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
@@ -44,8 +44,8 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     # Another thread may delete, donate or move the array at any time. Everything that is used is
     # therefore read from its fields once and held; the runtime updates related fields together.
 
-    def _held(self) -> tuple[Any, Buffer, Engine | None]:
-        """Return the view of the values or None, and a buffer with its engine or None.
+    def _held(self) -> tuple[Any, Buffer, Memory | None]:
+        """Return the view of the values or None, and a buffer with its memory or None.
 
         Raises: RuntimeError if the array was deleted.
         """
@@ -57,23 +57,23 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def _gone(self) -> RuntimeError:
         return array_errors.deleted(self.aval)
 
-    def _ask(self, question: Callable[..., T], engine: Engine, buffer: Buffer, *about: Any) -> T:
-        """Query the engine about a buffer, which another thread may have donated meanwhile."""
+    def _ask(self, question: Callable[..., T], memory: Memory, buffer: Buffer, *about: Any) -> T:
+        """Query the memory about a buffer, which another thread may have donated meanwhile."""
         try:
             return question(buffer, *about)
         except JaxRuntimeError:
-            if engine.is_deleted(buffer):
+            if memory.is_deleted(buffer):
                 raise self._gone() from None
             raise
 
     def is_deleted(self) -> bool:
         """Tell whether the array's memory was donated or freed."""
-        host, buffer, engine = self._data()
+        host, buffer, memory = self._data()
         if host is not None:
             return False
-        if buffer is None or engine is None:
+        if buffer is None or memory is None:
             return True
-        return engine.is_deleted(buffer)
+        return memory.is_deleted(buffer)
 
     def delete(self) -> None:
         """Release the memory; any later use of the values raises RuntimeError.
@@ -84,20 +84,20 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     def is_ready(self) -> bool:
         """Tell whether the values have been computed."""
-        _, buffer, engine = self._held()
-        if buffer is None or engine is None:
+        _, buffer, memory = self._held()
+        if buffer is None or memory is None:
             return True
-        if engine.is_ready(buffer):
+        if memory.is_ready(buffer):
             return True
-        if engine.is_deleted(buffer) and self._host is None:
+        if memory.is_deleted(buffer) and self._host is None:
             raise self._gone()
         return False
 
     def block_until_ready(self) -> ConcreteArray:
         """Wait until the values have been computed, and return the array."""
-        _, buffer, engine = self._held()
-        if buffer is not None and engine is not None:
-            self._ask(engine.wait, engine, buffer)
+        _, buffer, memory = self._held()
+        if buffer is not None and memory is not None:
+            self._ask(memory.wait, memory, buffer)
         return self
 
     def copy_to_host_async(self) -> None:
@@ -168,11 +168,11 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
                 )
             )
         while True:
-            host, buffer, engine = self._held()
-            if buffer is not None and engine is not None:
-                return self._ask(engine.pointer, engine, buffer)
-            # Memory owned by the engine, which programs may reuse if the array is donated to them.
-            home = default_engine()
+            host, buffer, memory = self._held()
+            if buffer is not None and memory is not None:
+                return self._ask(memory.pointer, memory, buffer)
+            # A buffer of its own, which programs may reuse if the array is donated to them.
+            home = default_engine().memory
             self._settle(buffer, home.put(host, self.sharding), home, False)
 
     # Where it lives.
@@ -223,11 +223,11 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         """Return one shard as an array on its device."""
         return shard_arrays(self)[index]
 
-    def _read(self, buffer: Buffer, engine: Engine) -> np.ndarray:
+    def _read(self, buffer: Buffer, memory: Memory) -> np.ndarray:
         try:
-            return engine.get(buffer)
+            return memory.get(buffer)
         except JaxRuntimeError:
-            if engine.is_deleted(buffer):
+            if memory.is_deleted(buffer):
                 raise self._gone() from None
             raise
 
@@ -280,13 +280,13 @@ class PlacedArray(ConcreteArray):
         note_look(self)
         return self._committed
 
-    def _read(self, buffer: Buffer, engine: Engine) -> np.ndarray:
+    def _read(self, buffer: Buffer, memory: Memory) -> np.ndarray:
         if len(self._sharding.devices) == 1:
-            return self._ask(engine.get, engine, buffer)
-        parts = self._ask(engine.shards, engine, buffer, self._sharding)
+            return self._ask(memory.get, memory, buffer)
+        parts = self._ask(memory.shards, memory, buffer, self._sharding)
 
         def get(part: Buffer) -> np.ndarray:
-            return self._ask(engine.get, engine, part)
+            return self._ask(memory.get, memory, part)
 
         return assembled(self._sharding, self.shape, parts, get)
 
@@ -329,11 +329,11 @@ def host_value(x: ConcreteArray) -> np.ndarray:
     if value is not None:
         return value
     # As `_held`, without a call: this is how results are read.
-    value, buffer, engine = x._data()
+    value, buffer, memory = x._data()
     if value is None:
-        if buffer is None or engine is None:
+        if buffer is None or memory is None:
             raise x._gone()
-        value = x._read(buffer, engine)
+        value = x._read(buffer, memory)
         x._note(buffer, value)
     return value
 
@@ -347,47 +347,46 @@ def numbers_of(x: ConcreteArray, asked: str) -> np.ndarray:
 
 # NumPy asks for a buffer, and drops the error if there is none.
 _runtime.set_host_value(host_value, forgotten.noting(host_value))
-_runtime.set_operator_table(operators)
 
 
-def buffer_for(x: ConcreteArray, engine: Engine) -> Buffer:
-    """Return the array's buffer of the given engine, moving the data there once if needed.
+def buffer_for(x: ConcreteArray, memory: Memory) -> Buffer:
+    """Return the array's buffer of the given memory, moving the data there once if needed.
 
     For arrays that are not placed.
     """
     _, buffer, home = x._held()
-    if home is engine and buffer is not None:
+    if home is memory and buffer is not None:
         return buffer
-    if engine.host_memory:
+    if memory.buffers_are_ndarrays:
         return host_value(x)
-    made = engine.adopt(host_value(x))
-    x._settle(buffer, made, engine, True)
+    made = memory.adopt(host_value(x))
+    x._settle(buffer, made, memory, True)
     return made
 
 
-def buffer_at(x: ConcreteArray, engine: Engine, sharding: Sharding) -> Buffer:
+def buffer_at(x: ConcreteArray, memory: Memory, sharding: Sharding) -> Buffer:
     """Return a buffer with the array's values, sharded so; the array's own buffer if it fits."""
     _, buffer, home = x._held()
     if type(x) is PlacedArray and x._sharding.is_equivalent_to(sharding, x.ndim):
-        if buffer is not None and home is engine:
+        if buffer is not None and home is memory:
             return buffer
-        made = engine.put(host_value(x), sharding)
-        x._settle(buffer, made, engine, True)
+        made = memory.put(host_value(x), sharding)
+        x._settle(buffer, made, memory, True)
         return made
-    if type(x) is ConcreteArray and sharding.devices == (engine.devices()[0],):
-        return buffer_for(x, engine)
+    if type(x) is ConcreteArray and sharding.devices == (memory.devices()[0],):
+        return buffer_for(x, memory)
     if (
         type(x) is PlacedArray
         and buffer is not None
-        and home is engine
+        and home is memory
         and len(x._sharding.devices) == len(sharding.devices) == 1
     ):
-        return x._ask(engine.moved, engine, buffer, x.aval, sharding)
-    return engine.put(host_value(x), sharding)
+        return x._ask(memory.moved, memory, buffer, x.aval, sharding)
+    return memory.put(host_value(x), sharding)
 
 
-def _own_buffer(x: ConcreteArray, engine: Engine) -> Buffer:
-    return engine.put(host_value(x), x._sharding)
+def _own_buffer(x: ConcreteArray, memory: Memory) -> Buffer:
+    return memory.put(host_value(x), x._sharding)
 
 
 _runtime.set_buffer_at(buffer_at, _own_buffer)
@@ -402,22 +401,22 @@ def part_like(x: ConcreteArray, other: ConcreteArray) -> ConcreteArray:
 
 def copied(x: ConcreteArray) -> ConcreteArray:
     """Return a copy of an array, on the same devices, in its own memory."""
-    _, _, engine = x._held()
-    if type(x) is PlacedArray and engine is not None:
+    _, _, memory = x._held()
+    if type(x) is PlacedArray and memory is not None:
         # A view could become the memory of the new array.
-        buffer = engine.put(np.array(host_value(x)), x._sharding)
-        return PlacedArray(x.aval, None, buffer, engine, x._sharding, x._committed)
+        buffer = memory.put(np.array(host_value(x)), x._sharding)
+        return PlacedArray(x.aval, None, buffer, memory, x._sharding, x._committed)
     return from_host(np.array(host_value(x)), x.aval)
 
 
 def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
     """Return the shards of an array, each on its device."""
-    host, buffer, engine = x._held()
+    host, buffer, memory = x._held()
     devices = x.sharding.devices
-    home = engine or default_engine()
+    home = memory or default_engine().memory
     if len(devices) == 1:
         here = SingleDeviceSharding(devices[0])
-        return [part_like(x, PlacedArray(x.aval, host, buffer, engine, here, True))]
+        return [part_like(x, PlacedArray(x.aval, host, buffer, memory, here, True))]
     aval = x.aval.with_(shape=x.sharding.shard_shape(x.shape))
     parts = x._ask(home.shards, home, buffer_at(x, home, x.sharding), x.sharding)
     found = [
@@ -431,12 +430,12 @@ def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
 
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weakness, or a view as key)."""
-    host, buffer, engine = x._held()
+    host, buffer, memory = x._held()
     # Uses of the new array are not tracked.
     note_look(x)
     if type(x) is PlacedArray:
-        return part_like(x, PlacedArray(aval, host, buffer, engine, x._sharding, x._committed))
-    return part_like(x, ConcreteArray(aval, host, buffer, engine))
+        return part_like(x, PlacedArray(aval, host, buffer, memory, x._sharding, x._committed))
+    return part_like(x, ConcreteArray(aval, host, buffer, memory))
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:

@@ -6,50 +6,50 @@ from collections.abc import Sequence
 
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_at, host_value, part_like
-from kiln.core.engine import Buffer, Engine
+from kiln.core.engine import Buffer, Memory
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
 from kiln.ir.types import ShapedArray
 
 
 def placed(
-    x: ConcreteArray, engine: Engine, sharding: Sharding, *, committed: bool = True
+    x: ConcreteArray, memory: Memory, sharding: Sharding, *, committed: bool = True
 ) -> ConcreteArray:
     """Return an array with the same values under another sharding.
 
     Raises: ValueError if the array cannot be sharded this way.
     """
     require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
-    made = from_placed([x.aval], [buffer_at(x, engine, sharding)], engine, [sharding], committed)[0]
+    made = from_placed([x.aval], [buffer_at(x, memory, sharding)], memory, [sharding], committed)[0]
     return part_like(x, made)
 
 
 def from_placed(
     avals: Sequence[ShapedArray],
     buffers: Sequence[Buffer],
-    engine: Engine,
+    memory: Memory,
     shardings: Sequence[Sharding],
     committed: bool,
 ) -> list[ConcreteArray]:
     """Make arrays from buffers with the given shardings."""
     return [
-        PlacedArray(a, None, b, engine, s, committed)
+        PlacedArray(a, None, b, memory, s, committed)
         for a, b, s in zip(avals, buffers, shardings, strict=True)
     ]
 
 
 def joined(
-    aval: ShapedArray, engine: Engine, sharding: Sharding, parts: Sequence[ConcreteArray]
+    aval: ShapedArray, memory: Memory, sharding: Sharding, parts: Sequence[ConcreteArray]
 ) -> ConcreteArray:
     """Make one array from its shards, in the order of the sharding's devices, without a copy."""
     buffers = [
-        buffer_at(part, engine, SingleDeviceSharding(device))
+        buffer_at(part, memory, SingleDeviceSharding(device))
         for part, device in zip(parts, sharding.devices, strict=True)
     ]
     if len(buffers) > 1:
         for part in parts:
             part._note_part()
-    whole = buffers[0] if len(buffers) == 1 else engine.join(aval, sharding, buffers)
-    return from_placed([aval], [whole], engine, [sharding], True)[0]
+    whole = buffers[0] if len(buffers) == 1 else memory.join(aval, sharding, buffers)
+    return from_placed([aval], [whole], memory, [sharding], True)[0]
 
 
 def unplaced(x: ConcreteArray) -> ConcreteArray:

@@ -1,6 +1,7 @@
 """The seam between programs and whatever runs them.
 
-An engine turns a `Program` into an `Executable`. Engines live beside the stack in `kiln.engines`,
+The `Compiler` of an engine turns a `Program` into an `Executable`; its `Memory` holds the buffers
+that executables read and write. Engines live beside the stack in `kiln.engines`,
 import only what lies below them, and are loaded by name on first use: `ENGINES` is one of the two
 declared late-binding tables.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,7 +29,7 @@ Buffer = Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Placement:
     """Where a program runs: on one device, or cut up over several.
 
     The rest is given for several devices only. An output without a sharding is cut as the engine
@@ -45,7 +46,7 @@ class Place:
 class Program:
     """A jaxpr without constants, ready to compile.
 
-    Without a place it runs on the first device. `donated` numbers the inputs whose memory may
+    Without a placement it runs on the first device. `donated` numbers the inputs whose memory may
     become that of outputs.
     """
 
@@ -53,7 +54,7 @@ class Program:
     name: str
     compiler_options: tuple[tuple[str, Any], ...] = ()
     donated: tuple[int, ...] = ()
-    place: Place | None = None
+    placement: Placement | None = None
 
 
 class Device(Protocol):
@@ -91,7 +92,7 @@ class Executable(Protocol):
         ...
 
     def out_shardings(self) -> Sequence[Sharding]:
-        """Return how the results are cut; of a program with a place only."""
+        """Return how the results are cut; of a program with a placement only."""
         ...
 
     def cost_analysis(self) -> dict[str, float] | None:
@@ -107,29 +108,33 @@ class Executable(Protocol):
         ...
 
 
-class Engine(Protocol):
-    """Runs programs on the devices of one platform.
+class Memory(Protocol):
+    """Keeps the data of arrays as buffers, on the devices of one platform.
 
     A buffer's memory is free when nobody holds the buffer. It is never freed under those who do:
     jaxlib reads a buffer without holding it while it waits, and dies if another thread deletes it.
     """
 
     @property
-    def name(self) -> str:
-        """The name it is asked for by."""
+    def buffers_are_ndarrays(self) -> bool:
+        """Whether a buffer is a read-only NumPy array, so that arrays hold it as their values."""
         ...
 
     @property
-    def host_memory(self) -> bool:
-        """Whether the engine's buffers are NumPy arrays."""
+    def places_arrays(self) -> bool:
+        """Whether arrays go where users put them; if not, all stay where they are."""
         ...
 
     def devices(self) -> Sequence[Device]:
-        """Return the devices it runs programs on."""
+        """Return the devices whose memory it is; arrays that were never placed are on the first."""
         ...
 
     def put(self, value: np.ndarray, sharding: Sharding | None = None) -> Buffer:
         """Copy host data into a new buffer, on the first device unless told otherwise."""
+        ...
+
+    def adopt(self, value: np.ndarray) -> Buffer:
+        """Wrap host memory nobody will write again, without a copy where alignment allows."""
         ...
 
     def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
@@ -141,11 +146,7 @@ class Engine(Protocol):
         ...
 
     def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
-        """Make one buffer of its parts, without a copy."""
-        ...
-
-    def adopt(self, value: np.ndarray) -> Buffer:
-        """Wrap host memory nobody will write again, without a copy where alignment allows."""
+        """Make one buffer of its parts, without a copy where each device has memory of its own."""
         ...
 
     def get(self, buffer: Buffer) -> np.ndarray:
@@ -168,13 +169,27 @@ class Engine(Protocol):
         """Return the address of a buffer's first element."""
         ...
 
-    def barrier(self) -> None:
-        """Wait until every program with effects has ended; raise what went wrong in one."""
+
+class Compiler(Protocol):
+    """Turns programs into executables."""
+
+    @property
+    def places_programs(self) -> bool:
+        """Whether programs run where their placement says; if not, all run on the first device."""
         ...
 
-    def lower(
-        self, program: Program, dialect: str | None = None, *, locations: bool = False
-    ) -> str:
+    def unsupported(self, program: Program) -> str | None:
+        """Return why the program cannot be compiled, without compiling it; None if it can be."""
+        ...
+
+    def compile(self, program: Program) -> Executable:
+        """Return the program ready to run.
+
+        Raises: UnsupportedPrimitive if a primitive has no translation.
+        """
+        ...
+
+    def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program's text, in the engine's input language unless told otherwise.
 
         Raises: ValueError for an unknown dialect.
@@ -188,7 +203,7 @@ class Engine(Protocol):
         """
         ...
 
-    def cost_analysis(self, program: Program) -> dict[str, float] | None:
+    def cost(self, program: Program) -> dict[str, float] | None:
         """Return estimates of the costs before optimization; None if there are none."""
         ...
 
@@ -196,8 +211,53 @@ class Engine(Protocol):
         """Return the devices of a machine that is not there, but can be compiled for."""
         ...
 
-    def compile(self, program: Program) -> Executable:
-        """Return the program ready to run; raise UnsupportedPrimitive if it cannot be."""
+
+@runtime_checkable
+class PortableCompiler(Compiler, Protocol):
+    """A compiler whose executables can be stored, and loaded by another process."""
+
+    def digest(self, program: Program) -> str | None:
+        """Return a name that only executables of equal programs have; None if it cannot be stored.
+
+        It is the same in each process in which the stored executable may be loaded.
+        """
+        ...
+
+    def serialize(self, executable: Executable) -> bytes:
+        """Return an executable as bytes.
+
+        Raises: ValueError for programs that call Python; JaxRuntimeError if there is no such form.
+        """
+        ...
+
+    def load(self, program: Program, stored: bytes) -> Executable:
+        """Return what `compile` would, of bytes that are trusted: they hold native code.
+
+        Raises: JaxRuntimeError if they cannot be loaded here.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """Runs programs: a compiler, with the memory that its executables read and write."""
+
+    @property
+    def name(self) -> str:
+        """The name it is asked for by."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """Where the operands and results of its programs are. Engines may share one."""
+        ...
+
+    @property
+    def compiler(self) -> Compiler:
+        """What makes its executables."""
+        ...
+
+    def barrier(self) -> None:
+        """Wait until every program with effects has ended; raise what went wrong in one."""
         ...
 
 
@@ -205,6 +265,8 @@ ENGINES: dict[str, str] = {
     "reference": "kiln.engines.reference.engine",
     "xla": "kiln.engines.xla.engine",
 }
+
+DEFAULT_ENGINE = "xla"
 
 _loaded: dict[str, Engine] = {}
 _lock = new_lock()
@@ -233,7 +295,7 @@ def engine(name: str) -> Engine:
             return _loaded[name]
 
 
-PLANS = "kiln.engines.loops.plan"
+PLANS = "kiln.engines.native.plan"
 """What makes plans of eager operations; like an engine it is loaded on first use."""
 
 
@@ -244,13 +306,16 @@ def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
 
 
 def default_engine() -> Engine:
-    """Return the engine that runs programs unless a thread or an operation says otherwise."""
-    return engine(options().engine or "xla")
+    """Return the engine in whose memory arrays are, unless they were put somewhere else.
+
+    Which one runs a program is chosen by `execution/engine_choice.py`.
+    """
+    return engine(options().engine or DEFAULT_ENGINE)
 
 
 def default_sharding() -> Sharding:
     """Return where arrays live that were never placed: on the first device."""
-    return SingleDeviceSharding(default_engine().devices()[0])
+    return SingleDeviceSharding(default_engine().memory.devices()[0])
 
 
 def barrier() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.ir.types import ShapedArray
@@ -21,6 +22,7 @@ operators: dict[str, Callable[..., Any]] = {}
 def set_operators(table: dict[str, Callable[..., Any]]) -> None:
     """Install the functions behind the operators and methods of arrays."""
     operators.update(table)
+    _runtime.set_operator_table(operators)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:

@@ -20,7 +20,7 @@ def _as_they_are(
 _align: Align = _as_they_are
 
 
-def install_alignment(align: Align) -> None:
+def set_alignment(align: Align) -> None:
     """Install the function that makes operands vary along the same mesh axes."""
     global _align
     _align = align

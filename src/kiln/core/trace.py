@@ -169,12 +169,12 @@ track what varies along it. `tracked` names the axes where they do.
 """
 
 
-def install_root(trace: Trace) -> None:
+def set_root_trace(trace: Trace) -> None:
     """Install the trace that is active outside all transformations."""
     state.root = trace
 
 
-install_root(_Unset(None))
+set_root_trace(_Unset(None))
 
 
 @contextmanager

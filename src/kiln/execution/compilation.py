@@ -5,8 +5,8 @@ three levels of caching): an equal program met again, whatever function it came 
 compilation. Many threads asking for one program compile it once. A program with functions of the
 user's in it is an exception: it is kept weakly, and dies with those who hold it.
 
-The cache is bounded by the bytes of its executables. Whoever holds a `Compiled` whose executable
-had to go may go on calling it: it is compiled again.
+The cache is bounded by the bytes of its executables. A `CachedProgram` whose executable was evicted
+is compiled again on its next call.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
-from kiln.core.engine import Buffer, Engine, Executable, Place, Program, engine
+from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Program
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
+from kiln.execution.engine_choice import Choice, engine_for
 from kiln.execution.progress import progress
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
@@ -66,19 +67,21 @@ class WrongDevice(Exception):
     """An argument has a place of its own, so this executable is not the one to run."""
 
 
-class Compiled(_runtime.Program):
+class CachedProgram(_runtime.CompiledProgram):
     """An executable with the types of its results; `kept` numbers the inputs it takes.
 
     Calling it runs it on arrays and scalars; it raises WrongDevice if one of the arrays has a place
     of its own: `execution/placement.py` calls those that run elsewhere.
-    There is one for each key. `size` is the bytes of the executable, `seconds` the time spent on
-    compiling it, `used` when it last ran (in `CLOCK`). The executable may go and come back, unless
-    `pinned`. `own` is the jaxpr whose id is in the key, if equal jaxprs may not share it.
+    There is one for each key. `choice` is its engine and why it is that one, `size` the bytes of
+    the executable, `seconds` the time spent on compiling it, `used` when it last ran (in `CLOCK`).
+    The executable may be evicted and come back, unless `pinned`. `own` is the jaxpr whose id is in
+    the key, if equal jaxprs may not share it.
     """
 
     __slots__ = (
         "__weakref__",
         "_executable",
+        "choice",
         "key",
         "own",
         "pinned",
@@ -92,14 +95,16 @@ class Compiled(_runtime.Program):
         self,
         key: _Key,
         program: Program,
-        home: Engine,
+        choice: Choice,
         kept: list[int] | None,
         own: Jaxpr | None,
         out_avals: Sequence[ShapedArray] | None = None,
     ) -> None:
         if out_avals is None:
             out_avals = program.jaxpr.out_avals
-        super().__init__(_Return(key), out_avals, kept, home, home.host_memory)
+        memory = choice.engine.memory
+        super().__init__(_Return(key), out_avals, kept, memory, memory.buffers_are_ndarrays)
+        self.choice = choice
         self.key = key
         self.program = program
         self.own = own
@@ -110,11 +115,16 @@ class Compiled(_runtime.Program):
         self._executable: Executable | None = None
 
     @property
-    def base(self) -> Compiled:
+    def engine(self) -> Engine:
+        """The engine that compiled it."""
+        return self.choice.engine
+
+    @property
+    def base(self) -> CachedProgram:
         """The one that holds the executable."""
         return self
 
-    def giving(self, out_avals: list[ShapedArray]) -> Compiled:
+    def giving(self, out_avals: list[ShapedArray]) -> CachedProgram:
         """Return the same executable with results of these types, weak or not."""
         return self if tuple(out_avals) == self.out_avals else _Retyped(self, out_avals)
 
@@ -158,13 +168,13 @@ class Compiled(_runtime.Program):
             self.was_evicted = True
 
 
-class _Retyped(Compiled):
+class _Retyped(CachedProgram):
     """A program whose results are weak where those of `base` are not, or the other way round."""
 
     __slots__ = ("_base",)
 
-    def __init__(self, base: Compiled, out_avals: list[ShapedArray]) -> None:
-        super().__init__(base.key, base.program, base.engine, base.kept, base.own, out_avals)
+    def __init__(self, base: CachedProgram, out_avals: list[ShapedArray]) -> None:
+        super().__init__(base.key, base.program, base.choice, base.kept, base.own, out_avals)
         self._base = base
         self._call = self._run
 
@@ -174,7 +184,7 @@ class _Retyped(Compiled):
         return base._call(buffers)
 
     @property
-    def base(self) -> Compiled:
+    def base(self) -> CachedProgram:
         return self._base
 
     @property
@@ -201,18 +211,18 @@ class _Return:
         return _come_back(self.key)(buffers)
 
 
-def new_buffer(x: Any, home: Engine, sharding: Sharding | None = None) -> Buffer:
-    """Copy a scalar or NumPy array to an engine.
+def new_buffer(x: Any, memory: Memory, sharding: Sharding | None = None) -> Buffer:
+    """Copy a scalar or NumPy array into a new buffer.
 
     Raises: WrongDevice for an array with a place of its own.
     """
     if type(x) is np.ndarray:
-        return home.put(x.astype(canonicalize_dtype(x.dtype), copy=False), sharding)
+        return memory.put(x.astype(canonicalize_dtype(x.dtype), copy=False), sharding)
     if isinstance(x, PlacedArray):
         raise WrongDevice
     if isinstance(x, Tracer):
         raise leaked(x)
-    return home.put(_host_copy(x, aval_of(x)), sharding)
+    return memory.put(_host_copy(x, aval_of(x)), sharding)
 
 
 def as_array(x: Any) -> ConcreteArray:
@@ -244,7 +254,7 @@ def _host_copy(x: Any, aval: ShapedArray) -> np.ndarray:
 _runtime.set_buffer_functions(buffer_for, new_buffer)
 _runtime.set_as_array(as_array)
 
-Loaded = tuple[Compiled, Executable]
+Loaded = tuple[CachedProgram, Executable]
 
 
 class _Flight:
@@ -271,7 +281,7 @@ def _limit() -> int:
     return min(least + _returned_bytes, max(least, physical_bytes() // 8))
 
 
-Kept = Callable[[], Compiled | None]
+Kept = Callable[[], CachedProgram | None]
 """How the cache holds a program: strongly, or by a weak reference."""
 
 
@@ -287,7 +297,7 @@ def _unload(kept: Kept) -> None:
 
 
 _cache: Bounded[_Key, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
-_alive: weakref.WeakValueDictionary[_Key, Compiled] = weakref.WeakValueDictionary()
+_alive: weakref.WeakValueDictionary[_Key, CachedProgram] = weakref.WeakValueDictionary()
 _flights: dict[_Key, _Flight] = {}
 in_child(_flights.clear)
 _listeners: list[Callable[[str, float], None]] = []
@@ -330,12 +340,12 @@ def release(keys: Iterable[_Key]) -> None:
                 _keep(still_held)
 
 
-def _find(key: _Key) -> Compiled | None:
+def _find(key: _Key) -> CachedProgram | None:
     kept = _cache.get(key)
     return None if kept is None else kept()
 
 
-def _keep(program: Compiled) -> None:
+def _keep(program: CachedProgram) -> None:
     key = program.key
     if program.is_shared:
         _cache.put(key, lambda: program, program.size)
@@ -347,39 +357,41 @@ def compile_jaxpr(
     jaxpr: Jaxpr,
     name: str,
     *,
-    on: str | None = None,
+    choice: Choice | None = None,
     keep_unused: bool = False,
     compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
-    place: Place | None = None,
-) -> Compiled:
+    placement: Placement | None = None,
+) -> CachedProgram:
     """Return the executable of a jaxpr without constants, from the cache if it is there.
 
-    `donated` and the shardings of `place` number the inputs before unused ones are dropped.
+    `donated` and the shardings of `placement` number the inputs before unused ones are dropped.
+    Without a `choice` the engine is chosen here.
     """
-    home = engine(on or options().engine or "xla")
+    if choice is None:
+        choice = engine_for(jaxpr, placement, options())
     is_shared = is_shareable(jaxpr)
     # The program keeps its jaxpr, so the id stays its own as long as it is a key.
     identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
-    wanted = (keep_unused, compiler_options, donated, place)
-    key = _Key(identity, home.name, wanted)
+    wanted = (keep_unused, compiler_options, donated, placement)
+    key = _Key(identity, choice.engine.name, wanted)
     found = _find(key)
     if found is not None:
         return found.giving(jaxpr.out_avals)
 
-    def new() -> Compiled:
+    def new() -> CachedProgram:
         opts = options()
         if opts.check:
             check(jaxpr, "tracing")
         program, kept = program_of(jaxpr, name, *wanted)
         if opts.check:
             check(program.jaxpr, "dead-code elimination")
-        return Compiled(key, program, home, kept, None if is_shared else jaxpr)
+        return CachedProgram(key, program, choice, kept, None if is_shared else jaxpr)
 
     return _once(key, new)[0].giving(jaxpr.out_avals)
 
 
-def _once(key: _Key, new: Callable[[], Compiled]) -> Loaded:
+def _once(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
     """Return the program of a key, loaded; of many threads one compiles and the others wait."""
     mine = _Flight()
     flight = _flights.setdefault(key, mine)
@@ -395,7 +407,7 @@ def _once(key: _Key, new: Callable[[], Compiled]) -> Loaded:
         mine.done.set()
 
 
-def _load(key: _Key, new: Callable[[], Compiled]) -> Loaded:
+def _load(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
     found = _find(key) or _alive.get(key)
     if found is None:
         found = _alive[key] = new()
@@ -416,36 +428,36 @@ def program_of(
     keep_unused: bool = False,
     compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
-    place: Place | None = None,
+    placement: Placement | None = None,
 ) -> tuple[Program, list[int] | None]:
     """Drop dead code and, unless told otherwise, unused inputs; say which inputs stay."""
     clean, used = eliminate_dead_code(jaxpr)
     if keep_unused or all(used):
-        return Program(clean, name, compiler_options, donated, place), None
+        return Program(clean, name, compiler_options, donated, placement), None
     kept = [i for i, u in enumerate(used) if u]
-    if place is not None and place.in_shardings:
-        cuts = tuple([place.in_shardings[i] for i in kept])
-        place = dataclasses.replace(place, in_shardings=cuts)
+    if placement is not None and placement.in_shardings:
+        cuts = tuple([placement.in_shardings[i] for i in kept])
+        placement = dataclasses.replace(placement, in_shardings=cuts)
     donated = tuple([n for n, i in enumerate(kept) if i in donated])
-    return Program(drop_inputs(clean, used), name, compiler_options, donated, place), kept
+    return Program(drop_inputs(clean, used), name, compiler_options, donated, placement), kept
 
 
-def _compile(compiled: Compiled) -> Executable:
+def _compile(compiled: CachedProgram) -> Executable:
     global _returned_bytes
-    opts, program, home = options(), compiled.program, compiled.engine
+    opts, program, (home, reason) = options(), compiled.program, compiled.choice
     name = program.name
     if opts.dump:
         dumping.dump(name, "jaxpr", lambda: str(program.jaxpr))
     start = time.perf_counter()
     with progress(name):
-        executable = home.compile(program)
+        executable = home.compiler.compile(program)
     seconds = time.perf_counter() - start
     if opts.dump:
         for stage in dumping.stages():
             if stage != "jaxpr":
                 dumping.dump(name, stage, lambda stage=stage: executable.as_text(stage))  # type: ignore[misc]
     if opts.log_compiles:
-        dumping.log("Compiling %s for %s took %.3f s", name, home.name, seconds)
+        dumping.log("Compiling %s for %s (%s) took %.3f s", name, home.name, reason, seconds)
     listeners = list(_listeners)
     if compiled.was_evicted:
         _returned_bytes += compiled.size

@@ -13,17 +13,17 @@ from typing import Any, NoReturn
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, shares_memory
-from kiln.execution.compilation import Compiled
+from kiln.execution.compilation import CachedProgram
 from kiln.ir.aliasing import reused
 
 
 class Donation:
     """The donated inputs of a compiled program; `names` are the user's names of all inputs."""
 
-    def __init__(self, compiled: Compiled, names: Sequence[str]) -> None:
+    def __init__(self, compiled: CachedProgram, names: Sequence[str]) -> None:
         program = compiled.program
-        place = program.place
-        several = place is not None and len(place.devices) > 1
+        placement = program.placement
+        several = placement is not None and len(placement.devices) > 1
         self.names = names
         self.function = program.name
         self.avals = program.jaxpr.in_avals
@@ -31,7 +31,7 @@ class Donation:
         self.usable = reused(
             program.jaxpr,
             program.donated,
-            place.in_shardings if place and several else (),
+            placement.in_shardings if placement and several else (),
             compiled.executable.out_shardings() if several else (),
         )
 

@@ -1,4 +1,4 @@
-"""The trace that runs now: each operation is a cached program of one equation.
+"""The trace that runs now, the second way of docs/eager.md: cached programs of one equation.
 
 Primitives marked `on_host` run by their NumPy meaning, on the reference engine, so that a new shape
 compiles nothing; all others are compiled.
@@ -12,8 +12,9 @@ from typing import Any
 from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.memory import MB
-from kiln.core.trace import Trace, Tracer, aval_of, install_root, leaked
-from kiln.execution.compilation import Compiled, WrongDevice, compile_jaxpr
+from kiln.core.trace import Trace, Tracer, aval_of, leaked, set_root_trace
+from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr
+from kiln.execution.engine_choice import engine_for
 from kiln.execution.nonfinite import check_operation
 from kiln.execution.placement import Placer, is_placed
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
@@ -21,8 +22,8 @@ from kiln.ir.operation import Operation
 from kiln.ir.rewrite import params_key
 from kiln.ir.types import ShapedArray
 
-PLAN_BYTES = 4096
-"""A plan with its key. What it runs is counted among the executables."""
+ENTRY_BYTES = 4096
+"""A program with its key. What it runs is counted among the executables."""
 
 
 def _limit() -> int:
@@ -30,13 +31,15 @@ def _limit() -> int:
 
 
 class EvalTrace(Trace):
-    """Runs operations at once."""
+    """Runs operations when they are bound."""
 
-    __slots__ = ("placers", "plans")
+    __slots__ = ("placers", "programs")
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.plans: Bounded[Hashable, Compiled] = Bounded(_limit, used=lambda plan: plan.used)
+        self.programs: Bounded[Hashable, CachedProgram] = Bounded(
+            _limit, used=lambda program: program.used
+        )
         self.placers: Bounded[Hashable, Placer] = Bounded(_limit)
 
     def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -52,14 +55,14 @@ class EvalTrace(Trace):
             return found
         avals = tuple([aval_of(x) for x in args])
         key = (primitive, avals, params_key(params) if params else (), opts.key())
-        plan = self.plans.peek(key)
-        if opts.default_device is not None or (plan is None and is_placed(args)):
+        program = self.programs.peek(key)
+        if opts.default_device is not None or (program is None and is_placed(args)):
             outs = self._placed(key, params)(args)
         else:
-            if plan is None:
-                plan = self.plans.put(key, _compile(primitive, avals, params), PLAN_BYTES)
+            if program is None:
+                program = self.programs.put(key, _compile(primitive, avals, params), ENTRY_BYTES)
             try:
-                outs = plan(args)
+                outs = program(args)
             except WrongDevice:
                 outs = self._placed(key, params)(args)
         if opts.checks_values:
@@ -71,7 +74,7 @@ class EvalTrace(Trace):
         if found is None:
             primitive, avals = key[:2]
             found = Placer(_program(primitive, avals, params), primitive.name)
-            found = self.placers.put(key, found, PLAN_BYTES)
+            found = self.placers.put(key, found, ENTRY_BYTES)
         return found
 
     def describe(self) -> str:
@@ -89,17 +92,17 @@ def _program(primitive: Operation, avals: Sequence[ShapedArray], params: dict[st
 
 def _compile(
     primitive: Operation, avals: Sequence[ShapedArray], params: dict[str, Any]
-) -> Compiled:
+) -> CachedProgram:
     jaxpr = _program(primitive, avals, params)
-    on_host = options().engine is None and primitive.runs_on_host(avals)
-    return compile_jaxpr(jaxpr, primitive.name, on="reference" if on_host else None)
+    choice = engine_for(jaxpr, None, options(), is_eager=True)
+    return compile_jaxpr(jaxpr, primitive.name, choice=choice)
 
 
 EVAL = EvalTrace()
-install_root(EVAL)
+set_root_trace(EVAL)
 
 
 def clear() -> None:
     """Forget the programs of eager operations."""
-    EVAL.plans.clear()
+    EVAL.programs.clear()
     EVAL.placers.clear()

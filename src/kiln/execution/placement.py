@@ -8,6 +8,7 @@ so that it is made once.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,9 +18,10 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.array_placement import unplaced
-from kiln.core.engine import Place, Program, default_engine
-from kiln.execution.compilation import Compiled, WrongDevice, compile_jaxpr, program_of
+from kiln.core.engine import Placement, Program
+from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr, program_of
 from kiln.execution.donation import Donation
+from kiln.execution.engine_choice import engine_for
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
@@ -47,7 +49,7 @@ class PlacementRequest(NamedTuple):
 NO_REQUEST = PlacementRequest()
 
 
-class Claim(NamedTuple):
+class DeviceConstraint(NamedTuple):
     """Who says that a program must run on certain devices."""
 
     who: str
@@ -57,7 +59,8 @@ class Claim(NamedTuple):
 class Placer:
     """Runs a program wherever its arguments, the user's request and its own constraints say.
 
-    The first `hidden` inputs are arrays the function closes over.
+    The first `hidden` inputs are arrays the function closes over. `direct` runs on the first device
+    once a call belonged there; it raises WrongDevice for arrays that were placed.
     """
 
     def __init__(
@@ -77,9 +80,9 @@ class Placer:
         self.keep_unused = keep_unused
         self.compiler_options = compiler_options
         self.inside = constraints_in(jaxpr)
-        self.programs: list[Compiled] = []
+        self.programs: list[CachedProgram] = []
         self._runs: dict[Hashable, Run] = {}
-        self._default: Run | None = None
+        self.direct: Run | None = None
         self._used: list[bool] | None = None
 
     @property
@@ -89,9 +92,9 @@ class Placer:
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Run the program; as fast as can be where nothing was placed."""
-        if self._default is not None and options().default_device is None:
+        if self.direct is not None and options().default_device is None:
             try:
-                return self._default(args)
+                return self.direct(args)
             except WrongDevice:
                 pass
         return self(args)
@@ -101,116 +104,127 @@ class Placer:
 
         Raises: ValueError for committed arguments on different devices, or not as asked for.
         """
-        return (self.prepared(args) or self.prepare(args))(args)
+        return self.run_for(args)(args)
 
-    def prepared(self, args: Sequence[Any]) -> Run | None:
-        """Return what runs the program for such arguments, if there has been such a call."""
-        return self._runs.get(_situation(args))
+    def run_for(self, args: Sequence[Any], note: Callable[[float], None] | None = None) -> Run:
+        """Return what runs the program for such arguments, compiling it if needed.
 
-    def prepare(self, args: Sequence[Any]) -> Run:
-        """Return what runs the program for such arguments, having compiled it.
-
-        For arguments that were never placed it raises WrongDevice if called with others.
+        For arguments that were never placed it raises WrongDevice if called with others. `note` is
+        called with the seconds that it took to prepare, if it was not prepared before.
 
         Raises: ValueError for committed arguments on different devices, or not as asked for.
         """
         situation = _situation(args)
-        place = self.place(situation.committed)
-        run = self.run_at(place, self.is_chosen(situation.committed, place))
-        if place is None and situation.has_placed:
+        found = self._runs.get(situation)
+        if found is not None:
+            return found
+        start = time.perf_counter()
+        placement = self.place(situation.committed)
+        run = self.run_at(placement, self.is_chosen(situation.committed, placement))
+        if placement is None and situation.has_placed:
             run = functools.partial(_run_unplaced, run)
-        elif place is None and self.is_plain:
-            self._default = run
+        elif placement is None and self.is_plain:
+            self.direct = run
+        if note is not None:
+            note(time.perf_counter() - start)
         return self._runs.setdefault(situation, run)
 
-    def place(self, committed: Sequence[Sharding | None]) -> Place | None:
+    def place(self, committed: Sequence[Sharding | None]) -> Placement | None:
         """Return where to run for committed arguments; None for the first device, by default."""
-        home, request = default_engine(), self.request
-        if home.host_memory:
+        home, request = engine_for(self.jaxpr, None, options()).engine, self.request
+        if not home.compiler.places_programs:
             return None
         if request.device is not None:
-            return Place((request.device,))
+            return Placement((request.device,))
         committed = [s if used else None for s, used in zip(committed, self.used, strict=True)]
         wanted = [*request.in_shardings, *[None] * (len(committed) - len(request.in_shardings))]
         self._check_agreement(committed, wanted)
-        given = [Claim(f"argument {self._named(i)} has", s) for i, s in enumerate(committed) if s]
+        given = [
+            DeviceConstraint(f"argument {self._named(i)} has", s)
+            for i, s in enumerate(committed)
+            if s
+        ]
         closed_over = sum(s is not None for s in committed[: self.hidden])
-        claims = given[closed_over:]
-        claims += [
-            Claim(f"in_shardings for {self._named(i)} has", s)
+        constraints = given[closed_over:]
+        constraints += [
+            DeviceConstraint(f"in_shardings for {self._named(i)} has", s)
             for i, s in enumerate(wanted)
             if s and not committed[i]
         ]
-        claims += [Claim("with_sharding_constraint or shard_map has", s) for s in self.inside]
-        claims += [Claim("out_shardings has", s) for s in request.out_shardings if s]
-        claims = claims or given
-        devices = self._agreed(claims)
+        constraints += [
+            DeviceConstraint("with_sharding_constraint or shard_map has", s) for s in self.inside
+        ]
+        constraints += [
+            DeviceConstraint("out_shardings has", s) for s in request.out_shardings if s
+        ]
+        constraints = constraints or given
+        devices = self._agreed(constraints)
         if not devices:
             chosen = options().default_device
-            return None if chosen is None else Place((chosen,))
-        meshes = (c.sharding.mesh for c in claims if isinstance(c.sharding, NamedSharding))
+            return None if chosen is None else Placement((chosen,))
+        meshes = (c.sharding.mesh for c in constraints if isinstance(c.sharding, NamedSharding))
         mesh = next(meshes, None)
         if mesh is None:
             if len(devices) == 1:
-                return Place(devices)
+                return Placement(devices)
             mesh = Mesh(devices, "devices")
         whole, chosen_set = NamedSharding(mesh, PartitionSpec()), frozenset(devices)
         here = [s if s and s.device_set == chosen_set else None for s in committed]
         cuts = tuple([c or w or whole for c, w in zip(here, wanted, strict=True)])
         outs = request.out_shardings or (None,) * len(self.jaxpr.outvars)
-        return Place(devices, mesh, cuts, outs)
+        return Placement(devices, mesh, cuts, outs)
 
-    def is_chosen(self, committed: Sequence[Sharding | None], place: Place | None) -> bool:
-        """Tell whether the results belong at a place, or are there by default.
+    def is_chosen(self, committed: Sequence[Sharding | None], placement: Placement | None) -> bool:
+        """Tell whether the results belong to a placement, or are there by default.
 
         One device may have been the choice of closed-over arrays alone.
         """
-        several = place is not None and len(place.devices) > 1
+        several = placement is not None and len(placement.devices) > 1
         return several or any(committed[self.hidden :]) or not self.is_plain
 
-    def program(self, place: Place | None) -> Program:
-        """Return what is compiled for a place."""
+    def program(self, placement: Placement | None) -> Program:
+        """Return what is compiled for a placement."""
         program, _ = program_of(
             self.jaxpr,
             self.name,
             self.keep_unused,
             self.compiler_options,
             self.request.donated,
-            place,
+            placement,
         )
         return program
 
-    def compiled(self, place: Place | None) -> Compiled:
-        """Return the executable for a place."""
+    def compiled(self, placement: Placement | None) -> CachedProgram:
+        """Return the executable for a placement."""
         found = compile_jaxpr(
             self.jaxpr,
             self.name,
             keep_unused=self.keep_unused,
             compiler_options=self.compiler_options,
             donated=self.request.donated,
-            place=place,
+            placement=placement,
         )
         if found.base not in self.programs:
             self.programs.append(found.base)
         return found
 
-    def run_at(self, place: Place | None, committed: bool) -> Run:
-        """Return what runs the program at a place, bringing arguments there.
+    def run_at(self, placement: Placement | None, committed: bool) -> Run:
+        """Return what runs the program in a placement, bringing arguments there.
 
-        For no place, it raises WrongDevice if called with arrays that were placed.
+        Without a placement, it raises WrongDevice if called with arrays that were placed.
         """
-        compiled = self.compiled(place)
+        compiled = self.compiled(placement)
         names = self._names(compiled)
-        if place is None:
+        if placement is None:
             return _placed(compiled, names) if self.request.donated else compiled
         program = compiled.program
-        assert program.place is not None
-        alone = SingleDeviceSharding(place.devices[0])
-        cuts = program.place.in_shardings or (alone,) * len(program.jaxpr.invars)
+        assert program.placement is not None
+        alone = SingleDeviceSharding(placement.devices[0])
+        cuts = program.placement.in_shardings or (alone,) * len(program.jaxpr.invars)
         out_cuts = tuple(compiled.executable.out_shardings())
         return _placed(compiled, names, cuts, out_cuts, committed)
 
-    def _names(self, compiled: Compiled) -> list[str]:
+    def _names(self, compiled: CachedProgram) -> list[str]:
         kept = range(len(self.jaxpr.invars)) if compiled.kept is None else compiled.kept
         return [self._named(i) for i in kept]
 
@@ -251,13 +265,13 @@ class Placer:
                 )
             )
 
-    def _agreed(self, claims: Sequence[Claim]) -> tuple[Any, ...]:
+    def _agreed(self, constraints: Sequence[DeviceConstraint]) -> tuple[Any, ...]:
         for i, s in enumerate(self.request.out_shardings):
             if s:
                 self._check_fit(s, self.jaxpr.outvars[i].aval.shape, f"out_shardings, result {i}")
-        if not claims:
+        if not constraints:
             return ()
-        first, *others = claims
+        first, *others = constraints
         for other in others:
             if other.sharding.device_set != first.sharding.device_set:
                 raise ValueError(
@@ -301,7 +315,7 @@ def _run_unplaced(run: Run, args: Sequence[Any]) -> list[ConcreteArray]:
 
 
 def _placed(
-    compiled: Compiled,
+    compiled: CachedProgram,
     names: Sequence[str],
     cuts: tuple[Sharding, ...] | None = None,
     out_cuts: tuple[Sharding, ...] | None = None,

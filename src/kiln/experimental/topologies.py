@@ -25,4 +25,5 @@ def get_topology_desc(topology_name: str = "", platform: str | None = None) -> T
         ValueError for unknown platforms.
     Source: the function of `jax.experimental.topologies`.
     """
-    return TopologyDescription(engine("xla").described_devices(platform or "tpu", topology_name))
+    compiler = engine("xla").compiler
+    return TopologyDescription(compiler.described_devices(platform or "tpu", topology_name))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_structure, tree_unflatten, treedef_tuple
-from kiln.jit.signature import Chosen
+from kiln.jit.parameters import Chosen
 
 _NO_KEYWORDS = tree_structure({})
 
@@ -131,11 +131,12 @@ def respelled(
 class CallForm(NamedTuple):
     """How a call was made: the structure of its `(args, kwargs)`, static arguments left out.
 
-    `order` says which leaf of the call spelled by position each of its leaves is. `parameters`
-    names those that take arrays by position.
+    `tree` is the structure of the same call bound by position, and `order` says which of its leaves
+    each leaf of the call is. `parameters` names those that take arrays by position.
     """
 
     in_tree: PyTreeDef
+    tree: PyTreeDef
     order: tuple[int, ...]
     parameters: tuple[str, ...]
 
@@ -169,7 +170,7 @@ def form_of(
         (dict, names), [named[name][0] for name in names]
     )
     in_tree = treedef_tuple([treedef_tuple([t for t, _ in by_place.values()]), keywords])
-    return CallForm(in_tree, tuple([i for _, leaves in found for i in leaves]), parameters)
+    return CallForm(in_tree, tree, tuple([i for _, leaves in found for i in leaves]), parameters)
 
 
 def in_tree_of(tree: PyTreeDef) -> PyTreeDef:

@@ -1,7 +1,6 @@
 """Why a call was traced again: the nearest earlier signature, and what differs.
 
-A signature is the key of a trace, as `call.py` makes it: the structure of the arguments, the types
-of their leaves, the static arguments, the options, the mapped axes.
+Signatures are made in `signature.py`, which names their parts.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from kiln.base.source import current_source, definition_of, name_of
 from kiln.execution.compilation import on_return
 from kiln.execution.dumping import log
 from kiln.jit.argument_binding import in_tree_of
-from kiln.jit.signature import argument_name, parameter_name
+from kiln.jit.parameters import argument_name, parameter_name
 
 LONGEST_TEXT = 60
 
@@ -133,20 +132,20 @@ def _distance(found: tuple[Difference, ...]) -> tuple[int, int]:
 def _between(old: Any, new: Any, naming: Naming) -> tuple[Difference, ...]:
     found: list[Difference] = []
     found += _of_structure(old, new, naming)
-    if not found and old[1] != new[1]:
-        for name, a, b in zip(naming.leaves, old[1], new[1], strict=True):
+    if not found and old.avals != new.avals:
+        for name, a, b in zip(naming.leaves, old.avals, new.avals, strict=True):
             found += [Difference(name, reason, _type(a), _type(b)) for reason in _of_types(a, b)]
-    if old[2] != new[2]:
-        found += _of_statics(old[2], new[2], naming)
-    if old[3] != new[3]:
-        before, now = options_of_key(old[3]), options_of_key(new[3])
+    if old.statics != new.statics:
+        found += _of_statics(old.statics, new.statics, naming)
+    if old.options != new.options:
+        before, now = options_of_key(old.options), options_of_key(new.options)
         found += [
             Difference(name, "options", str(before[name]), str(now[name]))
             for name in now
             if before[name] != now[name]
         ]
-    if old[4] != new[4]:
-        found.append(Difference("", "mapped axes", _short(old[4]), _short(new[4])))
+    if old.axes != new.axes:
+        found.append(Difference("", "mapped axes", _short(old.axes), _short(new.axes)))
     return tuple(found)
 
 
@@ -163,7 +162,7 @@ def _of_types(a: Any, b: Any) -> list[str]:
 
 
 def _of_structure(old: Any, new: Any, naming: Naming) -> Iterator[Difference]:
-    before, now = in_tree_of(old[0]).key, in_tree_of(new[0]).key
+    before, now = in_tree_of(old.tree).key, in_tree_of(new.tree).key
     for path, a, b, _ in tree_differences.differences(before, now, ()):
         yield Difference(argument_name(naming.fun, path, naming.places), "structure", a, b)
 

@@ -1,6 +1,6 @@
-"""Late operands: numbers that a program is handed anew at every call.
+"""Late operands: numbers that every call supplies to the program it runs.
 
-A function that `LateJitFunction` records may ask for a number that belongs to the call and not to
+A function that a `LateFunction` records may ask for a number that belongs to the call and not to
 the program: `ask(recipe)` returns a further input of the program, a `uint32[]`. Each call brings a
 `Supply`, which makes the numbers from the recipes. So programs are shared between calls that differ
 in such numbers, and the caller's Python decides what they are.
@@ -15,18 +15,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from kiln.base.config import options
-from kiln.base.source import name_of
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, state
-from kiln.execution.compilation import WrongDevice
 from kiln.execution.eager import EVAL
-from kiln.execution.nonfinite import check_program
 from kiln.ir.types import ShapedArray
-from kiln.jit.cache import Entry
-from kiln.jit.call import JitFunction
+from kiln.jit.argument_types import argument_names
+from kiln.jit.cache import Recordings, register
+from kiln.jit.entry import Recording
+from kiln.jit.lookup import Lookup
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
-from kiln.jit.signature import Chosen
-from kiln.jit.tracing import trace
+from kiln.jit.recorder import PlainRecorder
+from kiln.jit.running import arranged, bind, run
+from kiln.jit.signature import Arguments, Signature, Statics
 
 AVAL = ShapedArray((), np.dtype(np.uint32))
 
@@ -38,7 +38,7 @@ class Supply(Protocol):
         """Return one uint32 scalar, or tracer of one, for each recipe."""
 
 
-class Requests:
+class LateOperands:
     """What one recording has asked for so far, and the supply of the call that it is made for."""
 
     __slots__ = ("_known", "_trace", "supply")
@@ -74,92 +74,118 @@ class Requests:
 
 class _Here(threading.local):
     def __init__(self) -> None:
-        self.supplies: list[Supply] = []
-        self.requests: list[Requests] = []
+        self.recording: list[LateOperands] = []
 
 
 _here = _Here()
 
 
-def requests() -> Requests:
-    """Return the requests of the program that this thread is recording, the innermost if nested."""
-    return _here.requests[-1]
+def late_operands() -> LateOperands:
+    """Return those of the program that this thread is recording, the innermost if nested."""
+    return _here.recording[-1]
 
 
-class LateJitFunction(JitFunction):
-    """A jitted function that may ask for late operands.
+Naming = Callable[[Sequence[Any]], list[str]]
+"""Returns the user's names of the leaves of arguments."""
 
-    It returns a pair of arrays and Python values. The latter are kept with the program, and every
-    call returns them.
-    """
+
+class _LateArguments(Arguments):
+    """The arguments of one call. The function is recorded with their supply at hand."""
+
+    __slots__ = ("_naming", "operands")
 
     def __init__(
         self,
         fun: Callable[..., Any],
-        static: Chosen,
+        static: Hashable,
+        args: Sequence[Any],
+        supply: Supply,
+        naming: Naming | None,
+    ) -> None:
+        super().__init__(fun, None, args, {})
+        self.key = Statics(len(args), (("module", static),))
+        self.operands = LateOperands(supply)
+        self._naming = naming
+
+    def names(self) -> list[str]:
+        args = self.structure()[0]
+        if self._naming is not None:
+            return self._naming(args)
+        return argument_names(self.fun, args, {}, self.places)
+
+    def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
+        here = state.trace
+        assert isinstance(here, StagingTrace)
+        self.operands.begin(here)
+        _here.recording.append(self.operands)
+        try:
+            return super().apply(fun, leaves)
+        finally:
+            _here.recording.pop()
+            self.operands.end()
+
+
+class _LateRecorder(PlainRecorder):
+    """Adds to a program the inputs that its function asked for."""
+
+    def record(
+        self,
+        signature: Signature,
+        call: Arguments,
+        table: Recordings,
+        seen: Any = None,
+    ) -> Recording:
+        made = super().record(signature, call, table, seen)
+        assert isinstance(call, _LateArguments)
+        made.late = call.operands.recipes
+        if made.late and made.jaxpr.arg_names:
+            names = [*made.jaxpr.arg_names, *[""] * len(made.late)]
+            made.jaxpr = made.jaxpr.with_(arg_names=names)
+        return made
+
+
+class LateFunction:
+    """A function that is traced once per call signature, and may ask for late operands.
+
+    It takes positional arguments, and returns a pair of arrays and Python values. The latter are
+    kept with the program, and every call returns them. `naming` says what users call the leaves of
+    the arguments, if they do not know them by the names of the parameters.
+    """
+
+    __slots__ = ("__weakref__", "_lookup", "_naming", "fun")
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
         *,
         placement: PlacementOptions = NO_PLACEMENT,
+        naming: Naming | None = None,
     ) -> None:
-        super().__init__(fun, static, static_result=True, placement=placement)
+        self.fun = fun
+        self._naming = naming
+        recorder = _LateRecorder(fun, "late operands", static_result=True)
+        self._lookup = Lookup(fun, "late operands", recorder, placement)
+        register(self)
 
-    def call(self, supply: Supply, *args: Any) -> tuple[Any, Any]:
-        """Run the program for these arguments, with what the supply makes of its recipes."""
+    def call(self, supply: Supply, static: Hashable, *args: Any) -> tuple[Any, Any]:
+        """Run the program for these arguments, with what the supply makes of its recipes.
+
+        `static` is what the program depends on besides the types of the arguments.
+        """
         opts = options()
-        leaves, tree, avals, statics = self._signature(args, {})
-        key = (tree, avals, statics, opts.key(), state.axes)
-        entry = self._entries.get(key)
-        if entry is None:
-            _here.supplies.append(supply)
-            try:
-                entry = self._miss(key, leaves, args, {})
-            finally:
-                _here.supplies.pop()
-        if entry.late:
-            leaves = [*leaves, *supply.values(entry.late)]
-        if state.trace is not EVAL:
-            return self._bind(entry, leaves)  # type: ignore[no-any-return]
-        for x in leaves:
-            if isinstance(x, Tracer):
-                return self._bind(entry, leaves)  # type: ignore[no-any-return]
-        compiled = entry.compiled
-        if compiled is None or not opts.plain:
-            return self._first(entry, leaves)  # type: ignore[no-any-return]
-        values = [*entry.consts, *leaves] if entry.consts else leaves
-        try:
-            outs = compiled(values)
-        except WrongDevice:
-            outs = self._placer(entry)(values)
-        if opts.checks_values:
-            check_program(entry.name, entry.jaxpr, values, outs)
-        return self._result(entry, outs)  # type: ignore[no-any-return]
+        call = _LateArguments(self.fun, static, args, supply, self._naming)
+        signature = call.signature(opts.key(), state.axes)
+        entry = self._lookup.entries.get(signature) or self._lookup.miss(signature, call)
+        leaves, recording = call.leaves, entry.recording
+        if recording.late:
+            leaves = [*leaves, *supply.values(recording.late)]
+        is_traced = state.trace is not EVAL or entry.is_temporary
+        if is_traced or any(isinstance(x, Tracer) for x in leaves):
+            outs = bind(entry, leaves)
+        else:
+            outs = run(entry, [*entry.consts, *leaves], opts)
+        return arranged(entry, outs), recording.static
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Refuse a call without a supply."""
-        raise TypeError(f"{name_of(self._fun)} has late operands: use call(supply, ...)")
-
-    def _record(
-        self,
-        call: Callable[[Sequence[Any]], Any],
-        avals: Sequence[ShapedArray],
-        tree: Any,
-        names: Sequence[str],
-    ) -> Entry:
-        asked = Requests(_here.supplies[-1])
-
-        def asking(leaves: Sequence[Any]) -> Any:
-            here = state.trace
-            assert isinstance(here, StagingTrace)
-            asked.begin(here)
-            _here.requests.append(asked)
-            try:
-                return call(leaves)
-            finally:
-                _here.requests.pop()
-                asked.end()
-
-        entry = trace(self._fun, asking, avals, tree, names, static=True)
-        entry.late = asked.recipes
-        if entry.late and entry.jaxpr.arg_names:
-            named = [*entry.jaxpr.arg_names, *[""] * len(entry.late)]
-            entry.jaxpr = entry.jaxpr.with_(arg_names=named)
-        return entry
+    def forget_entries(self) -> None:
+        """Forget the programs."""
+        self._lookup.forget()

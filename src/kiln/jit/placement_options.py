@@ -20,12 +20,13 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.trace import aval_of
-from kiln.execution.placement import PlacementRequest
+from kiln.execution.placement import NO_REQUEST, PlacementRequest
 from kiln.ir.mesh import PartitionSpec
 from kiln.ir.sharding import Sharding, require_fit
 from kiln.jit.argument_binding import ArgumentBinding, Call
-from kiln.jit.cache import Entry
-from kiln.jit.signature import NONE_CHOSEN, Chosen
+from kiln.jit.entry import Recording
+from kiln.jit.parameters import NONE_CHOSEN, Chosen
+from kiln.jit.signature import Arguments
 from kiln.ops.sharding import resolved, with_sharding_constraint
 
 
@@ -95,19 +96,17 @@ def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> Non
 
 
 def request_for(
-    placement: PlacementOptions,
-    fun: Callable[..., Any],
-    entry: Entry,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    places: Sequence[int],
+    placement: PlacementOptions, call: Arguments, recording: Recording
 ) -> PlacementRequest:
-    """Return the request for one program: `places` numbers the positional arguments given.
+    """Return what options request of one program, for a call that it runs.
 
     Raises: ValueError for shardings whose structure does not fit the arguments or the results.
     """
-    hidden = len(entry.consts)
-    paths = [path for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]]
+    if placement is NO_PLACEMENT:
+        return NO_REQUEST
+    fun, hidden = call.fun, len(recording.consts)
+    args, kwargs, places = call.structure()
+    paths = [path for path, _ in tree_flatten_with_path((args, kwargs))[0]]
     roots = [places[p[1].idx] if p[0].idx == 0 else p[1].key for p in paths]
     # What made a result that is not finite is looked for with the arguments, which must still be
     # there then.
@@ -116,12 +115,12 @@ def request_for(
     donated = tuple([i + hidden for i, root in enumerate(roots) if root in chosen])
     ins: tuple[Sharding | None, ...] = ()
     if placement.in_shardings is not None:
-        found = _spread(fun, placement.in_shardings, tuple(args), "in_shardings", "arguments")
+        found = _spread(fun, placement.in_shardings, args, "in_shardings", "arguments")
         ins = (*[None] * hidden, *found)
     outs: tuple[Sharding | None, ...] = ()
     if placement.out_shardings is not None:
-        count = len(entry.jaxpr.outvars)
-        result = tree_unflatten(entry.out_tree, range(count))
+        count = len(recording.jaxpr.outvars)
+        result = tree_unflatten(recording.out_tree, range(count))
         outs = tuple(_spread(fun, placement.out_shardings, result, "out_shardings", "result"))
     return PlacementRequest(donated, placement.device, ins, outs)
 

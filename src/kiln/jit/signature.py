@@ -1,14 +1,11 @@
-"""From a call's arguments to the key its program is kept under.
+"""From a call's arguments to the signature that its program is kept under.
 
-A `Statics` says which parameters of a function are compile-time constants, however they are passed.
-Keys of their values are made in `static_values.py`.
+Static arguments, parameters and the names of leaves are collected here, once per call, as
+`Arguments`. Keys of static values are made in `static_values.py`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,150 +13,147 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
-from kiln.base.tree import KeyPath, keystr
+from kiln.base.tree import PyTreeDef, settled
+from kiln.core.trace import aval_of
+from kiln.ir.sizes import as_number
+from kiln.ir.types import ShapedArray
+from kiln.jit.argument_binding import flatten_call, unflatten_call
+from kiln.jit.argument_types import argument_names, check_leaves
+from kiln.jit.parameters import Chosen, parameter_name
 from kiln.jit.static_values import static_key
+from kiln.jit.struct import type_of_struct
 
-POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
-    """Return a callable's signature, or None if it has none (some builtins)."""
-    try:
-        return inspect.signature(fun)
-    except (ValueError, TypeError):
-        return None
-
-
-@dataclasses.dataclass(frozen=True)
-class Chosen:
-    """Parameters chosen by number and by name."""
-
-    argnums: tuple[int, ...] = ()
-    argnames: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.argnums or self.argnames)
-
-
-NONE_CHOSEN = Chosen()
-
-
-def choose(fun: Callable[..., Any], argnums: Any, argnames: Any, option: str) -> Chosen:
-    """Validate `static_argnums` / `static_argnames` (or the donated ones) of a function.
-
-    Given one of the two, the other follows from the signature; given both, nothing is inferred.
-
-    Raises: TypeError for other types; ValueError for numbers and names the function does not have.
-    """
-    if argnums is None and argnames is None:
-        return NONE_CHOSEN
-    nums = _numbers(argnums, f"{option}_argnums")
-    names = _names(argnames, f"{option}_argnames")
-    signature = signature_of(fun)
-    if signature is None:
-        return Chosen(nums, names)
-    nums = _check_numbers(fun, signature, nums, f"{option}_argnums")
-    _check_names(fun, signature, names, f"{option}_argnames")
-    parameters = list(signature.parameters.values())
-    positional = [p for p in parameters if p.kind in POSITIONAL]
-    if argnames is None:
-        names = tuple(
-            positional[i].name for i in nums if i < len(positional) and positional[i].kind in NAMED
-        )
-    elif argnums is None:
-        nums = tuple(i for i, p in enumerate(positional) if p.name in names)
-    return Chosen(tuple(sorted(set(nums))), tuple(dict.fromkeys(names)))
-
-
-def _wrong_option(option: str, given: Any, wanted: str, example: str) -> TypeError:
-    return TypeError(
-        three_lines(
-            f"jit with {option}={given!r:.60} at {current_source()}",
-            f"{option} must be {wanted}, got {given!r:.200}",
-            f"write {option}={example}",
-        )
-    )
-
-
-def _numbers(argnums: Any, option: str) -> tuple[int, ...]:
-    if argnums is None:
-        return ()
-    if isinstance(argnums, str) or not isinstance(argnums, (int, np.integer, Iterable)):
-        raise _wrong_option(option, argnums, "an int or a sequence of ints", "(0, 2)")
-    items = [argnums] if isinstance(argnums, (int, np.integer)) else list(argnums)
-    try:
-        return tuple(operator.index(i) for i in items)
-    except TypeError:
-        raise _wrong_option(option, argnums, "an int or a sequence of ints", "(0, 2)") from None
-
-
-def _names(argnames: Any, option: str) -> tuple[str, ...]:
-    if argnames is None:
-        return ()
-    items = [argnames] if isinstance(argnames, str) else argnames
-    if not isinstance(items, Iterable):
-        raise _wrong_option(option, argnames, "a str or an iterable of str", "('axis', 'mode')")
-    found = tuple(items)
-    for name in found:
-        if not isinstance(name, str):
-            raise _wrong_option(option, argnames, "a str or an iterable of str", "('axis', 'mode')")
-    return found
-
-
-def _check_numbers(
-    fun: Callable[..., Any], signature: inspect.Signature, nums: Sequence[int], option: str
-) -> tuple[int, ...]:
-    kinds = [p.kind for p in signature.parameters.values()]
-    count = sum(kind in POSITIONAL for kind in kinds)
-    variadic = inspect.Parameter.VAR_POSITIONAL in kinds
-    for i in nums:
-        if not -count <= i < count and not (variadic and i >= 0):
-            raise ValueError(
-                three_lines(
-                    f"jit of {name_of(fun)}{signature} with {option}={tuple(nums)}"
-                    f" at {current_source()}",
-                    f"the function has {option}={tuple(nums)}, but only accepts {count} "
-                    "positional arguments",
-                    f"use numbers from 0 to {count - 1}, or {option[:-4]}names",
-                )
-            )
-    return tuple(i + count if i < 0 else i for i in nums)
-
-
-def _check_names(
-    fun: Callable[..., Any], signature: inspect.Signature, names: Sequence[str], option: str
-) -> None:
-    parameters = signature.parameters
-    variadic = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    for name in names:
-        parameter = parameters.get(name)
-        if parameter is not None and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-            raise ValueError(
-                three_lines(
-                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}"
-                    f" at {current_source()}",
-                    f"{name!r} names a positional-only parameter, so {option} cannot reach it",
-                    f"use {option[:-5]}nums instead",
-                )
-            )
-        if (parameter is None or parameter.kind not in NAMED) and not variadic:
-            valid = [p.name for p in parameters.values() if p.kind in NAMED]
-            raise ValueError(
-                three_lines(
-                    f"jit of {name_of(fun)}{signature} with {option}={tuple(names)}"
-                    f" at {current_source()}",
-                    f"{option} names {name!r}, which is not a keyword parameter of the function",
-                    f"use names among {valid}",
-                )
-            )
+_CHEAP = frozenset([bool, int, float, complex])
+"""Leaves whose type needs no check on a hit; whether an int fits is seen when it is converted."""
 
 
 class Statics(NamedTuple):
-    """What of a call is no array: its number of positional arguments, the static ones by place."""
+    """The static arguments of a call by place, and its number of positional arguments."""
 
     positional: int
     values: tuple[tuple[int | str, Hashable], ...]
+
+
+StaticsKey = Statics | tuple[()]
+"""The second form is that of functions without static parameters."""
+
+
+class Signature(NamedTuple):
+    """What decides which program a call runs: two calls with equal signatures share one.
+
+    `tree` is the structure of the arguments that are not static and `avals` the types of their
+    leaves; `options` are those that change programs, `axes` the mapped axes in scope.
+    """
+
+    tree: PyTreeDef
+    avals: tuple[ShapedArray, ...]
+    statics: StaticsKey
+    options: Hashable
+    axes: Hashable
+
+    def settled(self) -> Signature:
+        """Return the signature to be kept: nothing that can change is part of it."""
+        return self if self.tree.is_hashable else self._replace(tree=settled(self.tree))
+
+
+class Arguments:
+    """The arguments of one call: static ones, and the leaves of all others.
+
+    `positional` counts the positional arguments and `places` numbers those that are not static.
+    `statics` holds the static ones with their numbers or names, `key` what tells them from others.
+
+    Raises: ValueError naming a static argument that is not hashable.
+    """
+
+    __slots__ = (
+        "_dynamic",
+        "_named",
+        "fun",
+        "key",
+        "leaves",
+        "places",
+        "positional",
+        "statics",
+        "tree",
+    )
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        static: Chosen | None,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self.fun = fun
+        self.positional = len(args)
+        self.statics: Sequence[tuple[int | str, Any]] = ()
+        self.key: StaticsKey = ()
+        self.places: Sequence[int] = range(len(args))
+        if static is not None:
+            nums, names = static.argnums, static.argnames
+            given: list[tuple[int | str, Any]] = [(i, args[i]) for i in nums if i < len(args)]
+            given += [(name, kwargs[name]) for name in names if name in kwargs]
+            self.statics = given
+            self.key = Statics(len(args), static_keys(fun, given))
+            self.places = [i for i in self.places if i not in nums]
+            args = tuple([args[i] for i in self.places])
+            kwargs = {k: v for k, v in kwargs.items() if k not in names} if kwargs else kwargs
+        self._dynamic = args
+        self._named = kwargs
+        self.leaves: Sequence[Any]
+        self.leaves, self.tree = flatten_call(args, kwargs)
+
+    def signature(self, options: Hashable, axes: Hashable) -> Signature:
+        """Return the signature of the call.
+
+        Raises: TypeError naming a leaf that is not an array, OverflowError naming an int that does
+            not fit.
+        """
+        try:
+            avals = tuple([aval_of(x) if type(x) in _CHEAP else x.aval for x in self.leaves])
+        except AttributeError:
+            self.leaves = list(map(as_number, self.leaves))
+            avals = self.check()
+        return Signature(self.tree, avals, self.key, options, axes)
+
+    def signature_of_types(self, options: Hashable, axes: Hashable) -> Signature:
+        """Return the signature of a call whose arguments may be mere types."""
+        self.leaves = list(map(as_number, self.leaves))
+        structs = [type_of_struct(x) for x in self.leaves]
+        pairs = zip(structs, self.leaves, strict=True)
+        found = self.check([x if a is None else np.int32(0) for a, x in pairs])
+        avals = tuple([b if a is None else a for a, b in zip(structs, found, strict=True)])
+        return Signature(self.tree, avals, self.key, options, axes)
+
+    def check(self, leaves: Sequence[Any] | None = None) -> tuple[ShapedArray, ...]:
+        """Return the types of the leaves, or of others in their places, having checked each."""
+        leaves = self.leaves if leaves is None else leaves
+        return tuple(check_leaves(self.fun, leaves, self.names, "jit"))
+
+    def names(self) -> list[str]:
+        """Return the user's names of the leaves: `x`, `d['a'][0]`."""
+        return argument_names(self.fun, self._dynamic, self._named, self.places)
+
+    def structure(self) -> tuple[tuple[Any, ...], dict[str, Any], Sequence[int]]:
+        """Return the arguments that are not static, by position and by name, and their places."""
+        return tuple(self._dynamic), self._named, self.places
+
+    def by_place(self) -> list[tuple[int | str, Any]]:
+        """Return the arguments that are not static with their numbers or names, as flattened."""
+        positional: list[tuple[int | str, Any]] = list(zip(self.places, self._dynamic, strict=True))
+        return positional + [(name, self._named[name]) for name in sorted(self._named)]
+
+    def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
+        """Call a function with other leaves in place of those of this call."""
+        dynamic, named = unflatten_call(self.tree, leaves)
+        if not self.statics:
+            return fun(*dynamic, **named)
+        given = iter(dynamic)
+        by_number = {i: x for i, x in self.statics if isinstance(i, int)}
+        by_name = {name: x for name, x in self.statics if isinstance(name, str)}
+        count = range(self.positional)
+        full = [by_number[i] if i in by_number else next(given) for i in count]
+        return fun(*full, **named, **by_name)
 
 
 def static_keys(
@@ -185,29 +179,3 @@ def static_keys(
                 )
             ) from None
     return tuple(keys)
-
-
-def parameter_name(fun: Callable[..., Any], place: int | str) -> str:
-    """Return the name of the parameter a positional argument goes to."""
-    if isinstance(place, str):
-        return place
-    signature = signature_of(fun)
-    if signature is not None:
-        positional = [p for p in signature.parameters.values() if p.kind in POSITIONAL]
-        if place < len(positional):
-            return positional[place].name
-        for p in signature.parameters.values():
-            if p.kind is inspect.Parameter.VAR_POSITIONAL:
-                return f"{p.name}[{place - len(positional)}]"
-    return f"args[{place}]"
-
-
-def argument_name(fun: Callable[..., Any], path: KeyPath, places: Sequence[int]) -> str:
-    """Return the user's name of what is at a path into `(args, kwargs)`."""
-    if len(path) == 1:
-        return "args" if path[0].idx == 0 else "kwargs"
-    if path[0].idx == 0:
-        root = parameter_name(fun, places[path[1].idx])
-    else:
-        root = str(path[1].key)
-    return root + keystr(path[2:])

@@ -1,4 +1,4 @@
-"""The jitted callable with named axes: traced once for all sizes, compiled once for each.
+"""Named axes: a function is traced once for all sizes, and compiled once for each.
 
 A signature met for the first time is made of the program for all sizes by replacing the names. From
 then on it is a signature like any other: a hit knows nothing of names.
@@ -6,8 +6,7 @@ then on it is a signature like any other: a hit knows nothing of names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable
 
 from kiln.base.errors import CheckError, InconclusiveSizeError
 from kiln.ir.assumptions import collecting, names_in_scope
@@ -15,42 +14,35 @@ from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes import Dim, Size, names
 from kiln.ir.specialise import specialise
-from kiln.jit.cache import Entries, Entry, entries_of
-from kiln.jit.call import JitFunction
+from kiln.jit.cache import Recordings, recordings_of
+from kiln.jit.entry import Recording
 from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
-from kiln.jit.placement_options import PlacementOptions
-from kiln.jit.signature import Chosen
+from kiln.jit.recorder import PlainRecorder
+from kiln.jit.signature import Arguments, Signature
 
 
-class SizedJitFunction(JitFunction):
-    """A function traced once for all sizes of its named axes."""
+class SizedRecorder:
+    """Has a function traced for all sizes of its named axes, and makes each size's program of it.
 
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        static: Chosen,
-        axes: NamedAxes,
-        placement: PlacementOptions,
-        **settings: Any,
-    ) -> None:
-        super().__init__(fun, static, sharing=axes.key, placement=placement, **settings)
+    `options` are those of the wrapper: the programs for all sizes are kept beside the others.
+    """
+
+    def __init__(self, plain: PlainRecorder, axes: NamedAxes, options: Hashable) -> None:
+        self._plain = plain
         self._axes = axes
-        shared = tuple((k, v) for k, v in settings.items() if k != "max_traces")
-        self._options_for_all = (static, shared, axes.key, "all")
-        self._general: dict[Any, Entry] = {}
+        self._options = (options, "all sizes")
+        self._general: dict[Signature, Recording] = {}
 
-    def _make(
-        self, key: Any, args: Sequence[Any], kwargs: dict[str, Any], shared: Entries
-    ) -> Entry:
-        tree, avals = key[0], key[1]
-        axes = self._axes.of_leaves(len(args), tree)
-        env = self._axes.sizes(avals, axes, lambda: self._names(args, kwargs))
-        spelled = fresh_names(self._axes.names, names_in_scope())
+    def record(self, signature: Signature, call: Arguments, table: Recordings) -> Recording:
+        """Return the program of a signature met for the first time."""
+        axes = self._axes.of_leaves(call.positional, signature.tree)
+        env = self._axes.sizes(signature.avals, axes, call.names)
+        written = fresh_names(self._axes.names, names_in_scope())
         constant: set[str] = set()
         while True:
-            called = {name: s for name, s in spelled.items() if name in env.keys() - constant}
-            written = (tree, with_names(avals, axes, called), *key[2:])
-            general = self._for_all(written, called.values(), args, kwargs)
+            called = {name: s for name, s in written.items() if name in env.keys() - constant}
+            avals = with_names(signature.avals, axes, called)
+            general = self._for_all(signature._replace(avals=avals), called.values(), call, table)
             given = {s: env[name] for name, s in called.items()}
             # Where a size of 0 would have led elsewhere, it gets a program of its own.
             wrong = {name for name, s in called.items() if not _fits(s, given, general)}
@@ -58,44 +50,37 @@ class SizedJitFunction(JitFunction):
             if jaxpr is not None:
                 break
             constant |= wrong or {name for name in called if env[name] == 0}
-        entry = Entry(
-            jaxpr, general.consts, general.in_tree, general.out_tree, general.name, general.static
-        )
-        entry.general = general.jaxpr
-        entry.assumed = general.assumed - given.keys()
-        entry.assumed |= set(names(*[given[s] for s in general.assumed & given.keys()]))
-        return self._keep(key, entry, shared, args, kwargs)
+        made = Recording(jaxpr, general.consts, general.out_tree, general.name, general.static)
+        made.general = general.jaxpr
+        made.assumed = general.assumed - given.keys()
+        made.assumed |= set(names(*[given[s] for s in general.assumed & given.keys()]))
+        return made
 
     def _for_all(
-        self, key: Any, named: Iterable[str], args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Entry:
-        shared = self._shared_for_all()
-        entry = self._general.get(key) or shared.get(key)
-        if entry is None:
+        self, signature: Signature, named: Iterable[str], call: Arguments, table: Recordings
+    ) -> Recording:
+        general = recordings_of(self._plain.fun, self._options)
+        found = self._general.get(signature) or general.get(signature)
+        if found is None:
             with collecting(named):
-                entry = self._trace(key, args, kwargs)
-            if not self._is_temporary(entry):
-                entry = shared.setdefault(key, entry)
-        if not self._is_temporary(entry):
-            self._general[key] = entry
-        return entry
+                found = self._plain.record(signature, call, table, seen=general)
+            if not found.is_temporary:
+                found = general.keep(self._plain.fun, signature, found)
+        if not found.is_temporary:
+            self._general[signature.settled()] = found
+        return found
 
-    def _shared_for_all(self) -> Entries:
-        return entries_of(self._fun, self._options_for_all)
-
-    def _traced(self) -> Iterable[Any]:
-        return self._shared_for_all()
-
-    def forget_entries(self) -> None:
-        """Forget this wrapper's programs."""
-        super().forget_entries()
+    def forget(self) -> None:
+        """Forget the programs for all sizes."""
         self._general.clear()
+        self._plain.forget()
 
-    def _cache_size(self) -> int:
+    def count(self, entries: int) -> int:
+        """Return how many programs for all sizes there are."""
         return len(self._general)
 
 
-def _fits(name: str, given: dict[str, Dim], general: Entry) -> bool:
+def _fits(name: str, given: dict[str, Dim], general: Recording) -> bool:
     """Tell whether the program recorded for all sizes holds for the given size of one axis."""
     size = given[name]
     if name not in general.assumed:

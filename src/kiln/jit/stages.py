@@ -22,20 +22,21 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.array import ConcreteArray, PlacedArray
-from kiln.core.engine import Place, default_engine, default_sharding
+from kiln.core.engine import Placement, default_sharding
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
+from kiln.execution.engine_choice import engine_for
 from kiln.execution.nonfinite import check_program, kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import CallForm, flatten_call, in_tree_of, respelled
-from kiln.jit.cache import Entry
+from kiln.jit.argument_types import leaf_type
 from kiln.jit.compiler_options import merged, settings_of
+from kiln.jit.entry import Recording
 from kiln.jit.struct import struct_of
 from kiln.jit.target import platform_of
-from kiln.jit.tracing import leaf_type
 
 _ARRAYS = {ConcreteArray}
 
@@ -69,25 +70,33 @@ class ArgInfo:
 class Stage:
     """What all stages know: the types of the arguments and results, and their structures."""
 
-    def __init__(self, entry: Entry, placer: Placer, committed: Committed, form: CallForm) -> None:
-        self._entry = entry
+    def __init__(
+        self,
+        recording: Recording,
+        consts: Sequence[Any],
+        placer: Placer,
+        committed: Committed,
+        form: CallForm,
+    ) -> None:
+        self._recording = recording
+        self._consts = consts
         self._placer = placer
         self._places = committed
         self._form = form
 
     def _in_avals(self) -> list[ShapedArray]:
-        return self._entry.jaxpr.in_avals[len(self._entry.consts) :]
+        return self._recording.jaxpr.in_avals[len(self._consts) :]
 
     def _arranged(self, leaves: Sequence[Any]) -> Any:
         return tree_unflatten(self.in_tree, [leaves[i] for i in self._form.order])
 
     def _results(self, leaves: Iterable[Any]) -> Any:
-        return tree_unflatten(self._entry.out_tree, leaves)
+        return tree_unflatten(self._recording.out_tree, leaves)
 
     @property
     def fun_name(self) -> str:
         """The function's name."""
-        return self._entry.name
+        return self._recording.name
 
     @property
     def in_tree(self) -> PyTreeDef:
@@ -102,31 +111,31 @@ class Stage:
     @property
     def args_info(self) -> Any:
         """What is known of the arguments, as `(args, kwargs)`: shape, dtype, donated."""
-        donated, hidden = self._entry.request.donated, len(self._entry.consts)
+        donated, hidden = self._placer.request.donated, len(self._consts)
         avals = enumerate(self._in_avals(), hidden)
         return self._arranged([ArgInfo(a, i in donated) for i, a in avals])
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """The numbers of the leaves of the arguments whose memory the program takes."""
-        donated, hidden = self._entry.request.donated, len(self._entry.consts)
+        donated, hidden = self._placer.request.donated, len(self._consts)
         return tuple([at for at, i in enumerate(self._form.order) if i + hidden in donated])
 
     @property
     def out_tree(self) -> PyTreeDef:
         """The structure of the results."""
-        tree: PyTreeDef = self._entry.out_tree
+        tree: PyTreeDef = self._recording.out_tree
         return tree
 
     @property
     def out_avals(self) -> Any:
         """The types of the results."""
-        return self._results(self._entry.jaxpr.out_avals)
+        return self._results(self._recording.jaxpr.out_avals)
 
     @property
     def out_info(self) -> Any:
         """The types of the results, as ShapeDtypeStructs."""
-        return self._results(struct_of(a) for a in self._entry.jaxpr.out_avals)
+        return self._results(struct_of(a) for a in self._recording.jaxpr.out_avals)
 
     def __repr__(self) -> str:
         types = ", ".join(map(str, self._in_avals()))
@@ -139,10 +148,10 @@ class Traced(Stage):
     @property
     def jaxpr(self) -> ClosedJaxpr:
         """The program; where axes have names, the one for all sizes."""
-        jaxpr, n = self._entry.general or self._entry.jaxpr, len(self._entry.consts)
+        jaxpr, n = self._recording.general or self._recording.jaxpr, len(self._consts)
         return ClosedJaxpr(
             jaxpr.with_(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:], arg_names=()),
-            self._entry.consts,
+            self._consts,
         )
 
     @api_boundary
@@ -153,11 +162,11 @@ class Traced(Stage):
 
         Raises: ValueError for several platforms, or an unknown one.
         """
-        placer = self._placer
+        platform = None
         if lowering_platforms is not None:
             platform = platform_of(lowering_platforms, self.fun_name)
-            return Lowered(self._entry, placer, self._places, self._form, platform)
-        return Lowered(self._entry, placer, self._places, self._form)
+        recording, consts = self._recording, self._consts
+        return Lowered(recording, consts, self._placer, self._places, self._form, platform)
 
 
 class Lowered(Stage):
@@ -165,17 +174,18 @@ class Lowered(Stage):
 
     def __init__(
         self,
-        entry: Entry,
+        recording: Recording,
+        consts: Sequence[Any],
         placer: Placer,
         committed: Committed,
         form: CallForm,
         platform: str | None = None,
     ) -> None:
-        super().__init__(entry, placer, committed, form)
-        self._home = default_engine()
+        super().__init__(recording, consts, placer, committed, form)
         self._platform = platform
         self._place = placer.place(committed)
         self._program = placer.program(self._place)
+        self._compiler = engine_for(placer.jaxpr, self._place, options()).engine.compiler
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -187,7 +197,7 @@ class Lowered(Stage):
         """
         if dialect == "jaxpr":
             return str(self._program.jaxpr)
-        return self._home.lower(self._program, dialect, locations=debug_info)
+        return self._compiler.text(self._program, dialect, locations=debug_info)
 
     @api_boundary
     def compiler_ir(self, dialect: str | None = None) -> Any:
@@ -197,7 +207,7 @@ class Lowered(Stage):
         """
         if dialect == "jaxpr":
             return self._program.jaxpr
-        return self._home.compiler_ir(self._program, dialect)
+        return self._compiler.compiler_ir(self._program, dialect)
 
     @api_boundary
     def cost_analysis(self) -> dict[str, float] | None:
@@ -205,7 +215,7 @@ class Lowered(Stage):
 
         None if the engine makes no estimates.
         """
-        return self._home.cost_analysis(self._program)
+        return self._compiler.cost(self._program)
 
     @api_boundary
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
@@ -220,10 +230,11 @@ class Lowered(Stage):
         placer, place = self._placer, self._place
         settings = merged(placer.compiler_options, settings_of(compiler_options, asked))
         if self._platform is not None:
-            place = Place(self._home.described_devices(self._platform)[:1])
+            place = Placement(self._compiler.described_devices(self._platform)[:1])
         if settings != placer.compiler_options:
-            placer = self._entry.new_placer(placer.keep_unused, settings)
-        return Compiled(self._entry, placer, self._places, self._form, place)
+            request = placer.request
+            placer = self._recording.new_placer(request, placer.keep_unused, settings)
+        return Compiled(self._recording, self._consts, placer, self._places, self._form, place)
 
 
 class Compiled(Stage):
@@ -231,13 +242,14 @@ class Compiled(Stage):
 
     def __init__(
         self,
-        entry: Entry,
+        recording: Recording,
+        consts: Sequence[Any],
         placer: Placer,
         committed: Committed,
         form: CallForm,
-        place: Place | None,
+        place: Placement | None,
     ) -> None:
-        super().__init__(entry, placer, committed, form)
+        super().__init__(recording, consts, placer, committed, form)
         self._place = place
         self._program = placer.compiled(place)
         # Whoever compiled ahead of time does not want to wait for it a second time.
@@ -247,12 +259,11 @@ class Compiled(Stage):
             self._run = self._program
         elif place is not None:
             self._run = placer.run_at(place, placer.is_chosen(committed, place))
-        self._consts = entry.consts
         self._wanted = self._in_avals()
         self._accepted = self._wanted
-        self._tree = settled(entry.in_tree)
-        self._is_flat = entry.in_tree == tree_structure((0,) * len(self._wanted))
-        self._out_tree = None if entry.out_is_leaf else entry.out_tree
+        self._tree = settled(form.tree)
+        self._is_flat = form.tree == tree_structure((0,) * len(self._wanted))
+        self._out_tree = None if recording.out_tree.is_leaf else recording.out_tree
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the program; static arguments are left out.
@@ -286,7 +297,7 @@ class Compiled(Stage):
         """Run the program; raise FloatingPointError if the results are not finite."""
         kept = kept_for_search(values) if self.donate_argnums else values
         outs = self._run(values)
-        check_program(self.fun_name, self._entry.jaxpr, kept, outs)
+        check_program(self.fun_name, self._recording.jaxpr, kept, outs)
         return outs
 
     @api_boundary
@@ -342,7 +353,7 @@ class Compiled(Stage):
             )
 
     def _names(self) -> Sequence[str]:
-        return self._entry.jaxpr.arg_names[len(self._consts) :]
+        return self._recording.jaxpr.arg_names[len(self._consts) :]
 
     @api_boundary
     def _check(self, args: Sequence[Any], avals: list[ShapedArray]) -> None:

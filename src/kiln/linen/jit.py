@@ -22,10 +22,11 @@ from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import content_of
 from kiln.content.identity import identity_of_function
 from kiln.jit.argument_binding import ArgumentBinding
-from kiln.jit.late import LateJitFunction, Requests, requests
+from kiln.jit.argument_types import argument_names
+from kiln.jit.late import LateFunction, LateOperands, late_operands
+from kiln.jit.parameters import Chosen, choose, parameter_name
 from kiln.jit.placement_options import PlacementOptions
-from kiln.jit.signature import Chosen, Statics, choose, parameter_name, static_keys
-from kiln.jit.tracing import argument_names
+from kiln.jit.signature import static_keys
 from kiln.linen.content import ModuleReading, value_digest
 from kiln.linen.context import context
 from kiln.linen.filters import Filter, filter_key
@@ -35,9 +36,8 @@ from kiln.linen.module import Module
 from kiln.linen.rng import DrawCounts, Path
 from kiln.random.keys import fold_in
 
-_ARRAYS_FROM = 3
+_ARRAYS_FROM = 2
 """The parameter of a program from which on the user's arguments follow."""
-_ONLY_SPEC = Chosen((0,))
 
 
 class Spec:
@@ -61,7 +61,7 @@ class LateKeys:
 
     __slots__ = ("_asked", "roots")
 
-    def __init__(self, roots: Roots, asked: Requests) -> None:
+    def __init__(self, roots: Roots, asked: LateOperands) -> None:
         self.roots = roots
         self._asked = asked
 
@@ -77,38 +77,41 @@ class LateKeys:
         return fold_in(self.roots[name], self.number(name, path, count))
 
 
-class Program(LateJitFunction):
+class LiftedMethod(LateFunction):
     """The compiled forms of one method; messages speak of the user's arguments."""
 
+    __slots__ = ()
+
     def __init__(self, target: Target, settings: Settings) -> None:
-        def run(spec: Spec, variables: Group, roots: Roots, *values: Any) -> Any:
-            asked = requests()
+        def run(variables: Group, roots: Roots, *values: Any) -> Any:
+            asked = late_operands()
             return asked.supply.trace(asked, variables, roots, values)  # type: ignore[attr-defined]
 
         run.__name__ = run.__qualname__ = target.name
-        super().__init__(run, _ONLY_SPEC, placement=settings.placement)
-        # Messages say where the method is. Set late: calls are spelled by `run`'s own signature.
+        # Messages say where the method is.
         run.__wrapped__ = target.fun  # type: ignore[attr-defined]
-        self._target = target
-        self._user_static = settings.static
+        static = settings.static.argnums
 
-    def _split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
-        return args[1:], kwargs, Statics(len(args), ((0, args[0]),))
+        def naming(args: Sequence[Any]) -> list[str]:
+            return _names_of(target, static, args)
 
-    def _names(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
-        named: dict[str, Any] = {}
-        values = list(args[_ARRAYS_FROM:])
-        hidden = ["variables", "rngs"]
-        names = [
-            prefix + path
-            for prefix, value in zip(hidden, args[1:_ARRAYS_FROM], strict=True)
-            for path in _paths(value)
-        ]
-        if values and isinstance(values[-1], Keywords):
-            named = dict(values.pop())
-        every = range(1, len(values) + 1 + len(self._user_static.argnums))
-        places = [i for i in every if i not in self._user_static.argnums][: len(values)]
-        return names + argument_names(self._target.fun, values, named, places)
+        super().__init__(run, placement=settings.placement, naming=naming)
+
+
+def _names_of(target: Target, static: Sequence[int], args: Sequence[Any]) -> list[str]:
+    named: dict[str, Any] = {}
+    values = list(args[_ARRAYS_FROM:])
+    hidden = ["variables", "rngs"]
+    names = [
+        prefix + path
+        for prefix, value in zip(hidden, args[:_ARRAYS_FROM], strict=True)
+        for path in _paths(value)
+    ]
+    if values and isinstance(values[-1], Keywords):
+        named = dict(values.pop())
+    every = range(1, len(values) + 1 + len(static))
+    places = [i for i in every if i not in static][: len(values)]
+    return names + argument_names(target.fun, values, named, places)
 
 
 def _paths(tree: Any) -> list[str]:
@@ -212,7 +215,7 @@ class _Call:
         return found
 
     def trace(
-        self, asked: Requests, variables: Group, roots: Roots, values: tuple[Any, ...]
+        self, asked: LateOperands, variables: Group, roots: Roots, values: tuple[Any, ...]
     ) -> tuple[Any, Any]:
         """Run the method on traced variables, keys and arguments."""
         if self.content is not None and _content(self.target.fun) != self.content:
@@ -250,7 +253,7 @@ class _Jitted:
         self.target = target
         self.settings = settings
         self.content: Hashable = None
-        self.program: Program | None = None if by_content else Program(target, settings)
+        self.program: LiftedMethod | None = None if by_content else LiftedMethod(target, settings)
 
     def __call__(
         self, target: Target, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -277,7 +280,7 @@ class _Jitted:
             (result, written), (left, draws) = program.call(call, *operands, *lift.values)
         except _StaleError:
             self.content, self.program = None, None
-            self.program = Program(target, settings)
+            self.program = LiftedMethod(target, settings)
             return self(target, module, args, kwargs)
         for top, (path, name, count) in draws:
             lift.tops[top].counts.add(path, name, count)
@@ -344,19 +347,19 @@ def _content(fun: Callable[..., Any]) -> Hashable:
 
 
 _KEPT = 512
-_programs: OrderedDict[Hashable, Program] = OrderedDict()
+_programs: OrderedDict[Hashable, LiftedMethod] = OrderedDict()
 _lock = new_lock()
 
 
-def _program(content: Hashable, target: Target, settings: Settings) -> Program:
+def _program(content: Hashable, target: Target, settings: Settings) -> LiftedMethod:
     """Return the program of a function, shared with other functions of the same content."""
     if content is None:
-        return Program(target, settings)
+        return LiftedMethod(target, settings)
     key = (content, target.name, target.is_compact, settings.key)
     with _lock:
         found = _programs.get(key)
         if found is None:
-            found = _programs[key] = Program(target, settings)
+            found = _programs[key] = LiftedMethod(target, settings)
             if len(_programs) > _KEPT:
                 _programs.popitem(last=False)
         _programs.move_to_end(key)

@@ -14,7 +14,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.promotion import (
     binary,
     binary_inexact,
@@ -34,7 +34,7 @@ from kiln.ops.elementwise import constant, integer_pow, select
 _BOOL = np.dtype(np.bool_)
 
 
-@at_once
+@eager
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Add element by element; for bools, the logical or."""
     x, y = binary("add", x, y)
@@ -43,14 +43,14 @@ def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     return elementwise.add_p.bind(x, y)
 
 
-@at_once
+@eager
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Subtract y from x element by element."""
     x, y = binary("subtract", x, y)
     return elementwise.sub_p.bind(x, y)
 
 
-@at_once
+@eager
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Multiply element by element; for bools, the logical and."""
     x, y = binary("multiply", x, y)
@@ -59,7 +59,7 @@ def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     return elementwise.mul_p.bind(x, y)
 
 
-@at_once
+@eager
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Divide x by y element by element; quotients of integers are floats."""
     x, y = binary_inexact("divide", x, y)
@@ -69,7 +69,7 @@ def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
 true_divide = divide
 
 
-@at_once
+@eager
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Divide x by y and round towards minus infinity."""
     x, y = promote_numeric("floor_divide", x, y)
@@ -111,7 +111,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
     return elementwise.round(div, elementwise.RoundingMethod.AWAY_FROM_ZERO), mod
 
 
-@at_once
+@eager
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the remainder of x / y, which has the sign of y."""
     x, y = promote_numeric("remainder", x, y)
@@ -133,7 +133,7 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
 mod = remainder
 
 
-@at_once
+@eager
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the remainder of x / y, which has the sign of x."""
     dtype = dtypes.lattice_result_type(*operands("fmod", x, y))[0]
@@ -145,7 +145,7 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     return elementwise.rem_p.bind(x, y)
 
 
-@at_once
+@eager
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     """Return (x // y, x % y)."""
     x, y = promote_numeric("divmod", x, y)
@@ -156,7 +156,7 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     return _float_divmod(x, y)
 
 
-@at_once
+@eager
 def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Raise x to the power y.
 
@@ -196,14 +196,14 @@ def _static_power(x: Any, y: int) -> Any:
     return lifted(integer_pow(x, y))
 
 
-@at_once
+@eager
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Raise x to the power y in floating point."""
     x, y = promote_inexact("float_power", x, y)
     return elementwise.pow_p.bind(x, y)
 
 
-@at_once
+@eager
 def negative(x: ArrayLike, /) -> Array:
     """Return -x."""
     if not hasattr(x, "aval"):
@@ -211,13 +211,13 @@ def negative(x: ArrayLike, /) -> Array:
     return elementwise.neg_p.bind(x)
 
 
-@at_once
+@eager
 def positive(x: ArrayLike, /) -> Array:
     """Return x."""
     return lifted(*operands("positive", x))
 
 
-@at_once
+@eager
 def absolute(x: ArrayLike, /) -> Array:
     """Return the absolute value; for complex numbers, the modulus."""
     (x,) = operands("absolute", x)
@@ -230,7 +230,7 @@ def absolute(x: ArrayLike, /) -> Array:
 abs = absolute
 
 
-@at_once
+@eager
 def fabs(x: ArrayLike, /) -> Array:
     """Return the absolute value of a real number, as a float."""
     x = inexact("fabs", x)
@@ -238,14 +238,14 @@ def fabs(x: ArrayLike, /) -> Array:
     return elementwise.abs_p.bind(x)
 
 
-@at_once
+@eager
 def sign(x: ArrayLike, /) -> Array:
     """Return -1, 0 or 1; for complex numbers, x / |x|, or 0."""
     (x,) = operands("sign", x)
     return elementwise.sign_p.bind(x)
 
 
-@at_once
+@eager
 def square(x: ArrayLike, /) -> Array:
     """Return the square, x * x."""
     (x,) = operands("square", x)
@@ -254,13 +254,13 @@ def square(x: ArrayLike, /) -> Array:
     return elementwise.square_p.bind(x)
 
 
-@at_once
+@eager
 def reciprocal(x: ArrayLike, /) -> Array:
     """Return 1 / x."""
     return integer_pow(inexact("reciprocal", x), -1)
 
 
-@at_once
+@eager
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the larger operand element by element, or nan if either is nan.
 
@@ -272,14 +272,14 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     return elementwise.max_p.bind(x, y)
 
 
-@at_once
+@eager
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the smaller operand element by element, or nan if either is nan."""
     x, y = binary("minimum", x, y)
     return elementwise.min_p.bind(x, y)
 
 
-@at_once
+@eager
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the larger operand element by element, ignoring nans."""
     x, y = promote("fmax", x, y)
@@ -287,7 +287,7 @@ def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
     return select(larger, *_arrays(x, y))
 
 
-@at_once
+@eager
 def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the smaller operand element by element, ignoring nans."""
     x, y = promote("fmin", x, y)
@@ -308,7 +308,7 @@ def _arrays(*xs: Any) -> list[Any]:
     return [lifted(x) for x in xs]
 
 
-@at_once
+@eager
 def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """Limit the elements to the interval from `min` to `max`; either may be None.
 
@@ -334,7 +334,7 @@ def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None 
     return lifted(arr)
 
 
-@at_once
+@eager
 def rint(x: ArrayLike, /) -> Array:
     """Round to the nearest integer, ties to even."""
     (x,) = operands("rint", x)
@@ -344,7 +344,7 @@ def rint(x: ArrayLike, /) -> Array:
     return round(x)
 
 
-@at_once
+@eager
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Round to a number of decimals, ties to even.
 
@@ -388,13 +388,13 @@ def _round_float(x: Any, decimals: int) -> Any:
     return converted(rounded, aval.dtype, aval.weak_type)
 
 
-@at_once
+@eager
 def floor(x: ArrayLike, /) -> Array:
     """Round towards minus infinity; integers are unchanged."""
     return _rounded("floor", x, elementwise.floor_p)
 
 
-@at_once
+@eager
 def ceil(x: ArrayLike, /) -> Array:
     """Round towards plus infinity; integers are unchanged."""
     return _rounded("ceil", x, elementwise.ceil_p)
@@ -408,7 +408,7 @@ def _rounded(name: str, x: Any, primitive: Any) -> Any:
     return primitive.bind(x)
 
 
-@at_once
+@eager
 def trunc(x: ArrayLike, /) -> Array:
     """Round towards zero; integers are unchanged."""
     (x,) = operands("trunc", x)
@@ -422,7 +422,7 @@ def trunc(x: ArrayLike, /) -> Array:
 fix = trunc
 
 
-@at_once
+@eager
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """Return the fractional and the integral part."""
     refuse_out("modf", out)

@@ -10,7 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.promotion import binary, dtype_of, operands, promote_numeric
 from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type
@@ -23,7 +23,7 @@ def _combination(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], 
 
     combine.__name__ = combine.__qualname__ = name
     combine.__doc__ = f"Combine bit by bit: {name.replace('_', ' ')}."
-    return at_once(combine)
+    return eager(combine)
 
 
 bitwise_and = _combination("bitwise_and", elementwise.and_p)
@@ -31,7 +31,7 @@ bitwise_or = _combination("bitwise_or", elementwise.or_p)
 bitwise_xor = _combination("bitwise_xor", elementwise.xor_p)
 
 
-@at_once
+@eager
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Shift bits to the left."""
     return elementwise.shift_left_p.bind(*promote_numeric("left_shift", x, y))
@@ -40,7 +40,7 @@ def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 bitwise_left_shift = left_shift
 
 
-@at_once
+@eager
 def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Shift bits to the right; signed integers keep their sign."""
     x, y = promote_numeric("right_shift", x, y)
@@ -52,7 +52,7 @@ def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 bitwise_right_shift = right_shift
 
 
-@at_once
+@eager
 def bitwise_not(x: ArrayLike, /) -> Array:
     """Invert all bits; for bools, the negation."""
     (x,) = operands("bitwise_not", x)
@@ -62,7 +62,7 @@ def bitwise_not(x: ArrayLike, /) -> Array:
 invert = bitwise_invert = bitwise_not
 
 
-@at_once
+@eager
 def bitwise_count(x: ArrayLike, /) -> Array:
     """Count the 1 bits in the absolute value."""
     (x,) = operands("bitwise_count", x)

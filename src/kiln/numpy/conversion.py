@@ -10,7 +10,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import shape_of
@@ -21,7 +21,7 @@ from kiln.ops.sharding import put
 from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 
-@at_once
+@eager
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
 ) -> Array:
@@ -40,7 +40,7 @@ def astype(
     return put(cast(x, wanted), device)
 
 
-@at_once
+@eager
 def view(a: Any, dtype: Any = None) -> Any:
     """Reinterpret the bytes as another dtype; the last axis grows or shrinks with the width."""
     a = one("view", a)

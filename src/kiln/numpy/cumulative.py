@@ -11,7 +11,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import cast
 from kiln.numpy.logic import choose_by, isnan
@@ -24,7 +24,7 @@ from kiln.ops.static_slicing import pad
 _BOOL = np.dtype(np.bool_)
 
 
-@at_once
+@eager
 def cumsum(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
@@ -38,7 +38,7 @@ def cumsum(
     return _running("cumsum", cumulative.cumsum, a, axis, dtype)
 
 
-@at_once
+@eager
 def cumprod(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:

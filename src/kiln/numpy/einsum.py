@@ -18,7 +18,7 @@ from kiln.base.lazy import opt_einsum
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Size
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import cast
@@ -38,7 +38,7 @@ class _Step(NamedTuple):
     output: str
 
 
-@at_once
+@eager
 def einsum(
     subscripts: Any,
     /,

@@ -12,7 +12,7 @@ from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.core.trace import Tracer
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size
 from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import (
@@ -30,7 +30,7 @@ from kiln.ops.slicing import dynamic_slice_in_dim
 from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 
-@at_once
+@eager
 def flip(m: ArrayLike, axis: Axes = None) -> Array:
     """Reverse the order of elements along axes.
 
@@ -53,7 +53,7 @@ def flipud(m: ArrayLike) -> Array:
     return flip(one("flipud", m), 0)
 
 
-@at_once
+@eager
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Rotate by 90 degrees, k times, in the plane of two axes."""
     m = one("rot90", m)
@@ -68,7 +68,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return flip(swapaxes(m, first, second), second)
 
 
-@at_once
+@eager
 def roll(a: ArrayLike, shift: Any, axis: Axes = None) -> Array:
     """Shift elements along axes; those shifted past the end reappear at the start.
 

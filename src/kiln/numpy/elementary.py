@@ -13,7 +13,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.float_parts import check_real
 from kiln.numpy.logic import choose_by, isinf
 from kiln.numpy.promotion import (
@@ -38,7 +38,7 @@ def _function(name: str, primitive: Any, meaning: str) -> Callable[[ArrayLike], 
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"Return the {meaning}, element by element."
-    return at_once(apply)
+    return eager(apply)
 
 
 exp = _function("exp", elementwise.exp_p, "exponential")
@@ -62,14 +62,14 @@ arccosh = acosh = _function("arccosh", elementwise.acosh_p, "inverse hyperbolic 
 arctanh = atanh = _function("arctanh", elementwise.atanh_p, "inverse hyperbolic tangent")
 
 
-@at_once
+@eager
 def log2(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 2, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log2", x)))
     return _by_number(elementwise.div, found, math.log(2))
 
 
-@at_once
+@eager
 def log10(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 10, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log10", x)))
@@ -95,7 +95,7 @@ def weak_as(out: Any, *operands: Any) -> Any:
     return out if weak else _strong(out)
 
 
-@at_once
+@eager
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the angle of the point (x2, x1), from -pi to pi."""
     x1, x2 = binary_inexact("arctan2", x1, x2)
@@ -105,7 +105,7 @@ def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 atan2 = arctan2
 
 
-@at_once
+@eager
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the length of the vector (x1, x2), without overflow."""
     given = x1, x2
@@ -131,14 +131,14 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     )
 
 
-@at_once
+@eager
 def deg2rad(x: ArrayLike, /) -> Array:
     """Convert degrees to radians."""
     x = inexact("deg2rad", x)
     return elementwise.mul(x, constant(math.pi / 180, x))
 
 
-@at_once
+@eager
 def rad2deg(x: ArrayLike, /) -> Array:
     """Convert radians to degrees."""
     x = inexact("rad2deg", x)
@@ -148,13 +148,13 @@ def rad2deg(x: ArrayLike, /) -> Array:
 radians, degrees = deg2rad, rad2deg
 
 
-@at_once
+@eager
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return log(exp(x1) + exp(x2)), without overflow."""
     return _log_of_sum("logaddexp", x1, x2, elementwise.exp, 1.0)
 
 
-@at_once
+@eager
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return log2(2^x1 + 2^x2), without overflow."""
     out = _log_of_sum("logaddexp2", x1, x2, elementwise.exp2, 1 / math.log(2))
@@ -191,7 +191,7 @@ def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
     return principal(elementwise.add(large, rest), math.pi * unit)
 
 
-@at_once
+@eager
 def sinc(x: ArrayLike, /) -> Array:
     """Return sin(pi x) / (pi x), and 1 at 0."""
     x = inexact("sinc", x)

@@ -16,7 +16,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, HasShape, ShapeLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray, canonical_shape
@@ -28,7 +28,7 @@ from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
 from kiln.ops.sharding import put, put_like
 
 
-@at_once
+@eager
 def full(
     shape: ShapeLike,
     fill_value: ArrayLike | Sequence[Any],
@@ -69,7 +69,7 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
     return broadcast_to(value, shape)
 
 
-@at_once
+@eager
 def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Return an array of zeros.
 
@@ -81,7 +81,7 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = Non
     return put(_constant("zeros", shape, 0, dtype), device)
 
 
-@at_once
+@eager
 def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Return an array of ones.
 
@@ -103,7 +103,7 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     return _full(found, value, wanted, False)
 
 
-@at_once
+@eager
 def full_like(
     a: ArrayLike | HasShape,
     fill_value: ArrayLike | Sequence[Any],
@@ -119,7 +119,7 @@ def full_like(
     return put(_like("full_like", a, fill_value, dtype, shape), device)
 
 
-@at_once
+@eager
 def zeros_like(
     a: ArrayLike | HasShape,
     dtype: DTypeLike | None = None,
@@ -136,7 +136,7 @@ def zeros_like(
     return put(_like("zeros_like", a, 0, dtype, shape), device)
 
 
-@at_once
+@eager
 def ones_like(
     a: ArrayLike | HasShape,
     dtype: DTypeLike | None = None,

@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
 from kiln.numpy.creation import asarray
 from kiln.numpy.index_arrays import (
@@ -95,7 +95,7 @@ __all__ = [
 _INT32 = np.dtype(np.int32)
 
 
-@at_once
+@eager
 def take(
     a: ArrayLike,
     indices: ArrayLike,
@@ -176,7 +176,7 @@ def _resolved(
     return GatherScatterMode.from_any(mode), from_end(index, size)
 
 
-@at_once
+@eager
 def take_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,

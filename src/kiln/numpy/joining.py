@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Arrays, Axes, DTypeLike
 from kiln.core.trace import Tracer
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast
 from kiln.numpy.filling import full
@@ -60,7 +60,7 @@ def _promoted(name: str, arrays: Sequence[Any], dtype: Any) -> list[Any]:
     return list(promote_dtypes(*arrays))
 
 
-@at_once
+@eager
 def concatenate(arrays: Arrays, axis: Any = 0, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along an existing axis; with axis=None, join the flattened arrays.
 
@@ -101,13 +101,13 @@ def concatenate(arrays: Arrays, axis: Any = 0, dtype: DTypeLike | None = None) -
     return static_slicing.concatenate(_promoted("concatenate", found, dtype), axis)
 
 
-@at_once
+@eager
 def concat(arrays: Arrays, /, *, axis: Any = 0) -> Array:
     """Join arrays along an existing axis."""
     return concatenate(arrays, axis)
 
 
-@at_once
+@eager
 def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
     """Join arrays of the same shape along a new axis.
 
@@ -139,20 +139,20 @@ def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | No
     return static_slicing.concatenate(found, axis)
 
 
-@at_once
+@eager
 def vstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along the first axis; vectors count as rows."""
     return concatenate(_raised("vstack", tup, atleast_2d), 0, dtype)
 
 
-@at_once
+@eager
 def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along the second axis; vectors along their only axis."""
     found = _raised("hstack", tup, atleast_1d)
     return concatenate(found, 0 if found and len(found[0].shape) == 1 else 1, dtype)
 
 
-@at_once
+@eager
 def dstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along the third axis."""
     return concatenate(_raised("dstack", tup, atleast_3d), 2, dtype)
@@ -162,7 +162,7 @@ def _raised(name: str, tup: Any, at_least: Any) -> list[Any]:
     return [at_least(x) for x in _items(name, tup)]
 
 
-@at_once
+@eager
 def column_stack(tup: Arrays) -> Array:
     """Join vectors, as columns, and matrices along the second axis."""
     found = _items("column_stack", tup)
@@ -197,7 +197,7 @@ def _block(arrays: Any) -> tuple[Any, int]:
     return concatenate(found, -depth), depth
 
 
-@at_once
+@eager
 def split(
     ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0
 ) -> list[Array]:
@@ -211,7 +211,7 @@ def split(
     return _split("split", ary, indices_or_sections, axis)
 
 
-@at_once
+@eager
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Split an array into nearly equal parts, or at indices."""
     return _split("array_split", ary, indices_or_sections, axis)
@@ -288,7 +288,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple(unpacked(moveaxis(x, axis, 0)))
 
 
-@at_once
+@eager
 def append(arr: ArrayLike, values: ArrayLike, axis: Axes = None) -> Array:
     """Append values to the end of an array."""
     arr, values = operands("append", arr, values)

@@ -12,7 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.promotion import (
     binary,
@@ -43,8 +43,8 @@ def _comparison(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], A
     return compare
 
 
-equal = at_once(_comparison("equal", elementwise.eq_p))
-not_equal = at_once(_comparison("not_equal", elementwise.ne_p))
+equal = eager(_comparison("equal", elementwise.eq_p))
+not_equal = eager(_comparison("not_equal", elementwise.ne_p))
 _less = _comparison("less", elementwise.lt_p)
 _less_equal = _comparison("less_equal", elementwise.le_p)
 _greater = _comparison("greater", elementwise.gt_p)
@@ -61,7 +61,7 @@ def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     ordered.__name__ = ordered.__qualname__ = compare.__name__
     ordered.__doc__ = compare.__doc__
-    return at_once(ordered)
+    return eager(ordered)
 
 
 def _compare_complex(compare: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
@@ -92,7 +92,7 @@ def _logical(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], Arra
 
     combine.__name__ = combine.__qualname__ = name
     combine.__doc__ = f"Combine truth values element by element: {name.replace('_', ' ')}."
-    return at_once(combine)
+    return eager(combine)
 
 
 logical_and = _logical("logical_and", elementwise.and_p)
@@ -100,21 +100,21 @@ logical_or = _logical("logical_or", elementwise.or_p)
 logical_xor = _logical("logical_xor", elementwise.xor_p)
 
 
-@at_once
+@eager
 def logical_not(x: ArrayLike, /) -> Array:
     """Negate truth values."""
     (x,) = operands("logical_not", x)
     return elementwise.not_p.bind(truth(x))
 
 
-@at_once
+@eager
 def isnan(x: ArrayLike, /) -> Array:
     """Tell which elements are nan."""
     (x,) = operands("isnan", x)
     return elementwise.ne_p.bind(x, x)
 
 
-@at_once
+@eager
 def isinf(x: ArrayLike, /) -> Array:
     """Tell which elements are infinite."""
     (x,) = operands("isinf", x)
@@ -126,7 +126,7 @@ def isinf(x: ArrayLike, /) -> Array:
     return full(shape_of(x), False, _BOOL)
 
 
-@at_once
+@eager
 def isfinite(x: ArrayLike, /) -> Array:
     """Tell which elements are finite."""
     (x,) = operands("isfinite", x)
@@ -156,14 +156,14 @@ def _is_infinity(name: str, x: Any, value: float) -> Any:
     return full(shape_of(x), False, _BOOL)
 
 
-@at_once
+@eager
 def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """Tell which elements are plus infinity."""
     refuse_out("isposinf", out)
     return _is_infinity("isposinf", x, float("inf"))
 
 
-@at_once
+@eager
 def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """Tell which elements are minus infinity."""
     refuse_out("isneginf", out)
@@ -185,7 +185,7 @@ def isreal(x: ArrayLike) -> Array:
     return logical_not(iscomplex(x))
 
 
-@at_once
+@eager
 def isclose(
     a: ArrayLike,
     b: ArrayLike,
@@ -216,7 +216,7 @@ def isclose(
     return found
 
 
-@at_once
+@eager
 def allclose(
     a: ArrayLike,
     b: ArrayLike,
@@ -238,7 +238,7 @@ def all_true(x: Any) -> Any:
     return reduction.reduce_and(x, range(len(shape_of(x))))
 
 
-@at_once
+@eager
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Tell whether two arrays have the same shape and equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))
@@ -251,7 +251,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     return all_true(same)
 
 
-@at_once
+@eager
 def array_equiv(a1: Any, a2: Any) -> Array:
     """Tell whether two arrays broadcast to each other and have equal elements."""
     a1, a2 = (_array(x) for x in (a1, a2))

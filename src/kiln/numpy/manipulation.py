@@ -13,7 +13,7 @@ from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes, ShapeLike
 from kiln.core.trace import Tracer, aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, divides, equal, product
 from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape
@@ -69,7 +69,7 @@ def index_of(name: str, axis: Any) -> int:
         ) from None
 
 
-@at_once
+@eager
 def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
     """Return the elements in another shape; one size may be -1, and is then inferred.
 
@@ -132,7 +132,7 @@ def _is_minus_one(dim: Any) -> bool:
     return isinstance(dim, (np.integer, ConcreteArray)) and bool(dim == -1)
 
 
-@at_once
+@eager
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """Return the elements as a vector, in row-major order unless `order` is "F".
 
@@ -144,7 +144,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     return reshape(a, (product(shape_of(a)),), order if order != "K" else "C")
 
 
-@at_once
+@eager
 def transpose(a: ArrayLike, axes: Axes = None) -> Array:
     """Permute the axes; without `axes`, reverse them.
 
@@ -174,7 +174,7 @@ def permute_dims(a: ArrayLike, /, axes: Any) -> Array:
     return transpose(a, axes)
 
 
-@at_once
+@eager
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Exchange two axes."""
     a = one("swapaxes", a)
@@ -185,7 +185,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return shape_ops.transpose(a, perm)
 
 
-@at_once
+@eager
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Move axes to other positions; the rest keep their order.
 
@@ -225,7 +225,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return move_axis(a, axis, start - 1 if start > axis else start)
 
 
-@at_once
+@eager
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """Insert axes of size 1 at the positions `axis` of the result.
 
@@ -239,7 +239,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     return shape_ops.expand_dims(a, axes)
 
 
-@at_once
+@eager
 def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     """Drop axes of size 1: the given ones, or all.
 
@@ -254,7 +254,7 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     return shape_ops.squeeze(a, canonical_axes("squeeze", axis, len(shape)))
 
 
-@at_once
+@eager
 def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     """Repeat an array along new leading axes, and along axes of size 1, up to `shape`.
 
@@ -282,7 +282,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     return promotion.broadcast_to(array, target)
 
 
-@at_once
+@eager
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """Broadcast arrays against each other."""
     return [lifted(x) for x in _all_broadcast(*operands("broadcast_arrays", *args))]

@@ -11,7 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, minimum
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast
@@ -48,7 +48,7 @@ def on_diagonal(shape: tuple[Dim, ...], k: Any) -> Any:
     return elementwise.eq(elementwise.add(rows, k), columns)
 
 
-@at_once
+@eager
 def eye(
     N: Any, M: Any = None, k: Any = 0, dtype: DTypeLike | None = None, *, device: Any = None
 ) -> Array:
@@ -65,7 +65,7 @@ def eye(
     return put(cast(on_diagonal(shape, _offset("eye", k)), wanted), device)
 
 
-@at_once
+@eager
 def identity(n: Any, dtype: DTypeLike | None = None) -> Array:
     """Return the identity matrix."""
     return eye(n, dtype=dtype)
@@ -89,21 +89,21 @@ def _float_or(name: str, dtype: Any) -> Any:
     return dtypes.check_user_dtype(dtype, name)
 
 
-@at_once
+@eager
 def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Return a matrix with ones on and below the k-th diagonal."""
     shape = canonical_shape("tri", (N, N if M is None else M))
     return cast(below(shape, k), _float_or("tri", dtype))
 
 
-@at_once
+@eager
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """Set the elements above the k-th diagonal to zero."""
     m, inside = _triangle("tril", m, k)
     return choose_by(inside, m, constant(0, m))
 
 
-@at_once
+@eager
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """Set the elements below the k-th diagonal to zero."""
     m, inside = _triangle("triu", m, k - 1)
@@ -124,7 +124,7 @@ def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:
     return lifted(m), below(shape[-2:], k)
 
 
-@at_once
+@eager
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """Return the k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal."""
     (v,) = operands("diag", v)
@@ -156,7 +156,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     return _with_diagonal(reshape(lifted(v), (aval_of(v).size,)), k)
 
 
-@at_once
+@eager
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Return a diagonal of the matrices that two axes span, as a new last axis."""
     (a,) = operands("diagonal", a)
@@ -192,7 +192,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return reduce_sum(kept, (last,))
 
 
-@at_once
+@eager
 def trace(
     a: ArrayLike,
     offset: Any = 0,
@@ -246,7 +246,7 @@ def cast_like_exponent(powers: Any, base: Any, target: Any) -> Any:
     return spread
 
 
-@at_once
+@eager
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """Exchange the last two axes."""
     (x,) = operands("matrix_transpose", x)

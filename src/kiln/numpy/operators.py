@@ -16,7 +16,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.operators import set_operators
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Size
 from kiln.numpy import (
     arithmetic,
@@ -39,6 +39,7 @@ from kiln.numpy import (
 )
 from kiln.numpy.promotion import SCALARS
 
+Unary = Callable[[Any], Any]
 Binary = Callable[[Any, Any], Any]
 
 
@@ -52,18 +53,25 @@ def _accepts(other: Any) -> bool:
     )
 
 
-def _deferring(fun: Binary) -> Binary:
+def _unary(fun: Unary, loop: str) -> Unary:
+    def apply(self: Any) -> Any:
+        return fun(self)
+
+    return eager(apply, loop)
+
+
+def _deferring(fun: Binary, loop: str | None = None) -> Binary:
     def apply(self: Any, other: Any) -> Any:
         return fun(self, other) if _accepts(other) else NotImplemented
 
-    return at_once(apply)
+    return eager(apply, loop)
 
 
-def _reflected(fun: Binary) -> Binary:
+def _reflected(fun: Binary, loop: str | None = None) -> Binary:
     def apply(self: Any, other: Any) -> Any:
         return fun(other, self) if _accepts(other) else NotImplemented
 
-    return at_once(apply)
+    return eager(apply, loop, swapped=True)
 
 
 _BINARY: dict[str, Binary] = {
@@ -92,31 +100,45 @@ _COMPARISONS: dict[str, Binary] = {
     "ge": logic.greater_equal,
 }
 
+_LOOPS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+"""Operators that are one loop on arrays of one type."""
 
-@at_once
+
+@eager
 def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) -> Any:
     shape = args[0] if len(args) == 1 else args
     return manipulation.reshape(self, shape, order, copy=copy)
 
 
-@at_once
+@eager
 def _transpose(self: Any, *args: Any) -> Any:
     if not args or args == (None,):
         return manipulation.transpose(self)
     return manipulation.transpose(self, args[0] if len(args) == 1 else args)
 
 
-@at_once
+@eager
 def _flatten(self: Any, order: str = "C") -> Any:
     return manipulation.ravel(self, order)
 
 
-@at_once
+@eager
 def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
     return conversion.astype(self, dtype, device=device)
 
 
-@at_once
+@eager
 def _clip(self: Any, min: Any = None, max: Any = None) -> Any:
     return arithmetic.clip(self, min, max)
 
@@ -125,7 +147,7 @@ def _namespace(self: Any) -> Any:
     return sys.modules["kiln.numpy"]
 
 
-@at_once
+@eager
 def _rounded(self: Any, ndigits: int | None = None) -> Any:
     if ndigits is not None:
         return arithmetic.round(self, ndigits)
@@ -156,14 +178,14 @@ def table() -> dict[str, Callable[..., Any]]:
     """Return the functions behind the operators and methods, by name."""
     found: dict[str, Callable[..., Any]] = {}
     for name, fun in _BINARY.items():
-        found[f"__{name}__"] = _deferring(fun)
-        found[f"__r{name}__"] = _reflected(fun)
+        found[f"__{name}__"] = _deferring(fun, _LOOPS.get(name))
+        found[f"__r{name}__"] = _reflected(fun, _LOOPS.get(name))
     for name, fun in _COMPARISONS.items():
-        found[f"__{name}__"] = _deferring(fun)
+        found[f"__{name}__"] = _deferring(fun, _LOOPS[name])
     found |= {
-        "__neg__": arithmetic.negative,
+        "__neg__": _unary(arithmetic.negative, "negative"),
         "__pos__": arithmetic.positive,
-        "__abs__": arithmetic.absolute,
+        "__abs__": _unary(arithmetic.absolute, "absolute"),
         "__invert__": bitwise.bitwise_not,
         "__iter__": iteration.unpacked,
         "__round__": _rounded,

@@ -12,7 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import multiply, refuse_out, subtract
 from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
@@ -35,7 +35,7 @@ def _contracted(x: Any, y: Any, numbers: Any, precision: Any, preferred: Any) ->
     return contraction.dot_general(x, y, numbers, precision, preferred)
 
 
-@at_once
+@eager
 def dot(
     a: ArrayLike,
     b: ArrayLike,
@@ -58,7 +58,7 @@ def dot(
     return _contracted(a, b, numbers, precision, preferred)
 
 
-@at_once
+@eager
 def matmul(
     a: ArrayLike,
     b: ArrayLike,
@@ -135,7 +135,7 @@ def matmul(
     return transpose(out, [order.index(i) for i in sorted(order)])
 
 
-@at_once
+@eager
 def vdot(
     a: ArrayLike,
     b: ArrayLike,
@@ -148,7 +148,7 @@ def vdot(
     return dot(conj(a), b, precision=precision, preferred_element_type=preferred_element_type)
 
 
-@at_once
+@eager
 def vecdot(
     x1: ArrayLike,
     x2: ArrayLike,
@@ -175,7 +175,7 @@ def vecdot(
     return squeeze(out, (-2, -1))
 
 
-@at_once
+@eager
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Multiply matrices by vectors.
 
@@ -184,7 +184,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return squeeze(matmul(x1, expand_dims(x2, (len(x2.shape),))), (-1,))
 
 
-@at_once
+@eager
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Multiply conjugated vectors by matrices.
 
@@ -193,7 +193,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return squeeze(matmul(expand_dims(conj(x1), (len(x1.shape) - 1,)), x2), (-2,))
 
 
-@at_once
+@eager
 def inner(
     a: ArrayLike,
     b: ArrayLike,
@@ -209,7 +209,7 @@ def inner(
     return tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
-@at_once
+@eager
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """Return the outer product of two flattened arrays.
 
@@ -223,7 +223,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return multiply(expand_dims(a, (1,)), expand_dims(b, (0,)))
 
 
-@at_once
+@eager
 def tensordot(
     a: ArrayLike,
     b: ArrayLike,

@@ -16,7 +16,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, floor, multiply, power, sign
@@ -45,7 +45,7 @@ from kiln.ops.shape import (
 from kiln.ops.sharding import put
 
 
-@at_once
+@eager
 def arange(
     start: ArrayLike | Dim,
     stop: ArrayLike | Dim | None = None,
@@ -166,7 +166,7 @@ def linspace(
 ) -> tuple[Array, Array]: ...
 
 
-@at_once
+@eager
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,

@@ -16,7 +16,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, maximum, minimum, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast
@@ -97,7 +97,7 @@ def computing_dtype(found: Any) -> Any:
     return _ACCUMULATORS.get(found, found)
 
 
-@at_once
+@eager
 def sum(
     a: ArrayLike,
     axis: Axes = None,
@@ -124,7 +124,7 @@ def sum(
     )
 
 
-@at_once
+@eager
 def prod(
     a: ArrayLike,
     axis: Axes = None,
@@ -194,7 +194,7 @@ def _initial(name: str, initial: Any, found: Any) -> Any:
     return cast(one(name, initial), found.dtype)
 
 
-@at_once
+@eager
 def max(
     a: ArrayLike,
     axis: Axes = None,
@@ -213,7 +213,7 @@ def max(
     return _extreme("max", a, axis, keepdims, initial, where)
 
 
-@at_once
+@eager
 def min(
     a: ArrayLike,
     axis: Axes = None,
@@ -270,14 +270,14 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     return kept(a, axes, keepdims)
 
 
-@at_once
+@eager
 def ptp(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> Array:
     """Return the range, largest minus smallest element, along axes."""
     refuse_out("ptp", out)
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
-@at_once
+@eager
 def all(
     a: ArrayLike,
     axis: Axes = None,
@@ -296,7 +296,7 @@ def all(
     return _logic("all", reduction.reduce_and, True, a, axis, keepdims, where)
 
 
-@at_once
+@eager
 def any(
     a: ArrayLike,
     axis: Axes = None,
@@ -325,13 +325,13 @@ def _logic(
     return kept(reduce(a, axes) if axes else a, axes, keepdims)
 
 
-@at_once
+@eager
 def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
     """Count the elements along axes that differ from zero."""
     return sum(truth(one("count_nonzero", a)), axis, dtypes.default_int_dtype(), keepdims=keepdims)
 
 
-@at_once
+@eager
 def argmax(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
@@ -345,7 +345,7 @@ def argmax(
     return _position("argmax", reduction.argmax, a, axis, bool(keepdims))
 
 
-@at_once
+@eager
 def argmin(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:

@@ -12,7 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import cast, concrete_number
 from kiln.numpy.filling import full
 from kiln.numpy.indexing import take
@@ -28,7 +28,7 @@ _COMPARED_WITH_ALL = 128
 """Up to this many sorted values, comparing with each is cheaper than a search."""
 
 
-@at_once
+@eager
 def searchsorted(
     a: ArrayLike,
     v: ArrayLike,

@@ -11,7 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.indexing import nonzero
 from kiln.numpy.logic import choose_by, truth
 from kiln.numpy.promotion import converted, operands, promote_dtypes, shape_of
@@ -41,7 +41,7 @@ def where(
 ) -> Array: ...
 
 
-@at_once
+@eager
 def where(
     condition: ArrayLike,
     x: ArrayLike | None = None,

@@ -9,7 +9,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import asarray, cast
 from kiln.numpy.manipulation import canonical_axes, one, ravel
 from kiln.numpy.promotion import operands
@@ -36,7 +36,7 @@ def _checked(name: str, kind: Any, order: Any) -> None:
         )
 
 
-@at_once
+@eager
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -61,7 +61,7 @@ def sort(
     return rev(out, (axis,)) if descending else out
 
 
-@at_once
+@eager
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,

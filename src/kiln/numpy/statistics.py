@@ -12,7 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import clip, divide, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast
 from kiln.numpy.elementary import conj, real, sqrt
@@ -48,7 +48,7 @@ def _mean_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
     return (wanted if not dtypes.issubdtype(wanted, np.inexact) else computing), wanted
 
 
-@at_once
+@eager
 def mean(
     a: ArrayLike,
     axis: Axes = None,
@@ -119,7 +119,7 @@ def average(
 ) -> tuple[Array, Array]: ...
 
 
-@at_once
+@eager
 def average(
     a: ArrayLike,
     axis: Axes = None,
@@ -164,7 +164,7 @@ def average(
     return (out, total) if returned else out
 
 
-@at_once
+@eager
 def var(
     a: ArrayLike,
     axis: Axes = None,
@@ -224,7 +224,7 @@ def variance_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
     return computing, wanted
 
 
-@at_once
+@eager
 def std(
     a: ArrayLike,
     axis: Axes = None,

@@ -13,7 +13,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.array import ConcreteArray
 from kiln.core.trace import aval_of, require_unmasked
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, is_constant
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, Positions, parse
 from kiln.ops.conversion import convert_element_type
@@ -32,7 +32,7 @@ from kiln.ops.static_slicing import slice as static_slice
 _INT32 = np.iinfo(np.int32)
 
 
-@at_once
+@eager
 def getitem(x: Any, index: Any) -> Any:
     """Return `x[index]` as NumPy does; positions out of bounds are clamped.
 

@@ -18,7 +18,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import while_loop
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
 from kiln.numpy import arithmetic
 from kiln.numpy.creation import asarray
@@ -179,7 +179,7 @@ class IndexUpdate:
         return while_loop(unfinished, step, (count, x))[1]
 
 
-@at_once
+@eager
 def update(
     how: str,
     x: Any,

@@ -17,7 +17,7 @@ from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.array_type import Array
-from kiln.core.primitive import Primitive, install_alignment
+from kiln.core.primitive import Primitive, set_alignment
 from kiln.core.trace import Tracer, aval_of, axis_size_of, state
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.operation import Operation
@@ -194,7 +194,7 @@ def _aligned(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) 
     return [varied(x, found) for x in args] if found else args
 
 
-install_alignment(_aligned)
+set_alignment(_aligned)
 
 
 def pcast(x: T, axis_name: AxisName, *, to: str) -> T:

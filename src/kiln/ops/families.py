@@ -20,7 +20,7 @@ from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.execution.at_once import at_once
+from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import (
     broadcast_in_dim,
@@ -252,7 +252,7 @@ def unary(primitive: Elementwise) -> Unary:
     def fun(x: Any) -> Any:
         return primitive.bind(x)
 
-    return at_once(_named(fun, primitive, "x"))
+    return eager(_named(fun, primitive, "x"))
 
 
 def binary(primitive: Elementwise) -> Binary:
@@ -267,7 +267,7 @@ def binary(primitive: Elementwise) -> Binary:
             x, y = stretched(x, y)
         return primitive.bind(x, y)
 
-    return at_once(_named(fun, primitive, "x, y"))
+    return eager(_named(fun, primitive, "x, y"))
 
 
 def _named(fun: Any, primitive: Elementwise, args: str) -> Any:

@@ -43,8 +43,8 @@ class ShardingConstraint(LinearOp):
 
     def evaluate(self, x: Any, *, sharding: Sharding) -> Any:
         self._require_fit(aval_of(x), sharding)
-        home = default_engine()
-        return as_array(x) if home.host_memory else placed(as_array(x), home, _closed(sharding))
+        memory, x = default_engine().memory, as_array(x)
+        return placed(x, memory, _closed(sharding)) if memory.places_arrays else x
 
     def transpose(self, ct: Any, x: Any, *, sharding: Sharding) -> Any:
         return [self.bind(ct, sharding=sharding)]
@@ -108,8 +108,8 @@ def put(x: Any, place: Any) -> Any:
         sharding = SingleDeviceSharding(checked_device(place, "device_put"))
     if isinstance(x, Tracer):
         return sharding_constraint_p.bind(x, sharding=sharding) if sharding.num_devices > 1 else x
-    home = default_engine()
-    return x if home.host_memory else placed(as_array(x), home, sharding)
+    memory = default_engine().memory
+    return placed(as_array(x), memory, sharding) if memory.places_arrays else x
 
 
 def put_like(x: Any, other: Any) -> Any:
@@ -125,7 +125,7 @@ def checked_device(device: Any, asked: str) -> Any:
 
     Raises: TypeError for anything else.
     """
-    here = list(default_engine().devices())
+    here = list(default_engine().memory.devices())
     if device not in here:
         raise TypeError(
             three_lines(

@@ -156,7 +156,7 @@ class Fuzz:
 
         self.array_classes.append(Mine)
         self.called = runtime.call_directly(Called)
-        self.engine = importlib.import_module("kiln.core.engine").engine("reference")
+        self.host_memory = importlib.import_module("kiln.core.host_memory").HOST_MEMORY
         self.avals = [
             ShapedArray(s, np.dtype(d))
             for s in ((), (3,), (2, 2), (0,), (1000,))
@@ -366,8 +366,8 @@ class Fuzz:
         cls = self.rng.choice(self.array_classes)
         host = self.rng.choice([self.memory, self.ndarray, lambda: None, self.older])()
         buffer = self.rng.choice([None, None, self.ndarray(), self.older()])
-        engine = self.rng.choice([None, self.engine, self.older(), self.lying[0]])
-        return _quietly(lambda: cls(self.aval(), host, buffer, engine, self.older(), True))
+        memory = self.rng.choice([None, self.host_memory, self.older(), self.lying[0]])
+        return _quietly(lambda: cls(self.aval(), host, buffer, memory, self.older(), True))
 
     def array_used(self) -> Any:
         x = self.array()
@@ -377,7 +377,9 @@ class Fuzz:
             [
                 lambda: x._data(),
                 lambda: x._settle(*self.values(4)),
-                lambda: x._settle(x._buffer, self.ndarray(), self.engine, self.rng.random() < 0.5),
+                lambda: x._settle(
+                    x._buffer, self.ndarray(), self.host_memory, self.rng.random() < 0.5
+                ),
                 lambda: x._note(*self.values(2)),
                 lambda: x._let_go() or x + 1,
                 lambda: x.__init__(self.aval(), None),
@@ -409,14 +411,14 @@ class Fuzz:
         """Return a loop, and how many operands it takes."""
         runtime = self.runtime
         loops: list[tuple[Callable[[], Any], int]] = [
-            (lambda: runtime.loop_named("copy", char, char), 2),
-            (lambda: runtime.loop_named("sign", char, char), 2),
-            (lambda: runtime.loop_named("max", char, char), 3),
-            (lambda: runtime.loop_named("clamp", char, char), 4),
-            (lambda: runtime.loop_named("select", char, char), 4),
-            (lambda: runtime.loop_named("convert", char, self.rng.choice("?bhilBfdDg")), 2),
-            (lambda: runtime.loop_named("argmax", char, self.rng.choice("il")), 2),
-            (lambda: runtime.loop_named("nothing", char, char), 2),
+            (lambda: runtime.loop_named("copy", char * 2), 2),
+            (lambda: runtime.loop_named("sign", char * 2), 2),
+            (lambda: runtime.loop_named("max", char * 3), 3),
+            (lambda: runtime.loop_named("clamp", char * 4), 4),
+            (lambda: runtime.loop_named("select", "?" + char * 3), 4),
+            (lambda: runtime.loop_named("convert", char + self.rng.choice("?bhilBfdDg")), 2),
+            (lambda: runtime.loop_named("argmax", char + self.rng.choice("il")), 2),
+            (lambda: runtime.loop_named("nothing", char * 2), 2),
             (lambda: runtime.loop_of_ufunc(np.add, char * 3), 3),
             (lambda: runtime.loop_of_ufunc(np.negative, char * 2), 2),
             (lambda: runtime.loop_of_ufunc(np.less, char * 2 + "?"), 3),
@@ -514,8 +516,8 @@ class Fuzz:
         rng = self.rng
         avals = [self.aval() for _ in range(rng.choice([1, 1, 0, 2]))]
         kept = rng.choice([None, None, [0], [self.number()], ["a"]])
-        engine = rng.choice([self.engine, self.engine, self.older(), self.lying[0]])
-        made = self.runtime.Program(self.run(), avals, kept, engine, rng.random() < 0.7)
+        memory = rng.choice([self.host_memory, self.host_memory, self.older(), self.lying[0]])
+        made = self.runtime.CompiledProgram(self.run(), avals, kept, memory, rng.random() < 0.7)
         what = rng.randrange(10)
         if what == 0:
             del made._call
@@ -524,7 +526,7 @@ class Fuzz:
         if what == 2:
             avals.clear()
         if what == 3:
-            _quietly(lambda: made.__init__(self.run(), avals, kept, engine, True))
+            _quietly(lambda: made.__init__(self.run(), avals, kept, memory, True))
         self.run_one(made)
         return made
 
@@ -538,11 +540,11 @@ class Fuzz:
 
     def placed(self) -> Any:
         rng = self.rng
-        programs = [x for x in self.made if isinstance(x, self.runtime.Program)]
-        programs.append(self.runtime.Program.__new__(self.runtime.Program))
+        programs = [x for x in self.made if isinstance(x, self.runtime.CompiledProgram)]
+        programs.append(self.runtime.CompiledProgram.__new__(self.runtime.CompiledProgram))
         for _ in range(3):
-            fitting = self.runtime.Program(
-                lambda b: list(b), [self.avals[6]], None, self.engine, True
+            fitting = self.runtime.CompiledProgram(
+                lambda b: list(b), [self.avals[6]], None, self.host_memory, True
             )
             programs.append(fitting)
         cuts = rng.choice([None, (None,), (self.older(),), (None, None)])
@@ -560,9 +562,9 @@ class Fuzz:
         programs = [
             x
             for x in self.made
-            if isinstance(x, (self.runtime.Program, self.runtime.PlacedProgram))
+            if isinstance(x, (self.runtime.CompiledProgram, self.runtime.PlacedProgram))
         ]
-        programs.append(self.runtime.Program.__new__(self.runtime.Program))
+        programs.append(self.runtime.CompiledProgram.__new__(self.runtime.CompiledProgram))
         tree = rng.choice([self.value, lambda: [self.array(), {"a": self.array()}], self.array])()
         leaves, structure = self.runtime.tree_flatten(tree)
         names = rng.choice([(), (), (), ("a",), (3,)])
@@ -583,7 +585,7 @@ class Fuzz:
 
     def launcher(self) -> Any:
         rng = self.rng
-        layouts = [
+        types = [
             rng.choice([None, (self.dtype(), self.number()), (np.dtype("f4"), 4), self.value()])
             for _ in range(rng.randrange(3))
         ]
@@ -591,7 +593,7 @@ class Fuzz:
             self.function(),
             [],
             self.value(),
-            rng.choice([layouts, (), self.value()]),
+            rng.choice([types, (), self.value()]),
             self.function(),
         )
         if rng.random() < 0.3:
@@ -601,20 +603,24 @@ class Fuzz:
         return made
 
     def native(self) -> Any:
-        layouts = [
+        types = [
             [
                 self.rng.choice([(np.dtype("f4"), 4), (self.dtype(), self.number()), self.value()])
                 for _ in range(self.rng.randrange(3))
             ]
             for _ in range(2)
         ]
-        return self.runtime.Native(self.address, *layouts, self.value())
+        return self.runtime.Native(self.address, *types, self.value())
 
     def eager(self) -> Any:
         def plus(*args: Any, **_: Any) -> Any:
             return self.array_classes[1](self.avals[1], np.zeros(3, "f4"))
 
-        function = self.runtime.EagerFunction(self.rng.choice([plus, plus, self.function()]))
+        function = self.runtime.EagerFunction(
+            self.rng.choice([plus, plus, self.function()]),
+            self.rng.choice([None, None, "add", "less", "negative", "argmax", self.value()]),
+            self.rng.random() < 0.2,
+        )
         args = [self.rng.choice([self.array(), self.value()]) for _ in range(self.rng.randrange(3))]
         for _ in range(3):
             _quietly(lambda: function(*args))

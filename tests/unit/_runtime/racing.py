@@ -139,7 +139,7 @@ def _call(_: State) -> None:
     fours(_twice(jnp.full((8,), 2.0)))
 
 
-def _apply_at_once(_: State) -> None:
+def _apply_eagerly(_: State) -> None:
     x = jnp.full((8,), 2.0)
     fours(jnp.add(x, x))
     twos(jnp.reshape(x, (2, 4)).T)
@@ -203,7 +203,7 @@ PAIRS: dict[str, Pair] = {
     "flatten/change dict": Pair(_nested, _flatten, _change_dict, (KeyError, RuntimeError)),
     "flatten/register": Pair(_new_class, _flatten_class, _register, (ValueError,)),
     "call/clear caches": Pair(small, _call, lambda _: kiln.clear_caches()),
-    "at once/clear caches": Pair(small, _apply_at_once, lambda _: kiln.clear_caches()),
+    "eager/clear caches": Pair(small, _apply_eagerly, lambda _: kiln.clear_caches()),
     "options/options": Pair(small, _same_options, _other_options),
     "first call/first call": Pair(_fresh_function, _first_call, _first_call),
 }

@@ -19,7 +19,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln.base.config import override
-from kiln.jit.call import JitFunction
+from kiln.jit.function import JitFunction
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Functions applied at once are functions to whoever asks."""
+"""Eager functions look like the functions that they wrap."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
+from kiln._runtime import BufferSource, Container, Outcome
 from kiln.core.array import from_host
 
 
@@ -154,9 +155,10 @@ def test_forgetting_while_others_run() -> None:
 def test_unsound_plans_are_refused() -> None:
     f32 = np.dtype(np.float32)
     loop = _runtime.loop_of_ufunc(np.negative, "ff")
-    good: list[Any] = [[(f32, 8)], [(0, 0), (3, 8)], [(loop, (2,), [(0, 0, (4,)), (1, 0, (4,))])]]
+    buffers = [(BufferSource.INPUT, 0), (BufferSource.RESULT, 8)]
+    good: list[Any] = [[(f32, 8)], buffers, [(loop, (2,), [(0, 0, (4,)), (1, 0, (4,))])]]
     aval = jnp.ones(2).aval
-    plan = _runtime.Plan(*good, [(0, 1, aval)], 0)
+    plan = _runtime.Plan(*good, [(Outcome.FRESH, 1, aval)], Container.SINGLE)
     assert plan(jnp.ones(2)).tolist() == [-1, -1]
     for wrong in (
         (*good, [(0, 2, aval)], 0),

@@ -44,10 +44,10 @@ class Executable:
         return [Result(self.sum, self.ready)]
 
 
-class Engine:
-    """An engine whose buffers are NumPy arrays; those it copied itself are counted."""
+class Memory:
+    """A memory whose buffers are NumPy arrays; those it copied itself are counted."""
 
-    host_memory = False
+    buffers_are_ndarrays = False
 
     def __init__(self) -> None:
         self.puts = 0
@@ -60,15 +60,13 @@ class Engine:
         return value
 
 
-LAYOUTS = [(np.dtype("float32"), 12), (np.dtype("float32"), 4)]
+TYPES = [(np.dtype("float32"), 12), (np.dtype("float32"), 4)]
 
 
-class Program(_runtime.Program):
+class Program(_runtime.CompiledProgram):
     """A program of two operands, float32[3] and float32[]."""
 
-    def __init__(
-        self, executable: Executable, layouts: Any = LAYOUTS, *, shares: bool = True
-    ) -> None:
+    def __init__(self, executable: Executable, types: Any = TYPES, *, shares: bool = True) -> None:
         self.shared = 0
 
         def share(number: int, memory: _runtime.Memory) -> np.ndarray | None:
@@ -78,8 +76,8 @@ class Program(_runtime.Program):
             value = np.frombuffer(memoryview(memory), np.float32)
             return value.reshape((3,) if number == 0 else ())
 
-        launcher = _runtime.Launcher(executable, [], "f", layouts, share)
-        self.home = Engine()
+        launcher = _runtime.Launcher(executable, [], "f", types, share)
+        self.home = Memory()
         super().__init__(launcher, [jnp.zeros(3).aval], None, self.home, False)
 
     def run(self, x: Any, y: Any) -> np.ndarray:
@@ -137,7 +135,7 @@ def test_memory_still_read_is_not_written() -> None:
 
 
 def test_some_operands_are_not_staged() -> None:
-    program = Program(Executable(), [None, LAYOUTS[1]])
+    program = Program(Executable(), [None, TYPES[1]])
     for _ in range(3):
         program.run(ones(1), 1.0)
     assert program.home.puts == 3
@@ -229,7 +227,7 @@ def test_what_the_caller_changes_later_is_not_seen(size: int) -> None:
 
 
 def test_small_programs_are_staged_by_xla() -> None:
-    home = engine("xla")
+    home = engine("xla").memory
     puts = []
     f = kiln.jit(lambda x, y: x * y)
     f(ones(1), 2.0)

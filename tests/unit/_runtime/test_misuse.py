@@ -15,6 +15,7 @@ import kiln.numpy as jnp
 from kiln import _runtime
 from kiln.core.array import ConcreteArray
 from kiln.core.engine import engine
+from kiln.core.host_memory import HOST_MEMORY
 
 ROOT = Path(__file__).parents[3]
 CALLS = 500
@@ -42,18 +43,20 @@ def test_calls_drawn_at_random(seed: int, tmp_path: Path) -> None:
 
 def test_a_program_without_what_runs_it() -> None:
     x = jnp.ones(3)
-    unmade = [c.__new__(c) for c in (_runtime.Program, _runtime.PlacedProgram, _runtime.Launcher)]
+    unmade = [
+        c.__new__(c) for c in (_runtime.CompiledProgram, _runtime.PlacedProgram, _runtime.Launcher)
+    ]
     for program in unmade:
         with pytest.raises(TypeError, match="__init__"):
             program([x])
-    program = _runtime.Program(list, [x.aval], None, engine("reference"), True)
+    program = _runtime.CompiledProgram(list, [x.aval], None, HOST_MEMORY, True)
     assert program([x])[0].tolist() == [1, 1, 1]
     with pytest.raises(TypeError, match="once"):
-        program.__init__(list, [], None, engine("reference"), True)  # type: ignore[misc]
+        program.__init__(list, [], None, HOST_MEMORY, True)  # type: ignore[misc]
     with pytest.raises(AttributeError):
         program.out_avals = ()  # type: ignore[misc]
     with pytest.raises(TypeError, match="iterable"):
-        _runtime.Program(list, 3, None, engine("reference"), True)  # type: ignore[arg-type]
+        _runtime.CompiledProgram(list, 3, None, HOST_MEMORY, True)  # type: ignore[arg-type]
     del program._call
     with pytest.raises(TypeError, match="__init__"):
         program([x])
@@ -69,7 +72,7 @@ def test_a_list_of_arguments_that_is_emptied_meanwhile() -> None:
         return list(buffers)
 
     avals = [x.aval for x in given]
-    program = _runtime.Program(run, avals, None, engine("reference"), True)
+    program = _runtime.CompiledProgram(run, avals, None, HOST_MEMORY, True)
     placed = _runtime.PlacedProgram(program, None, None, False, (0,), (0,), None)
     assert [y.tolist() for y in program(given)] == [[2] * 3, [3] * 3]
     given += [jnp.ones(3) * 2, jnp.ones(3) * 3]
@@ -79,7 +82,7 @@ def test_a_list_of_arguments_that_is_emptied_meanwhile() -> None:
 
 def test_the_fields_of_an_array_stay() -> None:
     x = jnp.ones(3)
-    for name in ("aval", "_host", "_buffer", "_engine", "_sharding", "_committed"):
+    for name in ("aval", "_host", "_buffer", "_memory", "_sharding", "_committed"):
         with pytest.raises((AttributeError, TypeError)):
             delattr(x, name)
     with pytest.raises(TypeError, match="once"):
@@ -104,7 +107,7 @@ def test_less_memory_than_an_array_needs() -> None:
         with pytest.raises(ValueError, match="8 bytes of memory"):
             use()
     with pytest.raises(ValueError, match="8 bytes of memory"):
-        _runtime.Program(len, [], None, engine("xla"), False)([x])
+        _runtime.CompiledProgram(len, [], None, engine("xla").memory, False)([x])
 
 
 def test_subclasses_of_the_data_live_and_die() -> None:

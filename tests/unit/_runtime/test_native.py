@@ -15,7 +15,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
 from kiln.base.tree import tree_flatten
-from kiln.core.engine import engine
+from kiln.core.host_memory import HOST_MEMORY
 
 SOURCE = """
 void add(const float *const *in, float *const *out) { out[0][0] = in[0][0] + in[1][0]; }
@@ -30,7 +30,7 @@ void copy(const float *const *in, float *const *out) {
 }
 """
 
-Make = Callable[..., _runtime.Program]
+Make = Callable[..., _runtime.CompiledProgram]
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +44,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.fixture
 def program(library: ctypes.CDLL) -> Make:
-    def make(name: str, ins: list[Any], outs: list[Any], kept: Any = None) -> _runtime.Program:
+    def make(
+        name: str, ins: list[Any], outs: list[Any], kept: Any = None
+    ) -> _runtime.CompiledProgram:
         address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
         assert address is not None
 
-        def layouts(values: list[Any]) -> list[tuple[Any, int]]:
+        def types(values: list[Any]) -> list[tuple[Any, int]]:
             return [(np.asarray(x).dtype, np.asarray(x).nbytes) for x in values]
 
-        native = _runtime.Native(address, layouts(ins), layouts(outs), library)
+        native = _runtime.Native(address, types(ins), types(outs), library)
         avals = [jnp.asarray(x).aval for x in outs]
-        return _runtime.Program(native, avals, kept, engine("reference"), True)
+        return _runtime.CompiledProgram(native, avals, kept, HOST_MEMORY, True)
 
     return make
 

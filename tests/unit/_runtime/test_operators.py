@@ -1,4 +1,4 @@
-"""Operators applied at once give what the functions give."""
+"""Operators that run a plan give what the functions give."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import kiln
 import kiln.numpy as jnp
+from kiln import _runtime
 from kiln.base.config import override
 from kiln.core.operators import operators
 
@@ -44,14 +45,20 @@ def same(got: Any, want: Any) -> None:
         np.testing.assert_array_equal(np.signbit(a), np.signbit(b))
 
 
+def function(name: str) -> Callable[..., Any]:
+    """Return the function behind an operator, which runs no plan of its own."""
+    found: Callable[..., Any] = operators[name].__wrapped__  # type: ignore[attr-defined]
+    return found
+
+
 def functions(name: str, a: Any, b: Any) -> Any:
     """Apply by the functions, as where a trace is in force."""
     if isinstance(a, kiln.Array):
-        return operators[name](a, b)
+        return function(name)(a, b)
     reflected = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge__": "__le__"}
     if name in ("__eq__", "__ne__", *reflected):
-        return operators[reflected.get(name, name)](b, a)
-    return operators["__r" + name[2:]](b, a)
+        return function(reflected.get(name, name))(b, a)
+    return function("__r" + name[2:])(b, a)
 
 
 def operand(dtype: str, shape: tuple[int, ...], seed: int) -> Any:
@@ -85,7 +92,7 @@ def test_unary_operators(name: str, dtype: str, x64: bool) -> None:
     with kiln.enable_x64(x64):
         for shape in [(), (7,), (3, 5), (0,), (40000,)]:
             a = operand(dtype, shape, 1)
-            same(UNARY[name](a), operators[name](a))
+            same(UNARY[name](a), function(name)(a))
 
 
 @given(
@@ -112,8 +119,8 @@ def test_weak_types_and_views() -> None:
     assert (weak + jnp.float32(1)).weak_type is False
     spread = jnp.ones((3, 4))
     turned = jnp.arange(12.0).reshape(3, 4).T.T
-    same(spread + turned, operators["__add__"](spread, turned))
-    same(spread + spread, operators["__add__"](spread, spread))
+    same(spread + turned, function("__add__")(spread, turned))
+    same(spread + spread, function("__add__")(spread, spread))
 
 
 def test_operators_are_recorded_under_a_trace() -> None:
@@ -129,7 +136,7 @@ def test_options_are_respected() -> None:
         x / x
     compiled: list[str] = []
     with override(engine="xla"):
-        same(x + x, operators["__add__"](x, x))
+        same(x + x, function("__add__")(x, x))
     assert compiled == []
 
 
@@ -197,12 +204,33 @@ def test_numpy_operands_that_are_no_numbers() -> None:
     assert total.tolist() == [2, 2]
 
 
-def test_numpy_operands_ask_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_operands_ask_no_function() -> None:
     def asked(*args: Any) -> Any:
         raise AssertionError(args)
 
-    for name in ("__add__", "__radd__", "__lt__"):
-        monkeypatch.setitem(operators, name, asked)
+    table: dict[str, Any] = {
+        "__add__": _runtime.EagerFunction(asked, "add"),
+        "__radd__": _runtime.EagerFunction(asked, "add", True),
+        "__lt__": _runtime.EagerFunction(asked, "less"),
+    }
     x, given = jnp.ones(3), np.arange(3, dtype=np.float32)
-    assert (x + given).tolist() == (given + x).tolist() == [1, 2, 3]
-    assert (x < given).tolist() == [False, False, True]
+    _runtime.set_operator_table({**operators, **table})
+    try:
+        assert (x + given).tolist() == (given + x).tolist() == [1, 2, 3]
+        assert (x < given).tolist() == [False, False, True]
+        with pytest.raises(AssertionError):
+            x + jnp.ones(())
+    finally:
+        _runtime.set_operator_table(operators)
+    assert (x + jnp.ones(())).tolist() == [2, 2, 2]
+
+
+def test_which_loops_a_function_may_be() -> None:
+    swapped: Any = _runtime.EagerFunction(len, "subtract", True)
+    x = jnp.arange(3.0)
+    assert swapped(x, 1).tolist() == [1, 0, -1] and swapped(1, x).tolist() == [-1, 0, 1]
+    negated: Any = _runtime.EagerFunction(len, "negative")
+    assert negated(x).tolist() == [0, -1, -2] and negated([x]) == 1
+    for name, is_swapped in (("argmax", False), ("none", False), ("negative", True)):
+        with pytest.raises(ValueError, match="no loops"):
+            _runtime.EagerFunction(len, name, is_swapped)

@@ -241,4 +241,4 @@ def test_nothing_is_derived_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_engine_writes_a_case() -> None:
     jaxpr, _ = stage(lambda p, x: [choose(p, x)], [BOOL, ShapedArray((), F32)])
-    assert "stablehlo.case" in engine("xla").lower(Program(jaxpr, "f"))
+    assert "stablehlo.case" in engine("xla").compiler.text(Program(jaxpr, "f"))

@@ -270,6 +270,6 @@ def test_the_engine_writes_a_loop() -> None:
         lambda c, x: lax.scan(lambda c, r: (c + r, c), c, x),
         [ShapedArray((), F32), ShapedArray((8,), F32)],
     )
-    text = engine("xla").lower(kiln.core.engine.Program(jaxpr, "f"))
+    text = engine("xla").compiler.text(kiln.core.engine.Program(jaxpr, "f"))
     assert text.count("stablehlo.while") == 1
     assert "dynamic_update_slice" in text

@@ -220,4 +220,4 @@ def test_operands_of_other_types_are_refused() -> None:
 
 def test_the_engine_writes_a_while() -> None:
     jaxpr, _ = stage(lambda x: doubled(x, 10.0), [ShapedArray((), F32)])
-    assert "stablehlo.while" in engine("xla").lower(Program(jaxpr, "f"))
+    assert "stablehlo.while" in engine("xla").compiler.text(Program(jaxpr, "f"))

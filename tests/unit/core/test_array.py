@@ -110,7 +110,7 @@ def test_copies_and_pickles() -> None:
         lambda x: x.is_ready(),
         copy.deepcopy,
         lambda x: with_type(x, x.aval),
-        lambda x: buffer_for(x, engine("xla")),
+        lambda x: buffer_for(x, engine("xla").memory),
     ],
 )
 def test_a_deleted_array_is_refused(use: Any) -> None:
@@ -123,7 +123,7 @@ def test_a_deleted_array_is_refused(use: Any) -> None:
 
 
 def test_data_moves_to_an_engine_once() -> None:
-    home = engine("xla")
+    home = engine("xla").memory
     x = array([1, 2])
     buffer = buffer_for(x, home)
     assert buffer_for(x, home) is buffer
@@ -136,7 +136,7 @@ def test_data_moves_to_an_engine_once() -> None:
 
 def test_the_reference_engine_uses_the_memory_itself() -> None:
     x = array([1, 2])
-    assert buffer_for(x, engine("reference")) is host_value(x)
+    assert buffer_for(x, engine("reference").memory) is host_value(x)
 
 
 def test_another_type_of_the_same_memory() -> None:
@@ -239,13 +239,13 @@ def test_the_whole_goes_and_its_parts_raise_or_stay() -> None:
 
 def test_an_array_that_is_deleted_while_it_is_read_stays_deleted() -> None:
     x = kiln.jit(lambda x: x + 1)(array([1.0, 2.0]))
-    engine = x._engine
-    assert engine is not None
+    memory = x._memory
+    assert memory is not None
 
     class Slow:
         def get(self, buffer: Any) -> np.ndarray:
             x.delete()
-            return engine.get(buffer)
+            return memory.get(buffer)
 
         def is_deleted(self, buffer: Any) -> bool:
             return False

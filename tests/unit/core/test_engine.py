@@ -36,21 +36,24 @@ def test_every_engine_runs_a_program(name: str) -> None:
     x = np.arange(3, dtype=np.float32)
     jaxpr = stage_pure(lambda x: [sin(x)], [ShapedArray((3,), x.dtype)])
     program = Program(jaxpr, "f")
-    assert (home.name, home.devices()[0].platform, home.devices()[0].id) == (name, "cpu", 0)
-    assert "sin" in home.lower(program)
-    executable = home.compile(program)
-    buffer = home.put(x)
+    device = home.memory.devices()[0]
+    assert (home.name, device.platform, device.id) == (name, "cpu", 0)
+    assert home.compiler.unsupported(program) is None
+    assert "sin" in home.compiler.text(program)
+    executable = home.compiler.compile(program)
+    buffer = home.memory.put(x)
     # `put` copies, `adopt` need not.
     x[:] = 0
     (out,) = executable([buffer])
-    home.wait(out)
-    assert home.is_ready(out)
-    found = home.get(out)
+    home.memory.wait(out)
+    assert home.memory.is_ready(out)
+    found = home.memory.get(out)
     np.testing.assert_allclose(found, np.sin([0, 1, 2]), 1e-6)
     assert not found.flags.writeable
     frozen = np.ones(3, np.float32)
     frozen.flags.writeable = False
-    np.testing.assert_allclose(home.get(executable([home.adopt(frozen)])[0]), np.sin(1.0), 1e-6)
+    (out,) = executable([home.memory.adopt(frozen)])
+    np.testing.assert_allclose(home.memory.get(out), np.sin(1.0), 1e-6)
 
 
 def test_engines_are_loaded_by_name_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from kiln.core.engine import engine
 from kiln.core.staging import stage, stage_pure
 from kiln.execution import compilation
 from kiln.execution.compilation import as_array, compile_jaxpr, program_of
+from kiln.execution.engine_choice import Choice
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import ShapeDtypeStruct
@@ -29,6 +30,8 @@ from kiln.ops.elementwise import add, cos, mul, sin
 AVAL = ShapedArray((3,), np.dtype(np.float32))
 X = from_host(np.array([1.0, 2.0, 3.0], np.float32))
 SHAPE = ShapeDtypeStruct((3,), np.float32)
+REFERENCE = Choice(engine("reference"), "the test asks for it")
+XLA = Choice(engine("xla"), "the test asks for it")
 
 
 @pytest.fixture
@@ -46,27 +49,27 @@ def program() -> Jaxpr:
 
 
 def test_equal_programs_are_compiled_once(compiled: list[str]) -> None:
-    first = compile_jaxpr(program(), "f", on="reference")
-    assert compile_jaxpr(program(), "g", on="reference") is first
+    first = compile_jaxpr(program(), "f", choice=REFERENCE)
+    assert compile_jaxpr(program(), "g", choice=REFERENCE) is first
     assert compiled == ["f"]
 
 
 def test_what_separates_programs(compiled: list[str]) -> None:
-    compile_jaxpr(program(), "f", on="reference")
-    compile_jaxpr(program(), "f", on="reference", keep_unused=True)
-    compile_jaxpr(program(), "f", on="xla")
+    compile_jaxpr(program(), "f", choice=REFERENCE)
+    compile_jaxpr(program(), "f", choice=REFERENCE, keep_unused=True)
+    compile_jaxpr(program(), "f", choice=XLA)
     option = ("xla_backend_optimization_level", 0)
-    compile_jaxpr(program(), "f", on="xla", compiler_options=(option,))
+    compile_jaxpr(program(), "f", choice=XLA, compiler_options=(option,))
     with override(default_matmul_precision="highest"):
-        compile_jaxpr(program(), "f", on="reference")
-    compile_jaxpr(stage_pure(lambda x, y: [mul(cos(x), x)], [AVAL, AVAL]), "f", on="reference")
+        compile_jaxpr(program(), "f", choice=REFERENCE)
+    compile_jaxpr(stage_pure(lambda x, y: [mul(cos(x), x)], [AVAL, AVAL]), "f", choice=REFERENCE)
     assert len(compiled) == 6
 
 
 def test_clear_forgets(compiled: list[str]) -> None:
-    compile_jaxpr(program(), "f", on="reference")
+    compile_jaxpr(program(), "f", choice=REFERENCE)
     compilation.clear()
-    compile_jaxpr(program(), "f", on="reference")
+    compile_jaxpr(program(), "f", choice=REFERENCE)
     assert compiled == ["f", "f"]
 
 
@@ -82,7 +85,7 @@ def test_unused_inputs_and_dead_code_go() -> None:
 
 
 def test_running_takes_the_inputs_that_stay() -> None:
-    run = compile_jaxpr(program(), "f", on="reference")
+    run = compile_jaxpr(program(), "f", choice=REFERENCE)
     (out,) = run([X, 7.0])
     np.testing.assert_allclose(np.asarray(out), np.sin([1, 2, 3]) * [1, 2, 3], 1e-6)
     assert run.out_avals == (AVAL,)
@@ -93,24 +96,27 @@ def test_threads_share_one_compilation(compiled: list[str]) -> None:
 
     class Slow:
         name = "slow"
-        host_memory = True
+        memory = home.memory
+
+        @property
+        def compiler(self) -> Any:
+            return self
 
         def compile(self, program: Any) -> Any:
             time.sleep(0.1)
-            return home.compile(program)
+            return home.compiler.compile(program)
 
     results: list[Any] = []
     jaxpr = program()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compilation, "engine", lambda name: Slow())
-        threads = [
-            threading.Thread(target=lambda: results.append(compile_jaxpr(jaxpr, "f", on="slow")))
-            for _ in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    slow = Choice(Slow(), "")  # type: ignore[arg-type]
+    threads = [
+        threading.Thread(target=lambda: results.append(compile_jaxpr(jaxpr, "f", choice=slow)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert compiled == ["f"]
     assert len(set(map(id, results))) == 1
 
@@ -118,17 +124,21 @@ def test_threads_share_one_compilation(compiled: list[str]) -> None:
 def test_a_failure_is_not_kept(compiled: list[str]) -> None:
     class Broken:
         name = "broken"
-        host_memory = True
+        memory = engine("reference").memory
+
+        @property
+        def compiler(self) -> Any:
+            return self
 
         def compile(self, program: Any) -> Any:
             raise RuntimeError("no")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compilation, "engine", lambda name: Broken())
+        broken = Choice(Broken(), "")  # type: ignore[arg-type]
         with pytest.raises(RuntimeError, match="no"):
-            compile_jaxpr(program(), "f", on="broken")
-        patch.setattr(Broken, "compile", lambda self, p: engine("reference").compile(p))
-        compile_jaxpr(program(), "f", on="broken")
+            compile_jaxpr(program(), "f", choice=broken)
+        patch.setattr(Broken, "compile", lambda self, p: engine("reference").compiler.compile(p))
+        compile_jaxpr(program(), "f", choice=broken)
     assert compiled == ["f"]
 
 
@@ -156,7 +166,7 @@ def test_a_type_has_no_value() -> None:
 def test_the_log_names_what_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
     compilation.clear()
     with override(log_compiles=True), caplog.at_level("WARNING", "kiln"):
-        compile_jaxpr(program(), "step", on="reference")
+        compile_jaxpr(program(), "step", choice=REFERENCE)
     assert "Compiling step" in caplog.text
 
 
@@ -170,27 +180,27 @@ def programs(count: int) -> list[Jaxpr]:
 def test_executables_are_bounded_by_bytes(compiled: list[str]) -> None:
     jaxprs = programs(40)
     with override(executable_cache_mb=0):
-        runs = [compile_jaxpr(jaxpr, "f", on="reference") for jaxpr in jaxprs]
+        runs = [compile_jaxpr(jaxpr, "f", choice=REFERENCE) for jaxpr in jaxprs]
     assert [run.is_loaded for run in runs] == [False] * 39 + [True]
     assert len(compilation._cache) == 1
 
 
 def test_what_ran_last_stays(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     jaxprs = programs(9)
-    runs = [compile_jaxpr(jaxpr, "f", on="reference") for jaxpr in jaxprs[:8]]
+    runs = [compile_jaxpr(jaxpr, "f", choice=REFERENCE) for jaxpr in jaxprs[:8]]
     size = compilation._cache.size
     for i in (0, 2, 4, 6):
         runs[i]([X])
     monkeypatch.setattr(compilation._cache, "_limit", lambda: size * 6 // 8)
-    compile_jaxpr(jaxprs[8], "f", on="reference")
+    compile_jaxpr(jaxprs[8], "f", choice=REFERENCE)
     assert [run.is_loaded for run in runs] == [True, False] * 4
 
 
 def test_an_executable_comes_back_when_it_is_called(compiled: list[str]) -> None:
     first, second = programs(3)[1:]
     with override(executable_cache_mb=0, default_matmul_precision="highest"):
-        run = compile_jaxpr(first, "first", on="reference")
-        other = compile_jaxpr(second, "second", on="reference")
+        run = compile_jaxpr(first, "first", choice=REFERENCE)
+        other = compile_jaxpr(second, "second", choice=REFERENCE)
     assert not run.is_loaded
     returned: list[str] = []
     stop = compilation.on_return(lambda name, seconds: returned.append(name))
@@ -209,9 +219,9 @@ def test_an_executable_comes_back_when_it_is_called(compiled: list[str]) -> None
 def test_whoever_asks_for_a_program_that_had_to_go_gets_the_same(compiled: list[str]) -> None:
     first, second = programs(3)[1:]
     with override(executable_cache_mb=0):
-        run = compile_jaxpr(first, "first", on="reference")
-        compile_jaxpr(second, "second", on="reference")
-        assert compile_jaxpr(first, "first", on="reference") is run
+        run = compile_jaxpr(first, "first", choice=REFERENCE)
+        compile_jaxpr(second, "second", choice=REFERENCE)
+        assert compile_jaxpr(first, "first", choice=REFERENCE) is run
     assert run.is_loaded
     assert compiled == ["first", "second", "first"]
 
@@ -219,9 +229,9 @@ def test_whoever_asks_for_a_program_that_had_to_go_gets_the_same(compiled: list[
 def test_pinned_executables_stay_with_their_holder(compiled: list[str]) -> None:
     first, second = programs(3)[1:]
     with override(executable_cache_mb=0):
-        run = compile_jaxpr(first, "first", on="reference")
+        run = compile_jaxpr(first, "first", choice=REFERENCE)
         run.pin()
-        compile_jaxpr(second, "second", on="reference")
+        compile_jaxpr(second, "second", choice=REFERENCE)
     compilation.clear()
     run([X])
     assert compiled == ["first", "second"]
@@ -232,7 +242,7 @@ def test_the_limit_grows_by_what_comes_back_unless_it_is_set(
 ) -> None:
     monkeypatch.setattr(compilation, "AUTOMATIC_MB", 0)
     first, second = programs(3)[1:]
-    one, two = (compile_jaxpr(jaxpr, "f", on="reference") for jaxpr in (first, second))
+    one, two = (compile_jaxpr(jaxpr, "f", choice=REFERENCE) for jaxpr in (first, second))
     assert (one.is_loaded, two.is_loaded) == (False, True)
     for _ in range(3):
         one([X])
@@ -248,7 +258,7 @@ def test_the_limit_grows_by_what_comes_back_unless_it_is_set(
 
 
 def test_programs_die_with_those_who_hold_them(compiled: list[str]) -> None:
-    run = compile_jaxpr(program(), "f", on="reference")
+    run = compile_jaxpr(program(), "f", choice=REFERENCE)
     watch, key = weakref.ref(run), run.key
     gc.disable()
     try:
@@ -262,7 +272,7 @@ def test_programs_die_with_those_who_hold_them(compiled: list[str]) -> None:
 
 
 def test_threads_that_call_it_bring_an_executable_back_once(compiled: list[str]) -> None:
-    run = compile_jaxpr(program(), "f", on="reference")
+    run = compile_jaxpr(program(), "f", choice=REFERENCE)
     compilation.clear()
     compiled.clear()
     together = threading.Barrier(8)
@@ -288,20 +298,20 @@ def test_keys_are_compared_under_no_lock(compiled: list[str]) -> None:
 
         def __eq__(self, other: object) -> bool:
             if compares:
-                compile_jaxpr(inner, "inner", on="reference")
+                compile_jaxpr(inner, "inner", choice=REFERENCE)
             return self is other
 
     inner, compares = program(), True
     for _ in range(3):
-        compile_jaxpr(program(), "f", on="reference", donated=(Option(),))  # type: ignore[arg-type]
+        compile_jaxpr(program(), "f", choice=REFERENCE, donated=(Option(),))  # type: ignore[arg-type]
     compares = False
     assert compiled.count("f") == 3
 
 
 def test_memory_is_estimated() -> None:
-    small = compile_jaxpr(programs(2)[1], "f", on="xla")
+    small = compile_jaxpr(programs(2)[1], "f", choice=XLA)
     large = stage_pure(lambda x: [_chain(x, 60)], [AVAL])
-    assert 100_000 < small.size < compile_jaxpr(large, "f", on="xla").size
+    assert 100_000 < small.size < compile_jaxpr(large, "f", choice=XLA).size
 
 
 def _chain(x: Any, length: int) -> Any:
@@ -318,9 +328,9 @@ def test_programs_with_the_users_functions_die_with_their_holder(compiled: list[
         return stage_pure(lambda x: [pure_callback(on_host, SHAPE, x)], [AVAL])
 
     own, equal = with_callback(), with_callback()
-    run = compile_jaxpr(own, "f", on="reference")
-    assert compile_jaxpr(own, "f", on="reference") is run
-    assert compile_jaxpr(equal, "f", on="reference") is not run
+    run = compile_jaxpr(own, "f", choice=REFERENCE)
+    assert compile_jaxpr(own, "f", choice=REFERENCE) is run
+    assert compile_jaxpr(equal, "f", choice=REFERENCE) is not run
     assert compilation._cache.size == run.size
     watch = weakref.ref(run)
     compilation.clear()

@@ -9,18 +9,20 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln.base.config import override
 from kiln.base.errors import JaxRuntimeError
-from kiln.execution.compilation import Compiled, compile_jaxpr
+from kiln.execution.compilation import CachedProgram, compile_jaxpr
 from kiln.execution.donation import Donation
 
 
-def compiled(donated: tuple[int, ...]) -> Compiled:
+def compiled(donated: tuple[int, ...]) -> CachedProgram:
     def step(x: Any, y: Any) -> Any:
         return x + y
 
     avals = [jnp.ones(3), jnp.ones(3)]
     jaxpr = kiln.make_jaxpr(step)(*avals).jaxpr
-    return compile_jaxpr(jaxpr, "step", on="reference", donated=donated)
+    with override(engine="reference"):
+        return compile_jaxpr(jaxpr, "step", donated=donated)
 
 
 def test_the_first_donated_input_gives_its_memory() -> None:

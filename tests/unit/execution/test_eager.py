@@ -33,7 +33,7 @@ shift_p = Shift()
 X = from_host(np.array([1.0, 2.0], np.float32))
 
 
-def test_the_plan_is_made_once_for_each_type() -> None:
+def test_the_program_is_made_once_for_each_type() -> None:
     def made(x: Any, by: int) -> bool:
         before = Shift.inferred
         shift_p.bind(x, by=by)
@@ -58,8 +58,8 @@ def test_a_new_shape_compiles_nothing() -> None:
             stop()
     assert np.asarray(found).tolist() == [0] * 17
     engines = {
-        plan.engine.name
-        for (primitive, avals, *_), plan in eager.EVAL.plans.items()  # type: ignore[misc]
+        program.engine.name
+        for (primitive, avals, *_), program in eager.EVAL.programs.items()  # type: ignore[misc]
         if primitive.name == "sin" and avals[0].shape == (17,)
     }
     assert engines == {"reference"}
@@ -93,8 +93,8 @@ def test_options_are_part_of_the_key() -> None:
     assert div(1.0, 3.0).dtype == np.float32
 
 
-def test_clear_forgets_the_plans() -> None:
+def test_clear_forgets_the_programs() -> None:
     shift_p.bind(X, by=1)
     eager.clear()
-    assert not eager.EVAL.plans
+    assert not eager.EVAL.programs
     assert state.trace.describe() == "in eager evaluation"

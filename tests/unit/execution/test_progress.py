@@ -113,11 +113,11 @@ from kiln.core import engine
 from kiln.execution import progress
 progress.AFTER_S, progress.EVERY_S = 0.1, 0.05
 reference = engine.engine("reference")
-compile = reference.compile
+compile = reference.compiler.compile
 def slow(program):
     time.sleep(0.5)
     return compile(program)
-reference.compile = slow
+reference.compiler.compile = slow
 with kiln.base.config.override(engine="reference"):
     print(kiln.jit(lambda x: x + 1)(1.0))
 """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from kiln.control.call import jit_p
 from kiln.core.staging import stage_pure
 from kiln.ir.footprint import BASE_BYTES, EQUATION_BYTES, footprint
 from kiln.ir.types import ShapedArray
-from kiln.jit.call import jit_p
 from kiln.ops.elementwise import mul, sin
 
 F = ShapedArray((3,), np.dtype(np.float32))

@@ -16,7 +16,7 @@ from kiln.jit.argument_binding import (
     respelled,
     unflatten_call,
 )
-from kiln.jit.signature import Chosen
+from kiln.jit.parameters import Chosen
 
 
 def several(a: Any, /, b: Any, c: Any = 3, *rest: Any, d: Any = 4, **named: Any) -> Any:

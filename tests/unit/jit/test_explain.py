@@ -14,7 +14,7 @@ from kiln.ir.types import ShapedArray
 from kiln.jit import explain
 from kiln.jit.argument_binding import Named
 from kiln.jit.explain import Difference, Naming, differences, explain_recompiles, only, static_text
-from kiln.jit.signature import Statics
+from kiln.jit.signature import Signature, Statics
 from kiln.jit.static_values import static_key
 
 F = np.dtype("float32")
@@ -32,7 +32,7 @@ PLAIN = Options()
 
 
 def key(*avals, statics: Any = (), options=PLAIN, axes=(), tree=(0, 0)):
-    return (tree_structure(tree), avals, statics, options.key(), axes)
+    return Signature(tree_structure(tree), avals, statics, options.key(), axes)
 
 
 def only_difference(old, new, naming=NAMING) -> Difference:

@@ -14,6 +14,7 @@ from kiln.base.tree import tree_structure
 from kiln.ir.types import ShapedArray
 from kiln.jit.explain import Naming
 from kiln.jit.history import REMEMBERED, History
+from kiln.jit.signature import Signature
 
 F = np.dtype("float32")
 TREE = tree_structure((0, 0))
@@ -27,7 +28,7 @@ NAMING = Naming(f, [0, 1], ["x", "y"])
 
 
 def key(x: tuple[int, ...], y: tuple[int, ...] = ()) -> Any:
-    return (TREE, (ShapedArray(x, F), ShapedArray(y, F)), (), Options().key(), ())
+    return Signature(TREE, (ShapedArray(x, F), ShapedArray(y, F)), (), Options().key(), ())
 
 
 def traced(history: History, *keys: Any) -> None:

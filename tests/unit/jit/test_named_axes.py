@@ -11,7 +11,7 @@ from kiln.ir.sizes import symbol
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import flatten_call
 from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
-from kiln.jit.signature import Chosen
+from kiln.jit.parameters import Chosen
 
 N, M = ((0, "n"),), ((1, "m"),)
 

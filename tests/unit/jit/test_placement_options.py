@@ -8,8 +8,9 @@ import pytest
 import kiln
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
+from kiln.jit.parameters import Chosen
 from kiln.jit.placement_options import PlacementOptions, check_leaves_of, constrained, request_for
-from kiln.jit.signature import Chosen
+from kiln.jit.signature import Arguments
 
 MESH = Mesh(np.array(kiln.devices()), "x")
 ROWS = NamedSharding(MESH, PartitionSpec("x"))
@@ -21,9 +22,9 @@ def double(x, y=1.0, *, z=0.0):
     return {"a": x * 2 + z, "b": y}
 
 
-def request(placement, *args, fun=double, places=None, **kwargs):
-    entry = kiln.jit(fun).entry_for(args, kwargs)
-    return request_for(placement, fun, entry, args, kwargs, places or range(len(args)))
+def request(placement, *args, fun=double, static=None, **kwargs):
+    call = Arguments(fun, static, args, kwargs)
+    return request_for(placement, call, kiln.jit(fun).entry_for(args, kwargs).recording)
 
 
 def test_donated_leaves_are_numbered() -> None:
@@ -32,7 +33,13 @@ def test_donated_leaves_are_numbered() -> None:
     tree = {"u": ONES, "v": (ONES, ONES)}
     fun = lambda t, s: t["u"] + s
     assert request(PlacementOptions(Chosen((0,))), tree, 1.0, fun=fun).donated == (0, 1, 2)
-    assert request(PlacementOptions(Chosen((2,))), ONES, ONES, places=[0, 2]).donated == (1,)
+
+    def gap(x, n, y):
+        return x * n + y
+
+    call = Arguments(gap, Chosen((1,)), (ONES, 2, ONES), {})
+    recording = kiln.jit(gap, static_argnums=1).entry_for((ONES, 2, ONES), {}).recording
+    assert request_for(PlacementOptions(Chosen((2,))), call, recording).donated == (1,)
 
 
 def test_closed_over_arrays_come_first() -> None:

@@ -1,43 +1,83 @@
-"""Which parameters are static, and the keys of their values."""
+"""From arguments to signatures."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from kiln.jit.signature import Chosen, choose, parameter_name, static_keys
-
-
-def user(a, /, b, c=3, *rest, d, **named):
-    return a
+import kiln
+from kiln.jit.parameters import Chosen
+from kiln.jit.signature import Arguments, Signature, Statics, static_keys
+from kiln.jit.static_values import static_key
+from kiln.jit.struct import ShapeDtypeStruct
 
 
 def plain(x, n, *, k=1):
-    return x
+    return x, n, k
 
 
-def chosen(fun, nums=None, names=None):
-    return choose(fun, nums, names, "static")
+ONES = np.ones(3, np.float32)
+STATIC = Chosen((1,), ("k",))
 
 
-def test_choose() -> None:
-    assert chosen(plain) == Chosen()
-    assert chosen(plain, 1) == Chosen((1,), ("n",))
-    assert chosen(plain, -1) == Chosen((1,), ("n",))
-    assert chosen(plain, None, "k") == Chosen((), ("k",))
-    assert chosen(plain, (), "n") == Chosen((), ("n",))
-    assert chosen(user, 0) == Chosen((0,), ())
-    assert chosen(user, 5) == Chosen((5,), ())
-    assert chosen(user, None, ("d", "anything")) == Chosen((), ("d", "anything"))
+def signature(*args, static=None, **kwargs) -> Signature:
+    return Arguments(plain, static, args, kwargs).signature((), ())
 
 
-def test_without_a_signature_nothing_is_inferred() -> None:
-    assert choose(max, 1, None, "static") == Chosen((1,), ())
+def test_a_call_without_static_arguments() -> None:
+    found = signature(ONES, {"a": 1.0})
+    assert [a.str_short() for a in found.avals] == ["f32[3]", "f32[]"]
+    assert found.statics == () and found == signature(np.zeros(3, np.float32), {"a": 2.0})
+    assert found != signature(ONES, {"b": 1.0}) and found != signature(ONES, {"a": ONES})
 
 
-def test_parameter_names() -> None:
-    assert [parameter_name(user, i) for i in range(5)] == ["a", "b", "c", "rest[0]", "rest[1]"]
-    assert parameter_name(user, "d") == "d"
-    assert parameter_name(max, 1) == "args[1]"
+def test_static_arguments_are_collected_once_for_all() -> None:
+    call = Arguments(plain, STATIC, (ONES, 7), {"k": "mode"})
+    assert call.statics == [(1, 7), ("k", "mode")]
+    assert call.key == Statics(2, ((1, static_key(7)), ("k", static_key("mode"))))
+    assert (call.positional, list(call.places), call.names()) == (2, [0], ["x"])
+    assert call.by_place() == [(0, ONES)]
+    assert call.signature((), ()) != signature(ONES, 8, static=STATIC, k="mode")
+    assert call.apply(plain, ["traced"]) == ("traced", 7, "mode")
+
+
+def test_keywords_are_applied_as_such() -> None:
+    call = Arguments(plain, Chosen((0,), ()), (1,), {"n": 2.0, "k": 3.0})
+    assert call.names() == ["k", "n"]
+    assert call.apply(plain, ["k", "n"]) == (1, "n", "k")
+    assert call.by_place() == [("k", 3.0), ("n", 2.0)]
+
+
+def test_static_keys_of_functions_without_hashable_arguments() -> None:
+    with pytest.raises(ValueError, match="'n'"):
+        Arguments(plain, STATIC, (ONES, []), {})
+
+
+def test_types_in_place_of_values() -> None:
+    call = Arguments(plain, None, (ShapeDtypeStruct((3,), np.float32), 2.0), {})
+    found = call.signature_of_types((), ())
+    assert found == signature(ONES, 1.0)
+
+
+def test_wrong_leaves_are_named() -> None:
+    with pytest.raises(TypeError, match="argument n = 'text'"):
+        signature(ONES, "text")
+
+
+def test_what_is_kept_cannot_change() -> None:
+    class Node:
+        """A node whose auxiliary data, a list, can change."""
+
+    data = ["a"]
+    kiln.tree_util.register_pytree_node(Node, lambda n: ((), data), lambda data, _: Node())
+    found = signature(ONES, 1.0)
+    assert found.settled() is found
+    changing = signature(ONES, Node())
+    assert not changing.tree.is_hashable
+    kept = changing.settled()
+    assert kept == changing
+    data.append("b")
+    assert kept != signature(ONES, Node())
 
 
 def test_static_keys_name_the_argument() -> None:

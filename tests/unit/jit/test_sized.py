@@ -44,8 +44,8 @@ def test_a_hit_is_a_signature_like_any_other() -> None:
         f(np.ones(n, "f4"))
     assert f._cache_size() == 1
     entries = list(f._entries.values())
-    assert [e.jaxpr.in_avals[0].shape for e in entries] == [(2,), (3,)]
-    assert entries[0].general is entries[1].general
+    assert [e.recording.jaxpr.in_avals[0].shape for e in entries] == [(2,), (3,)]
+    assert entries[0].recording.general is entries[1].recording.general
 
 
 def test_forgetting() -> None:

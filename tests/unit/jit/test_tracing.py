@@ -1,35 +1,26 @@
-"""The miss path: names of arguments, checks of leaves and results."""
+"""What a user function returns while it is traced."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from kiln.jit.tracing import argument_names, check_leaves, flat_result, leaf_type
+from kiln.ir.types import ShapedArray
+from kiln.jit.tracing import flat_result, trace
+from kiln.ops.elementwise import mul
+
+AVAL = ShapedArray((3,), np.dtype(np.float32))
 
 
 def user(x, d, *rest, k=0):
     return x
 
 
-def test_names_of_leaves() -> None:
-    names = argument_names(user, (1, {"b": [2, 3], "a": 4}, 5), {"k": (6,)}, [0, 1, 2])
-    assert names == ["x", "d['a']", "d['b'][0]", "d['b'][1]", "rest[0]", "k[0]"]
-
-
-def test_names_skip_static_positions() -> None:
-    assert argument_names(user, (7,), {}, [2]) == ["rest[0]"]
-
-
-def test_leaf_types() -> None:
-    assert leaf_type(1).weak_type
-    assert leaf_type("x") is None
-    with pytest.raises(OverflowError):
-        leaf_type(2**40)
-
-
-def test_bad_leaves_are_named() -> None:
-    with pytest.raises(TypeError, match=r"(?s)d\['a'\].*str.*static_argnames='d'"):
-        check_leaves(user, ["text"], lambda: ["d['a']"], "jit")
+def test_what_is_recorded() -> None:
+    made = trace(user, lambda leaves: {"a": mul(leaves[0], 2.0)}, [AVAL], ["x"])
+    assert [eqn.primitive.name for eqn in made.jaxpr.eqns] == ["mul"]
+    assert (made.consts, made.name, made.static) == ([], "user", None)
+    assert made.out_tree.num_leaves == 1 and made.jaxpr.arg_names == ("x",)
 
 
 def test_bad_results_are_named() -> None:

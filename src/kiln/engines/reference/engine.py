@@ -1,12 +1,11 @@
 """The reference engine: runs each primitive's NumPy meaning.
 
 The smallest engine: the oracle of the tests, the runner of cheap eager operations, and the example
-to copy. Buffers are read-only NumPy arrays.
+to copy. Its memory is the host's, `core/host_memory.py`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -14,20 +13,11 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
+from kiln.core.host_memory import HOST_MEMORY
 from kiln.core.meaning import meaning
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
-from kiln.ir.types import ShapedArray
-
-
-@dataclasses.dataclass(frozen=True)
-class HostDevice:
-    """The host processor."""
-
-    id: int = 0
-    platform: str = "cpu"
-    process_index: int = 0
 
 
 class ReferenceExecutable:
@@ -52,77 +42,52 @@ class ReferenceExecutable:
 
     def out_shardings(self) -> list[Sharding]:
         """Return the host, for each result."""
-        return [SingleDeviceSharding(HostDevice())] * len(self.jaxpr.outvars)
+        return [SingleDeviceSharding(HOST_MEMORY.devices()[0])] * len(self.jaxpr.outvars)
 
     def cost_analysis(self) -> None:
-        """Return None: nobody counts."""
+        """Return None: nothing is estimated."""
 
     def memory_analysis(self) -> None:
-        """Return None: nobody counts."""
+        """Return None: nothing is estimated."""
 
     def runtime_executable(self) -> ReferenceExecutable:
         """Return itself."""
         return self
 
 
-class ReferenceEngine:
-    """Runs programs by meaning."""
+class ReferenceCompiler:
+    """Wraps programs: there is nothing to compile."""
 
-    name = "reference"
-    host_memory = True
+    places_programs = False
 
-    def devices(self) -> list[HostDevice]:
-        """Return the host."""
-        return [HostDevice()]
+    def unsupported(self, program: Program) -> str | None:
+        """Return which compiler option was given, if any: each primitive has a meaning."""
+        if not program.compiler_options:
+            return None
+        return (
+            f"No such compile option: {program.compiler_options[0][0]!r}: the reference engine has "
+            "no options"
+        )
 
-    def put(self, value: np.ndarray, sharding: Sharding | None = None) -> np.ndarray:
-        """Copy host data."""
-        return value.copy()
+    def compile(self, program: Program) -> ReferenceExecutable:
+        """Return a runner of the program.
 
-    def moved(self, buffer: np.ndarray, aval: ShapedArray, sharding: Sharding) -> np.ndarray:
-        """Copy the data: there is one device."""
-        return buffer.copy()
+        Raises: ValueError for options: there is nothing to set.
+        """
+        reason = self.unsupported(program)
+        if reason is not None:
+            raise ValueError(
+                three_lines(
+                    f"compiling {program.name} with "
+                    f"compiler_options={dict(program.compiler_options)} for the reference engine",
+                    reason,
+                    "leave compiler_options out, or use the xla engine",
+                )
+            )
+        return ReferenceExecutable(program)
 
-    def shards(self, buffer: np.ndarray, sharding: Sharding) -> list[np.ndarray]:
-        """Return the one part."""
-        return [buffer]
-
-    def join(
-        self, aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]
-    ) -> np.ndarray:
-        """Return the one part."""
-        return parts[0]
-
-    def adopt(self, value: np.ndarray) -> np.ndarray:
-        """Return the data as it is."""
-        return value
-
-    def get(self, buffer: np.ndarray) -> np.ndarray:
-        """Return the data as it is."""
-        return buffer
-
-    def wait(self, buffer: np.ndarray) -> None:
-        """Return at once: programs run on the calling thread."""
-
-    def is_ready(self, buffer: np.ndarray) -> bool:
-        """Return True: programs run on the calling thread."""
-        return True
-
-    def is_deleted(self, buffer: np.ndarray) -> bool:
-        """Return False: what is referred to is there."""
-        return False
-
-    def pointer(self, buffer: np.ndarray) -> int:
-        """Return the address of the first element."""
-        return int(buffer.ctypes.data)
-
-    def barrier(self) -> None:
-        """Return at once: programs run on the calling thread."""
-
-    def lower(
-        self, program: Program, dialect: str | None = None, *, locations: bool = False
-    ) -> str:
-        """Return the jaxpr's text, which says nothing of locations.
+    def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
+        """Return the jaxpr's text, which has no locations.
 
         Raises: ValueError for any dialect.
         """
@@ -143,8 +108,8 @@ class ReferenceEngine:
             )
         return program.jaxpr
 
-    def cost_analysis(self, program: Program) -> None:
-        """Return None: nobody counts."""
+    def cost(self, program: Program) -> None:
+        """Return None: nothing is estimated."""
 
     def described_devices(self, platform: str, topology: str = "") -> NoReturn:
         """Raise ValueError: there is nothing to compile for."""
@@ -156,22 +121,16 @@ class ReferenceEngine:
             )
         )
 
-    def compile(self, program: Program) -> ReferenceExecutable:
-        """Return a runner of the program.
 
-        Raises: ValueError for options: there is nothing to set.
-        """
-        if program.compiler_options:
-            raise ValueError(
-                three_lines(
-                    f"compiling {program.name} with "
-                    f"compiler_options={dict(program.compiler_options)} for the reference engine",
-                    f"No such compile option: {program.compiler_options[0][0]!r}: the reference "
-                    "engine has no options",
-                    "leave compiler_options out, or use the xla engine",
-                )
-            )
-        return ReferenceExecutable(program)
+class ReferenceEngine:
+    """Runs programs by meaning."""
+
+    name = "reference"
+    memory = HOST_MEMORY
+    compiler = ReferenceCompiler()
+
+    def barrier(self) -> None:
+        """Return at once: programs run on the calling thread."""
 
 
 def make_engine() -> ReferenceEngine:

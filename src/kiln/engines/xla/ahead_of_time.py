@@ -9,13 +9,27 @@ from kiln.base.errors import JaxRuntimeError, UnsupportedPrimitive, three_lines
 from kiln.core.engine import Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.binding import XlaError
-from kiln.engines.xla.client import Buffer, output_blocks
-from kiln.engines.xla.module import Lowered
+from kiln.engines.xla.buffers import Buffer
+from kiln.engines.xla.client import output_blocks
+from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.plugins import compile_for
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, named_like
 
 # Routines that only the host has: LAPACK's, and calls of Python functions.
 _ON_HOST = ("lapack_", "xla_ffi_python_cpu_callback")
+
+
+def require_translated(program: Program, lowered: LoweredModule, device: DescribedDevice) -> None:
+    """Raise UnsupportedPrimitive if the module calls a routine that only the host has."""
+    for routine in _ON_HOST:
+        if routine in lowered.text:
+            raise UnsupportedPrimitive(
+                three_lines(
+                    f"compiling {program.name} for {device}",
+                    f"the program calls {routine.rstrip('_')}, which only the cpu has",
+                    "leave linear algebra solvers and Python callbacks out of this program",
+                )
+            )
 
 
 class DescribedExecutable:
@@ -24,19 +38,11 @@ class DescribedExecutable:
     def __init__(
         self,
         program: Program,
-        lowered: Lowered,
+        lowered: LoweredModule,
         devices: Sequence[DescribedDevice],
         free_outputs: Sequence[bool],
     ) -> None:
-        for routine in _ON_HOST:
-            if routine in lowered.text:
-                raise UnsupportedPrimitive(
-                    three_lines(
-                        f"compiling {program.name} for {devices[0]}",
-                        f"the program calls {routine.rstrip('_')}, which only the cpu has",
-                        "leave linear algebra solvers and Python callbacks out of this program",
-                    )
-                )
+        require_translated(program, lowered, devices[0])
         self.device = devices[0]
         self.name = program.name
         self.program = program
@@ -47,14 +53,14 @@ class DescribedExecutable:
 
     def out_shardings(self) -> list[Sharding]:
         """Return how the results would be cut: as asked for, else by XLA's choice."""
-        place, avals = self.program.place, self.program.jaxpr.out_avals
-        assert place is not None
-        if len(place.devices) == 1:
+        placement, avals = self.program.placement, self.program.jaxpr.out_avals
+        assert placement is not None
+        if len(placement.devices) == 1:
             return [SingleDeviceSharding(self.device)] * len(avals)
-        found = output_blocks(self.raw, [aval.ndim for aval in avals], len(place.devices))
+        found = output_blocks(self.raw, [aval.ndim for aval in avals], len(placement.devices))
         return [
-            named_like(place.devices, blocks, place.mesh) if wanted is None else wanted
-            for wanted, blocks in zip(place.out_shardings, found, strict=True)
+            named_like(placement.devices, blocks, placement.mesh) if wanted is None else wanted
+            for wanted, blocks in zip(placement.out_shardings, found, strict=True)
         ]
 
     def __call__(self, buffers: Sequence[Buffer]) -> NoReturn:

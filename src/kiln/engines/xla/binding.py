@@ -18,7 +18,8 @@ from jaxlib import _jax, xla_client
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import in_child
-from kiln.engines.xla.callbacks import Failure, failure_in
+from kiln.control.host_call import Failure
+from kiln.engines.xla.callbacks import failure_in
 
 XlaError = xla_client.XlaRuntimeError
 
@@ -42,6 +43,7 @@ _REQUIRED: Mapping[Any, tuple[str, ...]] = {
         "array_result_handler",
         "batched_copy_array_to_devices_with_sharding",
         "collect_garbage",
+        "get_topology_for_devices",
         "hlo_module_cost_analysis",
         "set_tracebacks_enabled",
     ),

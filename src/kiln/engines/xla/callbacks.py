@@ -1,17 +1,15 @@
-"""Python functions that compiled programs call: what is checked between XLA and the user.
+"""Python functions as XLA calls them.
 
-XLA lends operands for the length of the call only and does not look at results, so operands are
-copied and results checked here. What an exception says is kept, under a number that travels in
-XLA's error text, until the failure surfaces in whoever waits for the program.
+What an exception says is kept, under a number that travels in XLA's error text, until the failure
+surfaces in whoever waits for the program. What surrounds the call on every engine is in
+`control/host_call.py`.
 """
 
 from __future__ import annotations
 
 import collections
-import dataclasses
 import itertools
 import re
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,64 +18,12 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.forks import in_child, new_lock
-from kiln.control.callback import as_declared
-from kiln.core import trace
+from kiln.control.host_call import Failure, called, described
 from kiln.engines.xla.text import host_dtype
 from kiln.ir.types import ShapedArray
 
 KEPT = 256
-TEXT = 1 << 14
-"""The characters that are kept of a failure's text: the first and the last of them."""
-
-_SMALL = (bool, int, float, complex, type(None))
-
-
-def _is_small(value: Any) -> bool:
-    if isinstance(value, (str, bytes)):
-        return len(value) <= TEXT
-    return type(value) in _SMALL or (type(value) is tuple and all(map(_is_small, value)))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= TEXT else f"{text[: TEXT // 2]}\n...\n{text[-TEXT // 2 :]}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """What a callback raised: an exception's class and text, and nothing that it refers to."""
-
-    kind: type[BaseException]
-    args: tuple[Any, ...]
-    attributes: dict[str, Any]
-    text: str
-    """With the traceback."""
-
-    def error(self) -> BaseException:
-        """Return an exception of the class and with the text of the one that was raised."""
-        try:
-            made = self.kind.__new__(self.kind, *self.args)
-            if not isinstance(made, OSError):
-                made.args = self.args
-            made.__dict__.update(self.attributes)
-        except Exception:  # noqa: BLE001, a class of the user's
-            return RuntimeError(f"{self.kind.__name__}: {self.args}")
-        return made
-
-
-def _described(error: BaseException) -> Failure:
-    inner = error.__traceback__.tb_next if error.__traceback__ else None
-    try:
-        message = str(error)
-        text = "".join(traceback.format_exception(type(error), error, inner)).rstrip()
-    except Exception as other:  # noqa: BLE001, a class of the user's
-        message = text = f"{type(error).__name__}, whose text cannot be had: {type(other).__name__}"
-    # An OSError keeps the names of files beside its arguments.
-    args: Any = error.__reduce__()[1] if isinstance(error, OSError) else error.args
-    if not all(map(_is_small, args)):
-        args = (_shortened(message),)
-    attributes = {k: v for k, v in vars(error).items() if _is_small(v)}
-    return Failure(type(error), args, attributes, _shortened(text))
-
+"""Failures that may wait for someone to ask for them."""
 
 _failures: collections.OrderedDict[int, Failure] = collections.OrderedDict()
 _numbers = itertools.count(1)
@@ -156,7 +102,7 @@ class HostCallback:
             _runtime.enter_callback()
             outs = self._called(operands)
         except BaseException as error:  # noqa: BLE001, whatever it is must not cross C++
-            outs = self._failed(_described(error))
+            outs = self._failed(described(error))
         finally:
             _runtime.leave_callback()
         return (None, *outs) if self.token else outs
@@ -172,11 +118,7 @@ class HostCallback:
             )
         if self.runs and all(run.failure for run in self.runs):
             return self._zeros()
-        arrays = [np.array(x) for x in operands[self.token :]]
-        # Small programs run on the caller's thread, which may be tracing.
-        with trace.in_force(trace.state.root):
-            returned = self.fn(*arrays)
-        return tuple(self._checked(returned))
+        return tuple(called(self.fn, operands[self.token :], self.results))
 
     def _failed(self, failure: Failure) -> tuple[np.ndarray, ...]:
         if not self.runs:
@@ -187,16 +129,3 @@ class HostCallback:
 
     def _zeros(self) -> tuple[np.ndarray, ...]:
         return tuple([np.zeros(shape, dtype) for shape, dtype in self.results])
-
-    def _checked(self, returned: Any) -> list[np.ndarray]:
-        values = list(returned) if returned is not None else []
-        if len(values) != len(self.results):
-            raise RuntimeError(
-                f"callback returned {len(values)} values\n"
-                f"the program expects {len(self.results)}\n"
-                "return one value for each declared result"
-            )
-        return [
-            as_declared(i, value, shape, dtype)
-            for i, (value, (shape, dtype)) in enumerate(zip(values, self.results, strict=True))
-        ]

@@ -1,6 +1,5 @@
-"""Where jaxlib's runtime is known: devices, buffers, compilation, execution.
+"""The clients of jaxlib's runtime, one for each platform: devices, transfers, compilation.
 
-A buffer is jaxlib's `ArrayImpl`; kiln's arrays hold one and never subclass it.
 Everything is checked in Python first: several wrong calls abort the process instead of raising.
 """
 
@@ -14,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jaxlib
 import numpy as np
 from jaxlib import _jax, xla_client
 
@@ -25,7 +25,7 @@ from kiln.base.signals import HeldBack
 from kiln.core.shards import split
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, without_jax
-from kiln.engines.xla.layouts import Layout, blocks_of, hlo_of
+from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.text import host_dtype
 from kiln.ir.sharding import Blocks, Sharding
@@ -72,31 +72,6 @@ _COPY = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 _SHARE = xla_client.HostBufferSemantics.ZERO_COPY
 
 
-class Loaded(_runtime.Launcher):
-    """A compiled program. Calling it enqueues it; the results may still be computed."""
-
-    __slots__ = ("raw",)
-
-    def __init__(
-        self,
-        raw: Any,
-        handlers: Sequence[Any],
-        name: str,
-        layouts: Sequence[tuple[np.dtype, int] | None] = (),
-        share: Callable[[int, _runtime.Memory], Buffer | None] | None = None,
-    ) -> None:
-        super().__init__(raw.execute_sharded, list(handlers), name, layouts, share)
-        self.raw = raw
-
-
-def _explain(error: BaseException, name: str) -> None:
-    if isinstance(error, (XlaError, ValueError)):
-        failed(error, f"running {name}")
-
-
-_runtime.set_explain_failure(_explain)
-
-
 OWN_COPY_BYTES = 1 << 15
 """Copies from here on go to memory used before: XLA's are fresh pages, each with a fault."""
 
@@ -112,18 +87,18 @@ _type_of = functools.lru_cache(PLACEMENTS)(_Type)
 
 
 class Client:
-    """The connection to one platform's devices."""
+    """The connection to one platform's devices, over jaxlib's client of it."""
 
-    def __init__(self, num_devices: int) -> None:
-        self._raw = xla_client.make_cpu_client(num_devices=num_devices, asynchronous=True)
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
         self._raw_devices = list(self._raw.devices())
         self.devices = tuple(
             Device(d.id, d.platform, d.device_kind, d.process_index) for d in self._raw_devices
         )
         self._index = {device: i for i, device in enumerate(self.devices)}
-        self._first = Layout(self._raw_devices[:1])
+        self._first = DeviceSharding(self._raw_devices[:1])
         self._first_list = self._raw_devices[:1]
-        self._placements: dict[tuple[Sharding, int], Layout] = {}
+        self._placements: dict[tuple[Sharding, int], DeviceSharding] = {}
 
     def _of(self, devices: Sequence[Any]) -> list[Any]:
         try:
@@ -137,7 +112,7 @@ class Client:
                 )
             ) from None
 
-    def placement(self, sharding: Sharding | None, ndim: int) -> Layout:
+    def placement(self, sharding: Sharding | None, ndim: int) -> DeviceSharding:
         """Return a sharding of arrays of rank `ndim` in jaxlib's words."""
         if sharding is None:
             return self._first
@@ -147,7 +122,7 @@ class Client:
             raw, (parts, at) = self._of(sharding.devices), sharding.blocks(ndim)
             order = sorted(range(len(raw)), key=lambda i: raw[i].id)
             hlo = hlo_of(Blocks(parts, tuple([at[i] for i in order])))
-            found = Layout([raw[i] for i in order], hlo, order)
+            found = DeviceSharding([raw[i] for i in order], hlo, order)
             if len(self._placements) >= PLACEMENTS:
                 self._placements.clear()
             self._placements[sharding, ndim] = found
@@ -215,7 +190,7 @@ class Client:
             if arrays is None:
                 raise JaxRuntimeError("a part of the array has been deleted or donated")
             for i, part, device in zip(placement.order, arrays, placement.devices, strict=True):
-                found[i] = part._rewrap_with_aval_and_sharding(aval, Layout([device]))
+                found[i] = part._rewrap_with_aval_and_sharding(aval, DeviceSharding([device]))
         return found
 
     def handler(self, aval: ShapedArray, sharding: Sharding | None = None) -> Any:
@@ -277,6 +252,10 @@ class Client:
         """Return an executable as bytes: native code, for this jaxlib and kind of processor."""
         return bytes(inside(self._raw.serialize_executable, raw))
 
+    def fingerprint(self) -> int:
+        """Return a number that tells kinds of processors and counts of devices apart."""
+        return int(inside(_jax.get_topology_for_devices, self._raw_devices).fingerprint())
+
     def resident_size(self, raw: Any, *, calls_host: bool = False) -> int:
         """Return roughly the memory an executable holds, in bytes; see `RESIDENT_FACTOR`."""
         serialized = None
@@ -293,15 +272,25 @@ class Client:
         return RESIDENT_BASE_BYTES + RESIDENT_FACTOR * serialized
 
     def deserialize(
-        self, blob: bytes, *, uses_lapack: bool, settings: Sequence[tuple[str, Any]] = ()
+        self,
+        blob: bytes,
+        *,
+        uses_lapack: bool,
+        settings: Sequence[tuple[str, Any]] = (),
+        devices: Sequence[Any] = (),
+        free_outputs: Sequence[bool] = (),
     ) -> Any:
-        """Load what `serialize` returned. Trusted input only: it is native code."""
+        """Load what `serialize` returned, for the devices it was compiled for.
+
+        Trusted input only: it is native code.
+        """
         _runtime.check_entry()
         if uses_lapack:
             register_lapack()
-        placed = _jax.DeviceList(tuple(self._first_list))
+        raw_devices = self._of(devices)
+        placed = _jax.DeviceList(tuple(raw_devices or self._first_list))
         try:
-            choices = compile_options(settings)
+            choices = compile_options(settings, [d.id for d in raw_devices], free_outputs)
             return inside(self._raw.deserialize_executable, blob, placed, choices)
         except XlaError as error:
             failed(error, "loading a compiled program")
@@ -339,11 +328,6 @@ def compile_options(
     return choices
 
 
-_client: Client | None = None
-_lock = new_rlock()
-_lapack_registered = False
-
-
 _COUNT_FLAG = "--xla_force_host_platform_device_count"
 
 
@@ -372,20 +356,45 @@ def cpu_devices() -> int:
         ) from None
 
 
+def _cpu_client() -> Any:
+    made = xla_client.make_cpu_client(num_devices=cpu_devices(), asynchronous=True)
+    settle("num_cpu_devices", "the devices have been made already")
+    return made
+
+
+_MAKERS: dict[str, Callable[[], Any]] = {"cpu": _cpu_client}
+"""What connects to a platform. Others are compiled for, by `plugins.py`, but nothing runs there."""
+
+_clients: dict[str, Client] = {}
+_lock = new_rlock()
+_lapack_registered = False
+
+
 def has_started() -> bool:
-    """Tell whether the client has been made, and its threads with it."""
-    return _client is not None
+    """Tell whether a client has been made, and its threads with it."""
+    return bool(_clients)
 
 
-def client() -> Client:
-    """Return the process's client, made on first use."""
-    global _client
-    if _client is None:
-        with HeldBack(), _lock:
-            if _client is None:
-                _client = Client(cpu_devices())
-                settle("num_cpu_devices", "the devices have been made already")
-    return _client
+def client(platform: str) -> Client:
+    """Return this process's client of a platform, made on first use.
+
+    Raises: ValueError for a platform on which nothing can run.
+    """
+    found = _clients.get(platform)
+    if found is not None:
+        return found
+    if platform not in _MAKERS:
+        raise ValueError(
+            three_lines(
+                f"the xla engine was asked for a client of the platform {platform!r}",
+                "it runs no programs there",
+                f"use one of: {', '.join(_MAKERS)}",
+            )
+        )
+    with HeldBack(), _lock:
+        if platform not in _clients:
+            _clients[platform] = Client(_MAKERS[platform]())
+        return _clients[platform]
 
 
 def register_lapack() -> None:
@@ -395,7 +404,7 @@ def register_lapack() -> None:
         if _lapack_registered:
             return
         lapack = importlib.import_module("jaxlib.lapack")
-        client()
+        client("cpu")
         for platform, targets in lapack.registrations().items():
             for name, capsule, api_version in targets:
                 xla_client.register_custom_call_target(
@@ -406,27 +415,9 @@ def register_lapack() -> None:
         _lapack_registered = True
 
 
-def get(buffer: Buffer) -> np.ndarray:
-    """Wait for a buffer and return a read-only view of its data."""
-    try:
-        dtype = buffer.aval.dtype
-        if dtype.isbuiltin == 1:
-            return _runtime.array_when_ready(buffer, dtype)
-        _runtime.wait_until_ready(buffer)
-        with without_jax():
-            value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
-    except (XlaError, BufferError, ValueError) as error:
-        failed(error, "reading an array")
-    value.flags.writeable = False
-    return value
-
-
-def wait(buffer: Buffer) -> None:
-    """Block until a buffer's data is there."""
-    try:
-        _runtime.block_until_ready(buffer)
-    except XlaError as error:
-        failed(error, "waiting for an array")
+def jaxlib_version() -> str:
+    """Return the version of jaxlib."""
+    return str(jaxlib.__version__)
 
 
 def output_blocks(raw: Any, ndims: Sequence[int], count: int) -> list[Blocks]:
@@ -435,22 +426,3 @@ def output_blocks(raw: Any, ndims: Sequence[int], count: int) -> list[Blocks]:
     # For a program without results it names the sharding of an empty tuple.
     pairs = zip(found, ndims, strict=True) if ndims else ()
     return [blocks_of(proto, count, ndim) for proto, ndim in pairs]
-
-
-def is_deleted(buffer: Buffer) -> bool:
-    """Tell whether a buffer was freed or donated."""
-    return bool(buffer.is_deleted())
-
-
-def is_ready(buffer: Buffer) -> bool:
-    """Tell whether a buffer's data is there. False for a deleted one, where jaxlib would crash."""
-    return not buffer.is_deleted() and bool(buffer.is_ready())
-
-
-def pointer(buffer: Buffer) -> int:
-    """Return the address of a buffer's first element."""
-    try:
-        with without_jax():
-            return int(buffer.unsafe_buffer_pointer())
-    except XlaError as error:
-        failed(error, "asking for the address of an array")

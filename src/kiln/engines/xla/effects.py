@@ -14,15 +14,13 @@ import sys
 import warnings
 from typing import NoReturn
 
-import numpy as np
-
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import in_child, new_lock, new_rlock
 from kiln.base.source import current_source
-from kiln.engines.xla import client as runtime
+from kiln.engines.xla.buffers import Buffer, is_deleted, is_ready, wait
 from kiln.engines.xla.callbacks import refuse
-from kiln.engines.xla.client import Buffer
+from kiln.engines.xla.client import has_started
 from kiln.ir.sharding import Sharding
 
 
@@ -41,8 +39,8 @@ class Effects:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=_warn)
 
-    def take_order(self, everywhere: Sharding | None) -> Buffer:
-        """Return the token of the last ordered program; a new one if that program failed.
+    def take_order(self, everywhere: Sharding | None) -> Buffer | None:
+        """Return the token of the last ordered program; None if there is none, or if it failed.
 
         One that ran on other devices is waited for instead.
         """
@@ -51,9 +49,9 @@ class Effects:
             _failure(found[0])
         elif found is not None:
             token = found[0]
-            if not runtime.is_ready(token) or _failure(token) is None:
+            if not is_ready(token) or _failure(token) is None:
                 return token
-        return runtime.client().put(np.zeros((0,), np.bool_), everywhere)
+        return None
 
     def add(self, token: Buffer) -> None:
         """Remember a running program, and forget those that have ended."""
@@ -61,14 +59,14 @@ class Effects:
         with self._running_lock:
             running.append(token)
             ended = []
-            while len(running) > 1 and runtime.is_ready(running[0]):
+            while len(running) > 1 and is_ready(running[0]):
                 ended.append(running.popleft())
         for token in ended:
             self._finish(token)
 
     def watch(self, result: Buffer) -> None:
         """Remember a program that calls Python, by one of its results, until it has ended."""
-        if runtime.is_ready(result):
+        if is_ready(result):
             return
         with self._running_lock:
             while self._watched and _is_over(self._watched[0]):
@@ -125,21 +123,21 @@ class Effects:
         self.order = self._failure = None
         self._running.clear()
         self._watched.clear()
-        if runtime.has_started():
+        if has_started():
             _runtime.close_for_child(_refuse_in_child)
 
 
 def _is_over(result: Buffer) -> bool:
-    return runtime.is_deleted(result) or runtime.is_ready(result)
+    return is_deleted(result) or is_ready(result)
 
 
 def _failure(token: Buffer) -> BaseException | None:
     try:
-        runtime.wait(token)
+        wait(token)
     except JaxRuntimeError as error:
         return error
     except BaseException as error:
-        if not runtime.is_ready(token):
+        if not is_ready(token):
             # It struck while we waited.
             raise
         return error
@@ -147,7 +145,7 @@ def _failure(token: Buffer) -> BaseException | None:
 
 
 def _warn() -> None:
-    if runtime.has_started() and not _runtime.is_closed():
+    if has_started() and not _runtime.is_closed():
         text = three_lines(
             "os.fork() in a process whose programs run on the threads of the xla engine",
             "the child gets none of these threads: there, whatever needs the engine will raise",

@@ -12,7 +12,7 @@ from jaxlib import _jax, xla_client
 from kiln.ir.sharding import Blocks
 
 
-class Layout(_jax.Sharding):
+class DeviceSharding(_jax.Sharding):
     """Where an array lives, in the words jaxlib asks for.
 
     These are slots because jax, when some test loads it beside kiln, adds descriptors of the same

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from kiln.core.engine import Place
+from kiln.core.engine import Placement
 from kiln.engines.xla import text
 from kiln.engines.xla.builder import (
     TOKEN,
@@ -32,7 +32,7 @@ from kiln.ir.types import ShapedArray
 
 
 @dataclasses.dataclass(frozen=True)
-class Lowered:
+class LoweredModule:
     """A module's text with what its executable needs to know.
 
     With `effects`, the first result of main is a token; with `ordered`, so is its first argument.
@@ -52,11 +52,11 @@ class Module:
         lowerings: Mapping[Any, Lowering],
         *,
         locations: bool = False,
-        place: Place | None = None,
+        placement: Placement | None = None,
     ) -> None:
         self.lowerings = lowerings
         self.locations = locations
-        self.partition = Partition(place)
+        self.partition = Partition(placement)
         self.callbacks: list[HostCallback] = []
         self._bodies: list[str] = []
         # Jaxprs are kept beside their names: an id is only good while its object lives.
@@ -174,16 +174,16 @@ def lower(
     *,
     aliases: Mapping[int, int] | None = None,
     donors: Collection[int] = (),
-    place: Place | None = None,
+    placement: Placement | None = None,
     locations: bool = False,
-) -> Lowered:
+) -> LoweredModule:
     """Write a jaxpr without constants as a module.
 
     Raises: UnsupportedPrimitive, naming the primitive and the user's line.
     """
-    module = Module(lowerings, locations=locations, place=place)
+    module = Module(lowerings, locations=locations, placement=placement)
     module.main(jaxpr, aliases or {}, donors)
-    return Lowered(module.text(name), module.callbacks, is_ordered(jaxpr), has_effects(jaxpr))
+    return LoweredModule(module.text(name), module.callbacks, is_ordered(jaxpr), has_effects(jaxpr))
 
 
 def has_effects(jaxpr: Jaxpr) -> bool:

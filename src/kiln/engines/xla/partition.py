@@ -1,6 +1,6 @@
 """Shardings in StableHLO: Shardy's meshes and attributes.
 
-Programs number their devices from 0; the order is that of the place they are compiled for.
+Programs number their devices from 0; the order is that of the placement they are compiled for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kiln.core.engine import Place
+from kiln.core.engine import Placement
 from kiln.engines.xla import text
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding, Sharding, named_like
@@ -30,9 +30,9 @@ class Manual(NamedTuple):
 class Partition:
     """The meshes a module speaks of. Without several devices there are none."""
 
-    def __init__(self, place: Place | None) -> None:
-        self.place = place if place is not None and len(place.devices) > 1 else None
-        self.devices: tuple[Any, ...] = self.place.devices if self.place else ()
+    def __init__(self, placement: Placement | None) -> None:
+        self.placement = placement if placement is not None and len(placement.devices) > 1 else None
+        self.devices: tuple[Any, ...] = self.placement.devices if self.placement else ()
         self.manual: Manual | None = None
         self._symbols: dict[Mesh, str] = {}
         self._calls_host = False
@@ -44,17 +44,19 @@ class Partition:
 
     def inputs(self, ndims: Sequence[int]) -> list[str]:
         """Return the attribute of each input; "" where there is none."""
-        if self.place is None:
+        if self.placement is None:
             return [""] * len(ndims)
-        return [self.attribute(s, n) for s, n in zip(self.place.in_shardings, ndims, strict=True)]
+        return [
+            self.attribute(s, n) for s, n in zip(self.placement.in_shardings, ndims, strict=True)
+        ]
 
     def outputs(self, ndims: Sequence[int]) -> list[str]:
         """Return the attribute of each output; "" where there is none."""
-        if self.place is None:
+        if self.placement is None:
             return [""] * len(ndims)
         return [
             "" if s is None else self.attribute(s, n)
-            for s, n in zip(self.place.out_shardings, ndims, strict=True)
+            for s, n in zip(self.placement.out_shardings, ndims, strict=True)
         ]
 
     def attribute(self, sharding: Sharding, ndim: int) -> str:
@@ -63,17 +65,17 @@ class Partition:
 
     def repeated(self, ndim: int) -> str:
         """Return the attribute of a value that each device holds whole."""
-        return "" if self.place is None else self.attribute(self._everywhere(), ndim)
+        return "" if self.placement is None else self.attribute(self._everywhere(), ndim)
 
     def whole(self, ndim: int) -> str:
         """Return the sharding of a value that each device holds whole; "" where there is one."""
-        if self.place is None or self.count == 1 or self.manual:
+        if self.placement is None or self.count == 1 or self.manual:
             return ""
         return self.body(self._everywhere(), ndim)
 
     def _everywhere(self) -> NamedSharding:
-        assert self.place is not None
-        mesh = self.place.mesh or Mesh(self.devices, "devices")
+        assert self.placement is not None
+        mesh = self.placement.mesh or Mesh(self.devices, "devices")
         return NamedSharding(mesh, PartitionSpec())
 
     def body(self, sharding: Sharding, ndim: int, *, open_dims: bool = False) -> str:
@@ -120,7 +122,7 @@ class Partition:
 
     def host_call(self, results: int) -> str:
         """Return the attribute of a call of the host, which one device makes for all."""
-        if self.place is None:
+        if self.placement is None:
             return ""
         self._calls_host = True
         each = ", ".join([f"<@{HOST}, []>"] * max(1, results))

@@ -1,4 +1,4 @@
-"""Programs over several virtual devices, one after the other."""
+"""Launches of programs over several virtual devices, one after the other."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError
 from kiln.base.forks import in_child, new_lock
 from kiln.engines.xla.binding import XlaError, raise_failure
+from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run
-from kiln.engines.xla.client import Buffer
 
-_turn = new_lock()
+_launch_lock = new_lock()
 
-
-_left: list[tuple[Sequence[Buffer], Callable[[], None]]] = []
+_interrupted: list[tuple[Sequence[Buffer], Callable[[], None]]] = []
 """The results of runs that an interrupt left before their end, and what to do at that end."""
-in_child(_left.clear)
+in_child(_interrupted.clear)
 
 
-class InTurn:
+class SerializedLauncher:
     """Runs a program over several virtual devices to its end, before another one may begin.
 
     Virtual devices share the machine's threads. Two such programs under way together can each wait
@@ -42,10 +41,10 @@ class InTurn:
     def __call__(self, buffers: Sequence[Buffer]) -> Any:
         """Return what runs the program once it is told what to make of the results."""
         run = Run() if self._callbacks else None
-        return _Turn(self._execute, self._name, buffers, run, self._runs)
+        return _Launch(self._execute, self._name, buffers, run, self._runs)
 
 
-class _Turn(NamedTuple):
+class _Launch(NamedTuple):
     execute: Callable[..., Any]
     name: str
     buffers: Sequence[Buffer]
@@ -55,18 +54,18 @@ class _Turn(NamedTuple):
     def consume_with_handlers(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
         run = self.run
         if run is None:
-            with _turn:
-                while _left:
-                    _wait(_left[0][0])
-                    _left.pop(0)[1]()
-                return self._to_the_end(handlers, lambda: None)
+            with _launch_lock:
+                while _interrupted:
+                    _wait(_interrupted[0][0])
+                    _interrupted.pop(0)[1]()
+                return self._run_to_end(handlers, lambda: None)
         self.runs.append(run)
-        outs = self._to_the_end(handlers, lambda: self.runs.remove(run))
+        outs = self._run_to_end(handlers, lambda: self.runs.remove(run))
         if run.failure is not None:
             raise_failure(run.failure, f"running {self.name}")
         return outs
 
-    def _to_the_end(self, handlers: Sequence[Any], at_end: Callable[[], None]) -> Sequence[Buffer]:
+    def _run_to_end(self, handlers: Sequence[Any], at_end: Callable[[], None]) -> Sequence[Buffer]:
         outs: Sequence[Buffer] = []
         try:
             if any(buffer.is_deleted() for buffer in self.buffers):
@@ -78,7 +77,7 @@ class _Turn(NamedTuple):
             at_end()
             raise
         except BaseException:
-            _left.append((outs, at_end))
+            _interrupted.append((outs, at_end))
             raise
         at_end()
         return outs

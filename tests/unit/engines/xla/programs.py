@@ -10,7 +10,8 @@ import numpy as np
 from kiln.core.engine import Program, engine
 from kiln.core.primitive import Primitive
 from kiln.engines.xla import lowerings
-from kiln.engines.xla.engine import XlaEngine, XlaExecutable
+from kiln.engines.xla.engine import XlaEngine
+from kiln.engines.xla.executable import XlaExecutable
 from kiln.ir.effects import NO_EFFECTS, Effects
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.types import ShapedArray
@@ -51,13 +52,14 @@ def compiled(
     primitive = Lowered(name)
     lowerings.LOWERINGS[primitive] = lowering
     try:
-        return XLA.compile(one_equation(primitive, ins, outs, effects))
+        return XLA.compiler.compile(one_equation(primitive, ins, outs, effects))
     finally:
         del lowerings.LOWERINGS[primitive]
 
 
 def run(executable: XlaExecutable, *args: Any) -> list[np.ndarray]:
-    return [XLA.get(out) for out in executable([XLA.put(np.asarray(a)) for a in args])]
+    memory = XLA.memory
+    return [memory.get(out) for out in executable([memory.put(np.asarray(a)) for a in args])]
 
 
 def apply(primitive: Primitive, *arrays: Any, **params: Any) -> np.ndarray:
@@ -66,4 +68,4 @@ def apply(primitive: Primitive, *arrays: Any, **params: Any) -> np.ndarray:
     avals = [ShapedArray(a.shape, a.dtype) for a in values]
     out = primitive.infer(*avals, **params)
     program = one_equation(primitive, avals, [out], **params)
-    return run(XLA.compile(program), *values)[0]
+    return run(XLA.compiler.compile(program), *values)[0]

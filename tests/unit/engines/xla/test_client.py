@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from kiln import _runtime
 from kiln.base.config import override
 from kiln.base.dtypes import float0
 from kiln.base.errors import JaxRuntimeError
@@ -33,8 +34,8 @@ DTYPES = [
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
 def test_data_comes_back_as_it_went(dtype, shape):
     value = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2).astype(dtype)
-    for buffer in (XLA.put(value), XLA.adopt(value)):
-        back = XLA.get(buffer)
+    for buffer in (XLA.memory.put(value), XLA.memory.adopt(value)):
+        back = XLA.memory.get(buffer)
         assert back.dtype == value.dtype
         assert back.shape == shape
         assert (back == value).all()
@@ -43,42 +44,42 @@ def test_data_comes_back_as_it_went(dtype, shape):
 
 def test_strided_data_is_copied():
     value = np.arange(12, dtype=np.float32).reshape(3, 4)
-    assert (XLA.get(XLA.put(value.T[::2])) == value.T[::2]).all()
+    assert (XLA.memory.get(XLA.memory.put(value.T[::2])) == value.T[::2]).all()
 
 
 def test_float0_is_held_as_booleans():
-    assert XLA.get(XLA.put(np.zeros((2,), float0))).dtype == np.bool_
+    assert XLA.memory.get(XLA.memory.put(np.zeros((2,), float0))).dtype == np.bool_
 
 
 def test_put_never_sees_later_writes():
     # 64-byte aligned memory is what jaxlib would share.
     raw = np.zeros(1024 + 16, np.float32)
     value = raw[(-raw.ctypes.data % 64) // 4 :][:1024]
-    kept = XLA.put(value)
+    kept = XLA.memory.put(value)
     value[:] = 1
-    assert (XLA.get(kept) == 0).all()
+    assert (XLA.memory.get(kept) == 0).all()
 
 
 def test_adopt_shares_aligned_memory():
     raw = np.zeros(1024 + 16, np.float32)
     value = raw[(-raw.ctypes.data % 64) // 4 :][:1024]
-    assert XLA.pointer(XLA.adopt(value)) == value.ctypes.data
-    assert XLA.pointer(XLA.adopt(value[1:])) != value[1:].ctypes.data
+    assert XLA.memory.pointer(XLA.memory.adopt(value)) == value.ctypes.data
+    assert XLA.memory.pointer(XLA.memory.adopt(value[1:])) != value[1:].ctypes.data
 
 
 def test_deleted_buffers_raise():
-    buffer = XLA.put(np.ones(3, np.float32))
+    buffer = XLA.memory.put(np.ones(3, np.float32))
     buffer.delete()
-    assert client.is_deleted(buffer)
-    assert not XLA.is_ready(buffer)
+    assert XLA.memory.is_deleted(buffer)
+    assert not XLA.memory.is_ready(buffer)
     add = compiled(lambda b, out, x: [b.apply("add", x, x)], [aval(3)], [aval(3)])
-    for use in (XLA.get, XLA.wait, XLA.pointer, lambda b: add([b])):
+    for use in (XLA.memory.get, XLA.memory.wait, XLA.memory.pointer, lambda b: add([b])):
         with pytest.raises(JaxRuntimeError):
             use(buffer)
 
 
 def test_devices():
-    (device, *_) = XLA.devices()
+    (device, *_) = XLA.memory.devices()
     assert repr(device) == "CpuDevice(id=0)"
     assert (device.id, device.platform, device.process_index) == (0, "cpu", 0)
 
@@ -116,15 +117,17 @@ def test_number_of_devices(monkeypatch, option, environment, count):
 def test_unknown_compiler_options_are_named():
     text = "func.func public @main() { return }"
     with pytest.raises(JaxRuntimeError, match=r"\{'nope': 1\}.*\n.*No such compile option"):
-        client.client().compile(text, name="f", settings=[("nope", 1)])
+        client.client("cpu").compile(text, name="f", settings=[("nope", 1)])
     with pytest.raises(JaxRuntimeError, match="type list is not an option"):
-        client.client().compile(text, name="f", settings=[("xla_dump_to", [])])
-    client.client().compile(text, name="f", settings=[("xla_backend_optimization_level", 0)])
+        client.client("cpu").compile(text, name="f", settings=[("xla_dump_to", [])])
+    client.client("cpu").compile(text, name="f", settings=[("xla_backend_optimization_level", 0)])
 
 
 def test_bad_programs_raise_with_xlas_words():
     with pytest.raises(JaxRuntimeError, match=r"compiling f\n.*stablehlo\.nothing"):
-        client.client().compile("func.func public @main() { stablehlo.nothing\nreturn }", name="f")
+        client.client("cpu").compile(
+            "func.func public @main() { stablehlo.nothing\nreturn }", name="f"
+        )
 
 
 def test_executables_describe_and_serialize_themselves():
@@ -135,10 +138,18 @@ def test_executables_describe_and_serialize_themselves():
         double.as_text("llvm")
     assert double.cost_analysis()["flops"] == 4
     assert double.memory_analysis().argument_size_in_bytes == 16
-    here = client.client()
+    here = client.client("cpu")
     again = here.deserialize(double.serialize(), uses_lapack=False)
-    loaded = client.Loaded(again, [here.handler(aval(4))], "double")
-    assert XLA.get(loaded([XLA.put(np.ones(4, np.float32))])[0]).tolist() == [2, 2, 2, 2]
+    loaded = _runtime.Launcher(again.execute_sharded, [here.handler(aval(4))], "double")
+    (out,) = loaded([XLA.memory.put(np.ones(4, np.float32))])
+    assert XLA.memory.get(out).tolist() == [2, 2, 2, 2]
+
+
+def test_a_client_is_made_once_for_a_platform_that_runs_programs() -> None:
+    assert client.client("cpu") is client.client("cpu")
+    assert client.has_started()
+    with pytest.raises(ValueError, match=r"'gpu'[\s\S]*use one of: cpu"):
+        client.client("gpu")
 
 
 def test_lapack_is_registered_when_a_program_needs_it():
@@ -161,7 +172,7 @@ SCRIPT = """
 import sys
 import ml_dtypes, numpy as np
 from kiln.core.engine import engine
-xla = engine("xla")
+xla = engine("xla").memory
 for dtype in (np.float32, ml_dtypes.bfloat16, ml_dtypes.int4):
     buffer = xla.put(np.ones(3, dtype))
     assert (xla.get(buffer) == np.ones(3, dtype)).all()

@@ -74,7 +74,7 @@ def test_effects_happen_without_results():
         frozenset([DEBUG]),
     )
     for i in range(20):
-        assert executable([XLA.put(np.array(i, np.int32))]) == []
+        assert executable([XLA.memory.put(np.array(i, np.int32))]) == []
     XLA.barrier()
     assert sorted(seen) == list(range(20))
 
@@ -131,7 +131,7 @@ def test_a_failed_ordered_program_does_not_spoil_the_next():
     )
 
     def call(i):
-        executable([XLA.put(np.array(i, np.int32))])
+        executable([XLA.memory.put(np.array(i, np.int32))])
         XLA.barrier()
 
     with pytest.raises(JaxRuntimeError, match="mine"):

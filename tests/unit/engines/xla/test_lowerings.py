@@ -173,8 +173,10 @@ def test_compiled_code_agrees_with_the_meaning(name):
         values += arrays
     assert eqns
     program = Program(Jaxpr([], invars, eqns, [eqn.outvars[0] for eqn in eqns]), name)
-    compiled = run(XLA.compile(program), *values)
-    for got, meant in zip(compiled, engine("reference").compile(program)(values), strict=True):
+    compiled = run(XLA.compiler.compile(program), *values)
+    for got, meant in zip(
+        compiled, engine("reference").compiler.compile(program)(values), strict=True
+    ):
         assert got.dtype == meant.dtype
         is_complex = got.dtype.kind == "c"
         tolerance = 1e-5 if is_complex else {2: 2e-2, 4: 3e-6}.get(got.dtype.itemsize, 1e-12)
@@ -200,5 +202,5 @@ def test_operands_pass_a_barrier(count):
     barrier = identity.optimization_barrier_p
     avals = [aval(k + 1, dtype=np.int32) for k in range(count)]
     values = [np.full(k + 1, k, np.int32) for k in range(count)]
-    got = run(XLA.compile(one_equation(barrier, avals, avals)), *values)
+    got = run(XLA.compiler.compile(one_equation(barrier, avals, avals)), *values)
     assert [g.tolist() for g in got] == [v.tolist() for v in values]

@@ -38,7 +38,9 @@ def test_a_program_as_text():
         "  }",
         "}",
     ]
-    out, same = run(XLA.compile(Program(jaxpr, "f")), np.zeros(3, np.float32), np.float32(1))
+    out, same = run(
+        XLA.compiler.compile(Program(jaxpr, "f")), np.zeros(3, np.float32), np.float32(1)
+    )
     assert out == pytest.approx(np.full(3, np.sin(2)), rel=1e-6)
     assert same.tolist() == [0, 0, 0]
 
@@ -51,7 +53,9 @@ def test_programs_without_equations_inputs_or_outputs():
         (lambda x: [x, x], [aval(2)], [[0, 0], [0, 0]]),
     ):
         jaxpr, _ = stage(fun, ins)
-        outs = run(XLA.compile(Program(jaxpr, "f")), *[np.zeros(a.shape, np.float32) for a in ins])
+        outs = run(
+            XLA.compiler.compile(Program(jaxpr, "f")), *[np.zeros(a.shape, np.float32) for a in ins]
+        )
         assert [out.tolist() for out in outs] == expected
 
 
@@ -109,7 +113,7 @@ def test_expand_stands_in_for_a_lowering_and_is_traced_once():
         return [b.lower_fun(primitive.expand, y, k=2)]
 
     x = np.ones(3, np.float32)
-    once = run(XLA.compile(one_equation(primitive, [aval(3)], [aval(3)], k=2)), x)[0]
+    once = run(XLA.compiler.compile(one_equation(primitive, [aval(3)], [aval(3)], k=2)), x)[0]
     assert once == pytest.approx(np.sin(x) + 2)
     Expanded.traced = 0
     assert run(compiled(twice, [aval(3)], [aval(3)]), x)[0] == pytest.approx(np.sin(once) + 2)
@@ -134,7 +138,7 @@ def test_a_missing_lowering_names_primitive_and_line():
     with pytest.raises(
         UnsupportedPrimitive, match=r"unknown: operands float32\[3\] at .*\n.*no low"
     ):
-        XLA.compile(one_equation(Primitive("unknown"), [aval(3)], [aval(3)]))
+        XLA.compiler.compile(one_equation(Primitive("unknown"), [aval(3)], [aval(3)]))
 
 
 def test_a_lowering_with_a_wrong_result_is_named():

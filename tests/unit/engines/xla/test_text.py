@@ -6,9 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from kiln import _runtime
 from kiln.base.dtypes import float0
 from kiln.base.kinds import KeyDtype
-from kiln.engines.xla import client, text
+from kiln.engines.xla import buffers, client, text
 from kiln.ir.sizes import symbol
 from kiln.ir.types import ShapedArray
 
@@ -53,9 +54,10 @@ def read_back(value: np.ndarray) -> np.ndarray:
         f"func.func public @main() -> {kind} {{\n"
         f"%0 = stablehlo.constant dense<{text.dense(value)}> : {kind}\nreturn %0 : {kind} }}"
     )
-    here = client.client()
+    here = client.client("cpu")
     raw = here.compile(program, name="constant")
-    return client.get(client.Loaded(raw, [here.handler(aval)], "constant")([])[0])
+    launcher = _runtime.Launcher(raw.execute_sharded, [here.handler(aval)], "constant")
+    return buffers.get(launcher([])[0])
 
 
 @pytest.mark.parametrize(

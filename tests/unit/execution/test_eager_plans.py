@@ -1,4 +1,4 @@
-"""Functions that are applied at once give what they give otherwise, and run no Python for it."""
+"""Eager functions give what they give otherwise, and run no Python for a call like one before."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln import _runtime, lax
 from kiln.base.config import override
-from kiln.execution.at_once import at_once, clear
 from kiln.execution.eager import EVAL
+from kiln.execution.eager_plans import clear, eager
 
 SHAPES = [(), (1,), (7,), (3, 5), (0,), (2, 0), (2, 3, 4), (1500,)]
 DTYPES = ["float32", "int32", "bool", "uint8", "bfloat16", "complex64"]
@@ -176,17 +176,17 @@ def test_a_new_shape_compiles_nothing() -> None:
         y = jnp.where(x > 0, jnp.exp(x) @ jnp.ones((2, 2)), x // 2)
         return jnp.concatenate([y.T.reshape(-1), y[0], y.sum(axis=1), jnp.argmax(y, axis=0)])
 
-    EVAL.plans.clear()
+    EVAL.programs.clear()
     for n in range(10, 14):
         assert check(work, n)
     # Twice by the meanings of its primitives, then by a plan: nothing is compiled for any.
-    assert {plan.engine.name for _, plan in EVAL.plans.items()} == {"reference"}
+    assert {program.engine.name for _, program in EVAL.programs.items()} == {"reference"}
 
 
 def test_no_python_runs_for_a_call_like_one_before() -> None:
     calls = []
 
-    @at_once
+    @eager
     def doubled(x: Any) -> Any:
         calls.append(x)
         return x + x

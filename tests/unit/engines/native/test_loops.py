@@ -13,7 +13,7 @@ from kiln.core.engine import make_plan
 from kiln.core.meaning import meaning
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.engines.loops.loops import loop_for, named_loop
+from kiln.engines.native.loops import copy_loop, loop_for, named_loop, select_loop
 from kiln.ops import conversion, elementwise
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3e38, -3e38, 1e-45, 0.49999997]
@@ -111,7 +111,10 @@ def test_which_loops_there_are() -> None:
     assert loop_for(np.add, [f32, f32], f32) is not None
     assert loop_for(np.add, [f32, i32], f32) is None
     assert loop_for(len, [f32], f32) is None
-    assert named_loop("copy", bf16, bf16) is not None
-    assert named_loop("max", bf16, bf16) is None
-    assert named_loop("none", f32, f32) is None
-    assert named_loop("div", f32, f32) is None
+    assert copy_loop(bf16) is not None and select_loop(bf16) is not None
+    assert copy_loop(np.dtype(object)) is None and select_loop(np.dtype("V3")) is None
+    assert named_loop("max", [f32, f32], f32) is not None
+    assert named_loop("max", [f32], f32) is None
+    assert named_loop("max", [bf16, bf16], bf16) is None
+    assert named_loop("none", [f32], f32) is None
+    assert named_loop("div", [f32, f32], f32) is None

@@ -14,38 +14,39 @@ import numpy as np
 
 from kiln import _runtime
 from kiln.core.engine import Program
-from kiln.engines.xla.client import Buffer, client, pointer
+from kiln.engines.xla.buffers import Buffer, pointer
+from kiln.engines.xla.client import Client
 from kiln.engines.xla.text import host_dtype
 
 STAGED_BYTES = 1 << 16
 """What the operands that one executable keeps memory for may need together."""
 
-Layout = tuple[np.dtype, int]
+OperandType = tuple[np.dtype, int]
 
 
-def staged_operands(program: Program) -> list[Layout | None]:
+def staged_operands(program: Program) -> list[OperandType | None]:
     """Return dtype and bytes of the operands of a program that may be staged, and None of others.
 
     Not those that are donated: their memory becomes that of results.
     """
-    layouts: list[Layout | None] = []
+    types: list[OperandType | None] = []
     left = STAGED_BYTES
     for number, aval in enumerate(program.jaxpr.in_avals):
         shape, dtype = host_dtype(aval)
         size = dtype.itemsize * math.prod(shape)
         fits = dtype.isbuiltin == 1 and 0 < size <= left and number not in program.donated
-        layouts.append((dtype, size) if fits else None)
+        types.append((dtype, size) if fits else None)
         left -= size if fits else 0
-    return layouts
+    return types
 
 
-def sharer(program: Program) -> Callable[[int, _runtime.Memory], Buffer | None]:
+def sharer(program: Program, client: Client) -> Callable[[int, _runtime.Memory], Buffer | None]:
     """Return what makes a buffer of an operand's memory; it returns None where XLA copied it."""
 
     def share(number: int, memory: _runtime.Memory) -> Buffer | None:
         shape, dtype = host_dtype(program.jaxpr.in_avals[number])
         value = np.frombuffer(memoryview(memory), dtype).reshape(shape)
-        buffer = client().put(value, share=True)
+        buffer = client.put(value, share=True)
         return buffer if pointer(buffer) == value.ctypes.data else None
 
     return share

@@ -1,8 +1,8 @@
-"""Functions applied at once: a call like one made before runs a plan and no Python.
+"""Eager functions, the first of the two ways of docs/eager.md: a call runs a plan and no Python.
 
-`at_once` marks a pure function of arrays. Called outside of all transformations for the second time
+`eager` marks a pure function of arrays. Called outside of all transformations for the second time
 on arrays of the same types, beside equal numbers and names, the function is recorded once more, and
-what it recorded becomes a plan (`engines/loops/`), which later calls like this one run. Nothing is
+what it recorded becomes a plan (`engines/native/`), which later calls like this one run. Nothing is
 compiled. Calls of any other kind are calls of the function.
 """
 
@@ -27,13 +27,16 @@ MOST_CONSTANT_BYTES = 1 << 14
 """A larger array that a function closes over is not copied into a plan."""
 
 
-def at_once(fun: F) -> F:
-    """Return a pure function of arrays that is applied at once where it can be.
+def eager(fun: F, loop: str | None = None, *, swapped: bool = False) -> F:
+    """Return a pure function of arrays as one whose calls outside of transformations run plans.
 
     Its results depend on nothing but its arguments and the options that are part of cache keys; its
     arguments are arrays, numbers, names, dtypes, and tuples, lists and slices of them.
+
+    `loop` names the loop of `_runtime/kernels/arithmetic.cc` that the function is on arrays of one
+    type, or on one beside a Python number; with `swapped` its second argument comes first.
     """
-    return _runtime.EagerFunction(fun)  # type: ignore[return-value]
+    return _runtime.EagerFunction(fun, loop, swapped)  # type: ignore[return-value]
 
 
 class _NoPlan(Exception):

@@ -38,19 +38,31 @@ def loop_for(ufunc: Any, operands: Sequence[Dtype], result: Dtype) -> Any:
     return _runtime.loop_of_ufunc(ufunc, "".join(d.char for d in [*operands, result]))
 
 
-_MOVES = ("copy", "select")
 _BY_SIZE = {1: "B", 2: "H", 4: "I", 8: "L", 16: "D"}
 
 
-def named_loop(name: str, operand: Dtype, result: Dtype) -> Any:
-    """Return our loop of a name for an operand and a result of such dtypes, or None."""
-    if name in _MOVES:
-        # Only the size of elements matters, of which operand and result have one.
-        char = _BY_SIZE.get(result.itemsize) if result.kind != "O" else None
-        return char and _runtime.loop_named(name, char, char)
-    if not _is_plain(operand) or not _is_plain(result):
+def named_loop(name: str, operands: Sequence[Dtype], result: Dtype) -> Any:
+    """Return our loop of a name for operands and a result of such dtypes, or None."""
+    if not all(map(_is_plain, [*operands, result])):
         return None
-    return _runtime.loop_named(name, operand.char, result.char)
+    return _runtime.loop_named(name, "".join(d.char for d in [*operands, result]))
+
+
+def copy_loop(dtype: Dtype) -> Any:
+    """Return the loop that copies elements of a dtype, or None."""
+    char = _char_by_size(dtype)
+    return char and _runtime.loop_named("copy", char * 2)
+
+
+def select_loop(dtype: Dtype) -> Any:
+    """Return the loop that chooses between elements of a dtype, or None."""
+    char = _char_by_size(dtype)
+    return char and _runtime.loop_named("select", f"?{char * 3}")
+
+
+def _char_by_size(dtype: Dtype) -> str | None:
+    """Return a type whose elements are moved like those of a dtype."""
+    return _BY_SIZE.get(dtype.itemsize) if dtype.kind != "O" else None
 
 
 def _is_plain(dtype: Dtype) -> bool:
@@ -101,7 +113,7 @@ def matrix_loop(dtype: Dtype) -> Any:
 
 def _named(name: str) -> Callable[..., list[Step] | None]:
     def steps(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
-        loop = named_loop(name, operands[-1], result)
+        loop = named_loop(name, operands, result)
         return loop and [Step(loop, range(len(operands)), result)]
 
     return steps
@@ -112,7 +124,7 @@ def _integers(name: str, ufunc: np.ufunc) -> Callable[..., list[Step] | None]:
 
     def steps(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
         loop = (
-            named_loop(name, result, result)
+            named_loop(name, operands, result)
             if result.kind in "iu"
             else loop_for(ufunc, operands, result)
         )
@@ -125,7 +137,7 @@ def _power(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
     x, y = operands
     if x == y:
         return _integers("pow", np.power)(operands, result)
-    convert, power = named_loop("convert", y, x), loop_for(np.power, [x, x], result)
+    convert, power = named_loop("convert", [y], x), loop_for(np.power, [x, x], result)
     if convert is None or power is None or x.kind != "f":
         return None
     return [Step(convert, [1], x), Step(power, [0, 2], result)]
@@ -135,7 +147,7 @@ def _integer_power(operands: Sequence[Dtype], result: Dtype, *, y: int) -> list[
     (x,) = operands
     if x.kind in "iu":
         info = np.iinfo(x)
-        loop = named_loop("pow", x, x)
+        loop = named_loop("pow", [x, x], x)
         if loop is None or not info.min <= y <= info.max:
             return None
         return [Step(loop, [0, -1], x, [np.asarray(y, x)])]
@@ -146,16 +158,21 @@ def _integer_power(operands: Sequence[Dtype], result: Dtype, *, y: int) -> list[
     return loop and [Step(loop, [0, -1], x, [np.asarray(x.type(y))])]
 
 
+def _copy(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
+    loop = copy_loop(result)
+    return loop and [Step(loop, [0], result)]
+
+
 def _convert(
     operands: Sequence[Dtype], result: Dtype, *, new_dtype: Any, weak_type: bool
 ) -> list[Step] | None:
-    name = "copy" if operands[0] == result else "convert"
-    loop = named_loop(name, operands[0], result)
+    (x,) = operands
+    loop = copy_loop(result) if x == result else named_loop("convert", [x], result)
     return loop and [Step(loop, [0], result)]
 
 
 def _select(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
-    loop = named_loop("select", result, result)
+    loop = select_loop(result)
     if loop is None or operands[0] != np.bool_ or len(operands) != 3:
         return None
     return [Step(loop, range(3), result)]
@@ -165,7 +182,7 @@ def _round(operands: Sequence[Dtype], result: Dtype, *, rounding_method: Any) ->
     if rounding_method == elementwise.RoundingMethod.TO_NEAREST_EVEN:
         loop = loop_for(np.rint, operands, result)
     else:
-        loop = named_loop("round_half_away", operands[0], result)
+        loop = named_loop("round_half_away", operands, result)
     return loop and [Step(loop, [0], result)]
 
 
@@ -201,7 +218,7 @@ STEPS: dict[Operation, Callable[..., list[Step] | None]] = {
     elementwise.sign_p: _named("sign"),
     elementwise.round_p: _round,
     elementwise.select_n_p: _select,
-    elementwise.copy_p: _named("copy"),
+    elementwise.copy_p: _copy,
     elementwise.rsqrt_p: _reciprocal_root,
     elementwise.logistic_p: _logistic,
     conversion.convert_element_type_p: _convert,

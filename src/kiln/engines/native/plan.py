@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kiln._runtime import Plan
+from kiln._runtime import BufferSource, Container, Outcome, Plan
 from kiln.base.dtypes import is_extended
-from kiln.engines.loops.layout import VIEWS, Layout, dense
-from kiln.engines.loops.loops import (
+from kiln.engines.native.layout import VIEWS, Layout, dense
+from kiln.engines.native.loops import (
     REDUCTIONS,
     RUNNING,
+    copy_loop,
     loop_for,
     matrix_loop,
     named_loop,
@@ -31,11 +32,11 @@ from kiln.ops.elementwise import copy_p
 from kiln.ops.families import Elementwise
 from kiln.ops.shape import kept_axes
 
-INPUT, CONSTANT, SCRATCH, RESULT, FROM_FUNCTION = range(5)
-"""What the bytes of a buffer are."""
-FRESH, SAME, SHARING = range(3)
-"""How a result is made: of a buffer, it is an input, of the memory of an input."""
-CONTAINERS: dict[type | None, int] = {None: 0, tuple: 1, list: 2}
+CONTAINERS: dict[type | None, Container] = {
+    None: Container.SINGLE,
+    tuple: Container.TUPLE,
+    list: Container.LIST,
+}
 
 MOST_FOLDED_BYTES = 1 << 14
 """A larger constant result is computed when the plan runs."""
@@ -61,9 +62,9 @@ def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
 class _Planner:
     def __init__(self, jaxpr: Jaxpr) -> None:
         self.jaxpr = jaxpr
-        self.buffers: list[tuple[int, Any]] = []
+        self.buffers: list[tuple[BufferSource, Any]] = []
         self.steps: list[tuple[Any, ...]] = []
-        self.places: dict[Var, Layout] = {}
+        self.layouts: dict[Var, Layout] = {}
         self.known: dict[int, np.ndarray] = {}
         self.made: set[Var] = set()
         self.outputs = {v for v in jaxpr.outvars if isinstance(v, Var)}
@@ -72,19 +73,19 @@ class _Planner:
         inputs = []
         for number, var in enumerate(self.jaxpr.invars):
             sizes, dtype = _plain(var.aval)
-            self.places[var] = dense(self.buffer(INPUT, number), sizes, dtype)
-            inputs.append((dtype, self.places[var].nbytes))
+            self.layouts[var] = dense(self.buffer(BufferSource.INPUT, number), sizes, dtype)
+            inputs.append((dtype, self.layouts[var].nbytes))
         for eqn in self.jaxpr.eqns:
             self.equation(eqn)
         results = [self.result(v) for v in self.jaxpr.outvars]
-        fresh = [buffer for outcome, buffer, _ in results if outcome == FRESH]
+        fresh = [buffer for outcome, buffer, _ in results if outcome == Outcome.FRESH]
         if len(set(fresh)) < len(fresh) or not results:
             raise Unplanned
         return Plan(inputs, self.buffers, self.steps, results, CONTAINERS[container])
 
     # Buffers.
 
-    def buffer(self, source: int, detail: Any) -> int:
+    def buffer(self, source: BufferSource, detail: Any) -> int:
         """Add a buffer and return its number."""
         self.buffers.append((source, detail))
         return len(self.buffers) - 1
@@ -92,19 +93,21 @@ class _Planner:
     def constant(self, value: Any, dtype: np.dtype[Any]) -> Layout:
         """Return where a constant is."""
         array = np.ascontiguousarray(value, dtype)
-        found = dense(self.buffer(CONSTANT, array), np.shape(value), dtype)
+        found = dense(self.buffer(BufferSource.CONSTANT, array), np.shape(value), dtype)
         self.known[found.buffer] = array
         return found
 
     def room(self, sizes: Sequence[int], dtype: np.dtype[Any], *, last: bool = False) -> Layout:
         """Return a new place for a value; the `last` one is a result."""
         nbytes = math.prod(sizes) * dtype.itemsize
-        return dense(self.buffer(RESULT if last else SCRATCH, nbytes), sizes, dtype)
+        return dense(
+            self.buffer(BufferSource.RESULT if last else BufferSource.SCRATCH, nbytes), sizes, dtype
+        )
 
     def read(self, atom: Any) -> Layout:
         """Return where an operand is."""
         if isinstance(atom, Var):
-            return self.places[atom]
+            return self.layouts[atom]
         return self.constant(atom.val, _plain(atom.aval)[1])
 
     def value(self, x: Layout) -> np.ndarray | None:
@@ -142,7 +145,7 @@ class _Planner:
 
     def copy(self, x: Layout, to: Layout) -> None:
         """Add a copy."""
-        loop = named_loop("copy", x.dtype, x.dtype)
+        loop = copy_loop(x.dtype)
         if loop is None:
             raise Unplanned
         self.run(loop, [x, to])
@@ -159,7 +162,7 @@ class _Planner:
         if primitive in VIEWS:
             seen = VIEWS[primitive](*operands, **eqn.params)
             if seen is not None:
-                self.places[eqn.outvars[0]] = seen
+                self.layouts[eqn.outvars[0]] = seen
                 return
         if self.folded(eqn, operands):
             return
@@ -175,7 +178,7 @@ class _Planner:
             return False
         found = _quiet(eqn.primitive, eqn.params)(*values)
         for var, value in zip(eqn.outvars, found if len(eqn.outvars) > 1 else [found], strict=True):
-            self.places[var] = self.constant(np.asarray(value), _plain(var.aval)[1])
+            self.layouts[var] = self.constant(np.asarray(value), _plain(var.aval)[1])
         return True
 
     def by_loops(self, eqn: Eqn, operands: Sequence[Layout]) -> bool:
@@ -209,12 +212,12 @@ class _Planner:
             made = self.room(sizes, step.dtype, last=last and out in self.outputs)
             self.run(step.loop, [*given, made])
             values.append(made)
-        self.places[out] = values[-1]
+        self.layouts[out] = values[-1]
         return True
 
     def concatenate(self, operands: Sequence[Layout], out: Var, dimension: int) -> bool:
         sizes, dtype = _plain(out.aval)
-        if named_loop("copy", dtype, dtype) is None:
+        if copy_loop(dtype) is None:
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
         offset = 0
@@ -222,7 +225,7 @@ class _Planner:
             part = made.with_axes(list(zip(x.shape, made.strides, strict=True)), offset)
             self.copy(x, part)
             offset += x.shape[dimension] * made.strides[dimension]
-        self.places[out] = made
+        self.layouts[out] = made
         return True
 
     def reduce(self, primitive: Operation, x: Layout, out: Var, axes: Sequence[int]) -> bool:
@@ -239,16 +242,16 @@ class _Planner:
         kept = iter(made.strides)
         whole = made.with_axes([(n, 0 if d in axes else next(kept)) for d, n in enumerate(x.shape)])
         self.run(loop, [whole, x, whole])
-        self.places[out] = made
+        self.layouts[out] = made
         return True
 
     def position(self, primitive: Operation, x: Layout, out: Var, axes: Sequence[int]) -> bool:
         sizes, dtype = _plain(out.aval)
-        loop = named_loop(primitive.name, x.dtype, dtype)
+        loop = named_loop(primitive.name, [x.dtype], dtype)
         if loop is None:
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
-        self.places[out] = made
+        self.layouts[out] = made
         if made.size == 0:
             return True
         (axis,) = axes
@@ -269,11 +272,11 @@ class _Planner:
     ) -> bool:
         sizes, dtype = _plain(out.aval)
         loop = loop_for(RUNNING[primitive], [dtype] * 2, dtype)
-        copy = named_loop("copy", dtype, dtype)
+        copy = copy_loop(dtype)
         if loop is None or copy is None or (dtype.kind == "f" and dtype.itemsize < 4):
             return False
         made = self.room(sizes, dtype, last=out in self.outputs)
-        self.places[out] = made
+        self.layouts[out] = made
         if made.size == 0:
             return True
         order = [*[d for d in range(len(sizes)) if d != axis], axis]
@@ -322,7 +325,7 @@ class _Planner:
                 (0, 0, 0, *left.strides, *right.strides, p * item, item),
             )
         )
-        self.places[out] = made
+        self.layouts[out] = made
         return True
 
     def matrix(self, x: Layout, rows: Sequence[int], columns: Sequence[int]) -> Layout | None:
@@ -347,34 +350,34 @@ class _Planner:
         made = []
         for var in eqn.outvars:
             sizes, dtype = _plain(var.aval)
-            self.places[var] = dense(self.buffer(FROM_FUNCTION, 0), sizes, dtype)
-            made.append(self.places[var])
+            self.layouts[var] = dense(self.buffer(BufferSource.FROM_FUNCTION, 0), sizes, dtype)
+            made.append(self.layouts[var])
         self.steps.append(
             (_quiet(eqn.primitive, eqn.params), list(map(_view, operands)), list(map(_view, made)))
         )
 
-    def result(self, atom: Any) -> tuple[int, int, Any]:
+    def result(self, atom: Any) -> tuple[Outcome, int, Any]:
         """Return how a result is made."""
         x, aval = self.read(atom), atom.aval
         source = self.buffers[x.buffer][0]
         whole = x.is_dense and x.offset == 0
-        if source == INPUT:
+        if source == BufferSource.INPUT:
             if isinstance(atom, Var) and atom in self.jaxpr.invars:
-                return SAME, x.buffer, aval
+                return Outcome.SAME, x.buffer, aval
             if whole and x.nbytes > SHARED_BYTES and self.is_whole(x):
-                return SHARING, x.buffer, aval
+                return Outcome.SHARING, x.buffer, aval
         if atom in self.made:
-            return FRESH, x.buffer, aval
-        if x.nbytes > MOST_COPIED_BYTES and source in (INPUT, CONSTANT):
+            return Outcome.FRESH, x.buffer, aval
+        if x.nbytes > MOST_COPIED_BYTES and source in (BufferSource.INPUT, BufferSource.CONSTANT):
             raise Unplanned
         made = self.room(x.shape, x.dtype, last=True)
         self.copy(x, made)
-        return FRESH, made.buffer, aval
+        return Outcome.FRESH, made.buffer, aval
 
     def is_whole(self, x: Layout) -> bool:
         """Tell whether a layout has all elements of its input."""
         var = self.jaxpr.invars[self.buffers[x.buffer][1]]
-        return x.nbytes == self.places[var].nbytes
+        return x.nbytes == self.layouts[var].nbytes
 
 
 def _plain(aval: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

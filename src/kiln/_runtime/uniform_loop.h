@@ -1,0 +1,25 @@
+// The plan of an operator: one loop over arrays of one type, or over one beside a Python number. It is
+// the same for all shapes and numbers, so no call has to be like one made before.
+#pragma once
+
+#include "kernels/registry.h"
+#include "object.h"
+
+namespace kiln {
+
+// The types of elements that there are such plans for.
+enum Element : int { kFloat32, kFloat64, kInt32, kInt64, kElements };
+
+struct UniformLoop {
+  // Run on `operands` arguments. Null, without an exception, if they are others than such a plan
+  // takes.
+  Ref (*run)(const UniformLoop& loop, PyObject* const* args) = nullptr;
+  StridedLoop loops[kElements] = {};  // null where there is none
+  int operands = 0;
+  bool is_swapped = false;  // whether the second argument is the first operand
+};
+
+// Find the loops of a name; false if there are none.
+bool find_uniform_loop(const char* name, bool swapped, UniformLoop& found);
+
+}  // namespace kiln

@@ -1,0 +1,87 @@
+"""Memory of the host, for all engines whose buffers are NumPy arrays.
+
+There is one device, the host, and one `HOST_MEMORY`: what one of these engines computed another one
+reads without a copy. Buffers are read-only for everybody but who made them, and are there as soon
+as they are referred to: programs run on the calling thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from kiln.core.shards import assembled, split
+from kiln.ir.sharding import Sharding
+from kiln.ir.types import ShapedArray
+
+
+@dataclasses.dataclass(frozen=True)
+class HostDevice:
+    """The host processor."""
+
+    id: int = 0
+    platform: str = "cpu"
+    process_index: int = 0
+
+
+class HostMemory:
+    """Keeps buffers as NumPy arrays."""
+
+    buffers_are_ndarrays = True
+    places_arrays = False
+
+    def __init__(self) -> None:
+        self._devices = (HostDevice(),)
+
+    def devices(self) -> Sequence[HostDevice]:
+        """Return the host."""
+        return self._devices
+
+    def put(self, value: np.ndarray, sharding: Sharding | None = None) -> np.ndarray:
+        """Copy host data."""
+        return value.copy()
+
+    def adopt(self, value: np.ndarray) -> np.ndarray:
+        """Return the data as it is."""
+        return value
+
+    def moved(self, buffer: np.ndarray, aval: ShapedArray, sharding: Sharding) -> np.ndarray:
+        """Copy the data: all devices are the host."""
+        return buffer.copy()
+
+    def shards(self, buffer: np.ndarray, sharding: Sharding) -> list[np.ndarray]:
+        """Return the parts of a buffer, in the order of the sharding."""
+        return [buffer] if sharding.num_devices == 1 else split(sharding, buffer)
+
+    def join(
+        self, aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Copy the parts into one block, as NumPy needs it; a single part is returned as it is."""
+        if len(parts) == 1:
+            return parts[0]
+        shape = [int(size) for size in aval.physical().shape]
+        return assembled(sharding, shape, parts, lambda part: part)
+
+    def get(self, buffer: np.ndarray) -> np.ndarray:
+        """Return the buffer: it is the data."""
+        return buffer
+
+    def wait(self, buffer: np.ndarray) -> None:
+        """Return at once: what is referred to has been computed."""
+
+    def is_ready(self, buffer: np.ndarray) -> bool:
+        """Return True: what is referred to has been computed."""
+        return True
+
+    def is_deleted(self, buffer: np.ndarray) -> bool:
+        """Return False: what is referred to is there."""
+        return False
+
+    def pointer(self, buffer: np.ndarray) -> int:
+        """Return the address of the first element."""
+        return int(buffer.ctypes.data)
+
+
+HOST_MEMORY = HostMemory()

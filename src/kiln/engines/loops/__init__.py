@@ -1,1 +1,0 @@
-"""Programs of eager operations as plans: compiled loops over memory, nothing compiled for them."""

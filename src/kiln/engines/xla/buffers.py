@@ -1,0 +1,57 @@
+"""What is asked of a buffer: its data, its address, whether it is there.
+
+A buffer is jaxlib's `ArrayImpl`; kiln's arrays hold one and never subclass it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln import _runtime
+from kiln.engines.xla.binding import XlaError, failed, without_jax
+
+Buffer = Any
+
+
+def get(buffer: Buffer) -> np.ndarray:
+    """Wait for a buffer and return a read-only view of its data."""
+    try:
+        dtype = buffer.aval.dtype
+        if dtype.isbuiltin == 1:
+            return _runtime.array_when_ready(buffer, dtype)
+        _runtime.wait_until_ready(buffer)
+        with without_jax():
+            value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
+    except (XlaError, BufferError, ValueError) as error:
+        failed(error, "reading an array")
+    value.flags.writeable = False
+    return value
+
+
+def wait(buffer: Buffer) -> None:
+    """Block until a buffer's data is there."""
+    try:
+        _runtime.block_until_ready(buffer)
+    except XlaError as error:
+        failed(error, "waiting for an array")
+
+
+def is_deleted(buffer: Buffer) -> bool:
+    """Tell whether a buffer was freed or donated."""
+    return bool(buffer.is_deleted())
+
+
+def is_ready(buffer: Buffer) -> bool:
+    """Tell whether a buffer's data is there. False for a deleted one, where jaxlib would crash."""
+    return not buffer.is_deleted() and bool(buffer.is_ready())
+
+
+def pointer(buffer: Buffer) -> int:
+    """Return the address of a buffer's first element."""
+    try:
+        with without_jax():
+            return int(buffer.unsafe_buffer_pointer())
+    except XlaError as error:
+        failed(error, "asking for the address of an array")

@@ -1,0 +1,241 @@
+"""The compiler of the xla engine: a program becomes StableHLO, and XLA's executable of it.
+
+`module.lower` writes the text, `client` has it compiled; what is called is in `executable.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+from kiln.base.errors import UnsupportedPrimitive, three_lines
+from kiln.base.signals import HeldBack
+from kiln.core.engine import Placement, Program
+from kiln.core.topology import DescribedDevice
+from kiln.engines.xla.ahead_of_time import DescribedExecutable, require_translated
+from kiln.engines.xla.client import client, jaxlib_version, output_blocks
+from kiln.engines.xla.effects import Effects
+from kiln.engines.xla.executable import CallingExecutable, EffectfulExecutable, XlaExecutable
+from kiln.engines.xla.lowerings import LOWERINGS
+from kiln.engines.xla.mlir import hlo, parse
+from kiln.engines.xla.module import LoweredModule, lower
+from kiln.engines.xla.plugins import described_devices
+from kiln.ir.aliasing import reused
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
+from kiln.ir.types import ShapedArray
+
+
+class XlaCompiler:
+    """Compiles programs for the devices of one platform."""
+
+    places_programs = True
+
+    def __init__(self, platform: str, effects: Effects) -> None:
+        self._platform = platform
+        self._effects = effects
+
+    def unsupported(self, program: Program) -> str | None:
+        """Return what the translation of the program stumbles over: it is written, not compiled."""
+        try:
+            lowered, placement = _lowered(program), program.placement
+            if _is_described(placement):
+                require_translated(program, lowered, placement.devices[0])
+        except UnsupportedPrimitive as error:
+            return str(error).splitlines()[1]
+        return None
+
+    def compile(self, program: Program) -> XlaExecutable | DescribedExecutable:
+        """Compile a program.
+
+        Raises: UnsupportedPrimitive; JaxRuntimeError for what XLA refuses.
+        """
+        lowered = _lowered(program)
+        here, placement = client(self._platform), program.placement
+        free = _free_outputs(program, lowered)
+        if _is_described(placement):
+            return DescribedExecutable(program, lowered, placement.devices, free)
+        raw = here.compile(
+            lowered.text,
+            name=program.name,
+            settings=program.compiler_options,
+            callbacks=lowered.callbacks,
+            devices=placement.devices if placement else (),
+            free_outputs=free,
+        )
+        with HeldBack():
+            return self._executable(program, lowered, raw)
+
+    def digest(self, program: Program) -> str | None:
+        """Return a hash of the module, of how it is compiled, and of jaxlib and the processor.
+
+        None for programs that call Python, and for those of machines that are not there.
+        """
+        lowered, placement = _lowered(program), program.placement
+        if lowered.callbacks or lowered.effects or _is_described(placement):
+            return None
+        parts = (
+            lowered.text,
+            program.compiler_options,
+            [d.id for d in placement.devices] if placement else [],
+            _free_outputs(program, lowered),
+            jaxlib_version(),
+            client(self._platform).fingerprint(),
+            os.environ.get("XLA_FLAGS", ""),
+        )
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def serialize(self, executable: Any) -> bytes:
+        """Return an executable as bytes, for this version of jaxlib and this kind of processor.
+
+        Raises: ValueError for programs that call Python functions; JaxRuntimeError for those that
+            XLA cannot store.
+        """
+        stored: bytes = executable.serialize()
+        return stored
+
+    def load(self, program: Program, stored: bytes) -> XlaExecutable:
+        """Return the executable of a program from the bytes that `serialize` returned.
+
+        Raises: JaxRuntimeError if XLA cannot load them.
+        """
+        lowered, placement = _lowered(program), program.placement
+        raw = client(self._platform).deserialize(
+            stored,
+            uses_lapack="lapack_" in lowered.text,
+            settings=program.compiler_options,
+            devices=placement.devices if placement else (),
+            free_outputs=_free_outputs(program, lowered),
+        )
+        with HeldBack():
+            return self._executable(program, lowered, raw)
+
+    def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
+        """Return the program as StableHLO, or as HLO before XLA's optimizations.
+
+        Raises: ValueError for another dialect.
+        """
+        wanted = _dialect(program, dialect)
+        text = _lowered(program, locations=locations).text
+        return text if wanted == "stablehlo" else str(hlo(text).as_hlo_text())
+
+    def compiler_ir(self, program: Program, dialect: str | None = None) -> Any:
+        """Return the program as jaxlib's MLIR module (`stablehlo`) or computation (`hlo`).
+
+        Raises: ValueError for another dialect.
+        """
+        wanted = _dialect(program, dialect)
+        text = _lowered(program).text
+        return parse(text) if wanted == "stablehlo" else hlo(text)
+
+    def cost(self, program: Program) -> dict[str, float]:
+        """Return XLA's estimates for the program as it is written."""
+        return client(self._platform).costs(self.text(program))
+
+    def described_devices(self, platform: str, topology: str = "") -> tuple[DescribedDevice, ...]:
+        """Return the devices of a machine that is not there.
+
+        Raises: ValueError for an unknown platform; JaxRuntimeError saying what to install.
+        """
+        return described_devices(platform, topology)
+
+    def _executable(self, program: Program, lowered: LoweredModule, raw: Any) -> XlaExecutable:
+        here = client(self._platform)
+        placement, avals = program.placement, program.jaxpr.out_avals
+        shardings: list[Any] = [None] * len(avals)
+        everywhere: Sharding | None = None
+        if placement is not None:
+            everywhere = _everywhere(placement)
+            if len(placement.devices) > 1:
+                shardings = _out_shardings(raw, placement, avals, bool(lowered.effects))
+            elif placement.mesh is not None:
+                shardings = _named_alone(placement, program.jaxpr)
+            else:
+                shardings = [everywhere] * len(avals)
+        handlers = [here.handler(a, s) for a, s in zip(avals, shardings, strict=True)]
+        if lowered.effects:
+            return EffectfulExecutable(
+                here, raw, handlers, program.name, lowered, shardings, self._effects, everywhere
+            )
+        if lowered.callbacks:
+            return CallingExecutable(
+                here, raw, handlers, program.name, lowered, shardings, self._effects
+            )
+        staged = program if placement is None else None
+        return XlaExecutable(here, raw, handlers, program.name, lowered, shardings, staged)
+
+
+def _lowered(program: Program, *, locations: bool = False) -> LoweredModule:
+    placement = program.placement
+    several = placement is not None and len(placement.devices) > 1
+    return lower(
+        program.jaxpr,
+        program.name,
+        LOWERINGS,
+        aliases={} if several else reused(program.jaxpr, program.donated),
+        # How big the parts of results are is not known yet: XLA pairs inputs and outputs.
+        donors=program.donated if several else (),
+        placement=placement,
+        locations=locations,
+    )
+
+
+def _free_outputs(program: Program, lowered: LoweredModule) -> list[bool]:
+    """Return which results, after the token if there is one, may be cut as XLA finds best."""
+    placement = program.placement
+    several = placement is not None and len(placement.devices) > 1
+    wanted = placement.out_shardings if placement and several else ()
+    tokens = [False] if lowered.effects else []
+    return [*tokens, *(sharding is None for sharding in wanted)]
+
+
+def _is_described(placement: Placement | None) -> TypeGuard[Placement]:
+    return placement is not None and isinstance(placement.devices[0], DescribedDevice)
+
+
+def _everywhere(placement: Placement) -> Sharding:
+    if len(placement.devices) == 1 and placement.mesh is None:
+        return SingleDeviceSharding(placement.devices[0])
+    return NamedSharding(placement.mesh or Mesh(placement.devices, "devices"), PartitionSpec())
+
+
+def _named_alone(placement: Placement, jaxpr: Jaxpr) -> list[Sharding]:
+    """Return the shardings of results on one device, where all cuts are alike, by name.
+
+    They are those asked for; those of an operand of the same shape; or whole.
+    """
+    cuts: dict[Any, Sharding] = {}
+    for aval, cut in zip(jaxpr.in_avals, placement.in_shardings, strict=True):
+        cuts.setdefault(aval.shape, cut)
+    whole = _everywhere(placement)
+    return [
+        wanted or cuts.get(aval.shape, whole)
+        for aval, wanted in zip(jaxpr.out_avals, placement.out_shardings, strict=True)
+    ]
+
+
+def _out_shardings(
+    raw: Any, placement: Placement, avals: Sequence[ShapedArray], with_token: bool
+) -> list[Sharding]:
+    """Return the shardings of the results: those asked for, or what XLA chose, by name."""
+    ndims = [1] * with_token + [aval.ndim for aval in avals]
+    found = output_blocks(raw, ndims, len(placement.devices))[int(with_token) :]
+    return [
+        named_like(placement.devices, blocks, placement.mesh) if wanted is None else wanted
+        for wanted, blocks in zip(placement.out_shardings, found, strict=True)
+    ]
+
+
+def _dialect(program: Program, dialect: str | None) -> str:
+    if dialect not in (None, "stablehlo", "hlo"):
+        raise ValueError(
+            three_lines(
+                f"the program {program.name} as {dialect!r} on the xla engine",
+                f"unknown dialect: {dialect!r}",
+                "use 'stablehlo', 'hlo' or 'jaxpr'",
+            )
+        )
+    return dialect or "stablehlo"

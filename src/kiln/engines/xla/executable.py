@@ -1,0 +1,190 @@
+"""Compiled programs: what is called, and what it says of itself.
+
+Programs with effects are wrapped so that ordered ones follow each other and `barrier` can wait for
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln import _runtime
+from kiln.base.errors import three_lines
+from kiln.core.engine import Program
+from kiln.engines.xla.binding import XlaError, failed
+from kiln.engines.xla.buffers import Buffer
+from kiln.engines.xla.client import Client
+from kiln.engines.xla.effects import Effects
+from kiln.engines.xla.host_operands import sharer, staged_operands
+from kiln.engines.xla.module import LoweredModule
+from kiln.engines.xla.serialized_launches import SerializedLauncher
+from kiln.ir.sharding import Sharding
+
+
+def _explain(error: BaseException, name: str) -> None:
+    if isinstance(error, (XlaError, ValueError)):
+        failed(error, f"running {name}")
+
+
+_runtime.set_explain_failure(_explain)
+
+
+class XlaExecutable(_runtime.Launcher):
+    """A compiled program. Calling it enqueues it; results may still be on their way."""
+
+    __slots__ = ("_client", "lowered", "raw", "shardings")
+
+    def __init__(
+        self,
+        client: Client,
+        raw: Any,
+        handlers: Sequence[Any],
+        name: str,
+        lowered: LoweredModule,
+        shardings: Sequence[Sharding],
+        staged: Program | None = None,
+    ) -> None:
+        execute, handlers = raw.execute_sharded, list(handlers)
+        if staged is None:
+            super().__init__(execute, handlers, name)
+        else:
+            types, share = staged_operands(staged), sharer(staged, client)
+            super().__init__(execute, handlers, name, types, share)
+        if len(raw.local_devices()) > 1:
+            self._execute = SerializedLauncher(raw, name, lowered.callbacks)
+        self._calls_host = bool(lowered.callbacks)
+        self._client = client
+        self.raw = raw
+        self.lowered = lowered
+        self.shardings = shardings
+
+    def out_shardings(self) -> Sequence[Sharding]:
+        """Return how the results are cut; of a program with a placement only."""
+        return self.shardings
+
+    def as_text(self, stage: str) -> str:
+        """Return the program before (`stablehlo`) or after (`hlo`) XLA's optimizations.
+
+        Raises: ValueError for another stage.
+        """
+        if stage == "stablehlo":
+            return self.lowered.text
+        if stage == "hlo":
+            return str(self.raw.get_hlo_text())
+        raise ValueError(
+            three_lines(
+                f"as_text({stage!r}) of {self.name}",
+                "the xla engine has no such stage",
+                "use 'stablehlo' or 'hlo'",
+            )
+        )
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Return XLA's estimates, such as `flops` and `bytes accessed`."""
+        return dict(self.raw.cost_analysis())
+
+    def memory_analysis(self) -> Any:
+        """Return XLA's memory use: `argument_size_in_bytes`, `temp_size_in_bytes`, ..."""
+        return self.raw.get_compiled_memory_stats()
+
+    def size_in_bytes(self) -> int:
+        """Return roughly the memory XLA holds for the program."""
+        calls_host = bool(self.lowered.callbacks)
+        return self._client.resident_size(self.raw, calls_host=calls_host)
+
+    def runtime_executable(self) -> Any:
+        """Return jaxlib's executable."""
+        return self.raw
+
+    def serialize(self) -> bytes:
+        """Return the program as bytes, for this version of jaxlib and this kind of processor.
+
+        Raises: ValueError for programs that call Python functions; JaxRuntimeError for those that
+            XLA cannot store.
+        """
+        if self.lowered.callbacks:
+            raise ValueError(
+                three_lines(
+                    f"serialize() of {self.name}",
+                    f"the program calls {len(self.lowered.callbacks)} Python functions, which "
+                    "cannot be written down",
+                    "compile it in the process that runs it",
+                )
+            )
+        try:
+            return self._client.serialize(self.raw)
+        except XlaError as error:
+            failed(error, f"serialize() of {self.name}")
+
+
+class CallingExecutable(XlaExecutable):
+    """A program that calls Python functions which only compute."""
+
+    __slots__ = ("_effects",)
+
+    def __init__(
+        self,
+        client: Client,
+        raw: Any,
+        handlers: Sequence[Any],
+        name: str,
+        lowered: LoweredModule,
+        shardings: Sequence[Sharding],
+        effects: Effects,
+    ) -> None:
+        super().__init__(client, raw, handlers, name, lowered, shardings)
+        self._effects = effects
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Enqueue the program."""
+        outs = super().__call__(buffers)
+        if outs:
+            self._effects.watch(outs[0])
+        return outs
+
+
+class EffectfulExecutable(XlaExecutable):
+    """A program with effects: its first result is a token, by which the engine waits for it."""
+
+    __slots__ = ("_effects", "_everywhere")
+
+    def __init__(
+        self,
+        client: Client,
+        raw: Any,
+        handlers: Sequence[Any],
+        name: str,
+        lowered: LoweredModule,
+        shardings: Sequence[Sharding],
+        effects: Effects,
+        everywhere: Sharding | None,
+    ) -> None:
+        handlers = [client.token_handler(everywhere), *handlers]
+        super().__init__(client, raw, handlers, name, lowered, shardings)
+        self._effects = effects
+        self._everywhere = everywhere
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Enqueue the program, after earlier ones if it has ordered effects."""
+        effects = self._effects
+        if not self.lowered.ordered:
+            token, *outs = super().__call__(buffers)
+            effects.add(token)
+            return outs
+        # Held while the program is enqueued, not while it runs to its end. Small programs do run
+        # inside, and their callbacks may come back here on the same thread: hence reentrant.
+        with effects.lock:
+            token, *outs = super().__call__([self._order_token(), *buffers])
+            effects.order = token, self._everywhere
+        effects.add(token)
+        return outs
+
+    def _order_token(self) -> Buffer:
+        """Return the token that the last ordered program left, or a new one."""
+        token = self._effects.take_order(self._everywhere)
+        if token is None:
+            token = self._client.put(np.zeros((0,), np.bool_), self._everywhere)
+        return token

@@ -1,0 +1,58 @@
+"""The memory of the xla engine: buffers of jaxlib on the devices of one platform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kiln.engines.xla import buffers
+from kiln.engines.xla.buffers import Buffer
+from kiln.engines.xla.client import Client, Device, client
+from kiln.ir.sharding import Sharding
+from kiln.ir.types import ShapedArray
+
+
+class XlaMemory:
+    """Keeps data as jaxlib's buffers."""
+
+    buffers_are_ndarrays = False
+    places_arrays = True
+
+    def __init__(self, platform: str) -> None:
+        self._platform = platform
+        self._client: Client | None = None
+
+    def _started(self) -> Client:
+        found = self._client = client(self._platform)
+        return found
+
+    def devices(self) -> Sequence[Device]:
+        """Return the devices of the platform that belong to this process."""
+        return (self._client or self._started()).devices
+
+    def put(self, value: np.ndarray, sharding: Sharding | None = None) -> Buffer:
+        """Copy host data into a new buffer."""
+        return (self._client or self._started()).put(value, sharding)
+
+    def adopt(self, value: np.ndarray) -> Buffer:
+        """Make a buffer of host memory nobody will write again; shared if 64-byte aligned."""
+        return (self._client or self._started()).put(value, share=True)
+
+    def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
+        """Copy a buffer from one device to another, past the host."""
+        return (self._client or self._started()).moved(buffer, aval.ndim, sharding)
+
+    def shards(self, buffer: Buffer, sharding: Sharding) -> Sequence[Buffer]:
+        """Return the parts of a buffer on several devices, in the order of its sharding."""
+        return (self._client or self._started()).shards(buffer, sharding)
+
+    def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
+        """Make one buffer of its parts, without a copy."""
+        return (self._client or self._started()).join(aval, sharding, parts)
+
+    get = staticmethod(buffers.get)
+    wait = staticmethod(buffers.wait)
+    is_ready = staticmethod(buffers.is_ready)
+    is_deleted = staticmethod(buffers.is_deleted)
+    pointer = staticmethod(buffers.pointer)

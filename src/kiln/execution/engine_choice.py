@@ -1,0 +1,40 @@
+"""Which engine runs a program, and why: the one place where this is decided."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kiln.base.config import Options
+from kiln.core.engine import DEFAULT_ENGINE, Engine, Placement, engine
+from kiln.ir.jaxpr import Jaxpr
+
+HOST_ENGINE = "reference"
+"""What runs eager operations that are cheaper to interpret than to compile."""
+
+
+class Choice(NamedTuple):
+    """The engine of a program, and why it is that one."""
+
+    engine: Engine
+    reason: str
+
+
+def engine_for(
+    jaxpr: Jaxpr, placement: Placement | None, options: Options, *, is_eager: bool = False
+) -> Choice:
+    """Return the engine that runs a program.
+
+    With `is_eager` the program is a single operation, which need not be compiled: a new shape would
+    cost a compilation.
+
+    Raises: ValueError if the option `engine` names none.
+    """
+    if options.engine:
+        return Choice(engine(options.engine), "the option engine names it")
+    if is_eager and placement is None and _runs_on_host(jaxpr):
+        return Choice(engine(HOST_ENGINE), "the operation runs on the host, uncompiled")
+    return Choice(engine(DEFAULT_ENGINE), "the default")
+
+
+def _runs_on_host(jaxpr: Jaxpr) -> bool:
+    return all(eqn.primitive.runs_on_host([v.aval for v in eqn.invars]) for eqn in jaxpr.eqns)

@@ -1,0 +1,184 @@
+"""What tracing found for one call signature, and what runs it for one wrapper.
+
+A `Recording` belongs to a function, and may be shared by all functions of the same content. An
+`Entry` belongs to one wrapper: it runs the recording as that wrapper's options request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+from kiln.content.by_content import Slots, constants_from
+from kiln.content.fingerprint import Content
+from kiln.core.array import ConcreteArray, copied
+from kiln.core.trace import Tracer
+from kiln.execution.compilation import CachedProgram
+from kiln.execution.placement import PlacementRequest, Placer
+from kiln.ir.jaxpr import Jaxpr
+from kiln.jit.compiler_options import Settings
+from kiln.jit.explain import Record
+from kiln.jit.history import History
+
+
+class Origin(NamedTuple):
+    """What a recording follows from, and nothing else.
+
+    That is the `content` of the function and of the static arguments, by the use of its arrays that
+    `slots` describe. `function` is the part of the content that is the function's own.
+    """
+
+    content: Hashable
+    slots: Slots
+    function: Hashable
+
+
+class Recording:
+    """What tracing found.
+
+    `jaxpr` takes the closed-over `consts` as leading inputs. `static` holds the Python values that
+    the function returned beside arrays, if it was asked for them. `assumed` names the axes that
+    were taken to have a size of at least 1. `general` is the program for all sizes that `jaxpr` was
+    made of, where axes have names. `late` says what the last inputs of `jaxpr` are, if every call
+    supplies them (`late.py`). `origin` is None if the program depends on more than content.
+    `record` waits for the seconds of the compilation, if explanations were asked for. `placers`,
+    one for each placement request, are shared by all recordings of this program.
+    """
+
+    __slots__ = (
+        "assumed",
+        "consts",
+        "general",
+        "jaxpr",
+        "late",
+        "name",
+        "origin",
+        "out_tree",
+        "placers",
+        "record",
+        "static",
+    )
+
+    def __init__(
+        self, jaxpr: Jaxpr, consts: list[Any], out_tree: Any, name: str, static: Any = None
+    ) -> None:
+        self.jaxpr = jaxpr
+        self.consts = consts
+        self.out_tree = out_tree
+        self.name = name
+        self.static = static
+        self.assumed: frozenset[str] = frozenset()
+        self.general: Jaxpr | None = None
+        self.late: tuple[Hashable, ...] = ()
+        self.origin: Origin | None = None
+        self.record: Record | None = None
+        self.placers: dict[PlacementRequest, Placer] = {}
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it closes over values of a trace, and dies with it."""
+        return any(isinstance(x, Tracer) for x in self.consts)
+
+    def with_consts(self, consts: list[Any]) -> Recording:
+        """Return the same program over other closed-over values."""
+        made = Recording(self.jaxpr, consts, self.out_tree, self.name, self.static)
+        made.assumed, made.general, made.late = self.assumed, self.general, self.late
+        made.origin, made.placers = self.origin, self.placers
+        return made
+
+    def for_operands(self, operands: list[ConcreteArray]) -> Recording:
+        """Return what is kept for a content as the recording of one function."""
+        assert self.origin is not None
+        if not self.consts:
+            return self
+        return self.with_consts(constants_from(self.origin.slots, operands))
+
+    def follows_from(self, content: Content) -> bool:
+        """Tell whether a function with this content, traced now, would give this very program."""
+        origin = self.origin
+        if origin is None or origin.function != content.without_options():
+            return False
+        count = len(content.operands)
+        if any(number is not None and number >= count for number, _ in origin.slots):
+            return False
+        again = constants_from(origin.slots, content.operands)
+        return all(a is b for a, b in zip(again, self.consts, strict=True))
+
+    def consts_for(self, request: PlacementRequest) -> list[Any]:
+        """Return the constants, copied if they may be passed as donated arguments, too.
+
+        An array with memory of another size cannot be one that is donated.
+        """
+        donated = [i for i in request.donated if i >= len(self.consts)]
+        if not donated:
+            return self.consts
+        types = [self.jaxpr.in_avals[i].physical() for i in donated]
+        sizes = {a.size * a.dtype.itemsize for a in types}
+        return [
+            copied(x) if isinstance(x, ConcreteArray) and x.nbytes in sizes else x
+            for x in self.consts
+        ]
+
+    def placer_for(
+        self, request: PlacementRequest, keep_unused: bool, settings: Settings
+    ) -> Placer:
+        """Return what runs the program wherever it belongs, made once for each request."""
+        found = self.placers.get(request)
+        if found is None:
+            made = self.new_placer(request, keep_unused, settings)
+            found = self.placers.setdefault(request, made)
+        return found
+
+    def new_placer(
+        self, request: PlacementRequest, keep_unused: bool, settings: Settings
+    ) -> Placer:
+        """Return a placer that shares nothing with calls of the jitted function."""
+        return Placer(
+            self.jaxpr,
+            self.name,
+            hidden=len(self.consts),
+            request=request,
+            keep_unused=keep_unused,
+            compiler_options=settings,
+        )
+
+    @property
+    def programs(self) -> list[CachedProgram]:
+        """The compiled forms there are."""
+        return [p for placer in list(self.placers.values()) for p in placer.programs]
+
+
+class Entry:
+    """What one wrapper runs for one signature.
+
+    `placer` runs the recording over `consts`, and `history` notes what that took to prepare.
+    `is_simple` unless the runtime cannot tell calls for this entry from others; `is_temporary` if
+    it closes over values of a trace.
+    """
+
+    __slots__ = (
+        "consts",
+        "history",
+        "is_simple",
+        "is_temporary",
+        "out_is_leaf",
+        "placer",
+        "recording",
+    )
+
+    def __init__(self, recording: Recording, placer: Placer, history: History) -> None:
+        self.recording = recording
+        self.placer = placer
+        self.history = history
+        self.consts: Sequence[Any] = recording.consts_for(placer.request)
+        self.out_is_leaf: bool = recording.out_tree.is_leaf
+        self.is_simple = True
+        self.is_temporary = recording.is_temporary
+
+    def note_preparation(self, seconds: float) -> None:
+        """Note what a first run took until its program was compiled."""
+        self.history.compile_seconds += seconds
+        record = self.recording.record
+        if record is not None:
+            record.compile_seconds = seconds
+            self.recording.record = None

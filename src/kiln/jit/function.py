@@ -1,0 +1,263 @@
+"""The jitted callable. Its call is the hot path: flatten, look up the signature, run, unflatten.
+
+Nothing else happens on a hit. A miss is `lookup.py`'s; `wrap` in `api/jit.py` reads the user's
+options.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln import _runtime
+from kiln.base.config import options
+from kiln.base.source import api_boundary, definition_of, name_of
+from kiln.content.class_content import Unreadable
+from kiln.content.fingerprint import DESCRIPTION, Reading, readable
+from kiln.core.array import ConcreteArray
+from kiln.core.trace import Tracer, state
+from kiln.execution.compilation import CachedProgram
+from kiln.execution.eager import EVAL
+from kiln.jit.argument_binding import form_of, structure_of
+from kiln.jit.cache import forget, register
+from kiln.jit.compiler_options import Settings
+from kiln.jit.entry import Entry
+from kiln.jit.history import CacheInfo
+from kiln.jit.lookup import Lookup
+from kiln.jit.named_axes import NamedAxes
+from kiln.jit.parameters import Chosen
+from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
+from kiln.jit.recorder import PlainRecorder
+from kiln.jit.running import arranged, bind, run
+from kiln.jit.signature import Arguments, Signature
+from kiln.jit.sized import SizedRecorder
+from kiln.jit.stages import Lowered, Traced
+from kiln.jit.static_values import comparison_of
+from kiln.jit.target import committed_places
+
+PROGRAMS = (CachedProgram, _runtime.PlacedProgram)
+"""What the runtime can run without coming back here."""
+
+
+@_runtime.call_directly
+class JitFunction(_runtime.Callable):
+    """A function that is traced once per call signature and then run as a compiled program.
+
+    The runtime makes calls like those it was told to remember; `_call` is what a call means, and
+    makes all others. With `axes` a program is for all sizes of the axes they name. With
+    `static_result` the function returns a pair of arrays and Python values; the latter are kept
+    with the program.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        static: Chosen,
+        *,
+        keep_unused: bool = False,
+        inline: bool = False,
+        static_result: bool = False,
+        max_traces: int | None = None,
+        axes: NamedAxes | None = None,
+        placement: PlacementOptions = NO_PLACEMENT,
+        settings: Settings = (),
+    ) -> None:
+        functools.update_wrapper(self, fun, updated=())
+        # Attributes of the function are the wrapper's too, unless it means something else by them.
+        own = {k: v for k, v in getattr(fun, "__dict__", {}).items() if not hasattr(self, k)}
+        self.__dict__.update(own)
+        self.__wrapped__ = fun
+        self._fun = fun
+        self._static = static or None
+        self._inline = inline
+        self._binding = placement.binding(fun, static)
+        self._static_result = static_result
+        chosen = static.argnums, static.argnames
+        sharing = None if axes is None else axes.key
+        self._options = (chosen, keep_unused, inline, static_result, sharing, settings)
+        self._max_traces = max_traces
+        self._placement = placement
+        self._settings = settings
+        weakref.ref(fun)  # Refuses what cannot be forgotten.
+        plain = PlainRecorder(
+            fun, self._options, static_result=static_result, max_traces=max_traces
+        )
+        recorder = plain if axes is None else SizedRecorder(plain, axes, self._options)
+        self._lookup = Lookup(
+            fun, self._options, recorder, placement, keep_unused=keep_unused, settings=settings
+        )
+        self._entries = self._lookup.entries
+        register(self)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the compiled program for these arguments, tracing and compiling it if needed."""
+        opts = options()
+        if not opts.jit:
+            return self._fun(*args, **kwargs)
+        positional, keywords = len(args), kwargs
+        if kwargs:
+            args, kwargs = self._binding.by_position(args, kwargs)
+        call: Arguments | None = None
+        leaves: Sequence[Any] = args
+        is_plain = not kwargs and self._static is None
+        if is_plain:
+            for x in args:
+                if type(x) is not ConcreteArray:
+                    is_plain = False
+                    break
+        if is_plain:
+            avals = tuple([x.aval for x in args])
+            signature = Signature(structure_of(len(args)), avals, (), opts.key(), state.axes)
+        else:
+            call = Arguments(self._fun, self._static, args, kwargs)
+            signature = call.signature(opts.key(), state.axes)
+            leaves = call.leaves
+        entry = self._entries.get(signature)
+        is_known = entry is not None
+        if entry is None:
+            call = call or Arguments(self._fun, self._static, args, kwargs)
+            entry = self._lookup.miss(signature, call)
+        if state.trace is not EVAL or entry.is_temporary:
+            return self._bind(entry, leaves)
+        if not is_plain:
+            for x in leaves:
+                if isinstance(x, Tracer):
+                    return self._bind(entry, leaves)
+        values = [*entry.consts, *leaves] if entry.consts else leaves
+        try:
+            outs = run(entry, values, opts)
+        except OverflowError:
+            Arguments(self._fun, self._static, args, kwargs).check()
+            raise
+        if is_known and entry.is_simple and opts.remembers_calls:
+            call = call or Arguments(self._fun, self._static, args, kwargs)
+            self._remember(entry, values, call, positional, tuple(keywords))
+        return self._result(entry, outs)
+
+    def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
+        outs = bind(entry, leaves, inline=self._inline, settings=self._settings)
+        return self._result(entry, outs)
+
+    def _result(self, entry: Entry, outs: Sequence[Any]) -> Any:
+        result = arranged(entry, outs)
+        return (result, entry.recording.static) if self._static_result else result
+
+    def _remember(
+        self,
+        entry: Entry,
+        values: Sequence[Any],
+        call: Arguments,
+        positional: int,
+        keywords: tuple[str, ...],
+    ) -> None:
+        """Let the runtime make calls like this one, if it can tell them from others.
+
+        The arguments of `call` are bound by position where they can be; the caller passed
+        `positional` of them so, and the others by the keywords given.
+        """
+        entry.is_simple = False
+        program = entry.placer.run_for(values)
+        if self._static_result or not isinstance(program, PROGRAMS):
+            return
+        place: dict[int | str, int] = {name: positional + i for i, name in enumerate(keywords)}
+        moved = self._binding.moved(positional, keywords) if keywords else ()
+        place.update(enumerate([*range(positional), *[place[name] for name in moved]]))
+        entry.is_simple = self.remember(
+            positional,
+            keywords,
+            [(place[at], comparison_of(x)) for at, x in call.statics],
+            [(place[at], x) for at, x in call.by_place()],
+            tuple(entry.recording.jaxpr.in_avals[len(entry.consts) :]),
+            entry.consts,
+            program,
+            entry.recording.out_tree,
+        )
+
+    def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
+        """Return the entry of a call, tracing it if needed; arguments may be mere types."""
+        return self._traced(args, kwargs)[0]
+
+    def _traced(
+        self, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[Entry, Signature, Arguments]:
+        args, kwargs = self._binding.by_position(tuple(args), kwargs)
+        call = Arguments(self._fun, self._static, args, kwargs)
+        signature = call.signature_of_types(options().key(), state.axes)
+        return self._lookup.entry(signature, call), signature, call
+
+    @api_boundary
+    def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
+        """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
+        entry, signature, call = self._traced(args, kwargs)
+        moved = self._binding.moved(len(args), tuple(kwargs))
+        names = self._binding.dynamic_names()
+        form = form_of(signature.tree, call.places, len(args), moved, names)
+        places = committed_places([*entry.consts, *call.leaves])
+        placer = entry.placer
+        # Shares nothing with calls of this function.
+        apart = entry.recording.new_placer(placer.request, placer.keep_unused, self._settings)
+        return Traced(entry.recording, entry.consts, apart, places, form)
+
+    @api_boundary
+    def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace and translate for the engine, without compiling or running."""
+        return self.trace(*args, **kwargs).lower()
+
+    @api_boundary
+    def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Return the types of the results without computing them."""
+        return self.trace(*args, **kwargs).out_info
+
+    def is_stale(self) -> bool:
+        """Tell whether a call may run another program than a fresh function of this content would.
+
+        A function keeps its trace when a global or a closure of it changes.
+        """
+        return self._lookup.is_stale()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jitted function {definition_of(self._fun)}>"
+
+    def forget_entries(self) -> None:
+        """Forget this wrapper's programs."""
+        self._lookup.forget()
+        self.forget_calls()
+
+    def clear_cache(self) -> None:
+        """Forget the programs of this function, and give their memory back to the system."""
+        self.forget_entries()
+        forget(self._fun)
+
+    def cache_info(self) -> CacheInfo:
+        """Return what tracing and compiling this function has cost, and what is kept of it."""
+        return self._lookup.table().info()
+
+    def _cache_size(self) -> int:
+        return self._lookup.size()
+
+    def __reduce__(self) -> str:
+        return getattr(self._fun, "__qualname__", name_of(self._fun))
+
+
+# What a jitted function keeps of its own; `_options` says the rest of how it was made.
+_OWN = DESCRIPTION.union(
+    ("_static", "_inline", "_binding", "_static_result"),
+    ("_placement", "_settings", "_entries", "_options", "_lookup"),
+)
+
+
+def _read(reading: Reading, f: JitFunction) -> Any:
+    if f._placement.has_place:
+        raise Unreadable("a jitted function with devices or shardings")
+    if reading.with_jitted and f.is_stale():
+        raise Unreadable("a jitted function that keeps a trace of what was before")
+    return reading.again(f) or ("jit", f._options, reading.read_attributes(f, _OWN))
+
+
+readable(JitFunction, _read)

@@ -1,0 +1,69 @@
+"""Applying an entry to the leaves of a call: run it, or make it part of what is being recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base.config import Options
+from kiln.base.source import api_boundary, current_source
+from kiln.base.tree import tree_unflatten
+from kiln.control.call import jit_p
+from kiln.core.staging import eval_jaxpr, recording
+from kiln.execution.compilation import WrongDevice
+from kiln.execution.nonfinite import check_program
+from kiln.ir.assumptions import assume_positive
+from kiln.jit.compiler_options import Settings, nested
+from kiln.jit.entry import Entry
+from kiln.jit.placement_options import constrained
+
+
+def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
+    """Return the flat results of an entry for concrete values, its constants first."""
+    direct = entry.placer.direct if opts.plain else None
+    if direct is None:
+        outs = _placed(entry, values)
+    else:
+        try:
+            outs = direct(values)
+        except WrongDevice:
+            outs = _placed(entry, values)
+    if opts.checks_values:
+        check_program(entry.recording.name, entry.recording.jaxpr, values, outs)
+    return outs
+
+
+@api_boundary
+def _placed(entry: Entry, values: Sequence[Any]) -> list[Any]:
+    """Run an entry where it belongs, compiling it for that place if needed."""
+    return entry.placer.run_for(values, entry.note_preparation)(values)
+
+
+@api_boundary
+def bind(
+    entry: Entry, leaves: Sequence[Any], *, inline: bool = False, settings: Settings = ()
+) -> Sequence[Any]:
+    """Return the flat results of an entry under the transformations in force.
+
+    It becomes one equation, unless it is to be `inline`.
+
+    Raises: ValueError for compiler options, which only a whole program can have.
+    """
+    recorded, request = entry.recording, entry.placer.request
+    if recorded.assumed:
+        assume_positive(recorded.assumed)
+    if request.in_shardings:
+        leaves = constrained(leaves, request.in_shardings[len(entry.consts) :])
+    if settings:
+        raise nested(recorded.name, settings, current_source())
+    outs: Sequence[Any]
+    if inline and recording() is not None:
+        outs = eval_jaxpr(recorded.jaxpr, (), *entry.consts, *leaves)
+    else:
+        outs = jit_p.bind(*entry.consts, *leaves, jaxpr=recorded.jaxpr, name=recorded.name)
+    return constrained(outs, request.out_shardings) if request.out_shardings else outs
+
+
+def arranged(entry: Entry, outs: Sequence[Any]) -> Any:
+    """Return flat results in the structure that the function returned."""
+    return outs[0] if entry.out_is_leaf else tree_unflatten(entry.recording.out_tree, outs)
