@@ -165,7 +165,8 @@ MemoryBlock* allocate(size_t bytes) {
     statistics.cached -= block_sizes.of[size_class];
     ++statistics.reused;
   } else {
-    memory = size_class < 0 ? nullptr : static_cast<MemoryBlock*>(PyObject_Malloc(sizeof(MemoryBlock)));
+    memory =
+        size_class < 0 ? nullptr : static_cast<MemoryBlock*>(PyObject_Malloc(sizeof(MemoryBlock)));
     if (memory != nullptr) memory->data = new_block(size_class);
     if (memory == nullptr || memory->data == nullptr) {
       PyObject_Free(memory);
