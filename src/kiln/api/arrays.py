@@ -183,7 +183,7 @@ def devices(backend: str | None = None) -> list[Any]:
     if backend not in here:
         raise RuntimeError(
             three_lines(
-                f"the backend {backend!r} was asked for at {current_source()}",
+                f"the backend {backend!r} was requested at {current_source()}",
                 f"Unknown backend {backend}: no such devices here, only {', '.join(here)}",
                 PLUGINS.get(backend, f"use one of: {', '.join(here)}"),
             )

@@ -55,7 +55,7 @@ def eval_shape(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _holder(fun: Callable[..., Any]) -> Callable[..., Any]:
-    # Bound methods and partials made on the spot would die before their weak reference is used.
+    # Bound methods and partials created on the spot would die before their weak reference is used.
     @functools.wraps(fun, updated=())
     def held(*args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs)

@@ -150,7 +150,7 @@ class _Mapped:
                     "write PartitionSpec('axis', None, ...)",
                     TypeError,
                 )
-        # A list of specs stands for the tuple of arguments.
+        # A list of specs is treated as the tuple of arguments.
         if what == "in_specs" and isinstance(given, list):
             given = tuple(given)
         try:

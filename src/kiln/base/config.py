@@ -86,7 +86,7 @@ class Options:
         object.__setattr__(self, "_hash", None)
 
     def __hash__(self) -> int:
-        # Every reading of a function's content asks for it.
+        # Every reading of a function's content calls it.
         if self._hash is None:  # type: ignore[attr-defined]
             values = tuple(getattr(self, f.name) for f in _FIELDS)
             object.__setattr__(self, "_hash", hash(values))
@@ -124,7 +124,7 @@ def _unknown(what: str, name: str) -> AttributeError:
     return AttributeError(
         three_lines(
             f"{what} at {current_source()}",
-            f"there is no option of the name {name!r}",
+            f"there is no option named {name!r}",
             f"{use}use one of: {', '.join(known)}",
         )
     )

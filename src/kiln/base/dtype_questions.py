@@ -43,9 +43,7 @@ def iinfo(int_type: DTypeLike) -> Any:
 def can_cast(from_: DTypeLike, to: DTypeLike, casting: Any = "safe") -> bool:
     """Tell whether one dtype can be cast to another under a casting rule, as in NumPy."""
     if from_ is None or to is None:
-        raise TypeError(
-            f"can_cast({from_!r:.60}, {to!r:.60})\nNone is no dtype to convert\nname a dtype"
-        )
+        raise TypeError(f"can_cast({from_!r:.60}, {to!r:.60})\nNone is not a dtype\nname a dtype")
     return np.can_cast(as_dtype(_asked(from_)), as_dtype(_asked(to)), casting)
 
 

@@ -195,7 +195,7 @@ def as_dtype(dtype: DTypeLike) -> DType:
             return np.dtype(dtype)
         raise TypeError(
             three_lines(
-                f"a dtype was asked for as {dtype.__module__}.{dtype.__qualname__}"
+                f"a dtype was requested as {dtype.__module__}.{dtype.__qualname__}"
                 f" at {current_source()}",
                 "an abstract kind does not say which dtype is meant"
                 if dtype in _ABSTRACT
@@ -209,7 +209,7 @@ def as_dtype(dtype: DTypeLike) -> DType:
         return own
     raise TypeError(
         three_lines(
-            f"a dtype was asked for as a value of type {type(dtype).__name__}"
+            f"a dtype was requested as a value of type {type(dtype).__name__}"
             f" at {current_source()}",
             f"cannot interpret {dtype!r:.80} as a data type",
             "give a dtype such as kiln.numpy.float32 or 'float32' (of an array x: x.dtype)",
@@ -273,7 +273,7 @@ def _canonicalize(dtype: DTypeLike, allow_extended: bool) -> DType:
     if native not in table:
         raise TypeError(
             three_lines(
-                f"a dtype was asked for: {found} at {current_source()}",
+                f"a dtype was requested: {found} at {current_source()}",
                 f"only number and bool dtypes are supported, got dtype {found}",
                 "convert to one of them first; strings and objects stay in Python or NumPy",
             )

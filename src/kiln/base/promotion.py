@@ -101,8 +101,8 @@ _results: dict[tuple[bool, str], dict[Any, tuple[DType, bool]]] = {
 }
 _CACHE_LIMIT = 10_000
 
-# The exact type of a value says enough for scalars and for dtypes themselves. (Byte order is the
-# only thing a class of NumPy dtypes leaves open, and results are always native.)
+# The exact type of a value is sufficient for scalars and for dtypes themselves. (A class of
+# NumPy dtypes leaves only the byte order open, and results are always native.)
 _BY_TYPE: dict[type, Described] = {
     bool: (_BOOL, False),
     int: (int, True),
@@ -136,7 +136,7 @@ def _described_slowly(x: Any) -> Described:
             return (_BOOL, False) if base is bool else (base, True)
     raise TypeError(
         three_lines(
-            f"the dtype of a value of type {type(x).__name__} was asked for at {current_source()}",
+            f"the dtype of a value of type {type(x).__name__} was requested at {current_source()}",
             f"cannot determine the dtype of {x!r:.80}",
             "make it an array first, with kiln.numpy.asarray",
         )
@@ -246,7 +246,7 @@ def _joined(operands: Sequence[Described], strict: bool) -> tuple[DType, bool]:
     for found, _ in operands:
         if isinstance(found, ExtendedDtype) or found == float0:
             raise _no_path(operands, f"dtype={_name(found, False)} takes no part in type promotion")
-    # Weak operands among themselves keep their widths: they meet as if they were strong.
+    # Weak operands among themselves keep their widths: they promote as if they were strong.
     widths = all_weak and not strict
     nodes = [_weak_node(found) if weak and not widths else found for found, weak in operands]
     node = _least_upper_bound(operands, nodes, strict)

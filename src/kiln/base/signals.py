@@ -68,7 +68,7 @@ def _end() -> None:
     with contextlib.suppress(KeyboardInterrupt):
         while _runtime.threads_inside() and time.monotonic() < deadline:
             time.sleep(0.001)
-        # Those on their way out of short calls get the time to come to where they stay.
+        # Threads about to return from short calls get time to reach the point where they stop.
         time.sleep(0.02 if threading.active_count() > 1 else 0)
 
 
@@ -86,7 +86,7 @@ class Forgotten:
     __slots__ = ("_struck",)
 
     def __init__(self) -> None:
-        # The exception itself would hold the frames of the user.
+        # The exception itself would keep the user's frames alive.
         self._struck: tuple[type[BaseException], tuple[Any, ...], float] | None = None
 
     def noting(self, function: Callable[[T], R]) -> Callable[[T], R]:

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# A NumPy function given a traced value is the user's call, not NumPy's own line.
+# If a NumPy function gets a traced value, report the user's call, not NumPy's own line.
 _NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep)
 
 

@@ -262,8 +262,8 @@ class Partial(functools.partial, Generic[T]):  # type: ignore[type-arg]
 
     def __new__(cls, func: Callable[..., T], /, *args: Any, **kwargs: Any) -> Partial[T]:
         """Bind arguments to a function."""
-        # functools.partial would merge the arguments of an inner partial into ours, and so make
-        # leaves of what was part of the function.
+        # functools.partial would merge the arguments of an inner partial into ours, and so turn
+        # parts of the function into leaves.
         if isinstance(func, functools.partial):
             func = _Opaque(func)
         return super().__new__(cls, func, *args, **kwargs)

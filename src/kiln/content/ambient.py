@@ -22,7 +22,7 @@ Ambient = tuple[Hashable, Hashable]
 CAPACITY = 256
 _numbers: dict[Hashable, int] = {}
 _made = itertools.count()
-# What was in force the last time, and its keys; replaced as a whole.
+# The previous ambient state and its keys; replaced as a whole.
 _last: tuple[Any, int, object, tuple[str, ...], Ambient] = (None, 0, 0, (), (0, 0))
 
 

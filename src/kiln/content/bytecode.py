@@ -24,7 +24,7 @@ _PADDING = frozenset(["CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN"])
 _ATTRIBUTE = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"])
 
 # Instructions that work on the stack, local variables, constants and cells of their own function.
-# What an instruction not listed here does is not known: new ones of later Pythons are objections.
+# Instructions that are not listed are unknown: new ones of later Pythons are objections.
 _KNOWN = frozenset(
     [
         *("RESUME", "RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "POP_TOP", "PUSH_NULL"),
@@ -73,17 +73,17 @@ _HIDDEN = frozenset(
     [
         # The interpreter's own state.
         *("gi_frame", "cr_frame", "ag_frame", "tb_frame", "f_back", "f_globals", "f_locals"),
-        # Where an array lives, and whether it is there yet.
+        # Where an array lives, and whether it is ready.
         *("sharding", "device", "devices", "committed", "is_deleted", "is_ready", "delete"),
         *("addressable_shards", "global_shards", "is_fully_replicated", "is_fully_addressable"),
         *("addressable_data", "addressable_devices", "on_device_size_in_bytes"),
         "unsafe_buffer_pointer",
-        # How often a jitted function was traced, and a request to forget it.
+        # How often a jitted function was traced, and clearing its cache.
         *("_cache_size", "cache_info", "clear_cache", "_entries", "_lookup", "_max_traces"),
-        # What may be changed through it: no assignment is seen then.
+        # Attributes through which something can be changed without an assignment.
         *("keywords", "defjvp", "defjvps", "defvjp", "_field_defaults", "_member_map_"),
         *("_member_names_", "_value2member_map_", "_add_alias_", "_add_value_alias_"),
-        # Attributes of attributes named in a string, formats that ask for the locale.
+        # Attributes of attributes named in a string, formats that consult the locale.
         *("format", "format_map", "register"),
     ]
 )
@@ -107,7 +107,7 @@ class CodeKey:
         try:
             self.hash = hash((code.co_filename, code))
         except TypeError:
-            # Somebody has put a list among the constants; there is an objection to that, too.
+            # There is a list among the constants, which is an objection, too.
             self.hash = id(code)
 
     def __hash__(self) -> int:

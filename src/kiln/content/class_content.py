@@ -65,7 +65,7 @@ def token_of(value: Any) -> int:
     return made[1]
 
 
-# What stands in a class and no readable code can see: attributes with such names are objections.
+# Class attributes that readable code cannot see, since attributes with such names are objections.
 _UNSEEN = frozenset(
     [
         *("__doc__", "__annotations__", "__annotate__", "__annotate_func__", "__slots__"),
@@ -194,7 +194,7 @@ def read_instance(reading: Reads, value: Any) -> Hashable:
     met = reading.again(value)
     if met is not None:
         return met
-    # The class says that its state is where `_state` looks for it.
+    # The class guarantees that `_state` finds its whole state.
     kind = reading.read(cls)
     items = tuple.__iter__(value) if issubclass(cls, tuple) else ()
     parts = tuple([reading.read(x) for x in items])

@@ -190,7 +190,7 @@ def _read_function(reading: Reading, f: types.FunctionType, *, is_made: bool = F
     if found.objection is not None and not is_made:
         raise Unreadable(f"the function {f.__name__}, which {found.objection}")
     if found.own and not ("<locals>" in f.__code__.co_qualname and is_pure_space(f.__globals__)):
-        # One of kiln's that looks at more than its arguments: the others are fixed.
+        # A kiln function that depends on more than its arguments: the others are fixed.
         raise Unreadable(f"the function {f.__name__}")
     defaults, named = f.__defaults__, f.__kwdefaults__
     attributes = f.__dict__
@@ -240,7 +240,7 @@ def _read_globals(
 ) -> Hashable:
     space, builtins = f.__globals__, getattr(f, "__builtins__", None)
     if type(space) is not dict or type(builtins) is not dict:
-        raise Unreadable("globals that are no plain dict")
+        raise Unreadable("globals that are not a plain dict")
     parts: list[Hashable] = []
     for name, chains in names:
         if name in space:

@@ -34,9 +34,9 @@ _BUILTINS = (
 # These read attributes that the code does not name, or compare identities.
 _SEEING = ("attrgetter", "methodcaller", "is_", "is_not")
 
-# Layers of kiln whose functions depend on their arguments and on what is in force alone, and the
-# exceptions among them. Modules depend on who intercepts and captures: of linen there are only the
-# functions of dtypes.
+# Layers of kiln whose functions depend only on their arguments and the ambient state, and the
+# exceptions among them. Modules depend on interceptors and capture: of linen only the functions of
+# dtypes are listed.
 _PURE = tuple(
     f"kiln.{name}"
     for name in (
@@ -56,7 +56,7 @@ _WORLDLY = frozenset(
         *("effects_barrier", "clear", "current_source"),
     ]
 )
-# Where the classes are from that may be fixed; those of the pure layers may, too.
+# The modules of classes that may be fixed, besides those of the pure layers.
 _CLASSES = tuple(
     f"kiln.{name}"
     for name in (
@@ -103,7 +103,7 @@ def _shape(value: Any, as_made: bool = False) -> Hashable:
         return (tuple(space), _Same(space.values()))
     if type(value) is not EagerFunction:
         return len(space)
-    # What an eager function has not itself it gets from its function.
+    # Attributes that an eager function lacks are read from its function.
     inner = value.__wrapped__.__dict__
     return len(space) + sum(not as_made or name in _FIRST for name in inner)
 
@@ -125,7 +125,7 @@ class _Same:
 
 
 _FUNCTIONS = (types.FunctionType, EagerFunction, functools._lru_cache_wrapper)
-# What functions of kiln have from the beginning; those of NumPy's kind have methods, too.
+# The attributes that kiln functions have initially; ufuncs have methods, too.
 _FIRST = frozenset(
     [
         *("__wrapped__", "__name__", "__qualname__", "__module__", "__doc__", "__annotations__"),
@@ -228,7 +228,7 @@ def _fill() -> None:
                 _fix(base)
     for dtype in SUPPORTED.values():
         _fix(dtype.type)
-    # What the standard library puts into the methods it writes.
+    # Values that the standard library uses in the methods it generates.
     _fix(dataclasses._HAS_DEFAULT_FACTORY)  # type: ignore[attr-defined]
     for cls in (object, tuple, int, str):
         for name in ("__new__", "__repr__", "__str__", "__format__"):

@@ -384,7 +384,7 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
     """
     if not is_shareable(jaxpr):
         return jaxpr
-    # Ids of code objects are good as keys: the kept jaxpr keeps the code alive.
+    # Ids of code objects are safe as keys: the stored jaxpr keeps the code alive.
     places = tuple(
         (id(eqn.source.code), eqn.source.offset) if eqn.source else None for eqn in jaxpr.eqns
     )

@@ -182,7 +182,7 @@ def _index(index: Any, count: int) -> Any:
         )
     wide = dtype.itemsize > 4 or dtype == np.uint32
     if wide:
-        # These hold numbers that int32 does not: clamp before converting.
+        # These hold numbers that int32 cannot: clamp before converting.
         chosen = clamp(dtype.type(0), chosen, dtype.type(count - 1))
     chosen = convert_element_type(chosen, np.dtype(np.int32))
     return chosen if wide else clamp(np.int32(0), chosen, np.int32(count - 1))
@@ -196,11 +196,11 @@ def _branch(
     operands: Sequence[Any],
 ) -> Any:
     values, in_tree = arrays_of(construct, "operands", tuple(operands))
-    # Members that take different branches cannot talk in them, so all they take is their own.
+    # Members that take different branches cannot use collectives in them.
     choice = aval_of(index).varying
     values = [varied(x, choice) for x in values]
     avals = [aval_of(x) for x in values]
-    # As users count them: for cond, the one for True comes first.
+    # In the users' order: for cond, the branch for True comes first.
     order = (1, 0) if construct == "cond" else tuple(range(len(branches)))
     staged = {i: stage_body(construct, branches[i], in_tree, avals) for i in order}
     bodies = [staged[i] for i in range(len(branches))]

@@ -55,7 +55,7 @@ def recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) 
 
 
 def _recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Recomputation:
-    # A policy speaks of operations, so it must see into jitted functions.
+    # A policy refers to operations, so it must see inside jitted functions.
     parts = split(jaxpr if policy is None else _inlined(jaxpr), unknown)
     known, count = parts.known, len(parts.known.outvars) - parts.residuals
     residuals = known.outvars[count:]

@@ -203,7 +203,7 @@ class CustomCall(Region):
         return outs, [0] * len(outs)
 
     def transpose(self, cts: Sequence[Any], *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> Any:
-        # Inside a linear program, where the rules have done their part already.
+        # Inside a linear program, where the rules have already been applied.
         linear = [is_linear(x) for x in xs]
         return merge(linear, backward(call_jaxpr, (), xs, cts), [None] * linear.count(False))
 

@@ -282,7 +282,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], ini
         body = stage_body("while_loop", body_fun, in_tree, avals)
         check_carry_structure("while_loop", body_fun, tree, body.out_tree)
         if state.tracked:
-            # Members that go round more often than others hold something else in the end.
+            # Members that run more iterations than others end with different values.
             again = stage_body("while_loop", cond_fun, in_tree, avals).varying
             avals = [a.with_(varying=a.varying | again) for a in avals]
         body = body.varying_as(avals)
@@ -417,7 +417,7 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, ShapedArray]:
     counter = counter.with_(varying=types[0].varying | types[1].varying)
     known = [None if isinstance(v, Size) else known_value(v) for v in values]
     if None not in known and counter.dtype == aval_of(0).dtype:
-        # Known bounds of the usual type are as good as Python ints.
+        # Known bounds of the usual type are treated like Python ints.
         return int(values[0]), int(values[1]), aval_of(0)
     first, last = (v if isinstance(v, Size) else converted(v, counter) for v in values)
     return first, last, counter

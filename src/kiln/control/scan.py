@@ -152,7 +152,7 @@ class Scan(Region):
     def transpose(self, cts: Sequence[Any], *operands: Any, **params: Any) -> Any:
         jaxpr, nc, nk = params["jaxpr"], params["num_consts"], params["num_carry"]
         linear = [is_linear(x) for x in operands]
-        # A carry slot is linear whether its initial value is asked for or is a known zero.
+        # A carry slot is linear whether its initial value is needed or a known zero.
         slots = [*linear[:nc], *[True] * nk, *linear[nc + nk :]]
         if is_pure(jaxpr, slots):
             return self._pull_back(cts, operands, slots, params)

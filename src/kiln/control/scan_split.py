@@ -98,7 +98,7 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSp
     unknown = list(given)
     rest = [False] * (len(jaxpr.outvars) - nk)
     while True:
-        # A carry is known only if it stays known round the loop: the others are forced.
+        # A carry is known only if it stays known around the loop: the others are forced.
         parts = split(jaxpr, unknown, [*unknown[nc : nc + nk], *rest])
         if list(parts.unknown_out[:nk]) == unknown[nc : nc + nk]:
             break
@@ -150,7 +150,7 @@ class _Sources:
         self.stacked: list[Atom] = []
         self.hoisted: list[Atom] = []
         self.invariant: set[Atom] = set(consts)
-        # A carry that the body hands on unchanged is a constant as well.
+        # A carry that the body returns unchanged is a constant as well.
         self.invariant |= {v for v, out in zip(carry, known.outvars, strict=False) if v is out}
         self.invariant_eqns = []
         for eqn in known.eqns:

@@ -185,7 +185,7 @@ class ShardMap(Region):
             def body(*args: Any) -> list[Any]:
                 cts = args[fixed:]
                 if check_vma:
-                    # A result equal on members that it is joined from is there several times.
+                    # A result that is equal on the members it is joined from occurs several times.
                     given = [
                         _summed(
                             ct,
@@ -265,7 +265,7 @@ def _placer(params: dict[str, Any]) -> Placer:
     jaxpr = params["jaxpr"]
 
     def make() -> Placer:
-        # Of a copy: what is kept on a jaxpr must not keep that jaxpr alive.
+        # Of a copy: values stored on a jaxpr must not keep that jaxpr alive.
         inner = {**params, "jaxpr": jaxpr.with_()}
         invars = [
             Var(whole_type(v.aval, params["mesh"], spec))

@@ -309,7 +309,7 @@ def _make_split(
     known_body, _ = eliminate_dead_code(
         parts.known, [i < results for i in range(len(parts.known.outvars))]
     )
-    # What is known has happened already when the staged loop runs: it must not happen again.
+    # The known part has already run when the staged loop runs: its effects must not be repeated.
     quiet, fixed = without_effects(parts.known), [*u_body, *pending]
 
     def whole(*operands: Any) -> list[Any]:

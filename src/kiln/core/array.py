@@ -244,7 +244,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         value = printable(host_value(self), self.aval)
         return format(value if self.aval.shape else value[()], spec)
 
-    # Either copy may be donated while the other is used.
+    # One copy may be donated while the other is in use.
 
     def __copy__(self) -> ConcreteArray:
         return copied(self)
@@ -302,7 +302,7 @@ def _unpickle(value: Any, aval: Any) -> ConcreteArray:
         if value.shape == physical.shape and value.dtype == physical.dtype:
             return from_host(np.ascontiguousarray(value).reshape(value.shape), aval)
     asked = f"unpickling of an array of type {aval} at {current_source()}"
-    wrong = f"the pickle is spoilt: it holds a {type(value).__name__:.60} of another type"
+    wrong = f"the pickle is corrupted: it holds a {type(value).__name__:.60} of another type"
     raise ValueError(three_lines(asked, wrong, "pickle the array again"))
 
 
@@ -431,7 +431,7 @@ def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weakness, or a view as key)."""
     host, buffer, memory = x._held()
-    # What becomes of the new array is not followed.
+    # Uses of the new array are not tracked.
     note_look(x)
     if type(x) is PlacedArray:
         return part_like(x, PlacedArray(aval, host, buffer, memory, x._sharding, x._committed))

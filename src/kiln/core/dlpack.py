@@ -76,7 +76,7 @@ def capsule_of(
     """
     what = f"__dlpack__ of an array {value.dtype}{list(value.shape)} at {current_source()}"
     if dl_device is not None and dl_device[0] not in HOSTLIKE:
-        wrong = f"it is in host memory, and was asked for on {_kind(dl_device[0])}"
+        wrong = f"it is in host memory, and was requested on {_kind(dl_device[0])}"
         raise BufferError(three_lines(what, wrong, "copy it there with the other library"))
     if stream is not None:
         wrong = f"host memory has no streams, and stream={stream!r} was given"

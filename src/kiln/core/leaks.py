@@ -71,7 +71,7 @@ def _holder(x: Any, ours: set[int], depth: int) -> str:
     for r in holders:
         if depth and isinstance(r, (list, tuple, set, frozenset, dict)):
             return f"{_place_in(r, x)} held by {_holder(r, ours, depth - 1)}"
-    return f"an object of type {type(holders[0]).__name__}" if holders else "nobody known"
+    return f"an object of type {type(holders[0]).__name__}" if holders else "an unknown object"
 
 
 def _is_ours(r: Any) -> bool:

@@ -33,7 +33,7 @@ class Trace:
     def __init__(self, parent: Trace | None) -> None:
         self.parent = parent
         self.live = True
-        # Where tracers were made that know it not themselves, by id: only if leaks are looked for.
+        # Where tracers were made that do not record it themselves, by id; only to check leaks.
         self.made: dict[int, Source | None] | None = None
         if options().check_tracer_leaks:
             self.made = {}

@@ -175,7 +175,7 @@ class Mesh:
         return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Not as an array of objects: NumPy crashes on a spoilt pickle of one.
+        # Not as an array of objects: NumPy crashes on a corrupted pickle of one.
         return _mesh, (self._flat, self.axis_sizes, self.axis_names)
 
 

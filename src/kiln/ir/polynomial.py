@@ -74,7 +74,7 @@ def _lower(poly: Poly, least: int) -> Any:
     """
     compound = [atom for monomial in poly for atom in monomial if atom[0] != "name"]
     if compound:
-        # Which one goes first matters; beyond a few it is not worth the search.
+        # The order of elimination matters; beyond a few the search is not worthwhile.
         tried = list(dict.fromkeys(compound))[:MOST_ATOMS]
         found = [_lower_without(poly, atom, least) for atom in tried]
         return max((bound for bound in found if bound is not None), default=None)

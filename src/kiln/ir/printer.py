@@ -97,7 +97,7 @@ def _wrapped(head: str, width: int) -> list[str]:
 
 
 def _equation(eqn: Any, names: _Names, used: frozenset[int], width: int) -> list[str]:
-    # Names go in order of appearance: results, programs among the parameters, operands.
+    # Names are assigned in order of appearance: results, programs among the parameters, operands.
     outs = " ".join(
         names.binder(v) if id(v) in used else f"_:{v.aval.str_short()}" for v in eqn.outvars
     )

@@ -81,7 +81,7 @@ def _canonical(jaxpr: Jaxpr, kind: Callable[[ShapedArray], ShapedArray]) -> Hash
     def atom(x: Atom) -> Hashable:
         if isinstance(x, Var):
             return number(x)
-        # The bytes tell 0.0 from -0.0 and keep nan equal to itself.
+        # The bytes distinguish 0.0 from -0.0, and make nan equal to itself.
         return ("literal", np.asarray(x.val, x.aval.dtype).tobytes(), kind(x.aval))
 
     def binders(variables: Sequence[Var]) -> Hashable:

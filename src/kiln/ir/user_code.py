@@ -90,7 +90,7 @@ def _is_kilns(f: Any, seen: frozenset[int] = frozenset()) -> bool:
             return False
         parts = [cell.cell_contents for cell in f.__closure__ or ()]
     else:
-        # A function with rules of its own: the function and its rules.
+        # A function with custom rules: the function and its rules.
         if not hasattr(f, "__wrapped__"):
             return False
         parts = [f.__wrapped__, *[getattr(f, rule, None) for rule in ("jvp", "fwd", "bwd")]]

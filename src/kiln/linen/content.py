@@ -67,7 +67,7 @@ class ModuleReading(Reading):
             return (set, self.read_all(tuple(value)))
         if isinstance(value, ConcreteArray):
             return ("values", value.aval, value_digest(value))
-        # Those derived from it hold more: a mask, a file.
+        # Subclasses hold more state: a mask, a file.
         if kind is np.ndarray and value.dtype.isbuiltin and not value.dtype.hasobject:
             return ("ndarray", value.shape, value.dtype.str, _hash(value))
         if isinstance(value, Tracer):
@@ -106,7 +106,7 @@ class ModuleReading(Reading):
 def _by_identity_or_equality(value: Any) -> Hashable:
     kind = type(value)
     if kind.__hash__ is None:
-        # It may change while it stays the same: a container, an ndarray of a class of its own.
+        # It may change while its identity stays the same: a container, an ndarray subclass.
         raise Unreadable(f"a value of type {kind.__name__}")
     if _has_own_hash(kind):
         hash(value)

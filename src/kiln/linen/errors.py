@@ -93,7 +93,7 @@ class ScopeParamShapeError(LinenError):
             f"param {name!r} in {path!r} of shape {given}",
             f'For parameter "{name}" in "{path}", the given initializer is expected to generate '
             f"shape {made}, but the existing parameter it received has shape {given}",
-            "give inputs like those the parameters were initialized with, or initialize them anew",
+            "give inputs like those the parameters were initialized with, or initialize them again",
         )
 
 

@@ -14,7 +14,7 @@ from kiln.base.tree import flatten_one_level, tree_structure, tree_unflatten
 from kiln.base.tree_nodes import is_namedtuple
 from kiln.linen.frozen_dict import FrozenDict
 
-# The types of most hyper-parameters: nothing is inside them, and nothing about them changes.
+# The types of most hyper-parameters: they contain nothing, and are immutable.
 PLAIN = frozenset({str, int, float, bool, complex, type(None), type, types.FunctionType})
 
 

@@ -142,7 +142,7 @@ class Lift:
             return values
         return map_modules(replace, values, wanted=_stands)
 
-    # ---- variables and keys on the way in
+    # ---- extracting variables and keys
 
     @property
     def mutable(self) -> CollectionFilter:
@@ -267,7 +267,7 @@ class Lift:
             and (wanted is True or in_filter(wanted, name))
         }
 
-    # ---- on the way out
+    # ---- writing back
 
     def commit(self, *groups: Group, left: tuple[Any, ...] | None = None) -> None:
         """Write variables back, and reserve the names that the method has used."""

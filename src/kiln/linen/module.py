@@ -45,7 +45,7 @@ class _Unspecified:
 
 
 UNSPECIFIED_PARENT = _Unspecified()
-# Python asks for these when it copies and pickles; they say nothing about `setup`.
+# Python looks these up when copying and pickling; they are unrelated to `setup`.
 _NEVER_SET_UP = frozenset({"__deepcopy__", "__copy__", "__getstate__", "__setstate__", "_state"})
 
 
@@ -114,7 +114,7 @@ class Module(HasVariables, PureFunctions):
         dataclasses.dataclass(
             repr=False, eq="__eq__" not in vars(cls), unsafe_hash=not has_hash, kw_only=kw_only
         )(cls)
-        # Now that it is known which attributes are fields: a function may be a default.
+        # Only now are the fields known: a function may be a default.
         wrap_methods(cls)
         cls._name_scope_methods = name_scope_methods(cls)
         cls._hyperparameters = tuple(
@@ -218,7 +218,7 @@ class Module(HasVariables, PureFunctions):
         if scope is None:
             object.__setattr__(self, attribute, value)
             return
-        # A module given from outside is copied, once for all places of the application.
+        # A module passed from outside is copied, once for all its uses in the application.
         adopted = scope.shared.adopted
         keeps_names = getattr(type(self), "preserve_adopted_names", False)
 

@@ -58,7 +58,7 @@ class Application:
         self.flags = flags
         self.valid = True
         self.trace: Trace = state.trace
-        # Modules given from outside, by identity: themselves and the copies that are used.
+        # Modules passed from outside, by identity: the originals and the copies in use.
         self.adopted: dict[int, tuple[Any, Any]] = {}
 
 

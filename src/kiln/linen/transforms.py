@@ -146,7 +146,7 @@ def remat_scan(
 
 
 def _marked(fun: Callable[..., Any]) -> Callable[..., Any]:
-    # Neither a method of its own nor captured: it only passes the module on.
+    # Not wrapped as a method nor captured: it only passes the module on.
     return lifted_function(fun, lambda target, module, args, kwargs: fun(module, *args, **kwargs))
 
 

@@ -169,7 +169,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     if dtypes.issubdtype(dtype, np.integer) or dtype == _BOOL:
         dtype = dtypes.to_numeric_dtype(dtype)
         weak = weak and dtypes.is_weak(x) and dtypes.is_weak(y)
-    # A float to an integer power keeps the integer: its derivative is another one.
+    # A float to an integer power keeps the integer, since its derivative rule is a different one.
     base, exponent = aval_of(x).dtype, aval_of(y).dtype
     if dtypes.issubdtype(base, np.inexact) and dtypes.issubdtype(exponent, np.integer):
         x = converted(x, base, dtypes.is_weak(x) and dtypes.is_weak(y))

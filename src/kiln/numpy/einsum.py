@@ -166,7 +166,7 @@ def _plan(text: str, shapes: tuple[tuple[Any, ...], ...], optimize: Any) -> tupl
         else:
             seen = dict.fromkeys("".join(reversed(taken)))
             result = "".join(name for name in seen if name in rest)
-        # Operands come out from the last to the first; they are multiplied in the user's order.
+        # Operands are removed from last to first, but multiplied in the user's order.
         steps.append(_Step(chosen, tuple(taken), result))
         current.append(result)
     return tuple(steps)

@@ -198,7 +198,7 @@ def sinc(x: ArrayLike, /) -> Array:
     angle_ = elementwise.mul(x, constant(math.pi, x))
     tiny = elementwise.lt(elementwise.abs(angle_), constant(_SINC_SERIES, elementwise.abs(angle_)))
     safe = select(tiny, constant(1, angle_), angle_)
-    # The series serves derivatives of every order met in practice; its values round to the sine's.
+    # The series serves derivatives of every practical order; its values round to the sine's.
     squared = elementwise.square(select(tiny, angle_, constant(0, angle_)))
     series = constant(1, squared)
     for k in (4, 3, 2, 1):

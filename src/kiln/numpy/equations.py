@@ -94,7 +94,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 def _solved(a: Any, b: Any, stack: tuple[Dim, ...]) -> Any:
     if a.ndim == 2 and stack and 0 not in b.shape:
-        # One matrix: the stack of right sides becomes columns of one.
+        # One matrix: the stack of right-hand sides becomes columns of one.
         moved = moveaxis(b, -2, 0)
         out = linear_solve(a, reshape(moved, (moved.shape[0], math.prod(moved.shape[1:]))))
         return moveaxis(reshape(out, moved.shape), 0, -2)
@@ -172,7 +172,7 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
                 out = matmul(out, x, precision=_EXACT)
             return out
 
-        # Golub and Pereyra (1973): the motion within the ranges, and of the two ranges.
+        # Golub and Pereyra (1973): the change within the ranges, and of the two ranges.
         t_adjoint, p_adjoint = adjoint(t), adjoint(p)
         inner = negative(times(p, t, p))
         of_rows = times(p, p_adjoint, t_adjoint)
@@ -233,7 +233,7 @@ def lstsq(
         x, s, rank = _least_squares(a, b, rcond)
         residuals = _squares(sub(b, matmul(a, x, precision=_EXACT)))
         if numpy_resid:
-            # NumPy gives none for matrices that lack rank, whose residuals are not unique.
+            # NumPy returns none for rank-deficient matrices, whose residuals are not unique.
             known = rows > columns and int(rank) == columns
             residuals = residuals if known else zeros((0,), real)
     return (squeeze(x, (1,)) if is_vector else x), residuals, rank, s

@@ -87,7 +87,7 @@ def spacing(x: ArrayLike, /) -> Array:
             )
         )
     parts = _parts(x)
-    # One unit of the last place, which is subnormal itself for small numbers.
+    # One unit in the last place, which is itself subnormal for small numbers.
     unit = elementwise.sub(parts.field, np.int32(parts.fraction))
     one = elementwise.full_like(parts.significand, 1 << parts.fraction)
     found = _float_of(parts.sign, unit, one, aval_of(x).dtype)

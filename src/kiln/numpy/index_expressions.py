@@ -295,7 +295,7 @@ def _with_ellipsis(x: ShapedArray, entries: list[Any]) -> list[Any]:
     rest = [slice(None)] * (x.ndim - count)
     if not places:
         return [*entries, *rest]
-    # The ellipsis stays: even without axes it stands between index arrays.
+    # Keep the ellipsis: even without axes it separates index arrays.
     return [*entries[: places[0]], Ellipsis, *rest, *entries[places[0] + 1 :]]
 
 
@@ -309,7 +309,7 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
     axes: list[Axis] = []
     layout: list[int | str] = []
     added: list[int] = []
-    # Where the index arrays stand in the layout; they are apart if something is between them.
+    # The position of the index arrays in the layout; they are apart if something is between them.
     first: int | None = None
     apart = ended = False
     for entry in entries:
@@ -327,7 +327,7 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
         apart = apart or ended
         if isinstance(entry, np.ndarray) and entry.dtype == np.bool_:
             if not entry.ndim:
-                # A 0-d mask selects one or no place along an axis of its own.
+                # A 0-d mask selects one or no position along an axis of its own.
                 added.append(axis)
                 shape.insert(axis, 1)
                 axes.append(Positions(np.zeros((int(entry),), np.int32)))

@@ -358,7 +358,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: Axes = None) -> Ar
         )
     places = np.where(places < 0, places + size, places)
     if scalar and values.shape:
-        # One index and several slices: they all go there, their first axis being the inserted one.
+        # One index and several slices: all are inserted there, along their first axis.
         values = moveaxis(values, 0, axis) if len(values.shape) == len(arr.shape) else values
     others = tuple(d for i, d in enumerate(arr.shape) if i != axis)
     rank = len(arr.shape)
@@ -417,7 +417,7 @@ def _without_distinct(arr: Any, places: Any, axis: int) -> Any:
     size = arr.shape[axis]
     places = sort(from_end(ravel(places), size))
     left = iota(np.dtype(np.int32), size - places.shape[0])
-    # Before the i-th element that stays there are as many dropped ones as places[j] - j <= i.
+    # As many dropped elements precede the i-th kept one as there are j with places[j] - j <= i.
     shift = convert_element_type(places, left.dtype) - iota(left.dtype, places.shape[0])
     skipped = reduce_sum(
         convert_element_type(expand_dims(shift, (0,)) <= expand_dims(left, (1,)), left.dtype), (1,)

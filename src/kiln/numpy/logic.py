@@ -272,7 +272,7 @@ def choose_by(condition: Any, x: Any, y: Any) -> Any:
     shape = next((s for s in found if s), ())
     if all(s == shape or not s for s in found):
         return elementwise.select_n_p.bind(condition, y, x)
-    # Scalars stay scalars beside what brings the result's shape.
+    # Scalars remain scalars if another operand has the result's shape.
     try:
         shape = broadcast_shapes("where", *found)
     except TypeError as error:

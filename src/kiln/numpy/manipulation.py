@@ -276,7 +276,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
                 f"broadcast_to: array {aval_of(array)} to shape {target} at {current_source()}",
                 f"Incompatible shapes for broadcasting: {tuple(own)} and requested shape "
                 f"{tuple(target)}",
-                "axes must have size 1 or the size asked for, from the last one on",
+                "axes must have size 1 or the requested size, starting from the last one",
             )
         )
     return promotion.broadcast_to(array, target)

@@ -180,7 +180,7 @@ def nanvar(
     if mean is None:
         mean = nanmean(a, axes, computing, keepdims=True, where=where)
     center = cast(one("nanvar", mean), computing)
-    # A nan that is squared before it is left out would still reach the gradient.
+    # A nan that is squared before it is masked would still reach the gradient.
     distance = elementwise.sub(masked("nanvar", a, there, 0), broadcast_to(center, a.shape))
     spread = masked("nanvar", real_part_of(distance), there, 0)
     real = spread.dtype

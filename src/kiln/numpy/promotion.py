@@ -121,7 +121,7 @@ def _beside(x: ShapedArray, y: Any) -> Any:
         return None
     if x.weak_type:
         return _WEAK_KINDS[found](y)
-    # Numbers that every dtype of the kind holds need no check of their range.
+    # Numbers that every dtype of the kind can hold need no range check.
     if (found == 2 and -_SAFE < y < _SAFE and dtype in _PLAIN_FLOATS) or (
         found == 1 and 0 <= y < 8 and kind is int
     ):

@@ -281,8 +281,8 @@ def _inverted_distribution(a: Any, q: Any, n: Any, weights: Any, skip_nan: bool)
     place = elementwise.min(before, constant(n - 1, before))
     found = _taken(ordered, place, len(q.shape), shape, each=True)
     empty = reshape(total, a.shape[:-1]) if skip_nan else None
-    spoilt = elementwise.eq(empty, constant(0, empty)) if skip_nan else any(missing, -1)  # type: ignore[arg-type]
-    return choose_by(broadcast_in_dim(spoilt, shape, own_axes[:-1]), math.nan, found)
+    undefined = elementwise.eq(empty, constant(0, empty)) if skip_nan else any(missing, -1)  # type: ignore[arg-type]
+    return choose_by(broadcast_in_dim(undefined, shape, own_axes[:-1]), math.nan, found)
 
 
 def _taken(ordered: Any, place: Any, q_rank: int, shape: tuple[Any, ...], each: bool) -> Any:

@@ -91,7 +91,7 @@ def arange(
         raise ValueError(
             f"arange{(first, last, by)} at {current_source()}\nthe step is zero\nuse another step"
         )
-    # Floats of a dtype are counted in it: as float64 their bounds may be a little too far apart.
+    # Floats are counted in their own dtype: as float64 their bounds may be slightly too far apart.
     narrow = any(isinstance(x, np.floating) for x in given)
     size = max(0, math.ceil((stop - start) / step if narrow else (last - first) / by))  # type: ignore[arg-type]
     return put(counted(first, by, size, wanted), device)
@@ -211,7 +211,7 @@ def linspace(
     if type(num) is Size:
         out = _between(start, stop, num, maximum(steps, 1), shape, computing)
         if endpoint:
-            # One number alone is the first; of several the last is exactly the one asked for.
+            # A single number is the first; of several the last is exactly the requested one.
             count = iota(np.dtype(np.int32), num)
             is_last = elementwise.eq(count, constant(maximum(steps, 1), count))
             rows = broadcast_in_dim(is_last, (num, *shape), (0,))
@@ -233,7 +233,7 @@ def linspace(
 
 def _between(start: Any, stop: Any, count: Dim, steps: Dim, shape: Any, dtype: Any) -> Any:
     real_dtype = dtypes.to_floating_dtype(dtype)
-    # Narrow floats do not count far: 0, 1, 2, ... are counted in 32 bits.
+    # Narrow floats cannot count far: 0, 1, 2, ... are counted in 32 bits.
     wide = real_dtype if real_dtype.itemsize >= 4 else np.dtype(np.float32)
     part = iota(wide, count)
     part = cast(elementwise.div(part, constant(steps, part)), dtype)
@@ -382,7 +382,7 @@ def _of_slice(name: str, key: slice) -> Any:
     stop = concrete_number(name, "stop", key.stop)
     step = 1 if key.step is None else key.step
     if isinstance(step, complex):
-        # A step of nj asks for n numbers, the last one included.
+        # A step of nj requests n numbers, including the last one.
         return linspace(start, stop, int(abs(step)))
     return arange(start, stop, step)
 

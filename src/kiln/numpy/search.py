@@ -90,7 +90,7 @@ def _stands_before(element: Any, value: Any, side: str) -> Any:
     found = compare(element, value)
     if not dtypes.issubdtype(aval_of(element).dtype, np.inexact):
         return found
-    # A nan stands after all numbers, beside other nans.
+    # A nan comes after all numbers, next to other nans.
     last = isnan(value)
     if side == "left":
         last = elementwise.bitwise_and(last, elementwise.bitwise_not(isnan(element)))

@@ -275,7 +275,7 @@ def setdiff1d(
     ar1, ar2 = one("setdiff1d", ar1), one("setdiff1d", ar2)
     ar1 = ravel(ar1)
     if not assume_unique:
-        # Filled places repeat the first element, so that they are dropped with it or not at all.
+        # Padding repeats the first element, so that it is dropped with it or not at all.
         found = _unique_rows("setdiff1d", reshape(ar1, (ar1.shape[0], 1)), True, ar1.shape[0])
         real = elementwise.lt(iota(_INT, ar1.shape[0]), found.count)
         ar1 = take(ar1, found.first) if ar1.shape[0] else ar1

@@ -29,7 +29,7 @@ def convolve(
 ) -> Array:
     """Convolve two vectors; `mode` says which part to return: 'full', 'same' or 'valid'."""
     a, v = _vectors("convolve", a, v)
-    # The longer one slides under the shorter; where all is returned, either may.
+    # The shorter one slides over the longer; in mode 'full', either may.
     if (mode != "full" or is_constant(a.shape + v.shape)) and a.shape[0] < v.shape[0]:
         a, v = v, a
     return _slid("convolve", a, flip(v), mode, precision, preferred_element_type)

@@ -198,7 +198,7 @@ def column(index: Any, size: Dim, wrap: bool) -> Any:
         if wrap and type(size) is int and value.dtype.kind == "i":
             value = np.where(value < 0, value.astype(np.int64) + size, value)
         if value.dtype.itemsize > 4 or value.dtype == np.uint32:
-            # What does not fit is as far outside as the largest int32.
+            # Indices that do not fit are as far out of bounds as the largest int32.
             value = np.clip(value, _INT32.min if value.dtype.kind == "i" else 0, _INT32.max)
         return value.astype(np.int32)
     if wrap:

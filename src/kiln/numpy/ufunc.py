@@ -165,7 +165,7 @@ class ufunc:
             return place.apply(self.func)
         if self._at is not None:
             return getattr(place, self._at)(b)
-        # Repeated indices are met one after the other.
+        # Repeated indices are applied one after another.
         numbers = asarray(range(a.size)).reshape(a.shape)[indices]
         values = ravel(cast(asarray(b), a.dtype) + full(shape_of(numbers), 0, a.dtype))
 

@@ -56,7 +56,7 @@ class AtIndexer:
 
     __slots__ = ("array",)
 
-    # Every index gives a part, so that iterating by index would never end.
+    # Every index is valid, so iterating by index would never end.
     __iter__ = None
 
     def __init__(self, array: Any) -> None:

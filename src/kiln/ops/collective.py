@@ -94,7 +94,7 @@ class Vary(Collective, LinearOp):
         return tuple(params["axes"])
 
     def bind(self, *args: Any, axes: Any) -> Any:
-        # A program recorded of a value that was the same may be applied to one that varies.
+        # A program recorded for a value that did not vary may be applied to one that varies.
         missing = tuple(name for name in axes if name not in aval_of(args[0]).varying)
         return super().bind(*args, axes=missing) if missing else args[0]
 
@@ -216,7 +216,7 @@ def pcast(x: T, axis_name: AxisName, *, to: str) -> T:
             wrong = f"`to` must be 'varying', got {to!r}"
         for name in names:
             if kinds.get(name) is None:
-                wrong = wrong or f"{name!r} is no mesh axis of a shard_map around it"
+                wrong = wrong or f"{name!r} is not a mesh axis of an enclosing shard_map"
             elif name in varying:
                 wrong = wrong or f"the value varies along {name!r} already"
         if wrong:

@@ -64,7 +64,7 @@ class BitcastConvertType(Elementwise):
     """Reinterpret bits as `new_dtype`: a wider one removes a last axis, a narrower one adds one."""
 
     def infer(self, x: Any, *, new_dtype: Any) -> ShapedArray:
-        # XLA refuses some of these and crashes the process on others.
+        # XLA rejects some of these and crashes the process on others.
         if x.dtype != new_dtype and any(map(_has_no_bits, (x.dtype, new_dtype))):
             raise TypeError(
                 three_lines(

@@ -225,7 +225,7 @@ class ConvGeneralDilated(Primitive):
         }
         params["dimension_numbers"] = dimension_numbers
         if at_x is not None and at_w is not None:
-            # Members of the mapped axis do not meet: they are groups.
+            # Members of the mapped axis are independent: they are groups.
             grouped = "batch_group_count" if batch_group_count != 1 else "feature_group_count"
             counts[grouped] *= size
             x = merge_axis(x, at_x, lhs[0] if batch_group_count != 1 else lhs[1])

@@ -29,7 +29,7 @@ def divide(x: np.ndarray, y: np.ndarray) -> Any:
     zero = y == 0
     safe = np.where(zero, 1, y).astype(x.dtype)
     if low < 0:
-        # The one overflow, low / -1, gives low again.
+        # The only overflow, low / -1, gives low again.
         safe = np.where((x == low) & (safe == -1), 1, safe).astype(x.dtype)
     quotient = np.floor_divide(x, safe)
     remainder = x - quotient * safe
@@ -63,7 +63,7 @@ def integer_power(x: np.ndarray, y: np.ndarray) -> Any:
         out = np.where(exponent & 1, out * base, out).astype(x.dtype)
         base, exponent = base * base, exponent >> 1
     inverse = np.where(x == 1, 1, np.where(x == -1, np.where(y & 1, -1, 1), 0))
-    # Beside int64, uint64 would go through float64.
+    # Combined with int64, uint64 would be converted to float64.
     return np.where(negative, inverse.astype(x.dtype), out)
 
 

@@ -99,7 +99,7 @@ def _abs_partial(t: Any, out: Any, x: Any) -> Any:
 def _sign_partial(t: Any, out: Any, x: Any) -> Any:
     if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         return Zero(aval_of(out))
-    # Of a complex number the sign turns: only the part of t across it counts.
+    # The sign of a complex number rotates: only the part of t perpendicular to it counts.
     along = complex(real(mul(conj(out), t)), full_like(abs(x), 0))
     size = abs(x)
     safe = select(eq(size, constant(0, size)), full_like(size, 1), size)

@@ -133,7 +133,7 @@ class AllToAll(Collective, LinearOp):
         if not tiled:
             return move_axis(to_front(x, split_axis + 1), 1, concat_axis + 1), 0
         x = divided(x, axis.size, split_axis + 1)
-        # The senders' axis stands right before the axis that their parts are joined along.
+        # The senders' axis comes right before the axis that their parts are joined along.
         x = move_axis(to_front(x, split_axis + 1), 1, concat_axis + 1)
         return merged(x, concat_axis + 1), 0
 
@@ -313,7 +313,7 @@ def all_to_all(
         names = names_of(axis_name)
         if len(names) == 1:
             return _all_to_all(leaf, names[0], split, concat, tiled)
-        # One exchange for each axis, in place; then the senders' axes go where they are wanted.
+        # One exchange per axis, in place; then the senders' axes move to their final positions.
         shape, sizes = aval_of(leaf).shape, tuple(map(axis_size_of, names))
         after = (shape[split] // size, *shape[split + 1 :]) if tiled else shape[split + 1 :]
         leaf = reshape(leaf, (*shape[:split], *sizes, *after))

@@ -214,7 +214,7 @@ _HOLDS = {bool: np.bool_, int: np.number, float: np.inexact, complex: np.complex
 
 
 def _holds(dtype: Any, kind: type) -> bool:
-    # A scalar of a higher kind stays as it is, and the operation refuses it: 2.5 is no int32.
+    # A scalar of a higher kind stays as it is, and the operation rejects it: 2.5 is not an int32.
     return kind in _HOLDS and dtypes.issubdtype(dtype, _HOLDS[kind])
 
 

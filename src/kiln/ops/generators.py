@@ -38,7 +38,7 @@ _UNIFORM = (*map(np.dtype, (np.int32, np.int64, np.uint32, np.uint64)), *_FLOATS
 
 @functools.cache
 def _source() -> np.random.Generator:
-    # Made on first use: NumPy's generators take long to load.
+    # Created on first use, since NumPy's generators are slow to load.
     return np.random.default_rng()
 
 
@@ -92,7 +92,7 @@ class RngBitGenerator(Primitive):
     def batch(
         self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, *, shape: Any, **params: Any
     ) -> Any:
-        # As in jax: the first state draws for the whole stack, and is the only one that moves on.
+        # As in JAX: the first state draws for the whole stack, and is the only one that advances.
         keys = to_front(xs[0], axes[0])
         first = index_in_dim(keys, 0, 0, keepdims=False)
         after, bits = self.bind(first, shape=(size, *shape), **params)
@@ -124,7 +124,7 @@ class RngUniform(Primitive):
                     "draw from [0, 1), then scale and shift",
                 )
             )
-        # XLA ends the process for other dtypes.
+        # XLA crashes the process for other dtypes.
         if a.dtype not in _UNIFORM:
             raise TypeError(
                 three_lines(

@@ -184,7 +184,7 @@ class Scatter(Primitive):
             kept = scatter_p.bind(ct, indices, zeros, **params) if is_linear(operand) else None
             written = gather_like(ct, indices, shape, params) if is_linear(updates) else None
             return [kept, None, written]
-        # Only the last window written to a place got through: write its number and read it back.
+        # Only the last window written to a position has an effect: write its number, then read it.
         numbers, written_numbers = _numbered(aval_of(ct).shape, indices, shape, params)
         to_operand = to_updates = None
         if is_linear(operand):
@@ -300,7 +300,7 @@ class ScatterExtremum(Scatter):
         operand, indices, updates = primals
         out = self.bind(operand, indices, updates, **params)
         shape = aval_of(updates).shape
-        # All that is equal to the result has an equal share in it.
+        # All elements equal to the result have an equal share in it.
         dtype = aval_of(out).dtype
         mine = convert_element_type(eq(operand, out), dtype)
         theirs = convert_element_type(eq(updates, gather_like(out, indices, shape, params)), dtype)

@@ -44,7 +44,7 @@ class Stacked(Primitive):
     on_host = True
 
     def runs_on_host(self, avals: Sequence[Any]) -> bool:
-        # On the host each matrix is one call from Python; from some number on compiling pays.
+        # On the host each matrix costs a call from Python; beyond some number compiling pays off.
         return bool(math.prod(avals[0].shape[:-2]) <= _FEW_MATRICES)
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:

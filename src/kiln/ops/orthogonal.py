@@ -216,7 +216,7 @@ class QR(Stacked):
         first = slice_in_dim(q, 0, count, axis=-1)
         top = _first_rows(r, count)
         square = slice_in_dim(top, 0, count, axis=-1)
-        # Q^H dQ is skew, dR R^-1 is upper triangular with a real diagonal: that parts their sum.
+        # Q^H dQ is skew, dR R^-1 upper triangular with a real diagonal: this separates their sum.
         scaled = triangular_solve(square, slice_in_dim(t, 0, count, axis=-1))
         both = matmul(adjoint(first), scaled)
         turn = _skew_part(both)

@@ -242,7 +242,7 @@ class RandomBits(KeyOperation):
             if bit_width == 64:
                 bits = words[..., :count].astype(dtype) << dtype.type(32) | words[..., count:]
             else:
-                # The bits of a word become elements from the lowest on.
+                # The bits of a word become elements, starting from the lowest.
                 bits = np.ascontiguousarray(words, "<u4").view(dtype)[..., :count]
         return bits.reshape((*keys.shape, *shape))
 

@@ -130,7 +130,7 @@ def checked_device(device: Any, asked: str) -> Any:
         raise TypeError(
             three_lines(
                 f"{asked} at {current_source()}",
-                f"{device!r} of type {type(device).__name__} is no device of this process",
+                f"{device!r} of type {type(device).__name__} is not a device of this process",
                 f"use one of kiln.devices(): {here}",
             )
         )

@@ -142,7 +142,7 @@ def order_keys(x: np.ndarray, signed_zeros: bool = False) -> list[np.ndarray]:
         if not signed_zeros:
             plain = np.where(np.isnan(x), x.dtype.type(np.nan), plain)
         bits = plain.view(f"i{x.dtype.itemsize}")
-        # Negative floats fall as their bits rise.
+        # Negative floats decrease as their bits increase.
         x = bits ^ ((bits >> (8 * bits.itemsize - 1)) & np.iinfo(bits.dtype).max)
     elif x.dtype.kind not in "iu":
         x = x.astype(np.int32)

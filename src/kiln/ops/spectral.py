@@ -210,7 +210,7 @@ class SVD(Stacked):
         options["lwork"] = int(np.real(asked[0]))
 
         def one(a: np.ndarray) -> Any:
-            # LAPACK may never return from numbers that are not finite.
+            # LAPACK may not terminate for numbers that are not finite.
             if not np.isfinite(a).all():
                 return None
             u, s, vt, info = factor(a, **options)

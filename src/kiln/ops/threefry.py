@@ -51,7 +51,7 @@ def hash_words(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[np.ndarray, np.ndarr
     together = np.broadcast(k0, k1, x0, x1)
     shape = together.shape
     if together.size <= _FEW:
-        # Python ints beat NumPy's cost per call: splitting one key takes microseconds.
+        # Python ints avoid NumPy's cost per call: splitting one key takes microseconds.
         pairs = [_hash_pair(*map(int, words)) for words in together]
         hashed = np.array(pairs, UINT32).reshape((*shape, 2))
         return hashed[..., 0], hashed[..., 1]

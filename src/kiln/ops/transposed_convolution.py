@@ -48,7 +48,7 @@ def conv_transpose(
         raise ValueError(
             three_lines(
                 f"conv_transpose: operands {x}, {w} at {current_source()}",
-                f"there are no default dimension numbers for {x.ndim - 2} axes of space",
+                f"there are no default dimension numbers for {x.ndim - 2} spatial axes",
                 "give dimension_numbers",
             )
         )

@@ -101,7 +101,7 @@ class ReduceWindowSum(ReduceWindow):
         counts = aval_of(ct).shape
         if 0 in (*shape, *counts):
             return [zeros_of(x.aval)]
-        # Windows of the cotangent, put in place of the starts of the windows it came from.
+        # Windows of the cotangent, placed at the starts of the windows it came from.
         config = []
         for n, m, span, stride, (low, _), dilation in zip(
             shape,
@@ -158,7 +158,7 @@ class _Selecting(Primitive):
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = self.bind(*primals, **params)
-        # Where the winners are does not change under small moves.
+        # The winners' positions do not change under small perturbations.
         if type(tangents[0]) is Zero:
             return out, Zero(aval_of(out).tangent())
         return out, self.bind(tangents[0], primals[1], **params)

@@ -136,7 +136,7 @@ def _starts(indices: np.ndarray, window: Window, rank: int) -> Starts:
         view[theirs] = windows[theirs]
         starts[ours] = np.broadcast_to(np.arange(windows[theirs]).reshape(view), windows)
     if all(start is None for start in starts):
-        # Every window is the same one; its place along the first axis numbers the windows.
+        # Every window is the same one; its position along the first axis numbers the windows.
         starts[0] = np.zeros(windows, np.int64)
     return starts
 

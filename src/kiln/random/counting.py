@@ -66,7 +66,7 @@ def _poisson(key: Any, lam: Any, *, shape: Shape, dtype: Any) -> Any:
     key, lam = typed(key), filled_to(lam, shape, _FLOAT32)
     small = isnan(lam) | (lam < _SMALL)
     few = _by_waiting_times(key, where(small, lam, full_like(lam, 0)), dtype)
-    # The elements drawn by the other method get a mean that is accepted soon.
+    # Elements drawn by the other method get a mean with fast acceptance.
     many = _by_rejection(key, where(small, full_like(lam, 1e5), lam), dtype)
     found = where(small, few, many)
     return where(lam == 0, full_like(found, 0), found)
@@ -169,7 +169,7 @@ def binomial_values(key: Any, n: Any, p: Any) -> Any:
     few = no_count | (n * q <= _SMALL)
     count = floor(n)
     by_inversion = _by_geometric_sums(key, where(few, count, full_like(count, 0)), q)
-    # The elements drawn by the other method get numbers that are accepted soon.
+    # Elements drawn by the other method get parameters with fast acceptance.
     by_rejection = _binomial_by_rejection(
         key, where(few, full_like(count, 1e4), count), where(few, full_like(q, 0.5), q)
     )

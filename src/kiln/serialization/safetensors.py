@@ -139,9 +139,9 @@ def tensors(data: bytes) -> dict[str, np.ndarray]:
     try:
         header = json.loads(data[8 : 8 + size])
     except ValueError as error:
-        _damaged(data, f"the header is no JSON: {error}")
+        _damaged(data, f"the header is not JSON: {error}")
     if not isinstance(header, dict):
-        _damaged(data, "the header is no JSON object")
+        _damaged(data, "the header is not a JSON object")
     header.pop(_METADATA, None)
     found = {}
     for name, entry in header.items():

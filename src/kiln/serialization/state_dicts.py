@@ -221,7 +221,7 @@ def _namedtuple_to_state(value: Any) -> StateDict:
 
 def _namedtuple_from_state(target: Any, state: Mapping[str, Any]) -> Any:
     if set(state) == {"name", "fields", "values"}:
-        # How named tuples were stored by programs of long ago.
+        # How old programs stored named tuples.
         count = len(state["fields"])
         state = {state["fields"][str(i)]: state["values"][str(i)] for i in range(count)}
     if set(state) != set(target._fields):

@@ -28,7 +28,7 @@ def primitives() -> dict[str, list[Primitive]]:
             for name, value in vars(module).items():
                 if not isinstance(value, Primitive) or id(value) in seen:
                     continue
-                # Other files import it; its family is the file that assigns it.
+                # Other files import it; its family is the file that defines it.
                 if re.search(rf"^(\w+, )*{name}\b[^\n(]*=", source, re.MULTILINE):
                     seen.add(id(value))
                     families.setdefault(

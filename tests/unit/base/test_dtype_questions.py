@@ -46,7 +46,7 @@ def test_tracers_have_dtypes() -> None:
 def test_a_python_int_is_an_int64_and_none_is_float64() -> None:
     assert asked.iinfo(1).max == 2**63 - 1
     assert asked.issubdtype(None, np.float64)
-    with pytest.raises(TypeError, match="None is no dtype"):
+    with pytest.raises(TypeError, match="None is not a dtype"):
         asked.can_cast(None, "int32")
 
 

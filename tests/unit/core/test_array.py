@@ -182,9 +182,9 @@ def test_moves_from_device_to_device() -> None:
         (np.ones(2, np.float32), None),
     ],
 )
-def test_spoilt_pickles_of_arrays(value, aval) -> None:
+def test_corrupted_pickles_of_arrays(value, aval) -> None:
     make, _ = from_host(np.ones(2, np.float32)).__reduce__()
-    with pytest.raises(ValueError, match="spoilt"):
+    with pytest.raises(ValueError, match="corrupted"):
         make(value, aval)
 
 

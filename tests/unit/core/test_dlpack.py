@@ -145,7 +145,7 @@ class WrongDevice(Old):
     [
         (lambda: jnp.from_dlpack([1]), TypeError, "a list has no __dlpack__"),
         (lambda: jnp.from_dlpack(WrongDevice(np.ones(1))), BufferError, "is on cuda"),
-        (lambda: jnp.ones(3).__dlpack__(dl_device=(2, 0)), BufferError, "asked for on cuda"),
+        (lambda: jnp.ones(3).__dlpack__(dl_device=(2, 0)), BufferError, "requested on cuda"),
         (lambda: jnp.ones(3).__dlpack__(stream=7), BufferError, "no streams"),
         (lambda: jnp.ones(3, "int4").__dlpack__(), BufferError, "no elements of type int4"),
         (lambda: kiln.random.key(0).__dlpack__(), TypeError, "key_data"),

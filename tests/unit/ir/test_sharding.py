@@ -86,7 +86,7 @@ def test_attributes() -> None:
 
 
 class Guarded(pickle.Unpickler):
-    """Finds nothing that a spoilt pickle could do harm with."""
+    """Finds nothing that a corrupted pickle could do harm with."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.split(".")[0] not in ("kiln", "numpy") or name.startswith("_frombuffer"):
@@ -95,22 +95,22 @@ class Guarded(pickle.Unpickler):
 
 
 @pytest.mark.parametrize("value", [named(("x", "y"), None), MESH], ids=["sharding", "mesh"])
-def test_spoilt_pickles(value) -> None:
+def test_corrupted_pickles(value) -> None:
     data = pickle.dumps(value, protocol=2)
     assert pickle.loads(data) == value
-    # NumPy crashes on spoilt arrays of objects.
+    # NumPy crashes on corrupted arrays of objects.
     assert b"numpy" not in data
     random_ = random.Random(0)
     read = 0
     for _ in range(600):
-        spoilt = bytearray(data)
-        at = random_.randrange(len(spoilt))
+        corrupted = bytearray(data)
+        at = random_.randrange(len(corrupted))
         if random_.random() < 0.5:
-            spoilt[at] = random_.randrange(256)
+            corrupted[at] = random_.randrange(256)
         else:
-            del spoilt[at : at + random_.randrange(1, 4)]
+            del corrupted[at : at + random_.randrange(1, 4)]
         try:
-            again = Guarded(io.BytesIO(spoilt)).load()
+            again = Guarded(io.BytesIO(corrupted)).load()
         except Exception:  # noqa: BLE001 - any will do
             continue
         read += 1

@@ -112,7 +112,7 @@ def dot_product_attention(
     if (qk_attn_weights_einsum is None) != (attn_weights_value_einsum is None):
         raise _refused(
             module,
-            "attention with one einsum of the user's",
+            "attention with one user-defined einsum",
             "qk_attn_weights_einsum and attn_weights_value_einsum must be specified together",
             "pass both, or neither",
         )

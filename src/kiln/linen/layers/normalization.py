@@ -49,7 +49,7 @@ def _statistics(
         found = tuple(jnp.mean(value, tuple(axes), where=mask) for value in values)
         if axis_name is None:
             return found
-        # One exchange for all.
+        # One collective for all.
         together = lax.pmean(
             jnp.stack(found), axis_name, axis_index_groups=module.axis_index_groups
         )
@@ -157,7 +157,7 @@ class BatchNorm(Module):
             mean, variance = known_mean.value, known_variance.value
         else:
             starting = self.is_initializing()
-            # While variables are made there may be no mapped axis yet.
+            # While variables are created there may be no mapped axis yet.
             mean, variance = _statistics(self, x, reduced, mask, shared=not starting)
             if not starting:
                 known_mean.value = self._moved(known_mean.value, mean)

@@ -188,7 +188,7 @@ class GRUCell(_GatedCell):
             self.gate_fn(of_input(name=f"i{x}")(inputs) + of_state(name=f"h{x}")(carry))
             for x in "rz"
         )
-        # The bias of the state is inside the product with r: that of the input cannot stand for it.
+        # The state's bias is inside the product with r, so that of the input cannot replace it.
         state = of_state(name="hn", use_bias=True)(carry)
         proposal = self.activation_fn(of_input(name="in")(inputs) + r * state)
         state = (1.0 - z) * proposal + z * carry
