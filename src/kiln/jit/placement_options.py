@@ -162,13 +162,13 @@ def _spread(
 def constrained(values: Sequence[Any], shardings: Sequence[Sharding | None]) -> list[Any]:
     """Return values of a program being recorded, sharded as requested.
 
-    Raises: ValueError for one that cannot be cut this way.
+    Raises: ValueError for one that cannot be sharded this way.
     """
     found = []
     for x, sharding in zip(values, shardings or [None] * len(values), strict=True):
         if sharding is not None:
             aval = aval_of(x)
-            asked = f"{aval}, cut as a jitted function inside another one request"
+            asked = f"{aval}, sharded as requested by a nested jitted function"
             require_fit(sharding, aval.shape, f"{asked}, at {current_source()}")
         found.append(x if sharding is None else with_sharding_constraint(x, sharding))
     return found
