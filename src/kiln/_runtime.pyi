@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from kiln.core.engine import Memory as BufferMemory
+    from kiln.core.engine import Memory
     from kiln.ir.types import ShapedArray
 
 C = TypeVar("C", bound=type)
@@ -152,7 +152,7 @@ class ArrayData:
     aval: ShapedArray
     _host: np.ndarray | None
     _buffer: Any
-    _memory: BufferMemory | None
+    _memory: Memory | None
     _sharding: Any
     _committed: bool
     _is_part: bool
@@ -163,14 +163,12 @@ class ArrayData:
         aval: ShapedArray,
         host: np.ndarray | None,
         buffer: Any = None,
-        memory: BufferMemory | None = None,
+        memory: Memory | None = None,
         sharding: Any = None,
         committed: bool = False,
     ) -> None: ...
-    def _data(self) -> tuple[np.ndarray | None, Any, BufferMemory | None]: ...
-    def _settle(
-        self, seen: Any, buffer: Any, memory: BufferMemory, keeps_host: bool, /
-    ) -> bool: ...
+    def _data(self) -> tuple[np.ndarray | None, Any, Memory | None]: ...
+    def _settle(self, seen: Any, buffer: Any, memory: Memory, keeps_host: bool, /) -> bool: ...
     def _note(self, buffer: Any, host: np.ndarray, /) -> None: ...
     def _note_part(self) -> None: ...
     def _let_go(self) -> None: ...
@@ -203,7 +201,7 @@ class Launcher:
         handlers: list[Any],
         name: str,
         operands: Sequence[tuple[Any, int] | None] = (),
-        share: Function[[int, Memory], Any] | None = None,
+        share: Function[[int, MemoryBlock], Any] | None = None,
         /,
     ) -> None: ...
     @property
@@ -215,12 +213,12 @@ def set_launch_apart(launch: Function[[Launcher, Sequence[Any]], Sequence[Any]],
 
 # memory.cc
 
-class Memory:
+class MemoryBlock:
     """A block of aligned host memory."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-def allocate(size: int, /) -> Memory: ...
+def allocate(size: int, /) -> MemoryBlock: ...
 def memory_statistics() -> dict[str, int]: ...
 def release_memory() -> None: ...
 def limit_memory(size: int, /) -> None: ...
@@ -348,7 +346,7 @@ class CompiledProgram:
     @property
     def kept(self) -> list[int] | None: ...
     @property
-    def memory(self) -> BufferMemory: ...
+    def memory(self) -> Memory: ...
     def __call__(self, args: Sequence[Any], /) -> list[Any]: ...
 
 class Clock:

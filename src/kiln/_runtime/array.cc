@@ -301,7 +301,7 @@ Ref host_of(ArrayData* array) {
     Py_DECREF(descr);
     return Ref();
   }
-  Memory* memory = reinterpret_cast<Memory*>(host.get());
+  MemoryBlock* memory = reinterpret_cast<MemoryBlock*>(host.get());
   Ref view =
       Ref::own(PyArray_NewFromDescr(&PyArray_Type, descr, dims.len, dims.ptr, nullptr, memory->data,
                                     NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, nullptr));

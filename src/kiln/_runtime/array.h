@@ -10,7 +10,7 @@ namespace kiln {
 struct ArrayData {
   PyObject_HEAD
   PyObject* aval;
-  PyObject* host;    // a read-only ndarray, a Memory that nobody has looked at yet, or None
+  PyObject* host;    // a read-only ndarray, a MemoryBlock that has no view yet, or None
   PyObject* buffer;  // None, or a buffer of `engine`
   PyObject* engine;
   PyObject* sharding;  // None, or the one it was placed with

@@ -205,7 +205,8 @@ Ref HostOperands::buffer(size_t number, PyObject* value) {
     operand.memory = Ref::own(reinterpret_cast<PyObject*>(allocate(type.bytes)));
     if (!operand.memory) return Ref();
   }
-  std::memcpy(reinterpret_cast<Memory*>(operand.memory.get())->data, one.pointers()[0], type.bytes);
+  std::memcpy(reinterpret_cast<MemoryBlock*>(operand.memory.get())->data, one.pointers()[0],
+              type.bytes);
   if (is_new) {
     Ref index = Ref::own(PyLong_FromSize_t(number));
     if (!index) return Ref();

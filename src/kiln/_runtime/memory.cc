@@ -14,7 +14,7 @@ constexpr size_t kHuge = size_t{1} << 21;
 constexpr int kSteps = 4;
 constexpr int kClasses = kSteps * 42;
 
-Memory* kept[kClasses];
+MemoryBlock* kept[kClasses];
 
 struct Statistics {
   size_t in_use = 0;
@@ -63,15 +63,15 @@ void* new_block(int size_class) {
   return data;
 }
 
-void destroy(Memory* memory) {
+void destroy(MemoryBlock* memory) {
   std::free(memory->data);
   PyObject_Free(memory);
 }
 
 void release_kept() {
-  for (Memory*& first : kept) {
+  for (MemoryBlock*& first : kept) {
     while (first != nullptr) {
-      Memory* memory = first;
+      MemoryBlock* memory = first;
       first = memory->next;
       destroy(memory);
     }
@@ -80,7 +80,7 @@ void release_kept() {
 }
 
 void memory_dealloc(PyObject* object) {
-  Memory* memory = reinterpret_cast<Memory*>(object);
+  MemoryBlock* memory = reinterpret_cast<MemoryBlock*>(object);
   size_t size = block_sizes.of[memory->size_class];
   statistics.in_use -= size;
   if (statistics.cached + size > statistics.limit) {
@@ -93,7 +93,7 @@ void memory_dealloc(PyObject* object) {
 }
 
 int memory_getbuffer(PyObject* object, Py_buffer* view, int flags) {
-  Memory* memory = reinterpret_cast<Memory*>(object);
+  MemoryBlock* memory = reinterpret_cast<MemoryBlock*>(object);
   return PyBuffer_FillInfo(view, object, memory->data, static_cast<Py_ssize_t>(memory->bytes), 0,
                            flags);
 }
@@ -149,23 +149,24 @@ PyMethodDef functions[] = {
 
 PyTypeObject memory_type = {
     .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "kiln._runtime.Memory",
-    .tp_basicsize = sizeof(Memory),
+    .tp_name = "kiln._runtime.MemoryBlock",
+    .tp_basicsize = sizeof(MemoryBlock),
     .tp_dealloc = memory_dealloc,
     .tp_as_buffer = &memory_buffer,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_doc = "A block of aligned host memory.",
 };
 
-Memory* allocate(size_t bytes) {
+MemoryBlock* allocate(size_t bytes) {
   int size_class = class_for(bytes);
-  Memory* memory = size_class < 0 ? nullptr : kept[size_class];
+  MemoryBlock* memory = size_class < 0 ? nullptr : kept[size_class];
   if (memory != nullptr) {
     kept[size_class] = memory->next;
     statistics.cached -= block_sizes.of[size_class];
     ++statistics.reused;
   } else {
-    memory = size_class < 0 ? nullptr : static_cast<Memory*>(PyObject_Malloc(sizeof(Memory)));
+    memory =
+        size_class < 0 ? nullptr : static_cast<MemoryBlock*>(PyObject_Malloc(sizeof(MemoryBlock)));
     if (memory != nullptr) memory->data = new_block(size_class);
     if (memory == nullptr || memory->data == nullptr) {
       PyObject_Free(memory);

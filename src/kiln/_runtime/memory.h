@@ -12,12 +12,12 @@ constexpr size_t kAlignment = 64;
 
 // A block of memory as a Python object. Blocks that nobody holds are kept for those who ask next,
 // up to a bound: fresh memory costs a page fault per page.
-struct Memory {
+struct MemoryBlock {
   PyObject_HEAD
   void* data;
   size_t bytes;  // asked for; the block may be larger
   int size_class;
-  Memory* next;  // among those kept
+  MemoryBlock* next;  // among those kept
 };
 
 extern PyTypeObject memory_type;
@@ -25,6 +25,6 @@ extern PyTypeObject memory_type;
 inline bool is_memory(PyObject* object) { return Py_TYPE(object) == &memory_type; }
 
 // Return memory of at least so many bytes; its contents are undefined.
-Memory* allocate(size_t bytes);
+MemoryBlock* allocate(size_t bytes);
 
 }  // namespace kiln

@@ -89,7 +89,7 @@ Ref run_native(Native* native, PyObject* const* args, Py_ssize_t count, PyObject
   for (size_t i = 0; i < made; ++i) {
     Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate((*native->results)[i].bytes)));
     if (!memory) return Ref();
-    results[i] = reinterpret_cast<Memory*>(memory.get())->data;
+    results[i] = reinterpret_cast<MemoryBlock*>(memory.get())->data;
     Ref array = make_array(PyTuple_GET_ITEM(out_avals, static_cast<Py_ssize_t>(i)), memory.get(),
                            Py_None, Py_None);
     if (!array) return array;

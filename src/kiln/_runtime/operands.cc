@@ -71,10 +71,10 @@ bool Operands::add(PyObject* object, const ValueType& type) {
       return PyArray_CheckExact(host.get()) ? add_numpy(host.get(), type)
                                             : convert(host.get(), type);
     }
-    if (reinterpret_cast<Memory*>(array->host)->bytes != type.bytes) {
+    if (reinterpret_cast<MemoryBlock*>(array->host)->bytes != type.bytes) {
       return wrong_size(object, type);
     }
-    pointers_[size_++] = reinterpret_cast<Memory*>(array->host)->data;
+    pointers_[size_++] = reinterpret_cast<MemoryBlock*>(array->host)->data;
     hold(array->host);
     return true;
   }

@@ -156,7 +156,7 @@ Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
   if (schedule.scratch > kOnStack || (schedule.scratch > 0 && schedule.calls)) {
     scratch_memory = Ref::own(reinterpret_cast<PyObject*>(allocate(schedule.scratch)));
     if (!scratch_memory) return Ref();
-    scratch = static_cast<char*>(reinterpret_cast<Memory*>(scratch_memory.get())->data);
+    scratch = static_cast<char*>(reinterpret_cast<MemoryBlock*>(scratch_memory.get())->data);
   }
   for (size_t i = 0; i < schedule.buffers.size(); ++i) {
     const Buffer& buffer = schedule.buffers[i];
@@ -180,7 +180,7 @@ Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
         if (scratch_memory) run.owners[i] = Ref::borrow(scratch_memory.get());
         break;
       case kResult: {
-        Memory* memory = allocate(static_cast<size_t>(buffer.number));
+        MemoryBlock* memory = allocate(static_cast<size_t>(buffer.number));
         if (memory == nullptr) return Ref();
         run.bases[i] = static_cast<char*>(memory->data);
         run.owners[i] = Ref::own(reinterpret_cast<PyObject*>(memory));

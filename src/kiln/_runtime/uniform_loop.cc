@@ -130,7 +130,7 @@ bool convert(PyObject* number, int element, char* bytes) {
 Ref result(PyObject* aval, size_t bytes, void*& data) {
   Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate(bytes)));
   if (!memory) return Ref();
-  data = reinterpret_cast<Memory*>(memory.get())->data;
+  data = reinterpret_cast<MemoryBlock*>(memory.get())->data;
   return make_array(aval, memory.get(), Py_None, Py_None);
 }
 

@@ -11,9 +11,9 @@ PyObject* other_options = nullptr;
 bool copy(PyArrayObject* from, PyObject* memory) {
   PyArray_Descr* descr = PyArray_DESCR(from);
   Py_INCREF(descr);
-  Ref view = Ref::own(
-      PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(from), PyArray_DIMS(from), nullptr,
-                           reinterpret_cast<Memory*>(memory)->data, NPY_ARRAY_CARRAY, nullptr));
+  Ref view = Ref::own(PyArray_NewFromDescr(
+      &PyArray_Type, descr, PyArray_NDIM(from), PyArray_DIMS(from), nullptr,
+      reinterpret_cast<MemoryBlock*>(memory)->data, NPY_ARRAY_CARRAY, nullptr));
   return view && PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(view.get()), from) == 0;
 }
 
@@ -52,7 +52,7 @@ bool find_values_elsewhere(ArrayData* array, int type_number, size_t bytes, Valu
       return false;
     }
     if (array->host == values.owner.get()) Py_SETREF(array->host, Py_NewRef(memory.get()));
-    values.pointer = reinterpret_cast<Memory*>(memory.get())->data;
+    values.pointer = reinterpret_cast<MemoryBlock*>(memory.get())->data;
     values.owner = std::move(memory);
     return true;
   }

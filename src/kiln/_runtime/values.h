@@ -29,8 +29,8 @@ struct Values {
 bool find_values_elsewhere(ArrayData* array, int type_number, size_t bytes, Values& values);
 inline bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values) {
   if (!is_memory(array->host)) return find_values_elsewhere(array, type_number, bytes, values);
-  if (reinterpret_cast<Memory*>(array->host)->bytes < bytes) return false;
-  values.pointer = reinterpret_cast<Memory*>(array->host)->data;
+  if (reinterpret_cast<MemoryBlock*>(array->host)->bytes < bytes) return false;
+  values.pointer = reinterpret_cast<MemoryBlock*>(array->host)->data;
   values.owner = Ref::borrow(array->host);
   return true;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 from kiln.base.config import Options
@@ -30,10 +31,15 @@ def engine_for(
     Raises: ValueError if the option `engine` names none.
     """
     if options.engine:
-        return Choice(engine(options.engine), "the option engine names it")
+        return _choice(options.engine, "the option engine names it")
     if is_eager and placement is None and _runs_on_host(jaxpr):
-        return Choice(engine(HOST_ENGINE), "the operation runs on the host, uncompiled")
-    return Choice(engine(DEFAULT_ENGINE), "the default")
+        return _choice(HOST_ENGINE, "the operation runs on the host, uncompiled")
+    return _choice(DEFAULT_ENGINE, "the default")
+
+
+@functools.lru_cache(maxsize=16)
+def _choice(name: str, reason: str) -> Choice:
+    return Choice(engine(name), reason)
 
 
 def _runs_on_host(jaxpr: Jaxpr) -> bool:

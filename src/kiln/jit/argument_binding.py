@@ -1,6 +1,6 @@
-"""Positional and keyword spellings of a call: whatever can be passed by position, is.
+"""Binding of keyword arguments to positions, so that equivalent calls share one signature.
 
-Every binding of a call thus has one signature, and shares one program.
+Every argument that can be passed by position is.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Named(NamedTuple):
-    """A call with keywords, as a pytree: told apart from a call with a tuple and a dict."""
+    """A call with keywords as a pytree, distinct from a call with a tuple and a dict."""
 
     args: Sequence[Any]
     kwargs: dict[str, Any]
 
 
 class ArgumentBinding:
-    """Rewrites calls of one function.
+    """Rewrites the calls of one function.
 
-    Parameters that are `chosen` (static, say) by number and not by name, or the other way round,
-    stay as they are passed: there the binding has a meaning.
+    Parameters that are `chosen` (as static, say) by number but not by name, or vice versa, stay as
+    passed: for them the difference matters.
     """
 
     __slots__ = ("_chosen", "_code", "_fun", "_known")
@@ -41,7 +41,7 @@ class ArgumentBinding:
         self._known: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
 
     def by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """Return a call with what it passes by keyword passed by position, as far as possible."""
+        """Return a call with keyword arguments moved to positions where possible."""
         moved = self.moved(len(args), tuple(kwargs))
         if not moved:
             return args, kwargs
@@ -49,7 +49,7 @@ class ArgumentBinding:
         return (*args, *[kwargs[name] for name in moved]), rest
 
     def moved(self, positional: int, keywords: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the keywords of a call that are spelled by position, in that order."""
+        """Return the keywords of a call that move to positions, in order."""
         code = _code_of(self._fun)
         if code is None:
             return ()
@@ -63,7 +63,7 @@ class ArgumentBinding:
         return moved
 
     def dynamic_names(self) -> tuple[str, ...]:
-        """Return the names of the parameters that take arrays by position, in their order."""
+        """Return the names of the parameters that take arrays by position, in order."""
         names = self._names()
         static = self._chosen[0].argnums
         return tuple([name for i, name in enumerate(names) if i not in static])
@@ -118,7 +118,7 @@ def unflatten_call(tree: PyTreeDef, leaves: Sequence[Any]) -> tuple[Sequence[Any
 def respelled(
     args: tuple[Any, ...], kwargs: dict[str, Any], tree: PyTreeDef, names: Sequence[str]
 ) -> Call:
-    """Return a call spelled like the one with the structure `tree`, if its keywords allow it."""
+    """Return a call bound like the one with the structure `tree`, if its keywords allow it."""
     data, children = tree.node_data(), tree.children()
     named = data is not None and data[0] is Named
     moved = names[len(args) : len(children[0].children() if named else children)]
@@ -148,7 +148,7 @@ def form_of(
     moved: Sequence[str],
     parameters: tuple[str, ...],
 ) -> CallForm:
-    """Return how a call was made that is spelled by position now, with the structure `tree`.
+    """Return the original form of a call that is now bound by position, with the structure `tree`.
 
     `places` numbers its positional arguments that are not static; the caller passed `positional`
     arguments so, static ones included, and those that follow by the keywords `moved`.

@@ -1,4 +1,4 @@
-"""The types of arguments: what may be passed where an array is expected, and what users call it."""
+"""Argument types: what may be passed where an array is expected, and how errors name it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SCALARS = (bool, int, float, complex, np.generic)
 
 
 def leaf_type(x: Any) -> ShapedArray | None:
-    """Return the type of an argument's leaf, or None if it is no array.
+    """Return the type of an argument's leaf, or None if it is not an array.
 
-    While a program is recorded, a ShapeDtypeStruct may stand for an array: types are all it needs.
+    While a program is being recorded, a ShapeDtypeStruct may stand for an array.
 
     Raises: OverflowError for a Python int that does not fit.
     """
@@ -44,7 +44,7 @@ def leaf_type(x: Any) -> ShapedArray | None:
 def argument_names(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], places: Sequence[int]
 ) -> list[str]:
-    """Return the user's names of the leaves of dynamic arguments: `x`, `d['a'][0]`."""
+    """Return the names of the leaves of dynamic arguments, as in `x` and `d['a'][0]`."""
     paths = tree_flatten_with_path((tuple(args), kwargs))[0]
     return [argument_name(fun, path, places) for path, _ in paths]
 
@@ -54,7 +54,8 @@ def check_leaves(
 ) -> list[ShapedArray]:
     """Return the types of the leaves.
 
-    Raises: TypeError naming the first leaf that is no array, OverflowError naming a too large int.
+    Raises: TypeError naming the first leaf that is not an array; OverflowError naming an int that
+        is too large.
     """
     avals = []
     for i, x in enumerate(leaves):

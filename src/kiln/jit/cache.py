@@ -1,9 +1,8 @@
-"""Levels (a) and (b) of the caches: programs by function object, and by content of functions.
+"""Levels (a) and (b) of the caches: recordings by function object, and by content of functions.
 
-Level (a) dies with its function. It is keyed by weak identity: neither an equal function nor a
-reused id ever finds another's programs, and neither does the same function with exchanged code or
-defaults. Level (b) serves fresh functions whose content is known (`content/fingerprint.py`), and
-holds nothing of theirs.
+Level (a) dies with its function. It is keyed by weak identity: an equal function, a reused id, or
+the same function with its code or defaults replaced never finds a stale entry. Level (b) serves new
+function objects whose content is known (`content/fingerprint.py`), and holds no reference to them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from kiln.jit.signature import Signature
 
 
 class Recordings(dict[Signature, Recording]):
-    """What tracing one function, as it was then, found under one set of options; its history."""
+    """The recordings of one function, as it was then, under one set of options; their history."""
 
     __slots__ = ("_identity", "history")
 
@@ -45,16 +44,16 @@ class Recordings(dict[Signature, Recording]):
         self.history = History()
 
     def keep(self, fun: Any, signature: Signature, recording: Recording) -> Recording:
-        """Return the recording for a signature: the one given, unless another thread was faster.
+        """Keep a recording for a signature, and return it, or the one of a faster thread.
 
-        It is not kept if the function's code or defaults were exchanged while it was traced.
+        It is not kept if the function's code or defaults were replaced during tracing.
         """
         if not _same(self._identity, identity_of_function(fun)):
             return recording
         return self.setdefault(signature.settled(), recording)
 
     def info(self) -> CacheInfo:
-        """Return what the function has cost so far, and what it holds."""
+        """Return what the function has cost so far, and what it keeps."""
         history, recordings = self.history, list(self.values())
         programs = {id(p): p for found in recordings for p in found.programs if p.is_loaded}
         return CacheInfo(
@@ -68,7 +67,7 @@ class Recordings(dict[Signature, Recording]):
         )
 
     def forget(self) -> list[CachedProgram]:
-        """Start again; return the programs there were."""
+        """Start again; return the programs that were kept."""
         programs = [p for found in list(self.values()) for p in found.programs]
         self.clear()
         self.history = History()
@@ -83,7 +82,7 @@ _by_content: Bounded[Hashable, Recording] = Bounded(lambda: current_options().tr
 
 
 def recordings_of(fun: Any, options: Hashable) -> Recordings:
-    """Return what tracing a function, as it is now, has found under the given jit options.
+    """Return the recordings of a function, as it is now, under the given jit options.
 
     Raises: TypeError if the function cannot be weakly referenced.
     """
@@ -114,7 +113,7 @@ def _same(a: Hashable, b: Hashable) -> bool:
 
 
 def find(key: Hashable, content: Content | None) -> Recording | None:
-    """Return what was recorded for a function of this content, if it is kept for this call."""
+    """Return the recording kept for functions of this content and calls of this kind, if any."""
     if content is None:
         return None
     found = _by_content.get((content.key, key))
@@ -122,9 +121,9 @@ def find(key: Hashable, content: Content | None) -> Recording | None:
 
 
 def share(key: Hashable, content: Content | None, watch: Watch, recording: Recording) -> Recording:
-    """Keep what was just traced for other functions of the same content, if it may be shared.
+    """Keep a new recording for other functions of the same content, if it may be shared.
 
-    Returns the recording for the function that was traced.
+    Returns the recording of the function that was traced.
     """
     if content is None or watch.seen or recording.static is not None:
         return recording
@@ -141,12 +140,12 @@ def share(key: Hashable, content: Content | None, watch: Watch, recording: Recor
 
 
 def register(wrapper: Any) -> None:
-    """Remember a wrapper, whose own entries `clear_caches` must clear."""
+    """Register a wrapper whose entries `clear_caches` must clear."""
     _wrappers.add(wrapper)
 
 
 def forget(fun: Any) -> None:
-    """Forget the programs of one function and give their memory back to the system."""
+    """Forget the programs of one function and return their memory to the system."""
     with _lock:
         known = _by_identity.get(id(fun))
         tables = list(known[2].values()) if known is not None and known[0]() is fun else []
@@ -161,7 +160,7 @@ def forget(fun: Any) -> None:
 
 
 def clear_caches() -> None:
-    """Forget all traces and executables and give their memory back to the system."""
+    """Forget all traces and executables, and return their memory to the system."""
     with _lock:
         tables = [t for _, _, by_options in _by_identity.values() for t in by_options.values()]
     for table in tables:

@@ -1,6 +1,6 @@
 """`compiler_options`: what the user asks of the compiler, checked and made comparable.
 
-Which names there are is for the engine to say, when it compiles.
+The engine decides which names are valid when it compiles.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def settings_of(compiler_options: dict[str, Any] | None, asked: str) -> Settings
 
 
 def merged(first: Settings, second: Settings) -> Settings:
-    """Return the options of both; where both speak of one, the second holds."""
+    """Return the options of both; the second wins where both set an option."""
     return tuple(sorted({**dict(first), **dict(second)}.items()))
 
 
 def nested(name: str, settings: Settings, where: object) -> ValueError:
-    """Return the error of a jit with options that became part of another program."""
+    """Return the error for a jitted function with options inside another program."""
     return ValueError(
         three_lines(
             f"call of jit({name}, compiler_options={dict(settings)}) at {where}",

@@ -22,10 +22,10 @@ from kiln.jit.history import History
 
 
 class Origin(NamedTuple):
-    """What a recording follows from, and nothing else.
+    """Everything that a recording depends on.
 
-    That is the `content` of the function and of the static arguments, by the use of its arrays that
-    `slots` describe. `function` is the part of the content that is the function's own.
+    `content` is that of the function and the static arguments; `slots` say which of the content's
+    arrays became constants. `function` is the content of the function alone.
     """
 
     content: Hashable
@@ -34,15 +34,15 @@ class Origin(NamedTuple):
 
 
 class Recording:
-    """What tracing found.
+    """The result of tracing a function for one signature.
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `static` holds the Python values that
-    the function returned beside arrays, if it was asked for them. `assumed` names the axes that
+    the function returned along with arrays, if any. `assumed` names the axes that
     were taken to have a size of at least 1. `general` is the program for all sizes that `jaxpr` was
-    made of, where axes have names. `late` says what the last inputs of `jaxpr` are, if every call
-    supplies them (`late.py`). `origin` is None if the program depends on more than content.
-    `record` waits for the seconds of the compilation, if explanations were asked for. `placers`,
-    one for each placement request, are shared by all recordings of this program.
+    specialized from, where axes have names. `late` holds the recipes of the last inputs of `jaxpr`,
+    which every call supplies (`late.py`). `origin` is None if the program depends on more than
+    content. `record` is the explanation that still lacks the compile time, if one was requested.
+    `placers`, one for each placement request, are shared by all recordings of this program.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class Recording:
 
     @property
     def is_temporary(self) -> bool:
-        """Whether it closes over values of a trace, and dies with it."""
+        """Whether it closes over tracers, and so dies with their trace."""
         return any(isinstance(x, Tracer) for x in self.consts)
 
     def with_consts(self, consts: list[Any]) -> Recording:
@@ -87,14 +87,14 @@ class Recording:
         return made
 
     def for_operands(self, operands: list[ConcreteArray]) -> Recording:
-        """Return what is kept for a content as the recording of one function."""
+        """Return a recording kept by content as that of one function, with its arrays."""
         assert self.origin is not None
         if not self.consts:
             return self
         return self.with_consts(constants_from(self.origin.slots, operands))
 
     def follows_from(self, content: Content) -> bool:
-        """Tell whether a function with this content, traced now, would give this very program."""
+        """Tell whether a function with this content would give this program if traced now."""
         origin = self.origin
         if origin is None or origin.function != content.without_options():
             return False
@@ -105,9 +105,9 @@ class Recording:
         return all(a is b for a, b in zip(again, self.consts, strict=True))
 
     def consts_for(self, request: PlacementRequest) -> list[Any]:
-        """Return the constants, copied if they may be passed as donated arguments, too.
+        """Return the constants, copied where the same array may also be donated.
 
-        An array with memory of another size cannot be one that is donated.
+        Only an array of the size of a donated input can be.
         """
         donated = [i for i in request.donated if i >= len(self.consts)]
         if not donated:
@@ -122,7 +122,7 @@ class Recording:
     def placer_for(
         self, request: PlacementRequest, keep_unused: bool, settings: Settings
     ) -> Placer:
-        """Return what runs the program wherever it belongs, made once for each request."""
+        """Return the placer for a request, created once."""
         found = self.placers.get(request)
         if found is None:
             made = self.new_placer(request, keep_unused, settings)
@@ -151,9 +151,9 @@ class Recording:
 class Entry:
     """What one wrapper runs for one signature.
 
-    `placer` runs the recording over `consts`, and `history` notes what that took to prepare.
-    `is_simple` unless the runtime cannot tell calls for this entry from others; `is_temporary` if
-    it closes over values of a trace.
+    `placer` runs the recording over `consts`; `history` accumulates the time to prepare it.
+    `is_simple` unless the runtime cannot recognize calls for this entry; `is_temporary` if it
+    closes over tracers.
     """
 
     __slots__ = (
@@ -176,7 +176,7 @@ class Entry:
         self.is_temporary = recording.is_temporary
 
     def note_preparation(self, seconds: float) -> None:
-        """Note what a first run took until its program was compiled."""
+        """Record how long the first run took to compile."""
         self.history.compile_seconds += seconds
         record = self.recording.record
         if record is not None:

@@ -1,4 +1,4 @@
-"""Why a call was traced again: the nearest earlier signature, and what differs.
+"""Why a call was traced again: how its signature differs from the nearest earlier one.
 
 Signatures are made in `signature.py`, which names their parts.
 """
@@ -19,12 +19,13 @@ from kiln.execution.compilation import on_return
 from kiln.execution.dumping import log
 from kiln.jit.argument_binding import in_tree_of
 from kiln.jit.parameters import argument_name, parameter_name
+from kiln.jit.static_values import ByEquality
 
 LONGEST_TEXT = 60
 
 
 class Difference(NamedTuple):
-    """What tells two signatures apart: for `argument`, `old` became `new`."""
+    """A difference between two signatures: for `argument`, `old` became `new`."""
 
     argument: str
     reason: str
@@ -48,8 +49,8 @@ class Record:
     `argument` is the path of the argument that differs from the nearest earlier call, `reason` one
     of: shape, dtype, weak type, static value, structure, options, mapped axes; first call, new
     function (its code has been traced before, for another function object), closure (it holds
-    values of an outer transformation, so its program cannot be kept), evicted (the executable had
-    made room for others). `source` is the user's file:line. `differences` has all of them.
+    values of an outer transformation, so its program cannot be kept), evicted (the executable was
+    evicted from the cache). `source` is the user's file:line. `differences` has all of them.
     """
 
     function: str
@@ -104,20 +105,23 @@ _SENTENCES = {
 
 
 def only(reason: str) -> tuple[Difference, ...]:
-    """Return a reason that is no difference between two calls."""
+    """Return a reason that is not a difference between two calls."""
     return (Difference("", reason, "", ""),)
 
 
 class Naming(NamedTuple):
-    """How the user calls the arguments of a function: `places` numbers the dynamic ones."""
+    """How messages name the arguments of a call that are not static.
+
+    `places` holds the numbers of the positional ones, or their names.
+    """
 
     fun: Callable[..., Any]
-    places: Sequence[int]
+    places: Sequence[int | str]
     leaves: Sequence[str]
 
 
 def differences(seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Difference, ...]:
-    """Return what tells a signature from the nearest, latest of those seen before."""
+    """Return how a signature differs from the nearest of those seen, the latest if several."""
     if not seen:
         return only("first call")
     found = min((_between(old, key, naming) for old in reversed(seen)), key=_distance)
@@ -189,7 +193,7 @@ def static_text(key: Any) -> str:
 
 def _static_text(key: Any) -> str:
     if not isinstance(key, tuple):
-        return repr(key.value)
+        return repr(key.value if isinstance(key, ByEquality) else key)
     kind, *rest = key
     if kind is float:
         return repr(float.fromhex(rest[0]))
@@ -220,7 +224,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
 
 
-# Who wants to know.
+# Listeners.
 
 
 class _Collector:
@@ -233,9 +237,9 @@ _collectors: list[_Collector] = []
 
 @contextlib.contextmanager
 def explain_recompiles() -> Iterator[list[Record]]:
-    """Collect why functions are traced, on any thread, and programs compiled again.
+    """Collect the reasons why functions are traced and programs recompiled, on any thread.
 
-    Yields a list that grows by one `Record` per trace; after a warm-up it ought to stay empty.
+    Yields a list that grows by one `Record` per trace; after a warm-up it should stay empty.
     """
     collector = _Collector()
 
@@ -253,7 +257,7 @@ def explain_recompiles() -> Iterator[list[Record]]:
 
 
 def record(fun: Callable[..., Any], why: Callable[[], tuple[Difference, ...]]) -> Record | None:
-    """Tell those who want to know that a function is going to be traced; None if nobody does."""
+    """Report to all listeners that a function is about to be traced; None if there are none."""
     wanted = options().explain
     if not wanted and not _collectors:
         return None

@@ -1,7 +1,6 @@
 """The jitted callable. Its call is the hot path: flatten, look up the signature, run, unflatten.
 
-Nothing else happens on a hit. A miss is `lookup.py`'s; `wrap` in `api/jit.py` reads the user's
-options.
+Nothing else happens on a hit. `lookup.py` handles a miss; `wrap` in `api/jit.py` reads the options.
 """
 
 from __future__ import annotations
@@ -39,17 +38,16 @@ from kiln.jit.static_values import comparison_of
 from kiln.jit.target import committed_places
 
 PROGRAMS = (CachedProgram, _runtime.PlacedProgram)
-"""What the runtime can run without coming back here."""
+"""Programs that the extension can run without returning to Python."""
 
 
 @_runtime.call_directly
 class JitFunction(_runtime.Callable):
     """A function that is traced once per call signature and then run as a compiled program.
 
-    The runtime makes calls like those it was told to remember; `_call` is what a call means, and
-    makes all others. With `axes` a program is for all sizes of the axes they name. With
-    `static_result` the function returns a pair of arrays and Python values; the latter are kept
-    with the program.
+    The extension makes calls that it remembers; `_call` defines what a call means and makes all
+    others. With `axes` one trace serves all sizes of the named axes. With `static_result` the
+    function returns a pair of arrays and Python values; the latter are kept with the program.
     """
 
     def __init__(
@@ -153,7 +151,7 @@ class JitFunction(_runtime.Callable):
         positional: int,
         keywords: tuple[str, ...],
     ) -> None:
-        """Let the runtime make calls like this one, if it can tell them from others.
+        """Let the extension make calls like this one, if it can recognize them.
 
         The arguments of `call` are bound by position where they can be; the caller passed
         `positional` of them so, and the others by the keywords given.
@@ -177,7 +175,7 @@ class JitFunction(_runtime.Callable):
         )
 
     def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:
-        """Return the entry of a call, tracing it if needed; arguments may be mere types."""
+        """Return the entry for a call, tracing if needed; arguments may be ShapeDtypeStructs."""
         return self._traced(args, kwargs)[0]
 
     def _traced(
@@ -212,7 +210,7 @@ class JitFunction(_runtime.Callable):
         return self.trace(*args, **kwargs).out_info
 
     def is_stale(self) -> bool:
-        """Tell whether a call may run another program than a fresh function of this content would.
+        """Tell whether a call may run another program than a new function of this content would.
 
         A function keeps its trace when a global or a closure of it changes.
         """
@@ -230,12 +228,12 @@ class JitFunction(_runtime.Callable):
         self.forget_calls()
 
     def clear_cache(self) -> None:
-        """Forget the programs of this function, and give their memory back to the system."""
+        """Forget the programs of this function, and return their memory to the system."""
         self.forget_entries()
         forget(self._fun)
 
     def cache_info(self) -> CacheInfo:
-        """Return what tracing and compiling this function has cost, and what is kept of it."""
+        """Return what tracing and compiling this function has cost, and what is cached."""
         return self._lookup.table().info()
 
     def _cache_size(self) -> int:

@@ -1,4 +1,4 @@
-"""What a function was traced for, and what follows: the reason, one warning, the limit."""
+"""The traces of a function: why each happened, one warning about too many, the limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kiln.base.source import current_source, definition_of, is_internal, name_of
 from kiln.jit.explain import Difference, Naming, Record, differences, only, record
 
 REMEMBERED = 16
-"""So many of the last signatures are looked at to find what keeps changing."""
+"""How many of the last signatures are examined to find what keeps changing."""
 
 _REMEDIES = {
     "shape": "pad to a few sizes, or name the axis with abstracted_axes",
@@ -29,11 +29,11 @@ _REMEDIES = {
 
 
 class CacheInfo(NamedTuple):
-    """What a jitted function has cost so far, and what it holds.
+    """What a jitted function has cost so far, and what is cached.
 
-    Calls that find their program are not counted, since a counter would be work on every call.
-    `misses` are calls that did not find it at once; some were answered by the program of another
-    wrapper of the function. `bytes` is the estimated size of the `executables` there are now.
+    Hits are not counted, since a counter would cost time on every call. `misses` are calls that did
+    not find an entry; another wrapper of the function may have had the program already. `bytes` is
+    the estimated size of the `executables` that are loaded.
     """
 
     misses: int
@@ -57,24 +57,24 @@ class History:
         self.compile_seconds = 0.0
         self._has_warned = False
         # Without the function, which must be able to die.
-        self._recent: collections.deque[tuple[Any, Sequence[int], Sequence[str]]] = (
+        self._recent: collections.deque[tuple[Any, Sequence[int | str], Sequence[str]]] = (
             collections.deque(maxlen=REMEMBERED)
         )
 
     def why(self, seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Difference, ...]:
-        """Return why a signature has to be traced; `seen` are those that have been."""
+        """Return why a signature has to be traced; `seen` are those traced before."""
         recent = [old for old, _, _ in self._recent]
         if not seen and not recent and _is_known_code(naming.fun):
             return only("new function")
         return differences([*seen, *recent], key, naming)
 
     def begin(self, seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Record | None, float]:
-        """Note that a trace begins; return its record, if anybody wants one, and the time."""
+        """Note the start of a trace; return its record, if one is wanted, and the time."""
         made = record(naming.fun, lambda: self.why(seen, key, naming))
         return made, time.perf_counter()
 
     def end(self, key: Any, naming: Naming, made: Record | None, start: float) -> None:
-        """Note that a trace has ended well, and warn if there were too many."""
+        """Note the successful end of a trace, and warn if there were too many."""
         seconds = time.perf_counter() - start
         self.traces += 1
         self.trace_seconds += seconds
@@ -123,7 +123,7 @@ class History:
     def too_many(
         self, limit: int, seen: Sequence[Any], key: Any, naming: Naming
     ) -> RecompilationError:
-        """Return the error of a function that is traced more often than its `max_traces`."""
+        """Return the error for a function traced more often than its `max_traces`."""
         found = self.why(seen, key, naming)
         texts = "; ".join(map(str, found))
         remedy = _REMEDIES.get(found[0].reason, "call it with arguments of the same types")

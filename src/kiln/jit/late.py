@@ -19,9 +19,9 @@ from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, state
 from kiln.execution.eager import EVAL
 from kiln.ir.types import ShapedArray
-from kiln.jit.argument_types import argument_names
 from kiln.jit.cache import Recordings, register
 from kiln.jit.entry import Recording
+from kiln.jit.explain import Naming
 from kiln.jit.lookup import Lookup
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.recorder import PlainRecorder
@@ -32,14 +32,14 @@ AVAL = ShapedArray((), np.dtype(np.uint32))
 
 
 class Supply(Protocol):
-    """What a call brings: its own values for what the program asked for when it was recorded."""
+    """A call's own values for what its program asked for when it was recorded."""
 
     def values(self, recipes: Sequence[Hashable]) -> Sequence[Any]:
         """Return one uint32 scalar, or tracer of one, for each recipe."""
 
 
 class LateOperands:
-    """What one recording has asked for so far, and the supply of the call that it is made for."""
+    """The late operands of one recording so far, and the supply of the call that it is made for."""
 
     __slots__ = ("_known", "_trace", "supply")
 
@@ -53,7 +53,7 @@ class LateOperands:
         self._trace = trace
 
     def end(self) -> None:
-        """Let the trace and its tracers go; `recipes` stays."""
+        """Release the trace and its tracers; `recipes` remains."""
         self._trace = None
         self._known = dict.fromkeys(self._known)
 
@@ -81,16 +81,16 @@ _here = _Here()
 
 
 def late_operands() -> LateOperands:
-    """Return those of the program that this thread is recording, the innermost if nested."""
+    """Return those of the innermost program that this thread is recording."""
     return _here.recording[-1]
 
 
-Naming = Callable[[Sequence[Any]], list[str]]
-"""Returns the user's names of the leaves of arguments."""
+NamingOf = Callable[[Sequence[Any]], Naming]
+"""Returns how messages name given arguments."""
 
 
 class _LateArguments(Arguments):
-    """The arguments of one call. The function is recorded with their supply at hand."""
+    """The arguments of one call, with the supply from which the function asks while recorded."""
 
     __slots__ = ("_naming", "operands")
 
@@ -100,18 +100,15 @@ class _LateArguments(Arguments):
         static: Hashable,
         args: Sequence[Any],
         supply: Supply,
-        naming: Naming | None,
+        naming: NamingOf | None,
     ) -> None:
         super().__init__(fun, None, args, {})
         self.key = Statics(len(args), (("module", static),))
         self.operands = LateOperands(supply)
         self._naming = naming
 
-    def names(self) -> list[str]:
-        args = self.structure()[0]
-        if self._naming is not None:
-            return self._naming(args)
-        return argument_names(self.fun, args, {}, self.places)
+    def naming(self) -> Naming:
+        return super().naming() if self._naming is None else self._naming(self.structure()[0])
 
     def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         here = state.trace
@@ -126,7 +123,7 @@ class _LateArguments(Arguments):
 
 
 class _LateRecorder(PlainRecorder):
-    """Adds to a program the inputs that its function asked for."""
+    """Appends to a program the inputs that its function asked for."""
 
     def record(
         self,
@@ -148,8 +145,8 @@ class LateFunction:
     """A function that is traced once per call signature, and may ask for late operands.
 
     It takes positional arguments, and returns a pair of arrays and Python values. The latter are
-    kept with the program, and every call returns them. `naming` says what users call the leaves of
-    the arguments, if they do not know them by the names of the parameters.
+    kept with the program, and every call returns them. `naming` says
+    how messages name the arguments, if not by the parameters.
     """
 
     __slots__ = ("__weakref__", "_lookup", "_naming", "fun")
@@ -159,7 +156,7 @@ class LateFunction:
         fun: Callable[..., Any],
         *,
         placement: PlacementOptions = NO_PLACEMENT,
-        naming: Naming | None = None,
+        naming: NamingOf | None = None,
     ) -> None:
         self.fun = fun
         self._naming = naming
@@ -170,7 +167,7 @@ class LateFunction:
     def call(self, supply: Supply, static: Hashable, *args: Any) -> tuple[Any, Any]:
         """Run the program for these arguments, with what the supply makes of its recipes.
 
-        `static` is what the program depends on besides the types of the arguments.
+        `static` is the key of everything that the program depends on besides types.
         """
         opts = options()
         call = _LateArguments(self.fun, static, args, supply, self._naming)

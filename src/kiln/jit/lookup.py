@@ -1,7 +1,7 @@
-"""The miss: from a signature that a wrapper has not met to the entry that it runs.
+"""The miss path: from a signature that is new to a wrapper to the entry that it runs.
 
-Control goes forward: the table of the function, the recorder, the table again to keep what was
-recorded, the options of the wrapper. What was recorded under a trace is not kept.
+Control only goes forward: the table of the function, the recorder, the table again to keep the
+recording, the options of the wrapper. A recording that closes over tracers is not kept.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kiln.jit.signature import Arguments, Signature
 class Lookup:
     """The entries of one wrapper, and how new ones are made.
 
-    `options` are those of the wrapper that change programs: wrappers of one function with equal
-    options share what was recorded.
+    `options` are those of the wrapper that affect programs: wrappers of one function with equal
+    options share recordings.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Lookup:
 
     @api_boundary
     def miss(self, signature: Signature, call: Arguments) -> Entry:
-        """Return the entry of a call that did not find one."""
+        """Return the entry for a call that did not find one."""
         table = self.table()
         table.history.misses += 1
         recording = table.get(signature)
@@ -55,7 +55,7 @@ class Lookup:
         return self._entry(signature, call, table, recording)
 
     def entry(self, signature: Signature, call: Arguments) -> Entry:
-        """Return the entry of a signature, for arguments that may be mere types."""
+        """Return the entry for a signature, whose arguments may be ShapeDtypeStructs."""
         known = self.entries.get(signature)
         if known is not None:
             return known
@@ -77,11 +77,11 @@ class Lookup:
         return entry
 
     def table(self) -> Recordings:
-        """Return what was recorded of the function as it is now, for all its wrappers."""
+        """Return the recordings of the function as it is now, shared by its wrappers."""
         return recordings_of(self.fun, self.options)
 
     def is_stale(self) -> bool:
-        """Tell whether a call may run another program than a fresh function of this content would.
+        """Tell whether a call may run another program than a new function of this content would.
 
         A function keeps its trace when a global or a closure of it changes.
         """

@@ -46,7 +46,7 @@ def _axes(leaf: Any) -> Axes:
 class NamedAxes:
     """The named axes of a function's arguments.
 
-    Raises: TypeError for anything that is no tree of dicts and tuples of names.
+    Raises: TypeError unless given a tree of dicts and tuples of names.
     """
 
     def __init__(self, fun: Callable[..., Any], given: Any, static: Chosen) -> None:
@@ -73,7 +73,7 @@ class NamedAxes:
 
         `tree` is the structure of the dynamic arguments, as `flatten_call` gives it.
 
-        Raises: ValueError if what the user wrote does not begin like the arguments.
+        Raises: ValueError unless `abstracted_axes` is a tree prefix of the arguments.
         """
         key = (count, tree)
         found = self._known.get(key)
@@ -192,9 +192,9 @@ def _is_tuple(x: Any) -> bool:
 def with_names(
     avals: Sequence[ShapedArray], axes: Sequence[Axes], called: Mapping[str, str]
 ) -> tuple[ShapedArray, ...]:
-    """Return types whose axes have names in place of sizes; `called` says how names are written.
+    """Return types with named axes in place of sizes; `called` says how names are written.
 
-    Axes whose name `called` lacks keep their sizes.
+    Axes whose name is missing from `called` keep their sizes.
     """
     found = []
     for aval, named in zip(avals, axes, strict=True):
@@ -207,7 +207,7 @@ def with_names(
 
 
 def fresh_names(names: set[str], taken: Sequence[str]) -> dict[str, str]:
-    """Return how names are written where others of the same binding are in scope."""
+    """Return how names are written where equal names are already in scope."""
     called: dict[str, str] = {}
     for name in sorted(names):
         spelled, count = name, 0

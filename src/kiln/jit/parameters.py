@@ -1,4 +1,4 @@
-"""The parameters of a function: which ones options choose, and what users call them."""
+"""The parameters of a function: which ones options select, and their names in messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
-    """Parameters chosen by number and by name."""
+    """Parameters selected by number and by name."""
 
     argnums: tuple[int, ...] = ()
     argnames: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ def _check_names(
 
 
 def parameter_name(fun: Callable[..., Any], place: int | str) -> str:
-    """Return the name of the parameter a positional argument goes to."""
+    """Return the name of the parameter that takes a positional argument."""
     if isinstance(place, str):
         return place
     signature = signature_of(fun)
@@ -165,8 +165,8 @@ def parameter_name(fun: Callable[..., Any], place: int | str) -> str:
     return f"args[{place}]"
 
 
-def argument_name(fun: Callable[..., Any], path: KeyPath, places: Sequence[int]) -> str:
-    """Return the user's name of what is at a path into `(args, kwargs)`."""
+def argument_name(fun: Callable[..., Any], path: KeyPath, places: Sequence[int | str]) -> str:
+    """Return the name, for messages, of the value at a path into `(args, kwargs)`."""
     if len(path) == 1:
         return "args" if path[0].idx == 0 else "kwargs"
     if path[0].idx == 0:

@@ -1,6 +1,6 @@
-"""What a jitted function was told about memory and devices, applied to one call signature.
+"""The options of a jitted function about memory and devices, applied to one call signature.
 
-`donate_*`, `device`, `in_shardings` and `out_shardings` speak of arguments and results; a program
+`donate_*`, `device`, `in_shardings` and `out_shardings` refer to arguments and results; a program
 has numbered inputs and outputs.
 """
 
@@ -31,14 +31,14 @@ from kiln.ops.sharding import resolved, with_sharding_constraint
 
 
 class _ByPositionOnly(ArgumentBinding):
-    """Refuses keywords: in_shardings speaks of arguments by position."""
+    """Rejects keyword arguments: in_shardings refers to arguments by position."""
 
     __slots__ = ()
 
     def by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """Return a call without keywords as it is.
+        """Return a call without keywords unchanged.
 
-        Raises: ValueError for another one.
+        Raises: ValueError for a call with keywords.
         """
         if not kwargs:
             return args, kwargs
@@ -66,7 +66,7 @@ class PlacementOptions:
 
     @property
     def has_place(self) -> bool:
-        """Whether they say where to run."""
+        """Whether they determine where the program runs."""
         given = (self.device, self.in_shardings, self.out_shardings)
         return any(option is not None for option in given)
 
@@ -80,7 +80,7 @@ NO_PLACEMENT = PlacementOptions()
 
 
 def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> None:
-    """Raise TypeError if a leaf of a pytree of shardings is none."""
+    """Raise TypeError if a leaf of a pytree of shardings is not a sharding."""
     if shardings is None:
         return
     for path, leaf in tree_flatten_with_path(shardings)[0]:
@@ -98,7 +98,7 @@ def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> Non
 def request_for(
     placement: PlacementOptions, call: Arguments, recording: Recording
 ) -> PlacementRequest:
-    """Return what options request of one program, for a call that it runs.
+    """Return the placement request for one program, given a call that it runs.
 
     Raises: ValueError for shardings whose structure does not fit the arguments or the results.
     """
@@ -160,9 +160,9 @@ def _spread(
 
 
 def constrained(values: Sequence[Any], shardings: Sequence[Sharding | None]) -> list[Any]:
-    """Return values of a program being recorded, sharded as requested.
+    """Return values of the program being recorded, sharded as requested.
 
-    Raises: ValueError for one that cannot be sharded this way.
+    Raises: ValueError for a value that cannot be sharded this way.
     """
     found = []
     for x, sharding in zip(values, shardings or [None] * len(values), strict=True):

@@ -1,8 +1,7 @@
-"""Recorders: how the program of a signature met for the first time is made.
+"""Recorders: how the program for a new signature is made.
 
-`PlainRecorder` is the rule: trace the function, unless one of the same content was traced. Where
-axes have names (`sized.py`) or numbers come with every call (`late.py`) another recorder stands
-before it.
+`PlainRecorder` traces the function, unless one of the same content was traced before. Other
+recorders extend it for named axes (`sized.py`) and for numbers that calls supply (`late.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from kiln.ir.assumptions import collecting
 from kiln.jit.argument_binding import Named
 from kiln.jit.cache import Recordings, find, share
 from kiln.jit.entry import Recording
-from kiln.jit.explain import Naming
 from kiln.jit.signature import Arguments, Signature
 from kiln.jit.tracing import trace
 
@@ -26,7 +24,7 @@ class Recorder(Protocol):
     """Makes the programs of one wrapper."""
 
     def record(self, signature: Signature, call: Arguments, table: Recordings) -> Recording:
-        """Return the program of a signature that the table of the function does not have."""
+        """Return the recording for a signature that is not in the function's table."""
         ...
 
     def forget(self) -> None:
@@ -34,14 +32,14 @@ class Recorder(Protocol):
         ...
 
     def count(self, entries: int) -> int:
-        """Return how many programs a wrapper with so many entries has."""
+        """Return how many programs a wrapper with this many entries has."""
         ...
 
 
 class PlainRecorder:
     """Traces a function once per signature.
 
-    `options` are those of the wrapper that change programs. With `static_result` the function
+    `options` are those of the wrapper that affect programs. With `static_result` the function
     returns a pair of arrays and Python values. More than `max_traces` traces are an error.
     """
 
@@ -66,7 +64,7 @@ class PlainRecorder:
         table: Recordings,
         seen: Iterable[Signature] | None = None,
     ) -> Recording:
-        """Return the program of a signature; `seen` are those traced before, if not the table's.
+        """Return the recording for a signature; `seen` are those traced, by default the table's.
 
         Raises: RecompilationError if there were too many traces.
         """
@@ -76,8 +74,7 @@ class PlainRecorder:
         found = find(key, content)
         if found is not None:
             return found
-        fun, names, history = self.fun, call.names(), table.history
-        naming = Naming(fun, call.places, names)
+        fun, naming, history = self.fun, call.naming(), table.history
         before = list(table if seen is None else seen)
         if self._max_traces is not None and self._traces >= self._max_traces:
             raise history.too_many(self._max_traces, before, signature, naming)
@@ -88,7 +85,7 @@ class PlainRecorder:
                 fun,
                 lambda leaves: call.apply(fun, leaves),
                 avals,
-                names,
+                naming.leaves,
                 static=self._static_result,
             )
         made.assumed = frozenset(assumed)
@@ -106,9 +103,9 @@ class PlainRecorder:
         return content_of((self.fun, call.positional, *call.statics))
 
     def forget(self) -> None:
-        """Count traces from 0 again."""
+        """Restart the count of traces."""
         self._traces = 0
 
     def count(self, entries: int) -> int:
-        """Return how many programs a wrapper with so many entries has."""
+        """Return how many programs a wrapper with this many entries has."""
         return entries

@@ -1,4 +1,4 @@
-"""Applying an entry to the leaves of a call: run it, or make it part of what is being recorded."""
+"""Applying an entry to the leaves of a call: run it, or bind it as one equation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
 
 @api_boundary
 def _placed(entry: Entry, values: Sequence[Any]) -> list[Any]:
-    """Run an entry where it belongs, compiling it for that place if needed."""
+    """Run an entry where its arguments require, compiling it for that placement if needed."""
     return entry.placer.run_for(values, entry.note_preparation)(values)
 
 
@@ -43,11 +43,11 @@ def _placed(entry: Entry, values: Sequence[Any]) -> list[Any]:
 def bind(
     entry: Entry, leaves: Sequence[Any], *, inline: bool = False, settings: Settings = ()
 ) -> Sequence[Any]:
-    """Return the flat results of an entry under the transformations in force.
+    """Return the flat results of an entry under the active transformations.
 
-    It becomes one equation, unless it is to be `inline`.
+    It becomes one equation, unless `inline`.
 
-    Raises: ValueError for compiler options, which only a whole program can have.
+    Raises: ValueError for compiler options, which apply to whole programs only.
     """
     recorded, request = entry.recording, entry.placer.request
     if recorded.assumed:
@@ -65,5 +65,5 @@ def bind(
 
 
 def arranged(entry: Entry, outs: Sequence[Any]) -> Any:
-    """Return flat results in the structure that the function returned."""
+    """Return flat results in the structure that the function returned them in."""
     return outs[0] if entry.out_is_leaf else tree_unflatten(entry.recording.out_tree, outs)

@@ -1,7 +1,7 @@
-"""From a call's arguments to the signature that its program is kept under.
+"""From the arguments of a call to the signature that its program is cached under.
 
-Static arguments, parameters and the names of leaves are collected here, once per call, as
-`Arguments`. Keys of static values are made in `static_values.py`.
+Static arguments, parameters and the names of leaves are collected once per call, as `Arguments`.
+Keys of static values are made in `static_values.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kiln.ir.sizes import as_number
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import flatten_call, unflatten_call
 from kiln.jit.argument_types import argument_names, check_leaves
+from kiln.jit.explain import Naming
 from kiln.jit.parameters import Chosen, parameter_name
 from kiln.jit.static_values import static_key
 from kiln.jit.struct import type_of_struct
@@ -39,10 +40,10 @@ StaticsKey = Statics | tuple[()]
 
 
 class Signature(NamedTuple):
-    """What decides which program a call runs: two calls with equal signatures share one.
+    """The cache key of a call: calls with equal signatures share a program.
 
     `tree` is the structure of the arguments that are not static and `avals` the types of their
-    leaves; `options` are those that change programs, `axes` the mapped axes in scope.
+    leaves; `options` are those that affect programs, `axes` the mapped axes in scope.
     """
 
     tree: PyTreeDef
@@ -52,7 +53,7 @@ class Signature(NamedTuple):
     axes: Hashable
 
     def settled(self) -> Signature:
-        """Return the signature to be kept: nothing that can change is part of it."""
+        """Return an equal signature that holds no mutable parts, to be kept."""
         return self if self.tree.is_hashable else self._replace(tree=settled(self.tree))
 
 
@@ -60,7 +61,7 @@ class Arguments:
     """The arguments of one call: static ones, and the leaves of all others.
 
     `positional` counts the positional arguments and `places` numbers those that are not static.
-    `statics` holds the static ones with their numbers or names, `key` what tells them from others.
+    `statics` holds the static ones with their numbers or names, `key` their comparable form.
 
     Raises: ValueError naming a static argument that is not hashable.
     """
@@ -117,7 +118,7 @@ class Arguments:
         return Signature(self.tree, avals, self.key, options, axes)
 
     def signature_of_types(self, options: Hashable, axes: Hashable) -> Signature:
-        """Return the signature of a call whose arguments may be mere types."""
+        """Return the signature of a call whose arguments may be ShapeDtypeStructs."""
         self.leaves = list(map(as_number, self.leaves))
         structs = [type_of_struct(x) for x in self.leaves]
         pairs = zip(structs, self.leaves, strict=True)
@@ -126,25 +127,30 @@ class Arguments:
         return Signature(self.tree, avals, self.key, options, axes)
 
     def check(self, leaves: Sequence[Any] | None = None) -> tuple[ShapedArray, ...]:
-        """Return the types of the leaves, or of others in their places, having checked each."""
+        """Check the leaves, or others in their places, and return their types."""
         leaves = self.leaves if leaves is None else leaves
         return tuple(check_leaves(self.fun, leaves, self.names, "jit"))
 
-    def names(self) -> list[str]:
-        """Return the user's names of the leaves: `x`, `d['a'][0]`."""
-        return argument_names(self.fun, self._dynamic, self._named, self.places)
+    def naming(self) -> Naming:
+        """Return how messages name the arguments and their leaves."""
+        names = argument_names(self.fun, self._dynamic, self._named, self.places)
+        return Naming(self.fun, self.places, names)
+
+    def names(self) -> Sequence[str]:
+        """Return the names of the leaves for messages, as in `x` and `d['a'][0]`."""
+        return self.naming().leaves
 
     def structure(self) -> tuple[tuple[Any, ...], dict[str, Any], Sequence[int]]:
-        """Return the arguments that are not static, by position and by name, and their places."""
+        """Return the arguments that are not static, by position and by name, and their numbers."""
         return tuple(self._dynamic), self._named, self.places
 
     def by_place(self) -> list[tuple[int | str, Any]]:
-        """Return the arguments that are not static with their numbers or names, as flattened."""
+        """Return the arguments that are not static with their numbers or names, in tree order."""
         positional: list[tuple[int | str, Any]] = list(zip(self.places, self._dynamic, strict=True))
         return positional + [(name, self._named[name]) for name in sorted(self._named)]
 
     def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
-        """Call a function with other leaves in place of those of this call."""
+        """Call a function with the arguments of this call, its leaves replaced."""
         dynamic, named = unflatten_call(self.tree, leaves)
         if not self.statics:
             return fun(*dynamic, **named)

@@ -1,7 +1,7 @@
 """Named axes: a function is traced once for all sizes, and compiled once for each.
 
-A signature met for the first time is made of the program for all sizes by replacing the names. From
-then on it is a signature like any other: a hit knows nothing of names.
+The program for a new signature is specialized from the one for all sizes. From then on it is a
+signature like any other: names play no part in a hit.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kiln.jit.signature import Arguments, Signature
 
 
 class SizedRecorder:
-    """Has a function traced for all sizes of its named axes, and makes each size's program of it.
+    """Traces a function for all sizes of its named axes, and specializes the program to each.
 
-    `options` are those of the wrapper: the programs for all sizes are kept beside the others.
+    `options` are those of the wrapper; the programs for all sizes are kept in a table of their own.
     """
 
     def __init__(self, plain: PlainRecorder, axes: NamedAxes, options: Hashable) -> None:
@@ -34,7 +34,7 @@ class SizedRecorder:
         self._general: dict[Signature, Recording] = {}
 
     def record(self, signature: Signature, call: Arguments, table: Recordings) -> Recording:
-        """Return the program of a signature met for the first time."""
+        """Return the recording for a signature that is not in the function's table."""
         axes = self._axes.of_leaves(call.positional, signature.tree)
         env = self._axes.sizes(signature.avals, axes, call.names)
         written = fresh_names(self._axes.names, names_in_scope())
@@ -44,7 +44,7 @@ class SizedRecorder:
             avals = with_names(signature.avals, axes, called)
             general = self._for_all(signature._replace(avals=avals), called.values(), call, table)
             given = {s: env[name] for name, s in called.items()}
-            # Where a size of 0 would have led elsewhere, it gets a program of its own.
+            # A size of 0 may take another branch of the function: it gets a program of its own.
             wrong = {name for name, s in called.items() if not _fits(s, given, general)}
             jaxpr = None if wrong else _specialised(general.jaxpr, given)
             if jaxpr is not None:
@@ -92,7 +92,7 @@ def _fits(name: str, given: dict[str, Dim], general: Recording) -> bool:
 
 
 def _specialised(general: Jaxpr, given: dict[str, Dim]) -> Jaxpr | None:
-    """Return the program for the given sizes; None if for a size of 0 it has no meaning."""
+    """Return the program for the given sizes; None if it is not valid for a size of 0."""
     doubtful = any(type(size) is not Size and size == 0 for size in given.values())
     if not doubtful:
         return specialise(general, given)

@@ -1,4 +1,4 @@
-"""Ahead of time: trace, look, lower, look, compile, look, call.
+"""Ahead-of-time stages: trace, lower, compile, call, with an inspection at each step.
 
 Every stage knows the types of arguments and results, arranged as in the call: `in_tree` is the
 structure of `(args, kwargs)` without the static arguments. `Compiled` is the hot path here.
@@ -46,7 +46,7 @@ Committed = tuple[Sharding | None, ...]
 
 @dataclasses.dataclass(frozen=True)
 class ArgInfo:
-    """What a stage knows of one argument: its type, and whether the program takes its memory."""
+    """The type of one argument, and whether it is donated."""
 
     _aval: ShapedArray
     donated: bool
@@ -68,7 +68,7 @@ class ArgInfo:
 
 
 class Stage:
-    """What all stages know: the types of the arguments and results, and their structures."""
+    """The types and structures of arguments and results, common to all stages."""
 
     def __init__(
         self,
@@ -110,14 +110,14 @@ class Stage:
 
     @property
     def args_info(self) -> Any:
-        """What is known of the arguments, as `(args, kwargs)`: shape, dtype, donated."""
+        """Shape, dtype and donation of the arguments, as `(args, kwargs)`."""
         donated, hidden = self._placer.request.donated, len(self._consts)
         avals = enumerate(self._in_avals(), hidden)
         return self._arranged([ArgInfo(a, i in donated) for i, a in avals])
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
-        """The numbers of the leaves of the arguments whose memory the program takes."""
+        """The numbers of the leaves of the arguments that are donated."""
         donated, hidden = self._placer.request.donated, len(self._consts)
         return tuple([at for at, i in enumerate(self._form.order) if i + hidden in donated])
 
@@ -170,7 +170,7 @@ class Traced(Stage):
 
 
 class Lowered(Stage):
-    """A program in its engine's language."""
+    """A program in its engine's input language."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class Lowered(Stage):
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """Return the program's text: `stablehlo`, `hlo` or `jaxpr`, or the engine's own language.
 
-        With `debug_info` it says which line of the user's each operation comes from.
+        With `debug_info` it names the source line of each operation.
 
         Raises: ValueError for an unknown dialect.
         """
@@ -221,10 +221,10 @@ class Lowered(Stage):
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
         """Compile the program.
 
-        `compiler_options` are added to those of `jit`, and hold where both speak of one.
+        `compiler_options` are added to those of `jit`, and win where both set an option.
 
-        Raises: JaxRuntimeError naming an option the compiler does not have; TypeError for anything
-            but a dict from names to strings, numbers and bools.
+        Raises: JaxRuntimeError naming an option that the compiler does not have; TypeError unless
+            given a dict from names to strings, numbers and bools.
         """
         asked = f"compile() of {self.fun_name} at {current_source()}"
         placer, place = self._placer, self._place
@@ -294,7 +294,7 @@ class Compiled(Stage):
     call = __call__
 
     def _run_and_look(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Run the program; raise FloatingPointError if the results are not finite."""
+        """Run the program; raise FloatingPointError for results that are not finite."""
         kept = kept_for_search(values) if self.donate_argnums else values
         outs = self._run(values)
         check_program(self.fun_name, self._recording.jaxpr, kept, outs)
@@ -330,7 +330,7 @@ class Compiled(Stage):
         return leaves
 
     def _check_places(self, leaves: Sequence[Any]) -> None:
-        """Raise ValueError if arrays were put on purpose where the program does not take them."""
+        """Raise ValueError if committed arrays are not where the program takes them."""
         placed = [(i, x) for i, x in enumerate(leaves) if type(x) is PlacedArray and x.committed]
         if not placed:
             return
@@ -357,7 +357,7 @@ class Compiled(Stage):
 
     @api_boundary
     def _check(self, args: Sequence[Any], avals: list[ShapedArray]) -> None:
-        """Check the types, and remember them as good ones.
+        """Check the types, and remember them as valid.
 
         Raises: TypeError naming the arguments whose types differ in more than weakness.
         """
@@ -425,7 +425,7 @@ class Compiled(Stage):
 
     @property
     def input_shardings(self) -> Any:
-        """Where the program takes its arguments, as `(args, kwargs)`."""
+        """The shardings in which the program takes its arguments, as `(args, kwargs)`."""
         return self._arranged(self._in_shardings())
 
     def _in_shardings(self) -> Sequence[Sharding]:
@@ -436,7 +436,7 @@ class Compiled(Stage):
 
     @property
     def output_shardings(self) -> Any:
-        """Where the program leaves its results."""
+        """The shardings of the results."""
         if self._place is not None:
             return self._results(self._program.executable.out_shardings())
         return self._results([self._alone()] * len(self._program.out_avals))
@@ -450,11 +450,11 @@ class Compiled(Stage):
         return self._program.executable.as_text("hlo")
 
     def cost_analysis(self) -> dict[str, float] | None:
-        """Return the costs, such as `flops` and `bytes accessed`; None if nobody estimates them."""
+        """Return the costs, such as `flops` and `bytes accessed`; None if not available."""
         return self._program.executable.cost_analysis()
 
     def memory_analysis(self) -> Any:
-        """Return the sizes of what the program needs, in bytes; None if nobody knows them.
+        """Return the sizes of what the program needs, in bytes; None if not available.
 
         Its fields are `argument_size_in_bytes`, `output_size_in_bytes`, `temp_size_in_bytes`,
         `alias_size_in_bytes` (donated), `generated_code_size_in_bytes`.

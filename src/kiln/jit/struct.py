@@ -1,4 +1,4 @@
-"""ShapeDtypeStruct: the type of an array, given in place of one."""
+"""ShapeDtypeStruct: the type of an array, passed in place of an array."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _VALUES = (ArrayOperators, np.ndarray, np.generic)
 
 
 class ShapeDtypeStruct:
-    """The shape and dtype of an array that need not exist; with a sharding, also its place.
+    """The shape and dtype of an array that need not exist, and optionally its sharding.
 
-    Immutable. The dtype is kept as given: whether 64 bits become 32 is decided where it is used.
+    Immutable. The dtype is kept as given; whether 64 bits become 32 is decided where it is used.
 
-    Raises: ValueError without a dtype, or for a sharding that is none.
+    Raises: ValueError without a dtype, or if `sharding` is not a sharding.
     """
 
     __slots__ = ("dtype", "shape", "sharding", "weak_type")
@@ -119,9 +119,9 @@ def _rebuilt(shape: Any, dtype: Any, sharding: Any, weak_type: bool) -> ShapeDty
 
 
 def type_of_struct(x: Any) -> ShapedArray | None:
-    """Return the type that stands in place of an array; None for anything else.
+    """Return the type that an object stands for, or None if it does not stand for an array.
 
-    Whatever has a shape and a dtype but no value will do.
+    Any object with a shape and a dtype but no value does.
     """
     if isinstance(x, _VALUES) or hasattr(x, "__jax_array__"):
         return None

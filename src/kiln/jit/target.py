@@ -1,4 +1,4 @@
-"""What a program is lowered for: the places its arguments were given, or a platform."""
+"""What a program is lowered for: the shardings of its committed arguments, or a platform."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLATFORMS = ("cpu", "cuda", "gpu", "tpu")
 
 
 def committed_places(leaves: Iterable[Any]) -> tuple[Sharding | None, ...]:
-    """Return where arrays were put on purpose, and where ShapeDtypeStructs say they will be."""
+    """Return the shardings of committed arrays and of ShapeDtypeStructs that have one."""
     return tuple([_place(x) for x in leaves])
 
 
@@ -26,7 +26,7 @@ def _place(x: Any) -> Sharding | None:
 
 
 def platform_of(lowering_platforms: Sequence[str], name: str) -> str | None:
-    """Return the platform to compile for; None for the cpu, which is here.
+    """Return the platform to compile for; None for the cpu of this machine.
 
     Raises: ValueError for several platforms, or an unknown one.
     """

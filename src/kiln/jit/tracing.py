@@ -1,4 +1,4 @@
-"""Tracing: run a user function on tracers, check what it returns, keep what was recorded."""
+"""Tracing: run a user function on tracers, check its result, and return the recording."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from kiln.content.fingerprint import content_of
 from kiln.content.identity import identity_of_function
 from kiln.jit.argument_binding import ArgumentBinding
 from kiln.jit.argument_types import argument_names
+from kiln.jit.explain import Naming
 from kiln.jit.late import LateFunction, LateOperands, late_operands
 from kiln.jit.parameters import Chosen, choose, parameter_name
 from kiln.jit.placement_options import PlacementOptions
@@ -41,13 +42,20 @@ _ARRAYS_FROM = 2
 
 
 class Spec:
-    """What the program of a call depends on beside the types of its arrays."""
+    """What the program of a call depends on besides the types of its arrays.
 
-    __slots__ = ("_hash", "_key")
+    It holds nothing of the module, and so can only say that configurations differ, not how.
+    """
 
-    def __init__(self, key: Hashable) -> None:
+    __slots__ = ("_hash", "_key", "_name")
+
+    def __init__(self, name: str, key: Hashable) -> None:
+        self._name = name
         self._key = key
         self._hash = hash(key)
+
+    def __repr__(self) -> str:
+        return f"{self._name} with configuration {self._hash & 0xFFFF:04x}"
 
     def __hash__(self) -> int:
         return self._hash
@@ -92,13 +100,15 @@ class LiftedMethod(LateFunction):
         run.__wrapped__ = target.fun  # type: ignore[attr-defined]
         static = settings.static.argnums
 
-        def naming(args: Sequence[Any]) -> list[str]:
-            return _names_of(target, static, args)
+        def naming(args: Sequence[Any]) -> Naming:
+            return _naming(run, target, static, args)
 
         super().__init__(run, placement=settings.placement, naming=naming)
 
 
-def _names_of(target: Target, static: Sequence[int], args: Sequence[Any]) -> list[str]:
+def _naming(
+    run: Callable[..., Any], target: Target, static: Sequence[int], args: Sequence[Any]
+) -> Naming:
     named: dict[str, Any] = {}
     values = list(args[_ARRAYS_FROM:])
     hidden = ["variables", "rngs"]
@@ -111,7 +121,8 @@ def _names_of(target: Target, static: Sequence[int], args: Sequence[Any]) -> lis
         named = dict(values.pop())
     every = range(1, len(values) + 1 + len(static))
     places = [i for i in every if i not in static][: len(values)]
-    return names + argument_names(target.fun, values, named, places)
+    names += argument_names(target.fun, values, named, places)
+    return Naming(run, [*hidden, *places, "keywords"], names)
 
 
 def _paths(tree: Any) -> list[str]:
@@ -327,6 +338,7 @@ class _Jitted:
             modules = object()
         flags = lift.shared.flags
         return Spec(
+            type(lift.module).__name__,
             (
                 modules,
                 identity_of_function(fun),
@@ -334,7 +346,7 @@ class _Jitted:
                 filter_key(lift.mutable),
                 tuple(flags.items()) if flags else (),
                 kept,
-            )
+            ),
         )
 
 

@@ -69,7 +69,7 @@ class Program(_runtime.CompiledProgram):
     def __init__(self, executable: Executable, types: Any = TYPES, *, shares: bool = True) -> None:
         self.shared = 0
 
-        def share(number: int, memory: _runtime.Memory) -> np.ndarray | None:
+        def share(number: int, memory: _runtime.MemoryBlock) -> np.ndarray | None:
             if not shares:
                 return None
             self.shared += 1

@@ -20,7 +20,7 @@ def _limit() -> Iterator[None]:
     _runtime.limit_memory(limit)
 
 
-def address(memory: _runtime.Memory) -> int:
+def address(memory: _runtime.MemoryBlock) -> int:
     return int(np.frombuffer(memory, np.uint8).__array_interface__["data"][0])
 
 

@@ -308,3 +308,23 @@ def test_static_arguments_that_no_method_has_are_refused() -> None:
         nn.jit(Methods, methods=["__call__", "doubled"], static_argnames="width")
     with pytest.raises(ValueError, match=r"static_argnums=\(2,\)"):
         nn.jit(Methods, methods=["doubled"], static_argnums=2)
+
+
+def test_retraces_are_explained() -> None:
+    class Scaled(nn.Module):
+        factor: float
+
+        @nn.compact
+        def __call__(self, x: Any) -> Any:
+            return x * self.param("w", nn.initializers.ones, ()) * self.factor
+
+    module, other = nn.jit(Scaled)(2.0), nn.jit(Scaled)(3.0)
+    variables = module.init(KEY, X)
+    with kiln.explain_recompiles() as records:
+        module.apply(variables, X)
+        module.apply(variables, X[:1])
+        other.apply(variables, X)
+    first, second, third = [str(r) for r in records if r.function == "__call__"]
+    assert "argument variables: a dict with keys [] before" in first
+    assert "argument x: float32[2,4] before, float32[1,4] now" in second
+    assert "static value module: JitScaled with configuration" in third

@@ -40,10 +40,12 @@ def staged_operands(program: Program) -> list[OperandType | None]:
     return types
 
 
-def sharer(program: Program, client: Client) -> Callable[[int, _runtime.Memory], Buffer | None]:
+def sharer(
+    program: Program, client: Client
+) -> Callable[[int, _runtime.MemoryBlock], Buffer | None]:
     """Return what makes a buffer of an operand's memory; it returns None where XLA copied it."""
 
-    def share(number: int, memory: _runtime.Memory) -> Buffer | None:
+    def share(number: int, memory: _runtime.MemoryBlock) -> Buffer | None:
         shape, dtype = host_dtype(program.jaxpr.in_avals[number])
         value = np.frombuffer(memoryview(memory), dtype).reshape(shape)
         buffer = client.put(value, share=True)
