@@ -175,7 +175,7 @@ def test_an_option_switches_contents_off(count: Count) -> None:
 
 
 @contract("10.6")
-def test_arrays_closed_over_are_bound_anew(count: Count) -> None:
+def test_arrays_closed_over_are_bound_again(count: Count) -> None:
     for n in range(5):
         w = jnp.full(3, float(n))
         out = kiln.jit(lambda x: x * w + G)(jnp.ones(3))  # noqa: B023

@@ -203,7 +203,7 @@ def test_names_follow_from_numbers() -> None:
 
 
 @contract("15.4")
-def test_different_static_values_are_traced_anew() -> None:
+def test_different_static_values_are_traced_again() -> None:
     jitted = nn.jit(Switched, static_argnums=(2, 3))()
     for factor in (2, 3, 2.0, 2, 3):
         assert jitted.apply({}, X, True, factor)[0, 0] == factor
@@ -370,7 +370,7 @@ def test_equal_blocks_are_traced_once_per_phase() -> None:
 
 
 @contract("15.6")
-def test_new_instances_names_paths_and_keys_are_not_traced_anew() -> None:
+def test_new_instances_names_paths_and_keys_are_not_traced_again() -> None:
     jitted = nn.jit(Block)
     variables = jitted(5).init(KEY, X)
     TRACES.clear()
@@ -394,7 +394,7 @@ def test_new_instances_names_paths_and_keys_are_not_traced_anew() -> None:
 
 
 @contract("15.6")
-def test_what_is_traced_anew() -> None:
+def test_what_is_traced_again() -> None:
     jitted = nn.jit(Block)
     variables = jitted(6).init(KEY, X)
     calls: list[Any] = [

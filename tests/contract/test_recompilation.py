@@ -154,7 +154,7 @@ def test_a_failed_trace_is_no_trace() -> None:
 
 
 @contract("10.7")
-def test_an_executable_that_had_to_go_is_explained() -> None:
+def test_an_evicted_executable_is_explained() -> None:
     f = kiln.jit(lambda x: jnp.cos(x) * 0.4375)
     before = kiln.config.executable_cache_mb
     kiln.config.update("executable_cache_mb", 0)

@@ -110,7 +110,7 @@ def test_unusual_values(values, sharding) -> None:
 
 
 @contract("6.2")
-def test_keys_are_cut_as_well() -> None:
+def test_keys_are_sharded_as_well() -> None:
     keys = kiln.random.split(kiln.random.key(3), 8)
     draw = kiln.jit(kiln.vmap(lambda k: kiln.random.normal(k, (3,))))
     np.testing.assert_array_equal(draw(kiln.device_put(keys, ALL)), draw(keys))
@@ -580,7 +580,7 @@ def test_closed_over_arrays_follow_the_arguments(place) -> None:
 
 @contract("7.3")
 @pytest.mark.parametrize("spec", [P("a"), P(), P(("a", "b"))])
-def test_callbacks_on_cut_arguments(spec) -> None:
+def test_callbacks_on_sharded_arguments(spec) -> None:
     x = kiln.device_put(np.arange(8, dtype=np.float32), NamedSharding(BOTH.mesh, spec))
     like = kiln.ShapeDtypeStruct((8,), np.float32)
     calls = []

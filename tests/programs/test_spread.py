@@ -67,7 +67,7 @@ def test_models(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sized.PROGRAMS)
-def test_tables_cut_by_rows(name: str) -> None:
+def test_tables_sharded_by_rows(name: str) -> None:
     x = np.random.RandomState(8).randn(8, 3).astype(np.float32)
 
     def program(x: Any) -> Any:

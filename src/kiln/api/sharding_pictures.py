@@ -32,7 +32,7 @@ def visualize_array_sharding(x: Any, *, min_width: int = 9) -> None:
 
 
 def sharding_text(shape: Sequence[int], sharding: Sharding, *, min_width: int = 9) -> str:
-    """Return the picture as lines of text, one cell for each part."""
+    """Return a picture of a sharding as lines of text, one cell for each part."""
     rows = _cells(shape, sharding)
     width = max(min_width, *(len(label) + 2 for row in rows for label in row))
     edges = ["─" * width] * len(rows[0])
@@ -45,7 +45,7 @@ def sharding_text(shape: Sequence[int], sharding: Sharding, *, min_width: int = 
 
 
 def sharding_svg(shape: Sequence[int], sharding: Sharding) -> str:
-    """Return the picture as an SVG document; parts held by the same devices share a color."""
+    """Return a picture of a sharding as SVG; parts held by the same devices share a color."""
     rows = _cells(shape, sharding)
     width, height = CELL
     labels = list(dict.fromkeys(label for row in rows for label in row))

@@ -49,7 +49,7 @@ def _by_name(name: str) -> ScalarType:
 
 
 def _scalar_type(name: str, dtype: np.dtype[Any]) -> ScalarType:
-    doc = f"The dtype {name}; called, it makes an array of that dtype."
+    doc = f"The dtype {name}. Calling it creates an array of that dtype."
     members = {"dtype": dtype, "__doc__": doc, "__module__": "kiln.numpy"}
     return ScalarType(name, (object,), members)
 

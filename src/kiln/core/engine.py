@@ -30,10 +30,10 @@ Buffer = Any
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Where a program runs: on one device, or cut up over several.
+    """Where a program runs: on one device, or sharded over several.
 
-    The rest is given for several devices only. An output without a sharding is cut as the engine
-    finds best, by the axes of the mesh if it can be said so.
+    The other fields are used only for several devices. The engine chooses the sharding of an output
+    that has none, by the axes of the mesh if possible.
     """
 
     devices: tuple[Any, ...]
@@ -92,7 +92,7 @@ class Executable(Protocol):
         ...
 
     def out_shardings(self) -> Sequence[Sharding]:
-        """Return how the results are cut; of a program with a placement only."""
+        """Return how the results are sharded; of a program with a placement only."""
         ...
 
     def cost_analysis(self) -> dict[str, float] | None:

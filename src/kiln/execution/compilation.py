@@ -436,8 +436,8 @@ def program_of(
         return Program(clean, name, compiler_options, donated, placement), None
     kept = [i for i, u in enumerate(used) if u]
     if placement is not None and placement.in_shardings:
-        cuts = tuple([placement.in_shardings[i] for i in kept])
-        placement = dataclasses.replace(placement, in_shardings=cuts)
+        in_shardings = tuple([placement.in_shardings[i] for i in kept])
+        placement = dataclasses.replace(placement, in_shardings=in_shardings)
     donated = tuple([n for n, i in enumerate(kept) if i in donated])
     return Program(drop_inputs(clean, used), name, compiler_options, donated, placement), kept
 

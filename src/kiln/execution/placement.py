@@ -170,9 +170,9 @@ class Placer:
             mesh = Mesh(devices, "devices")
         whole, chosen_set = NamedSharding(mesh, PartitionSpec()), frozenset(devices)
         here = [s if s and s.device_set == chosen_set else None for s in committed]
-        cuts = tuple([c or w or whole for c, w in zip(here, wanted, strict=True)])
+        in_shardings = tuple([c or w or whole for c, w in zip(here, wanted, strict=True)])
         outs = request.out_shardings or (None,) * len(self.jaxpr.outvars)
-        return Placement(devices, mesh, cuts, outs)
+        return Placement(devices, mesh, in_shardings, outs)
 
     def is_chosen(self, committed: Sequence[Sharding | None], placement: Placement | None) -> bool:
         """Tell whether the results belong to a placement, or are there by default.
@@ -220,9 +220,9 @@ class Placer:
         program = compiled.program
         assert program.placement is not None
         alone = SingleDeviceSharding(placement.devices[0])
-        cuts = program.placement.in_shardings or (alone,) * len(program.jaxpr.invars)
-        out_cuts = tuple(compiled.executable.out_shardings())
-        return _placed(compiled, names, cuts, out_cuts, committed)
+        in_shardings = program.placement.in_shardings or (alone,) * len(program.jaxpr.invars)
+        out_shardings = tuple(compiled.executable.out_shardings())
+        return _placed(compiled, names, in_shardings, out_shardings, committed)
 
     def _names(self, compiled: CachedProgram) -> list[str]:
         kept = range(len(self.jaxpr.invars)) if compiled.kept is None else compiled.kept
@@ -317,21 +317,21 @@ def _run_unplaced(run: Run, args: Sequence[Any]) -> list[ConcreteArray]:
 def _placed(
     compiled: CachedProgram,
     names: Sequence[str],
-    cuts: tuple[Sharding, ...] | None = None,
-    out_cuts: tuple[Sharding, ...] | None = None,
+    in_shardings: tuple[Sharding, ...] | None = None,
+    out_shardings: tuple[Sharding, ...] | None = None,
     committed: bool = False,
 ) -> Run:
-    """Return what brings arguments to their places, runs, and deletes the donated ones.
+    """Return a callable that moves arguments to their devices, runs, and deletes donated ones.
 
-    Without `cuts` that is the first device. Called with arrays and scalars it raises
-    JaxRuntimeError if an array is donated and passed twice; WrongDevice, without `cuts`, if one has
-    a place of its own.
+    Without `in_shardings` that is the first device. Called with arrays and scalars it raises
+    JaxRuntimeError if an array is donated and passed twice; without `in_shardings`, WrongDevice
+    if one was placed.
     """
     program = compiled.program
     donation = Donation(compiled, names) if program.donated else None
     usable = tuple(donation.usable) if donation else ()
     return _runtime.PlacedProgram(
-        compiled, cuts, out_cuts, committed, program.donated, usable, donation
+        compiled, in_shardings, out_shardings, committed, program.donated, usable, donation
     )
 
 

@@ -168,7 +168,7 @@ def constrained(values: Sequence[Any], shardings: Sequence[Sharding | None]) -> 
     for x, sharding in zip(values, shardings or [None] * len(values), strict=True):
         if sharding is not None:
             aval = aval_of(x)
-            asked = f"{aval}, cut as a jitted function inside another one request"
+            asked = f"{aval}, sharded as requested by a nested jitted function"
             require_fit(sharding, aval.shape, f"{asked}, at {current_source()}")
         found.append(x if sharding is None else with_sharding_constraint(x, sharding))
     return found

@@ -107,7 +107,7 @@ def init_with_output(
     mutable: CollectionFilter = NOT_INTERMEDIATES,
     capture_intermediates: Capture = False,
 ) -> Callable[..., Any]:
-    """Return a pure function of `(rngs, *args, **kwargs)`: the result and variables of `fn`."""
+    """Return a pure function `(rngs, *args, **kwargs) -> (result of fn, variables)`."""
 
     @functools.wraps(fn, updated=())
     def pure(rngs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -91,7 +91,7 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
 class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
     """A box that names, for each axis of a value, the mesh axis that shards it, or None.
 
-    With a mesh, or inside `with mesh:`, unboxing constrains the value to be sharded so.
+    With a mesh, or inside `with mesh:`, unboxing constrains the value to be sharded accordingly.
     """
 
     value: Any

@@ -31,7 +31,7 @@ _PLAIN = frozenset(
 
 
 def compact(fun: F) -> F:
-    """Let a method create submodules and parameters where it uses them.
+    """Allow a method to create submodules and parameters where it uses them.
 
     Submodules are named by class and count unless `name=` is given. Compact methods that are called
     one after another use the same names; one that is called by another continues its numbering.
@@ -49,7 +49,7 @@ def compact(fun: F) -> F:
 
 
 def compact_name_scope(fun: F) -> F:
-    """Let a method create submodules in a scope that has the method's name."""
+    """Allow a method to create submodules, in a scope that has the method's name."""
 
     @functools.wraps(fun)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -58,7 +58,7 @@ COMPLEX_TRUNCATED_DEVIATION = 0.95311164380491208
 
 
 class Initializer(Protocol):
-    """Draws parameters."""
+    """A function that draws parameters."""
 
     def __call__(self, key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
         """Return an array of the shape."""
@@ -251,7 +251,7 @@ def _named(
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = (
-        f"Make the initializer variance_scaling({scale}, {mode!r}, {distribution!r}).\n\n"
+        f"Return the initializer variance_scaling({scale}, {mode!r}, {distribution!r}).\n\n"
         f"    Source: {source}.\n    "
     )
     return make

@@ -22,7 +22,7 @@ def _combination(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], 
         return primitive.bind(x, y)
 
     combine.__name__ = combine.__qualname__ = name
-    combine.__doc__ = f"Combine bit by bit: {name.replace('_', ' ')}."
+    combine.__doc__ = f"Return the {name.replace('_', ' ')} of two arrays, element by element."
     return eager(combine)
 
 

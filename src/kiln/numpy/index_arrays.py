@@ -91,7 +91,10 @@ def in_range(name: str, index: Any, size: int, mode: str, wrong: str) -> Any:
 
 
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
-    """Return the coordinates of flat indices; negative ones count from the end, others clip."""
+    """Return the coordinates of flat indices.
+
+    Negative indices count from the end; indices out of bounds are clipped.
+    """
     flat = asarray(indices)
     if not dtypes.issubdtype(aval_of(flat).dtype, np.integer):
         raise TypeError(

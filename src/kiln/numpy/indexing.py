@@ -106,7 +106,7 @@ def take(
     indices_are_sorted: bool = False,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """Take elements along an axis, or from the flattened array without one.
+    """Take elements along an axis, or from the flattened array if `axis` is None.
 
     `mode` says what out-of-bounds indices return: 'fill' (the default) returns `fill_value`, by
     default nan for floats; 'clip' the nearest element; 'wrap' counts modulo the size.

@@ -33,13 +33,23 @@ from kiln.ops.shape import full
 _BOOL = np.dtype(np.bool_)
 
 
+_SYMBOLS = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+
+
 def _comparison(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], Array]:
     def compare(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = binary(name, x, y)
         return primitive.bind(x, y)
 
     compare.__name__ = compare.__qualname__ = name
-    compare.__doc__ = f"Compare element by element: {name.replace('_', ' ')}."
+    compare.__doc__ = f"Return x {_SYMBOLS[name]} y, element by element."
     return compare
 
 
@@ -91,7 +101,7 @@ def _logical(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], Arra
         return primitive.bind(x, y)
 
     combine.__name__ = combine.__qualname__ = name
-    combine.__doc__ = f"Combine truth values element by element: {name.replace('_', ' ')}."
+    combine.__doc__ = f"Return the {name.replace('_', ' ')} of truth values, element by element."
     return eager(combine)
 
 

@@ -98,14 +98,14 @@ def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Ar
 
 @eager
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Set the elements above the k-th diagonal to zero."""
+    """Return a copy with the elements above the k-th diagonal set to zero."""
     m, inside = _triangle("tril", m, k)
     return choose_by(inside, m, constant(0, m))
 
 
 @eager
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Set the elements below the k-th diagonal to zero."""
+    """Return a copy with the elements below the k-th diagonal set to zero."""
     m, inside = _triangle("triu", m, k - 1)
     return choose_by(inside, constant(0, m), m)
 

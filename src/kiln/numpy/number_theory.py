@@ -35,7 +35,7 @@ def _integers(name: str, x1: Any, x2: Any) -> Any:
 
 
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Return the greatest common divisor."""
+    """Return the greatest common divisor, element by element."""
     given = x1, x2
     x1, x2 = _integers("gcd", x1, x2)
 
@@ -53,7 +53,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Return the least common multiple."""
+    """Return the least common multiple, element by element."""
     given = x1, x2
     x1, x2 = _integers("lcm", x1, x2)
     divisor = gcd(x1, x2)

@@ -30,7 +30,7 @@ from kiln.ops.static_slicing import index_in_dim, pad, slice_in_dim
 
 
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
-    """Evaluate a polynomial at x."""
+    """Evaluate the polynomial with coefficients `p`, the highest power first, at x."""
     p, x = promote_dtypes(*operands("polyval", p, x))
     p, x = one("polyval", p), one("polyval", x)
     out = filled(shape_of(x), 0, p.dtype)

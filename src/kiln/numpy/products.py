@@ -201,7 +201,10 @@ def inner(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Sum products over the last axes."""
+    """Sum products over the last axes of `a` and `b`.
+
+    Shapes: (*A, n), (*B, n) -> (*A, *B).
+    """
     a, b = (one("inner", x) for x in operands("inner", a, b))
     if not a.shape or not b.shape:
         return multiply(a, b)

@@ -135,7 +135,7 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """Multiply over axes; options as for `sum`.
+    """Return the product of the elements over axes; options as for `sum`.
 
     Example:
         >>> int(jnp.prod(jnp.arange(1, 6)))

@@ -231,7 +231,7 @@ def _cumulative(primitive: Cumulative, what: str) -> _Along:
         return primitive.bind(operand, axis=axis, reverse=bool(reverse))
 
     cumulative.__name__ = cumulative.__qualname__ = primitive.name
-    cumulative.__doc__ = f"Return the running {what} along an axis, from its end if `reverse`."
+    cumulative.__doc__ = f"Return the cumulative {what} along an axis, from its end if `reverse`."
     return cumulative
 
 

@@ -252,7 +252,7 @@ def unary(primitive: Elementwise) -> Unary:
     def fun(x: Any) -> Any:
         return primitive.bind(x)
 
-    return eager(_named(fun, primitive, "x"))
+    return eager(_named(fun, primitive, "an array"))
 
 
 def binary(primitive: Elementwise) -> Binary:
@@ -267,12 +267,12 @@ def binary(primitive: Elementwise) -> Binary:
             x, y = stretched(x, y)
         return primitive.bind(x, y)
 
-    return eager(_named(fun, primitive, "x, y"))
+    return eager(_named(fun, primitive, "two arrays of the same dtype"))
 
 
 def _named(fun: Any, primitive: Elementwise, args: str) -> Any:
     fun.__name__ = fun.__qualname__ = primitive.name
-    fun.__doc__ = f"Apply `{primitive.name}` element by element to {args} of one dtype."
+    fun.__doc__ = f"Apply `{primitive.name}` element by element to {args}."
     return fun
 
 

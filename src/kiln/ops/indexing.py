@@ -332,7 +332,7 @@ def gather(
     mode: str | GatherScatterMode | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """Read windows of `slice_sizes` that start where `start_indices` says.
+    """Read windows of `slice_sizes` at `start_indices`.
 
     Windows that extend past the operand are moved inside, unless `mode` says otherwise.
 
@@ -394,7 +394,7 @@ def _scatter_function(primitive: Scatter, name: str, does: str) -> Callable[...,
 
     fun.__name__ = fun.__qualname__ = name
     fun.__doc__ = (
-        f"{does}.\n\n    Raises: TypeError for dimension numbers that do not fit; ValueError for "
+        f"{does}.\n\n    Raises: TypeError for invalid dimension numbers; ValueError for "
         "an unknown mode.\n    "
     )
     return fun
@@ -408,10 +408,10 @@ scatter_mul = _scatter_function(
     scatter_mul_p, "scatter_mul", "Return the operand multiplied by windows"
 )
 scatter_min = _scatter_function(
-    scatter_min_p, "scatter_min", "Return the smaller of the operand and of windows"
+    scatter_min_p, "scatter_min", "Return the elementwise minimum of the operand and windows"
 )
 scatter_max = _scatter_function(
-    scatter_max_p, "scatter_max", "Return the larger of the operand and of windows"
+    scatter_max_p, "scatter_max", "Return the elementwise maximum of the operand and windows"
 )
 
 

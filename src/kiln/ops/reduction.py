@@ -242,7 +242,7 @@ def reduction(primitive: Reduce) -> Callable[[ArrayLike, Sequence[int]], Array]:
         return primitive.bind(operand, axes=tuple(int(a) for a in axes))
 
     fun.__name__ = fun.__qualname__ = primitive.name
-    fun.__doc__ = f"Apply `{primitive.name}` along axes, which count from 0."
+    fun.__doc__ = f"Reduce non-negative `axes` by `{primitive.name}`."
     return fun
 
 

@@ -36,9 +36,8 @@ def conv_transpose(
 ) -> Array:
     """Convolve with fractional strides, as the gradient of a convolution with `strides` does.
 
-    Without dimension numbers, features are the last axis. `transpose_kernel` takes the kernel of
-    the convolution whose gradient this is. With `use_consistent_padding`, numbers in `padding` are
-    those of that convolution.
+    By default, features are the last axis. With `transpose_kernel`, the kernel is that of the
+    convolution whose gradient this is; with `use_consistent_padding`, so are numbers in `padding`.
     Raises: ValueError if dimension numbers are needed and missing.
     """
     x, w = aval_of(lhs), aval_of(rhs)

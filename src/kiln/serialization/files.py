@@ -104,7 +104,7 @@ def _suffix(function: str, path: PathLike) -> str:
         raise ValueError(
             three_lines(
                 f"{function}({os.fspath(path)!r}) at {current_source()}",
-                f"the format is told by the suffix, and {suffix!r} is none of {_SUFFIXES}",
+                f"the suffix determines the format, and {suffix!r} is none of {_SUFFIXES}",
                 f"name the file {Path(path).with_suffix('.msgpack').name!r}; or use to_bytes, "
                 "from_bytes, to_safetensors, from_safetensors",
             )

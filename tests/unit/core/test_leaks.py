@@ -165,7 +165,7 @@ def test_a_leak_from_a_jitted_method_names_the_method() -> None:
     assert f"__call__ at {__file__}" in str(caught.value)
 
 
-def test_the_option_has_jaxs_name_and_traces_anew() -> None:
+def test_the_option_has_jaxs_name_and_traces_again() -> None:
     f = kiln.jit(in_list)
     f(1.0)
     KEPT.clear()

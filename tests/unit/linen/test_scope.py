@@ -58,7 +58,7 @@ def test_names_are_taken_by_submodules_or_within_a_collection():
     assert not scope.rewound().name_reserved("a")
 
 
-def test_draws_go_on_when_names_begin_anew():
+def test_draws_go_on_when_names_start_again():
     scope = Scope.root({}, KEYS)
     inner = scope.push("a")
 

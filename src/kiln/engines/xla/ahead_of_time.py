@@ -52,7 +52,7 @@ class DescribedExecutable:
         )
 
     def out_shardings(self) -> list[Sharding]:
-        """Return how the results would be cut: as asked for, else by XLA's choice."""
+        """Return how the results would be sharded: as requested, else by XLA's choice."""
         placement, avals = self.program.placement, self.program.jaxpr.out_avals
         assert placement is not None
         if len(placement.devices) == 1:

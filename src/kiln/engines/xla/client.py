@@ -217,7 +217,7 @@ class Client:
         """Compile StableHLO text and return jaxlib's executable.
 
         Without `devices` it runs on the first one. On several, `free_outputs` says which results
-        may be cut as XLA likes.
+        may be sharded as XLA chooses.
 
         Raises: JaxRuntimeError, also for an unknown setting.
         """
@@ -421,7 +421,7 @@ def jaxlib_version() -> str:
 
 
 def output_blocks(raw: Any, ndims: Sequence[int], count: int) -> list[Blocks]:
-    """Return how the results of an executable on `count` devices are cut."""
+    """Return how the results of an executable on `count` devices are sharded."""
     found = raw.get_output_shardings() or [None] * len(ndims)
     # For a program without results it names the sharding of an empty tuple.
     pairs = zip(found, ndims, strict=True) if ndims else ()

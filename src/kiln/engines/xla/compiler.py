@@ -184,7 +184,7 @@ def _lowered(program: Program, *, locations: bool = False) -> LoweredModule:
 
 
 def _free_outputs(program: Program, lowered: LoweredModule) -> list[bool]:
-    """Return which results, after the token if there is one, may be cut as XLA finds best."""
+    """Return which results, after the token if there is one, may be sharded as XLA finds best."""
     placement = program.placement
     several = placement is not None and len(placement.devices) > 1
     wanted = placement.out_shardings if placement and several else ()
@@ -203,16 +203,16 @@ def _everywhere(placement: Placement) -> Sharding:
 
 
 def _named_alone(placement: Placement, jaxpr: Jaxpr) -> list[Sharding]:
-    """Return the shardings of results on one device, where all cuts are alike, by name.
+    """Return the shardings of results on one device, where all shardings are equivalent, by name.
 
     They are those asked for; those of an operand of the same shape; or whole.
     """
-    cuts: dict[Any, Sharding] = {}
-    for aval, cut in zip(jaxpr.in_avals, placement.in_shardings, strict=True):
-        cuts.setdefault(aval.shape, cut)
+    by_shape: dict[Any, Sharding] = {}
+    for aval, sharding in zip(jaxpr.in_avals, placement.in_shardings, strict=True):
+        by_shape.setdefault(aval.shape, sharding)
     whole = _everywhere(placement)
     return [
-        wanted or cuts.get(aval.shape, whole)
+        wanted or by_shape.get(aval.shape, whole)
         for aval, wanted in zip(jaxpr.out_avals, placement.out_shardings, strict=True)
     ]
 

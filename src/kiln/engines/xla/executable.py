@@ -62,7 +62,7 @@ class XlaExecutable(_runtime.Launcher):
         self.shardings = shardings
 
     def out_shardings(self) -> Sequence[Sharding]:
-        """Return how the results are cut; of a program with a placement only."""
+        """Return how the results are sharded; of a program with a placement only."""
         return self.shardings
 
     def as_text(self, stage: str) -> str:

@@ -34,7 +34,7 @@ class DeviceSharding(_jax.Sharding):
 
 
 def hlo_of(blocks: Blocks) -> Any:
-    """Return how an array is cut, in XLA's words."""
+    """Return how an array is sharded, in XLA's terms."""
     count, parts = len(blocks.at), math.prod(blocks.parts)
     if parts == 1:
         return xla_client.HloSharding.replicate()
@@ -48,7 +48,7 @@ def hlo_of(blocks: Blocks) -> Any:
 
 
 def blocks_of(proto: Any, count: int, ndim: int) -> Blocks:
-    """Return how XLA cuts an array of rank `ndim` over `count` devices."""
+    """Return how XLA shards an array of rank `ndim` over `count` devices."""
     hlo = None if proto is None else xla_client.HloSharding.from_proto(proto)
     if hlo is None or hlo.is_replicated() or not ndim:
         return Blocks((1,) * ndim, ((0,) * ndim,) * count)

@@ -71,12 +71,15 @@ class Module:
         """
         token = has_effects(jaxpr)
         inputs = [*jaxpr.constvars, *jaxpr.invars]
-        heads = [[cut] for cut in self.partition.inputs([v.aval.ndim for v in inputs])]
+        heads = [[attribute] for attribute in self.partition.inputs([v.aval.ndim for v in inputs])]
         for i, output in aliases.items():
             heads[i].append(f"tf.aliasing_output = {output + token} : i32")
         for i in donors:
             heads[i].append("jax.buffer_donor = true")
-        tails = [[cut] for cut in self.partition.outputs([v.aval.ndim for v in jaxpr.outvars])]
+        tails = [
+            [attribute]
+            for attribute in self.partition.outputs([v.aval.ndim for v in jaxpr.outvars])
+        ]
         self._write("public", "main", jaxpr, heads, tails, with_token=token)
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:

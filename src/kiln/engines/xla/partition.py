@@ -39,7 +39,7 @@ class Partition:
 
     @property
     def count(self) -> int:
-        """The number of parts the program is cut into."""
+        """The number of parts the program is split into."""
         return len(self.devices) or 1
 
     def inputs(self, ndims: Sequence[int]) -> list[str]:
@@ -79,7 +79,7 @@ class Partition:
         return NamedSharding(mesh, PartitionSpec())
 
     def body(self, sharding: Sharding, ndim: int, *, open_dims: bool = False) -> str:
-        """Return `<@mesh, [{"x"}, {}]>`; with `open_dims`, others may be cut further."""
+        """Return `<@mesh, [{"x"}, {}]>`; with `open_dims`, others may be sharded further."""
         if not isinstance(sharding, NamedSharding):
             sharding = named_like(sharding.devices, sharding.blocks(ndim), None)
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]

@@ -122,7 +122,7 @@ def _all_to_all(
     groups = _written(_groups(b, "all_to_all", axis_name))
     joined = concat_axis
     if not tiled:
-        # The axis that is cut has one row per member; what comes in gets a new axis, of rows too.
+        # The axis that is split has one row per member; what comes in gets a new axis, of rows too.
         split = split_axis + (concat_axis < split_axis)
         joined = concat_axis + (concat_axis >= split_axis)
         shape = list(x.shape)
