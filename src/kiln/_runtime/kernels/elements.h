@@ -60,16 +60,37 @@ void store(char* p, T value) {
   std::memcpy(p, &value, sizeof value);
 }
 
+// How an element lies in memory. A byte that is neither 0 nor 1 is no bool, but counts as true.
+template <typename T>
+using Stored = typename std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+template <typename T>
+T read(Stored<T> stored) {
+  if constexpr (std::is_same_v<T, bool>) return stored != 0;
+  else return stored;
+}
+
+template <typename T>
+bool is_aligned(const char* p) {
+  return reinterpret_cast<uintptr_t>(p) % alignof(T) == 0;
+}
+
+// Whether a result is written where an operand is not read, and both lie as elements should.
+template <typename T, typename R>
+bool are_apart(const char* a, const char* out, intptr_t n) {
+  const intptr_t bytes = sizeof(T), written = sizeof(R);
+  return (a + n * bytes <= out || out + n * written <= a) && is_aligned<T>(a) && is_aligned<R>(out);
+}
+
 // Loops read their count first: as far as the compiler knows, a result may be written over it.
 template <typename T, typename R, R (*of)(T)>
 void unary(char** args, const intptr_t* count, const intptr_t* steps, void*) {
   const intptr_t n = *count;
   const char* a = args[0];
   char* out = args[1];
-  if (steps[0] == sizeof(T) && steps[1] == sizeof(R)) {
-    for (intptr_t i = 0; i < n; ++i) {
-      store(out + i * sizeof(R), of(load<T>(a + i * sizeof(T))));
-    }
+  if (steps[0] == sizeof(T) && steps[1] == sizeof(R) && are_apart<T, R>(a, out, n)) {
+    const Stored<T>* __restrict from = reinterpret_cast<const Stored<T>*>(a);
+    R* __restrict to = reinterpret_cast<R*>(out);
+    for (intptr_t i = 0; i < n; ++i) to[i] = of(read<T>(from[i]));
     return;
   }
   for (intptr_t i = 0; i < n; ++i, a += steps[0], out += steps[1]) store(out, of(load<T>(a)));
@@ -80,26 +101,25 @@ void binary(char** args, const intptr_t* count, const intptr_t* steps, void*) {
   const intptr_t n = *count;
   const char *a = args[0], *b = args[1];
   char* out = args[2];
-  constexpr intptr_t kItem = sizeof(T), kResult = sizeof(R);
-  if (n > 0 && steps[2] == kResult) {
-    if (steps[0] == kItem && steps[1] == kItem) {
-      for (intptr_t i = 0; i < n; ++i) {
-        store(out + i * kResult, of(load<T>(a + i * kItem), load<T>(b + i * kItem)));
-      }
+  constexpr intptr_t kItem = sizeof(T);
+  const bool a_is_dense = steps[0] == kItem, b_is_dense = steps[1] == kItem;
+  if (n > 0 && steps[2] == sizeof(R) && (a_is_dense || steps[0] == 0) &&
+      (b_is_dense || steps[1] == 0) && are_apart<T, R>(a, out, n) && are_apart<T, R>(b, out, n)) {
+    const Stored<T>* __restrict left = reinterpret_cast<const Stored<T>*>(a);
+    const Stored<T>* __restrict right = reinterpret_cast<const Stored<T>*>(b);
+    R* __restrict to = reinterpret_cast<R*>(out);
+    if (a_is_dense && b_is_dense) {
+      for (intptr_t i = 0; i < n; ++i) to[i] = of(read<T>(left[i]), read<T>(right[i]));
       return;
     }
-    if (steps[0] == 0 && steps[1] == kItem) {
-      const T first = load<T>(a);
-      for (intptr_t i = 0; i < n; ++i) {
-        store(out + i * kResult, of(first, load<T>(b + i * kItem)));
-      }
+    if (b_is_dense) {
+      const T first = read<T>(*left);
+      for (intptr_t i = 0; i < n; ++i) to[i] = of(first, read<T>(right[i]));
       return;
     }
-    if (steps[0] == kItem && steps[1] == 0) {
-      const T second = load<T>(b);
-      for (intptr_t i = 0; i < n; ++i) {
-        store(out + i * kResult, of(load<T>(a + i * kItem), second));
-      }
+    if (a_is_dense) {
+      const T second = read<T>(*right);
+      for (intptr_t i = 0; i < n; ++i) to[i] = of(read<T>(left[i]), second);
       return;
     }
   }
