@@ -57,18 +57,18 @@ def compiled(lib: Library, fun: Callable[..., Any], args: tuple[Any, ...]) -> Ca
     out = jitted(*args)
     if lib.root is not kiln:
         return jitted  # type: ignore[no-any-return]
-    entry = jitted.entry_for(args, {})
-    count = len(entry.jaxpr.outvars)
+    recording = jitted.entry_for(args, {}).recording
+    count = len(recording.jaxpr.outvars)
     address = ctypes.cast(getattr(library(), f"add_one_{count}"), ctypes.c_void_p).value
     assert address is not None
     leaves = [("float32", 4)] * count
     native = _runtime.Native(address, leaves, leaves, library())
-    out_avals = entry.recording.jaxpr.out_avals
+    out_avals = recording.jaxpr.out_avals
     program = _runtime.CompiledProgram(native, out_avals, None, HOST_MEMORY, True)
     jitted.forget_calls()
     places = list(enumerate(args))
-    types = tuple(entry.jaxpr.in_avals)
-    assert jitted.remember(len(args), (), [], places, types, (), program, entry.out_tree)
+    types = tuple(recording.jaxpr.in_avals)
+    assert jitted.remember(len(args), (), [], places, types, (), program, recording.out_tree)
     for want, got in zip(kiln.tree.leaves(out), kiln.tree.leaves(jitted(*args)), strict=True):
         numpy.testing.assert_array_equal(want, got)
     return jitted  # type: ignore[no-any-return]
