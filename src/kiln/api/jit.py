@@ -16,7 +16,7 @@ from kiln.base.source import api_boundary, current_source, name_of
 from kiln.jit.compiler_options import settings_of
 from kiln.jit.function import JitFunction
 from kiln.jit.named_axes import NamedAxes
-from kiln.jit.parameters import Chosen, choose
+from kiln.jit.parameters import NONE_CHOSEN, Chosen, choose
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, check_leaves_of
 from kiln.ops.sharding import checked_device
 
@@ -220,7 +220,7 @@ def wrap(
         )
     static = choose(fun, static_argnums, static_argnames, "static")
     donated = choose(fun, donate_argnums, donate_argnames, "donate")
-    if static and donated:
+    if static is not NONE_CHOSEN and donated is not NONE_CHOSEN:
         check_overlap(fun, static, donated)
     placement = placement_options_of(fun, donated, device, backend, in_shardings, out_shardings)
     return JitFunction(
@@ -249,7 +249,8 @@ def placement_options_of(
     fun: Any, donated: Chosen, device: Any, backend: str | None, ins: Any, outs: Any
 ) -> PlacementOptions:
     """Check the options about memory and devices; `NO_PLACEMENT` if none is given."""
-    if not donated and device is None and backend is None and ins is None and outs is None:
+    has_place = not (device is None and backend is None and ins is None and outs is None)
+    if donated is NONE_CHOSEN and not has_place:
         return NO_PLACEMENT
     check_leaves_of(ins, "in_shardings", fun)
     check_leaves_of(outs, "out_shardings", fun)

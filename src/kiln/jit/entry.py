@@ -6,7 +6,7 @@ A `Recording` belongs to a function, and may be shared by all functions of the s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from kiln.content.by_content import Slots, constants_from
@@ -42,13 +42,15 @@ class Recording:
     specialized from, where axes have names. `late` holds the recipes of the last inputs of `jaxpr`,
     which every call supplies (`late.py`). `origin` is None if the program depends on more than
     content. `record` is the explanation that still lacks the compile time, if one was requested.
-    `placers`, one for each placement request, are shared by all recordings of this program.
+    `placers`, one for each placement request, are shared by all recordings of this program. A
+    recording that closes over tracers `is_temporary`: it dies with their trace.
     """
 
     __slots__ = (
         "assumed",
         "consts",
         "general",
+        "is_temporary",
         "jaxpr",
         "late",
         "name",
@@ -73,11 +75,7 @@ class Recording:
         self.origin: Origin | None = None
         self.record: Record | None = None
         self.placers: dict[PlacementRequest, Placer] = {}
-
-    @property
-    def is_temporary(self) -> bool:
-        """Whether it closes over tracers, and so dies with their trace."""
-        return any(isinstance(x, Tracer) for x in self.consts)
+        self.is_temporary = bool(consts) and any(isinstance(x, Tracer) for x in consts)
 
     def with_consts(self, consts: list[Any]) -> Recording:
         """Return the same program over other closed-over values."""
@@ -109,10 +107,7 @@ class Recording:
 
         Only an array of the size of a donated input can be.
         """
-        donated = [i for i in request.donated if i >= len(self.consts)]
-        if not donated:
-            return self.consts
-        types = [self.jaxpr.in_avals[i].physical() for i in donated]
+        types = [self.jaxpr.in_avals[i].physical() for i in request.donated]
         sizes = {a.size * a.dtype.itemsize for a in types}
         return [
             copied(x) if isinstance(x, ConcreteArray) and x.nbytes in sizes else x
@@ -152,15 +147,13 @@ class Entry:
     """What one wrapper runs for one signature.
 
     `placer` runs the recording over `consts`; `history` accumulates the time to prepare it.
-    `is_simple` unless the runtime cannot recognize calls for this entry; `is_temporary` if it
-    closes over tracers.
+    `is_simple` unless the runtime cannot recognize calls for this entry.
     """
 
     __slots__ = (
         "consts",
         "history",
         "is_simple",
-        "is_temporary",
         "out_is_leaf",
         "placer",
         "recording",
@@ -170,10 +163,10 @@ class Entry:
         self.recording = recording
         self.placer = placer
         self.history = history
-        self.consts: Sequence[Any] = recording.consts_for(placer.request)
+        request = placer.request
+        self.consts = recording.consts_for(request) if request.donated else recording.consts
         self.out_is_leaf: bool = recording.out_tree.is_leaf
         self.is_simple = True
-        self.is_temporary = recording.is_temporary
 
     def note_preparation(self, seconds: float) -> None:
         """Record how long the first run took to compile."""

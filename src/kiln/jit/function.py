@@ -27,11 +27,11 @@ from kiln.jit.entry import Entry
 from kiln.jit.history import CacheInfo
 from kiln.jit.lookup import Lookup
 from kiln.jit.named_axes import NamedAxes
-from kiln.jit.parameters import Chosen
+from kiln.jit.parameters import NONE_CHOSEN, Chosen
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
-from kiln.jit.recorder import PlainRecorder
+from kiln.jit.recorder import UNLIMITED, PlainRecorder
 from kiln.jit.running import arranged, bind, run
-from kiln.jit.signature import Arguments, Signature
+from kiln.jit.signature import Arguments, Signature, Subject
 from kiln.jit.sized import SizedRecorder
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.static_values import comparison_of
@@ -65,28 +65,22 @@ class JitFunction(_runtime.Callable):
     ) -> None:
         functools.update_wrapper(self, fun, updated=())
         # Attributes of the function are the wrapper's too, unless it means something else by them.
-        own = {k: v for k, v in getattr(fun, "__dict__", {}).items() if not hasattr(self, k)}
-        self.__dict__.update(own)
-        self.__wrapped__ = fun
+        attributes = getattr(fun, "__dict__", None)
+        if attributes:
+            own = {k: v for k, v in attributes.items() if not hasattr(self, k)}
+            self.__dict__.update(own)
         self._fun = fun
-        self._static = static or None
         self._inline = inline
         self._binding = placement.binding(fun, static)
-        self._static_result = static_result
-        chosen = static.argnums, static.argnames
-        sharing = None if axes is None else axes.key
-        self._options = (chosen, keep_unused, inline, static_result, sharing, settings)
         self._max_traces = max_traces
-        self._placement = placement
-        self._settings = settings
         weakref.ref(fun)  # Refuses what cannot be forgotten.
-        plain = PlainRecorder(
-            fun, self._options, static_result=static_result, max_traces=max_traces
-        )
-        recorder = plain if axes is None else SizedRecorder(plain, axes, self._options)
-        self._lookup = Lookup(
-            fun, self._options, recorder, placement, keep_unused=keep_unused, settings=settings
-        )
+        chosen = static.argnums, static.argnames
+        named = None if axes is None else axes.key
+        key = (chosen, keep_unused, inline, static_result, named, settings)
+        plain = UNLIMITED if max_traces is None else PlainRecorder(max_traces)
+        recorder = plain if axes is None else SizedRecorder(plain, axes)
+        self._subject = Subject(fun, None if static is NONE_CHOSEN else static, key, static_result)
+        self._lookup = Lookup(self._subject, recorder, placement, keep_unused, settings)
         self._entries = self._lookup.entries
         register(self)
 
@@ -100,7 +94,7 @@ class JitFunction(_runtime.Callable):
             args, kwargs = self._binding.by_position(args, kwargs)
         call: Arguments | None = None
         leaves: Sequence[Any] = args
-        is_plain = not kwargs and self._static is None
+        is_plain = not kwargs and self._subject.static is None
         if is_plain:
             for x in args:
                 if type(x) is not ConcreteArray:
@@ -110,15 +104,14 @@ class JitFunction(_runtime.Callable):
             avals = tuple([x.aval for x in args])
             signature = Signature(structure_of(len(args)), avals, (), opts.key(), state.axes)
         else:
-            call = Arguments(self._fun, self._static, args, kwargs)
+            call = self._subject.arguments(args, kwargs)
             signature = call.signature(opts.key(), state.axes)
             leaves = call.leaves
         entry = self._entries.get(signature)
         is_known = entry is not None
         if entry is None:
-            call = call or Arguments(self._fun, self._static, args, kwargs)
-            entry = self._lookup.miss(signature, call)
-        if state.trace is not EVAL or entry.is_temporary:
+            entry = self._lookup.miss(signature, args, kwargs, call)
+        if state.trace is not EVAL or entry.recording.is_temporary:
             return self._bind(entry, leaves)
         if not is_plain:
             for x in leaves:
@@ -128,20 +121,20 @@ class JitFunction(_runtime.Callable):
         try:
             outs = run(entry, values, opts)
         except OverflowError:
-            Arguments(self._fun, self._static, args, kwargs).check()
+            self._subject.arguments(args, kwargs).check()
             raise
         if is_known and entry.is_simple and opts.remembers_calls:
-            call = call or Arguments(self._fun, self._static, args, kwargs)
+            call = call or self._subject.arguments(args, kwargs)
             self._remember(entry, values, call, positional, tuple(keywords))
         return self._result(entry, outs)
 
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
-        outs = bind(entry, leaves, inline=self._inline, settings=self._settings)
+        outs = bind(entry, leaves, inline=self._inline, settings=self._lookup.settings)
         return self._result(entry, outs)
 
     def _result(self, entry: Entry, outs: Sequence[Any]) -> Any:
         result = arranged(entry, outs)
-        return (result, entry.recording.static) if self._static_result else result
+        return (result, entry.recording.static) if self._subject.static_result else result
 
     def _remember(
         self,
@@ -158,7 +151,7 @@ class JitFunction(_runtime.Callable):
         """
         entry.is_simple = False
         program = entry.placer.run_for(values)
-        if self._static_result or not isinstance(program, PROGRAMS):
+        if self._subject.static_result or not isinstance(program, PROGRAMS):
             return
         place: dict[int | str, int] = {name: positional + i for i, name in enumerate(keywords)}
         moved = self._binding.moved(positional, keywords) if keywords else ()
@@ -182,7 +175,7 @@ class JitFunction(_runtime.Callable):
         self, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> tuple[Entry, Signature, Arguments]:
         args, kwargs = self._binding.by_position(tuple(args), kwargs)
-        call = Arguments(self._fun, self._static, args, kwargs)
+        call = self._subject.arguments(args, kwargs)
         signature = call.signature_of_types(options().key(), state.axes)
         return self._lookup.entry(signature, call), signature, call
 
@@ -196,7 +189,9 @@ class JitFunction(_runtime.Callable):
         places = committed_places([*entry.consts, *call.leaves])
         placer = entry.placer
         # Shares nothing with calls of this function.
-        apart = entry.recording.new_placer(placer.request, placer.keep_unused, self._settings)
+        apart = entry.recording.new_placer(
+            placer.request, placer.keep_unused, self._lookup.settings
+        )
         return Traced(entry.recording, entry.consts, apart, places, form)
 
     @api_boundary
@@ -243,19 +238,18 @@ class JitFunction(_runtime.Callable):
         return getattr(self._fun, "__qualname__", name_of(self._fun))
 
 
-# What a jitted function keeps of its own; `_options` says the rest of how it was made.
+# What a jitted function keeps of its own; the options say the rest of how it was made.
 _OWN = DESCRIPTION.union(
-    ("_static", "_inline", "_binding", "_static_result"),
-    ("_placement", "_settings", "_entries", "_options", "_lookup"),
+    ("_inline", "_binding", "_subject", "_entries", "_lookup"),
 )
 
 
 def _read(reading: Reading, f: JitFunction) -> Any:
-    if f._placement.has_place:
+    if f._lookup.placement.has_place:
         raise Unreadable("a jitted function with devices or shardings")
     if reading.with_jitted and f.is_stale():
         raise Unreadable("a jitted function that keeps a trace of what was before")
-    return reading.again(f) or ("jit", f._options, reading.read_attributes(f, _OWN))
+    return reading.again(f) or ("jit", f._subject.options, reading.read_attributes(f, _OWN))
 
 
 readable(JitFunction, _read)

@@ -26,7 +26,7 @@ from kiln.jit.lookup import Lookup
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.recorder import PlainRecorder
 from kiln.jit.running import arranged, bind, run
-from kiln.jit.signature import Arguments, Signature, Statics
+from kiln.jit.signature import Arguments, Signature, Statics, Subject
 
 AVAL = ShapedArray((), np.dtype(np.uint32))
 
@@ -92,7 +92,7 @@ NamingOf = Callable[[Sequence[Any]], Naming]
 class _LateArguments(Arguments):
     """The arguments of one call, with the supply from which the function asks while recorded."""
 
-    __slots__ = ("_naming", "operands")
+    __slots__ = ("_naming", "operands", "supply")
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _LateArguments(Arguments):
     ) -> None:
         super().__init__(fun, None, args, {})
         self.key = Statics(len(args), (("module", static),))
-        self.operands = LateOperands(supply)
+        self.supply = supply
         self._naming = naming
 
     def naming(self) -> Naming:
@@ -113,6 +113,7 @@ class _LateArguments(Arguments):
     def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         here = state.trace
         assert isinstance(here, StagingTrace)
+        self.operands = LateOperands(self.supply)
         self.operands.begin(here)
         _here.recording.append(self.operands)
         try:
@@ -127,18 +128,22 @@ class _LateRecorder(PlainRecorder):
 
     def record(
         self,
+        subject: Subject,
         signature: Signature,
         call: Arguments,
         table: Recordings,
         seen: Any = None,
     ) -> Recording:
-        made = super().record(signature, call, table, seen)
+        made = super().record(subject, signature, call, table, seen)
         assert isinstance(call, _LateArguments)
         made.late = call.operands.recipes
         if made.late and made.jaxpr.arg_names:
             names = [*made.jaxpr.arg_names, *[""] * len(made.late)]
             made.jaxpr = made.jaxpr.with_(arg_names=names)
         return made
+
+
+_RECORDER = _LateRecorder()
 
 
 class LateFunction:
@@ -160,8 +165,8 @@ class LateFunction:
     ) -> None:
         self.fun = fun
         self._naming = naming
-        recorder = _LateRecorder(fun, "late operands", static_result=True)
-        self._lookup = Lookup(fun, "late operands", recorder, placement)
+        subject = Subject(fun, None, "late operands", static_result=True)
+        self._lookup = Lookup(subject, _RECORDER, placement)
         register(self)
 
     def call(self, supply: Supply, static: Hashable, *args: Any) -> tuple[Any, Any]:
@@ -172,17 +177,23 @@ class LateFunction:
         opts = options()
         call = _LateArguments(self.fun, static, args, supply, self._naming)
         signature = call.signature(opts.key(), state.axes)
-        entry = self._lookup.entries.get(signature) or self._lookup.miss(signature, call)
+        entry = self._lookup.entries.get(signature) or self._lookup.miss(signature, args, {}, call)
         leaves, recording = call.leaves, entry.recording
         if recording.late:
             leaves = [*leaves, *supply.values(recording.late)]
-        is_traced = state.trace is not EVAL or entry.is_temporary
-        if is_traced or any(isinstance(x, Tracer) for x in leaves):
+        if state.trace is not EVAL or recording.is_temporary or _has_tracer(leaves):
             outs = bind(entry, leaves)
         else:
-            outs = run(entry, [*entry.consts, *leaves], opts)
+            outs = run(entry, [*entry.consts, *leaves] if entry.consts else leaves, opts)
         return arranged(entry, outs), recording.static
 
     def forget_entries(self) -> None:
         """Forget the programs."""
         self._lookup.forget()
+
+
+def _has_tracer(leaves: Sequence[Any]) -> bool:
+    for x in leaves:  # noqa: SIM110 - any() costs a generator on every call
+        if isinstance(x, Tracer):
+            return True
+    return False

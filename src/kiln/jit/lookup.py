@@ -6,51 +6,63 @@ recording, the options of the wrapper. A recording that closes over tracers is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.source import api_boundary
 from kiln.content.fingerprint import content_of
+from kiln.execution.placement import NO_REQUEST, PlacementRequest
 from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.compiler_options import Settings
 from kiln.jit.entry import Entry, Recording
-from kiln.jit.placement_options import PlacementOptions, request_for
+from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, request_for
 from kiln.jit.recorder import Recorder
-from kiln.jit.signature import Arguments, Signature
+from kiln.jit.signature import Arguments, Signature, Subject
 
 
 class Lookup:
     """The entries of one wrapper, and how new ones are made.
 
-    `options` are those of the wrapper that affect programs: wrappers of one function with equal
-    options share recordings.
+    Wrappers of one function with equal options in their subjects share recordings.
     """
+
+    __slots__ = ("entries", "keep_unused", "placement", "recorder", "settings", "subject")
 
     def __init__(
         self,
-        fun: Callable[..., Any],
-        options: Hashable,
+        subject: Subject,
         recorder: Recorder,
         placement: PlacementOptions,
-        *,
         keep_unused: bool = False,
         settings: Settings = (),
     ) -> None:
-        self.fun = fun
-        self.options = options
+        self.subject = subject
+        self.recorder = recorder
         self.placement = placement
         self.keep_unused = keep_unused
         self.settings = settings
         self.entries: dict[Signature, Entry] = {}
-        self._recorder = recorder
 
     @api_boundary
-    def miss(self, signature: Signature, call: Arguments) -> Entry:
-        """Return the entry for a call that did not find one."""
+    def miss(
+        self,
+        signature: Signature,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        call: Arguments | None = None,
+    ) -> Entry:
+        """Return the entry for a call that did not find one.
+
+        `call` holds the arguments bound, unless they are arrays in memory and nothing else.
+        """
         table = self.table()
         table.history.misses += 1
         recording = table.get(signature)
-        if recording is None:
+        if recording is not None and self.placement is NO_PLACEMENT:
+            return self._keep(signature, recording, NO_REQUEST, table)
+        if call is None:
+            call = self.subject.arguments(args, kwargs)
+        elif recording is None:
             call.check()
         return self._entry(signature, call, table, recording)
 
@@ -66,19 +78,30 @@ class Lookup:
         self, signature: Signature, call: Arguments, table: Recordings, recording: Recording | None
     ) -> Entry:
         if recording is None:
-            recording = self._recorder.record(signature, call, table)
+            recording = self.recorder.record(self.subject, signature, call, table)
             if not recording.is_temporary:
-                recording = table.keep(self.fun, signature, recording)
-        request = request_for(self.placement, call, recording)
+                recording = table.keep(self.subject.fun, signature, recording)
+        request = NO_REQUEST
+        if self.placement is not NO_PLACEMENT:
+            request = request_for(self.placement, call, recording)
+        return self._keep(signature, recording, request, table)
+
+    def _keep(
+        self,
+        signature: Signature,
+        recording: Recording,
+        request: PlacementRequest,
+        table: Recordings,
+    ) -> Entry:
         placer = recording.placer_for(request, self.keep_unused, self.settings)
         entry = Entry(recording, placer, table.history)
-        if not entry.is_temporary:
+        if not recording.is_temporary:
             self.entries[signature.settled()] = entry
         return entry
 
     def table(self) -> Recordings:
         """Return the recordings of the function as it is now, shared by its wrappers."""
-        return recordings_of(self.fun, self.options)
+        return recordings_of(self.subject.fun, self.subject.options)
 
     def is_stale(self) -> bool:
         """Tell whether a call may run another program than a new function of this content would.
@@ -88,14 +111,14 @@ class Lookup:
         found = [*(entry.recording for entry in self.entries.values()), *self.table().values()]
         if not found:
             return False
-        now = content_of(self.fun, with_jitted=False)
+        now = content_of(self.subject.fun, with_jitted=False)
         return now is None or not all(recording.follows_from(now) for recording in found)
 
     def forget(self) -> None:
         """Forget this wrapper's entries."""
         self.entries.clear()
-        self._recorder.forget()
+        self.recorder.forget()
 
     def size(self) -> int:
         """Return how many programs the wrapper has."""
-        return self._recorder.count(len(self.entries))
+        return self.recorder.count(len(self.entries))

@@ -53,7 +53,7 @@ def choose(fun: Callable[..., Any], argnums: Any, argnames: Any, option: str) ->
     names = _names(argnames, f"{option}_argnames")
     signature = signature_of(fun)
     if signature is None:
-        return Chosen(nums, names)
+        return Chosen(nums, names) or NONE_CHOSEN
     nums = _check_numbers(fun, signature, nums, f"{option}_argnums")
     _check_names(fun, signature, names, f"{option}_argnames")
     parameters = list(signature.parameters.values())
@@ -64,7 +64,7 @@ def choose(fun: Callable[..., Any], argnums: Any, argnames: Any, option: str) ->
         )
     elif argnums is None:
         nums = tuple(i for i, p in enumerate(positional) if p.name in names)
-    return Chosen(tuple(sorted(set(nums))), tuple(dict.fromkeys(names)))
+    return Chosen(tuple(sorted(set(nums))), tuple(dict.fromkeys(names))) or NONE_CHOSEN
 
 
 def _wrong_option(option: str, given: Any, wanted: str, example: str) -> TypeError:

@@ -20,7 +20,7 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.trace import aval_of
-from kiln.execution.placement import NO_REQUEST, PlacementRequest
+from kiln.execution.placement import PlacementRequest
 from kiln.ir.mesh import PartitionSpec
 from kiln.ir.sharding import Sharding, require_fit
 from kiln.jit.argument_binding import ArgumentBinding, Call
@@ -102,8 +102,6 @@ def request_for(
 
     Raises: ValueError for shardings whose structure does not fit the arguments or the results.
     """
-    if placement is NO_PLACEMENT:
-        return NO_REQUEST
     fun, hidden = call.fun, len(recording.consts)
     args, kwargs, places = call.structure()
     paths = [path for path, _ in tree_flatten_with_path((args, kwargs))[0]]

@@ -162,6 +162,23 @@ class Arguments:
         return fun(*full, **named, **by_name)
 
 
+class Subject(NamedTuple):
+    """What is recorded: a function, and the options of its wrapper that affect programs.
+
+    `static` are its static parameters, None if there are none. With `static_result` the function
+    returns a pair of arrays and Python values.
+    """
+
+    fun: Callable[..., Any]
+    static: Chosen | None
+    options: Hashable
+    static_result: bool = False
+
+    def arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Arguments:
+        """Return the arguments of a call, with static ones apart."""
+        return Arguments(self.fun, self.static, args, kwargs)
+
+
 def static_keys(
     fun: Callable[..., Any], values: Iterable[tuple[int | str, Any]]
 ) -> tuple[tuple[int | str, Hashable], ...]:

@@ -6,7 +6,7 @@ signature like any other: names play no part in a hit.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from kiln.base.errors import CheckError, InconclusiveSizeError
 from kiln.ir.assumptions import collecting, names_in_scope
@@ -18,31 +18,33 @@ from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.entry import Recording
 from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
 from kiln.jit.recorder import PlainRecorder
-from kiln.jit.signature import Arguments, Signature
+from kiln.jit.signature import Arguments, Signature, Subject
 
 
 class SizedRecorder:
     """Traces a function for all sizes of its named axes, and specializes the program to each.
 
-    `options` are those of the wrapper; the programs for all sizes are kept in a table of their own.
+    The programs for all sizes are kept in a table of their own.
     """
 
-    def __init__(self, plain: PlainRecorder, axes: NamedAxes, options: Hashable) -> None:
+    def __init__(self, plain: PlainRecorder, axes: NamedAxes) -> None:
         self._plain = plain
         self._axes = axes
-        self._options = (options, "all sizes")
         self._general: dict[Signature, Recording] = {}
 
-    def record(self, signature: Signature, call: Arguments, table: Recordings) -> Recording:
+    def record(
+        self, subject: Subject, signature: Signature, call: Arguments, table: Recordings
+    ) -> Recording:
         """Return the recording for a signature that is not in the function's table."""
         axes = self._axes.of_leaves(call.positional, signature.tree)
         env = self._axes.sizes(signature.avals, axes, call.names)
-        written = fresh_names(self._axes.names, names_in_scope())
+        spelled = fresh_names(self._axes.names, names_in_scope())
         constant: set[str] = set()
         while True:
-            called = {name: s for name, s in written.items() if name in env.keys() - constant}
+            called = {name: s for name, s in spelled.items() if name in env.keys() - constant}
             avals = with_names(signature.avals, axes, called)
-            general = self._for_all(signature._replace(avals=avals), called.values(), call, table)
+            written = signature._replace(avals=avals)
+            general = self._for_all(subject, written, called.values(), call, table)
             given = {s: env[name] for name, s in called.items()}
             # A size of 0 may take another branch of the function: it gets a program of its own.
             wrong = {name for name, s in called.items() if not _fits(s, given, general)}
@@ -57,15 +59,20 @@ class SizedRecorder:
         return made
 
     def _for_all(
-        self, signature: Signature, named: Iterable[str], call: Arguments, table: Recordings
+        self,
+        subject: Subject,
+        signature: Signature,
+        named: Iterable[str],
+        call: Arguments,
+        table: Recordings,
     ) -> Recording:
-        general = recordings_of(self._plain.fun, self._options)
+        general = recordings_of(subject.fun, (subject.options, "all sizes"))
         found = self._general.get(signature) or general.get(signature)
         if found is None:
             with collecting(named):
-                found = self._plain.record(signature, call, table, seen=general)
+                found = self._plain.record(subject, signature, call, table, seen=general)
             if not found.is_temporary:
-                found = general.keep(self._plain.fun, signature, found)
+                found = general.keep(subject.fun, signature, found)
         if not found.is_temporary:
             self._general[signature.settled()] = found
         return found
