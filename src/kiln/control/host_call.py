@@ -1,8 +1,8 @@
-"""Python functions called by compiled programs: what surrounds the call on every engine.
+"""Calls of Python functions from compiled programs, as every engine makes them.
 
-An engine lends operands for the length of the call only and does not look at results, so operands
-are copied and results checked. What was raised is described: neither the frames of the call nor the
-values that an exception refers to may live on until the failure surfaces.
+An engine lends operands for the duration of the call only and does not check results, so operands
+are copied and results checked. Of an exception only a description is kept: neither the frames of
+the call nor the values it refers to may stay alive until the failure surfaces.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NARROW = {
 
 
 def _as_declared(position: int, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return what a host function returned as an array of the declared type.
+    """Return the result of a host function as an array of the declared type.
 
     Raises: RuntimeError if it has another shape or dtype; 64-bit values become 32-bit ones.
     """
@@ -60,7 +60,7 @@ def _as_declared(position: int, value: Any, shape: tuple[int, ...], dtype: np.dt
 def as_declared(
     values: Sequence[Any], types: Sequence[tuple[tuple[int, ...], np.dtype]]
 ) -> list[np.ndarray]:
-    """Return what a host function returned as arrays of the declared shapes and dtypes.
+    """Return the results of a host function as arrays of the declared shapes and dtypes.
 
     Raises: RuntimeError if there are more or fewer, or a type differs.
     """
@@ -85,7 +85,7 @@ def called(
 ) -> list[np.ndarray]:
     """Call a host function on copies of the operands, outside of all transformations.
 
-    Raises: what the function raises; RuntimeError if its results are not of the declared types.
+    Raises: whatever the function raises; RuntimeError if results are not of the declared types.
     """
     arrays = [np.array(x) for x in operands]
     # A program may run on its caller's thread, which may be tracing.
@@ -106,7 +106,7 @@ def _shortened(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """What a callback raised: an exception's class and text, and nothing that it refers to."""
+    """The failure of a callback: an exception's class and text, and nothing that it refers to."""
 
     kind: type[BaseException]
     args: tuple[Any, ...]
@@ -115,7 +115,7 @@ class Failure:
     """With the traceback."""
 
     def error(self) -> BaseException:
-        """Return an exception of the class and with the text of the one that was raised."""
+        """Return an exception with the class and text of the one that was raised."""
         try:
             made = self.kind.__new__(self.kind, *self.args)
             if not isinstance(made, OSError):
@@ -127,7 +127,7 @@ class Failure:
 
 
 def described(error: BaseException) -> Failure:
-    """Return what is kept of an exception."""
+    """Return the description of an exception."""
     inner = error.__traceback__.tb_next if error.__traceback__ else None
     try:
         message = str(error)

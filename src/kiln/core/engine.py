@@ -1,9 +1,9 @@
-"""The seam between programs and whatever runs them.
+"""The interface between programs and the engines that run them.
 
 The `Compiler` of an engine turns a `Program` into an `Executable`; its `Memory` holds the buffers
-that executables read and write. Engines live beside the stack in `kiln.engines`,
-import only what lies below them, and are loaded by name on first use: `ENGINES` is one of the two
-declared late-binding tables.
+that executables read and write. Engines live beside the stack in `kiln.engines`, import only the
+layers below them, and are loaded by name on first use: `ENGINES` is one of the two declared
+late-binding tables.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Program:
 
 
 class Device(Protocol):
-    """One place where programs run."""
+    """A device that runs programs."""
 
     @property
     def id(self) -> int:
@@ -72,12 +72,12 @@ class Device(Protocol):
 
     @property
     def process_index(self) -> int:
-        """The number of the process it belongs to."""
+        """The number of the process that owns the device."""
         ...
 
 
 class Executable(Protocol):
-    """A compiled program: buffers in, buffers out, both of its engine's own kind."""
+    """A compiled program: a function from buffers to buffers, both of its engine's own type."""
 
     def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """Run the program."""
@@ -88,7 +88,7 @@ class Executable(Protocol):
         ...
 
     def size_in_bytes(self) -> int:
-        """Return roughly how much memory goes when the executable goes."""
+        """Return roughly how much memory the executable holds."""
         ...
 
     def out_shardings(self) -> Sequence[Sharding]:
@@ -100,7 +100,7 @@ class Executable(Protocol):
         ...
 
     def memory_analysis(self) -> Any:
-        """Return the bytes it needs, by kind; None if nobody knows."""
+        """Return the bytes it needs, by kind; None if not available."""
         ...
 
     def runtime_executable(self) -> Any:
@@ -111,8 +111,9 @@ class Executable(Protocol):
 class Memory(Protocol):
     """Keeps the data of arrays as buffers, on the devices of one platform.
 
-    A buffer's memory is free when nobody holds the buffer. It is never freed under those who do:
-    jaxlib reads a buffer without holding it while it waits, and dies if another thread deletes it.
+    A buffer's memory is freed when the last reference to the buffer goes, never before: jaxlib
+    reads a buffer without holding a reference while it waits, and crashes if another thread deletes
+    it.
     """
 
     @property
@@ -122,11 +123,11 @@ class Memory(Protocol):
 
     @property
     def places_arrays(self) -> bool:
-        """Whether arrays go where users put them; if not, all stay where they are."""
+        """Whether arrays can be moved between devices; if not, all stay where they are."""
         ...
 
     def devices(self) -> Sequence[Device]:
-        """Return the devices whose memory it is; arrays that were never placed are on the first."""
+        """Return the devices; arrays that were never placed are on the first."""
         ...
 
     def put(self, value: np.ndarray, sharding: Sharding | None = None) -> Buffer:
@@ -134,11 +135,11 @@ class Memory(Protocol):
         ...
 
     def adopt(self, value: np.ndarray) -> Buffer:
-        """Wrap host memory nobody will write again, without a copy where alignment allows."""
+        """Wrap host memory that is never written again, without a copy if alignment allows."""
         ...
 
     def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
-        """Copy a buffer from one device to another, past the host."""
+        """Copy a buffer from one device to another, bypassing the host."""
         ...
 
     def shards(self, buffer: Buffer, sharding: Sharding) -> Sequence[Buffer]:
@@ -154,15 +155,15 @@ class Memory(Protocol):
         ...
 
     def wait(self, buffer: Buffer) -> None:
-        """Block until the buffer's data is there; raise what went wrong while it was computed."""
+        """Block until the buffer's data is computed; raise the error of the computation, if any."""
         ...
 
     def is_ready(self, buffer: Buffer) -> bool:
-        """Tell whether a buffer's data is there."""
+        """Tell whether a buffer's data is computed."""
         ...
 
     def is_deleted(self, buffer: Buffer) -> bool:
-        """Tell whether a buffer's memory was freed or given away."""
+        """Tell whether a buffer's memory was freed or donated."""
         ...
 
     def pointer(self, buffer: Buffer) -> int:
@@ -175,7 +176,7 @@ class Compiler(Protocol):
 
     @property
     def places_programs(self) -> bool:
-        """Whether programs run where their placement says; if not, all run on the first device."""
+        """Whether programs honor their placement; if not, all run on the first device."""
         ...
 
     def unsupported(self, program: Program) -> str | None:
@@ -208,7 +209,7 @@ class Compiler(Protocol):
         ...
 
     def described_devices(self, platform: str, topology: str = "") -> tuple[DescribedDevice, ...]:
-        """Return the devices of a machine that is not there, but can be compiled for."""
+        """Return the devices of a machine that is not present but can be compiled for."""
         ...
 
 
@@ -217,21 +218,21 @@ class PortableCompiler(Compiler, Protocol):
     """A compiler whose executables can be stored, and loaded by another process."""
 
     def digest(self, program: Program) -> str | None:
-        """Return a name that only executables of equal programs have; None if it cannot be stored.
+        """Return a name shared only by equal programs; None if the executable cannot be stored.
 
-        It is the same in each process in which the stored executable may be loaded.
+        It is the same in every process that may load the stored executable.
         """
         ...
 
     def serialize(self, executable: Executable) -> bytes:
         """Return an executable as bytes.
 
-        Raises: ValueError for programs that call Python; JaxRuntimeError if there is no such form.
+        Raises: ValueError for programs that call Python; JaxRuntimeError if it cannot be stored.
         """
         ...
 
     def load(self, program: Program, stored: bytes) -> Executable:
-        """Return what `compile` would, of bytes that are trusted: they hold native code.
+        """Return the executable of a program from trusted bytes, which hold native code.
 
         Raises: JaxRuntimeError if they cannot be loaded here.
         """
@@ -243,21 +244,21 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """The name it is asked for by."""
+        """The name by which it is selected."""
         ...
 
     @property
     def memory(self) -> Memory:
-        """Where the operands and results of its programs are. Engines may share one."""
+        """The memory of the operands and results of its programs; engines may share one."""
         ...
 
     @property
     def compiler(self) -> Compiler:
-        """What makes its executables."""
+        """The compiler of its executables."""
         ...
 
     def barrier(self) -> None:
-        """Wait until every program with effects has ended; raise what went wrong in one."""
+        """Wait until every program with effects has ended; raise the first failure."""
         ...
 
 
@@ -296,7 +297,7 @@ def engine(name: str) -> Engine:
 
 
 PLANS = "kiln.engines.native.plan"
-"""What makes plans of eager operations; like an engine it is loaded on first use."""
+"""The planner of eager operations; like an engine it is loaded on first use."""
 
 
 def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
@@ -306,15 +307,15 @@ def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
 
 
 def default_engine() -> Engine:
-    """Return the engine in whose memory arrays are, unless they were put somewhere else.
+    """Return the engine whose memory holds arrays that were not placed.
 
-    Which one runs a program is chosen by `execution/engine_choice.py`.
+    The engine that runs a program is chosen by `execution/engine_choice.py`.
     """
     return engine(options().engine or DEFAULT_ENGINE)
 
 
 def default_sharding() -> Sharding:
-    """Return where arrays live that were never placed: on the first device."""
+    """Return the sharding of arrays that were never placed: the first device."""
     return SingleDeviceSharding(default_engine().memory.devices()[0])
 
 

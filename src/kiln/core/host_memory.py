@@ -1,8 +1,8 @@
-"""Memory of the host, for all engines whose buffers are NumPy arrays.
+"""Host memory, for all engines whose buffers are NumPy arrays.
 
-There is one device, the host, and one `HOST_MEMORY`: what one of these engines computed another one
-reads without a copy. Buffers are read-only for everybody but who made them, and are there as soon
-as they are referred to: programs run on the calling thread.
+There is one device, the host, and one `HOST_MEMORY`: these engines read each other's results
+without a copy. Buffers are read-only once published, and computed as soon as they are published:
+programs run on the calling thread.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class HostMemory:
         return buffer
 
     def wait(self, buffer: np.ndarray) -> None:
-        """Return at once: what is referred to has been computed."""
+        """Return at once: buffers are computed when they are published."""
 
     def is_ready(self, buffer: np.ndarray) -> bool:
-        """Return True: what is referred to has been computed."""
+        """Return True: buffers are computed when they are published."""
         return True
 
     def is_deleted(self, buffer: np.ndarray) -> bool:
-        """Return False: what is referred to is there."""
+        """Return False: host buffers are never deleted."""
         return False
 
     def pointer(self, buffer: np.ndarray) -> int:

@@ -1,1 +1,1 @@
-"""How programs run: compiled once, placed on devices, given memory; eager operations as plans."""
+"""How programs run: compilation, placement on devices, donation; eager operations and plans."""

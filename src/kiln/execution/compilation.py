@@ -1,9 +1,9 @@
-"""From a jaxpr to an executable: clean up, look in the cache, compile once, note what happened.
+"""From a jaxpr to an executable: simplify it, look in the cache, compile once.
 
-The cache is keyed on the program's structure and the options that change code (level (c) of the
-three levels of caching): an equal program met again, whatever function it came from, costs no
-compilation. Many threads asking for one program compile it once. A program with functions of the
-user's in it is an exception: it is kept weakly, and dies with those who hold it.
+The cache is keyed on the program's structure and the options that affect code (level (c) of the
+three levels of caching): an equal program from any function costs no compilation. Concurrent
+requests for one program compile it once. A program that holds user functions is an exception: it is
+held weakly, and dies with its users.
 
 The cache is bounded by the bytes of its executables. A `CachedProgram` whose executable was evicted
 is compiled again on its next call.
@@ -43,11 +43,11 @@ import numpy as np  # isort: skip
 
 
 AUTOMATIC_MB = 192
-"""What executables may hold if `executable_cache_mb` is not set and none has to come back."""
+"""The limit if `executable_cache_mb` is not set and nothing was recompiled."""
 
 
 class _Key:
-    """The key of a program. Its hash, a walk through the whole program, is computed once."""
+    """The key of a program; its hash, which visits the whole program, is computed once."""
 
     __slots__ = ("_hash", "options", "parts")
 
@@ -64,17 +64,17 @@ class _Key:
 
 
 class WrongDevice(Exception):
-    """An argument has a place of its own, so this executable is not the one to run."""
+    """An argument is placed on other devices than those this executable runs on."""
 
 
 class CachedProgram(_runtime.CompiledProgram):
     """An executable with the types of its results; `kept` numbers the inputs it takes.
 
-    Calling it runs it on arrays and scalars; it raises WrongDevice if one of the arrays has a place
-    of its own: `execution/placement.py` calls those that run elsewhere.
-    There is one for each key. `choice` is its engine and why it is that one, `size` the bytes of
-    the executable, `seconds` the time spent on compiling it, `used` when it last ran (in `CLOCK`).
-    The executable may be evicted and come back, unless `pinned`. `own` is the jaxpr whose id is in
+    Calling it runs it on arrays and scalars. It raises WrongDevice if an array was placed:
+    `execution/placement.py` finds the executable for other devices.
+    There is one for each key. `choice` is its engine and the reason for it, `size` the bytes of the
+    executable, `seconds` its compile time, `used` when it last ran (in `CLOCK`). The executable may
+    be evicted and recompiled, unless `pinned`. `own` is the jaxpr whose id is in
     the key, if equal jaxprs may not share it.
     """
 
@@ -103,7 +103,7 @@ class CachedProgram(_runtime.CompiledProgram):
         if out_avals is None:
             out_avals = program.jaxpr.out_avals
         memory = choice.engine.memory
-        super().__init__(_Return(key), out_avals, kept, memory, memory.buffers_are_ndarrays)
+        super().__init__(_Evicted(key), out_avals, kept, memory, memory.buffers_are_ndarrays)
         self.choice = choice
         self.key = key
         self.program = program
@@ -121,7 +121,7 @@ class CachedProgram(_runtime.CompiledProgram):
 
     @property
     def base(self) -> CachedProgram:
-        """The one that holds the executable."""
+        """The program that holds the executable."""
         return self
 
     def giving(self, out_avals: list[ShapedArray]) -> CachedProgram:
@@ -130,9 +130,9 @@ class CachedProgram(_runtime.CompiledProgram):
 
     @property
     def executable(self) -> Executable:
-        """The executable, compiled again if it had to go."""
+        """The executable, recompiled if it was evicted."""
         found = self._executable
-        return _come_back(self.key) if found is None else found
+        return _recompiled(self.key) if found is None else found
 
     @property
     def is_shared(self) -> bool:
@@ -141,11 +141,11 @@ class CachedProgram(_runtime.CompiledProgram):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the executable is there."""
+        """Whether the executable is in memory."""
         return self._executable is not None
 
     def load(self) -> Executable:
-        """Compile the program, if its executable is not there."""
+        """Compile the program, unless its executable is in memory."""
         found = self._executable
         if found is None:
             found = _compile(self)
@@ -161,15 +161,15 @@ class CachedProgram(_runtime.CompiledProgram):
         self.load()
 
     def unload(self) -> None:
-        """Let the executable go."""
+        """Release the executable."""
         if not self.pinned:
-            self._call = _Return(self.key)
+            self._call = _Evicted(self.key)
             self._executable = None
             self.was_evicted = True
 
 
 class _Retyped(CachedProgram):
-    """A program whose results are weak where those of `base` are not, or the other way round."""
+    """A program whose results are weakly typed where those of `base` are not, or vice versa."""
 
     __slots__ = ("_base",)
 
@@ -198,8 +198,8 @@ class _Retyped(CachedProgram):
         self._base.pin()
 
 
-class _Return:
-    """Stands where an executable was. Holds the key only: the program would be a cycle."""
+class _Evicted:
+    """Stands in for an evicted executable. It holds the key only: the program would be a cycle."""
 
     __slots__ = ("key",)
 
@@ -208,13 +208,13 @@ class _Return:
 
     def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """Compile the program again and run it."""
-        return _come_back(self.key)(buffers)
+        return _recompiled(self.key)(buffers)
 
 
 def new_buffer(x: Any, memory: Memory, sharding: Sharding | None = None) -> Buffer:
     """Copy a scalar or NumPy array into a new buffer.
 
-    Raises: WrongDevice for an array with a place of its own.
+    Raises: WrongDevice for an array that was placed.
     """
     if type(x) is np.ndarray:
         return memory.put(x.astype(canonicalize_dtype(x.dtype), copy=False), sharding)
@@ -226,7 +226,7 @@ def new_buffer(x: Any, memory: Memory, sharding: Sharding | None = None) -> Buff
 
 
 def as_array(x: Any) -> ConcreteArray:
-    """Return a concrete array of an array or scalar; copies what the caller may still change."""
+    """Return an array or scalar as a concrete array; mutable memory is copied."""
     if isinstance(x, ConcreteArray):
         return x
     if isinstance(x, Tracer):
@@ -265,24 +265,25 @@ class _Flight:
         self.result: Loaded | None = None
 
 
-_returned_bytes = 0
+_recompiled_bytes = 0
 
 
 def _limit() -> int:
     """Return how many bytes the executables may hold.
 
-    Left to itself the cache grows by what had to be compiled a second time, up to an eighth of the
-    machine's memory: programs in turn, too large together, would be compiled at every call.
+    By default the cache grows by the size of every program that is recompiled, up to an eighth of
+    the machine's memory: otherwise programs that do not fit together would be recompiled at every
+    call.
     """
     chosen = options().executable_cache_mb
     if chosen is not None:
         return chosen * MB
     least = AUTOMATIC_MB * MB
-    return min(least + _returned_bytes, max(least, physical_bytes() // 8))
+    return min(least + _recompiled_bytes, max(least, physical_bytes() // 8))
 
 
 Kept = Callable[[], CachedProgram | None]
-"""How the cache holds a program: strongly, or by a weak reference."""
+"""How the cache refers to a program: strongly or weakly."""
 
 
 def _used(kept: Kept) -> int:
@@ -301,34 +302,34 @@ _alive: weakref.WeakValueDictionary[_Key, CachedProgram] = weakref.WeakValueDict
 _flights: dict[_Key, _Flight] = {}
 in_child(_flights.clear)
 _listeners: list[Callable[[str, float], None]] = []
-_return_listeners: list[Callable[[str, float], None]] = []
+_recompile_listeners: list[Callable[[str, float], None]] = []
 
 
 def on_compile(listener: Callable[[str, float], None]) -> Callable[[], None]:
-    """Call `listener(name, seconds)` after each compilation; return how to stop."""
+    """Call `listener(name, seconds)` after each compilation; return a function that stops this."""
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)
 
 
-def on_return(listener: Callable[[str, float], None]) -> Callable[[], None]:
-    """Call `listener(name, seconds)` when an executable that had to go was compiled again."""
-    _return_listeners.append(listener)
-    return lambda: _return_listeners.remove(listener)
+def on_recompile(listener: Callable[[str, float], None]) -> Callable[[], None]:
+    """Call `listener(name, seconds)` when an evicted executable was recompiled."""
+    _recompile_listeners.append(listener)
+    return lambda: _recompile_listeners.remove(listener)
 
 
 def clear() -> None:
     """Forget all executables."""
-    global _returned_bytes
+    global _recompiled_bytes
     programs = [kept() for _, kept in _cache.items()]
     _cache.clear()
-    _returned_bytes = 0
+    _recompiled_bytes = 0
     for program in programs:
         if program is not None:
             program.was_evicted = False
 
 
 def release(keys: Iterable[_Key]) -> None:
-    """Forget those of the programs that nobody but the cache holds."""
+    """Forget those of the programs that only the cache holds."""
     for key in keys:
         kept = _cache.take(key)
         program = kept() if kept is not None else None
@@ -363,7 +364,7 @@ def compile_jaxpr(
     donated: tuple[int, ...] = (),
     placement: Placement | None = None,
 ) -> CachedProgram:
-    """Return the executable of a jaxpr without constants, from the cache if it is there.
+    """Return the executable of a jaxpr without constants, from the cache if possible.
 
     `donated` and the shardings of `placement` number the inputs before unused ones are dropped.
     Without a `choice` the engine is chosen here.
@@ -392,7 +393,7 @@ def compile_jaxpr(
 
 
 def _once(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
-    """Return the program of a key, loaded; of many threads one compiles and the others wait."""
+    """Return the program of a key, loaded; one thread compiles and the others wait."""
     mine = _Flight()
     flight = _flights.setdefault(key, mine)
     if flight is not mine:
@@ -416,8 +417,8 @@ def _load(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
     return found, executable
 
 
-def _come_back(key: _Key) -> Executable:
-    """Compile a program again that somebody still holds, with the options of its key."""
+def _recompiled(key: _Key) -> Executable:
+    """Recompile an evicted program that is still in use, with the options of its key."""
     with override(**options_of_key(key.options)):
         return _once(key, lambda: _alive[key])[1]
 
@@ -430,7 +431,7 @@ def program_of(
     donated: tuple[int, ...] = (),
     placement: Placement | None = None,
 ) -> tuple[Program, list[int] | None]:
-    """Drop dead code and, unless told otherwise, unused inputs; say which inputs stay."""
+    """Drop dead code and, unless `keep_unused`, unused inputs; return which inputs remain."""
     clean, used = eliminate_dead_code(jaxpr)
     if keep_unused or all(used):
         return Program(clean, name, compiler_options, donated, placement), None
@@ -443,7 +444,7 @@ def program_of(
 
 
 def _compile(compiled: CachedProgram) -> Executable:
-    global _returned_bytes
+    global _recompiled_bytes
     opts, program, (home, reason) = options(), compiled.program, compiled.choice
     name = program.name
     if opts.dump:
@@ -460,8 +461,8 @@ def _compile(compiled: CachedProgram) -> Executable:
         dumping.log("Compiling %s for %s (%s) took %.3f s", name, home.name, reason, seconds)
     listeners = list(_listeners)
     if compiled.was_evicted:
-        _returned_bytes += compiled.size
-        listeners += _return_listeners
+        _recompiled_bytes += compiled.size
+        listeners += _recompile_listeners
     compiled.seconds += seconds
     for listener in listeners:
         listener(name, seconds)

@@ -1,7 +1,7 @@
-"""Donated arguments: whose memory becomes that of which result, and what happens to them.
+"""Donated arguments: which results reuse their memory, and their deletion.
 
-Whatever the engine did with the memory, a donated array that could be used is deleted after the
-call: programs behave alike on every engine.
+A donated array whose memory is usable is deleted after the call, whether or not the engine reused
+it: programs behave alike on every engine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kiln.ir.aliasing import reused
 
 
 class Donation:
-    """The donated inputs of a compiled program; `names` are the user's names of all inputs."""
+    """The donated inputs of a compiled program; `names` are the names of all inputs in messages."""
 
     def __init__(self, compiled: CachedProgram, names: Sequence[str]) -> None:
         program = compiled.program
@@ -41,7 +41,7 @@ class Donation:
         self._warn([i for i in unusable if isinstance(args[i], ConcreteArray)])
 
     def refuse_second_use(self, args: Sequence[Any]) -> NoReturn:
-        """Raise JaxRuntimeError: one of the arguments is donated and passed a second time."""
+        """Raise JaxRuntimeError: an argument is donated and also passed a second time."""
         arrays = [(i, x) for i, x in enumerate(args) if isinstance(x, ConcreteArray)]
         i, j, x = next(
             (i, j, args[i])

@@ -23,12 +23,12 @@ def log(message: str, *values: object) -> None:
 
 
 def stages() -> list[str]:
-    """Return the stages KILN_DUMP asks for."""
+    """Return the stages that KILN_DUMP names."""
     return [stage.strip() for stage in options().dump.split(",") if stage.strip()]
 
 
 def dump(name: str, stage: str, text: Callable[[], str]) -> None:
-    """Write one stage of the program `name` if it is asked for."""
+    """Write one stage of the program `name` if it is requested."""
     opts = options()
     if stage not in stages() or (opts.dump_only and opts.dump_only != name):
         return

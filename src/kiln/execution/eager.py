@@ -1,4 +1,6 @@
-"""The trace that runs now, the second way of docs/eager.md: cached programs of one equation.
+"""The trace that runs operations immediately: the second way of docs/eager.md.
+
+Each operation is a cached program of one equation.
 
 Primitives marked `on_host` run by their NumPy meaning, on the reference engine, so that a new shape
 compiles nothing; all others are compiled.

@@ -1,9 +1,9 @@
-"""Eager functions, the first of the two ways of docs/eager.md: a call runs a plan and no Python.
+"""Eager functions, the first way of docs/eager.md: a call runs a plan and no Python.
 
-`eager` marks a pure function of arrays. Called outside of all transformations for the second time
-on arrays of the same types, beside equal numbers and names, the function is recorded once more, and
-what it recorded becomes a plan (`engines/native/`), which later calls like this one run. Nothing is
-compiled. Calls of any other kind are calls of the function.
+`eager` marks a pure function of arrays. On its second call outside of transformations with arrays
+of the same types and equal numbers and names, the function is recorded, and the recording becomes a
+plan (`engines/native/`) that later calls of this kind run. Nothing is compiled. All other calls run
+the function itself.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def eager(fun: F, loop: str | None = None, *, swapped: bool = False) -> F:
 
 
 class _NoPlan(Exception):
-    """A call that no plan can stand for."""
+    """A call that cannot become a plan."""
 
 
 def _arrays_in(x: Any, found: list[ConcreteArray]) -> None:
-    """Collect the arrays of an argument in the order in which the extension meets them."""
+    """Collect the arrays of an argument in the order in which the extension visits them."""
     if type(x) is ConcreteArray:
         found.append(x)
     elif type(x) is tuple or type(x) is list:
@@ -56,7 +56,7 @@ def _arrays_in(x: Any, found: list[ConcreteArray]) -> None:
 
 
 def _with(x: Any, tracers: list[Any]) -> Any:
-    """Return an argument with tracers, taken from the front of the list, for its arrays."""
+    """Return an argument with its arrays replaced by tracers from the front of the list."""
     if type(x) is ConcreteArray:
         return tracers.pop(0)
     if type(x) is tuple or type(x) is list:
@@ -98,7 +98,7 @@ def _recorded(
 def plan_of(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
 ) -> _runtime.Plan | None:
-    """Return a plan of the call that gave `result`, or None if there is none."""
+    """Return a plan of the call that returned `result`, or None if there is none."""
     results = _flat(result)
     if not all(type(x) is ConcreteArray for x in results):
         return None

@@ -1,4 +1,4 @@
-"""Which engine runs a program, and why: the one place where this is decided."""
+"""The choice of the engine that runs a program, with its reason: made here and nowhere else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOST_ENGINE = "reference"
 
 
 class Choice(NamedTuple):
-    """The engine of a program, and why it is that one."""
+    """The engine of a program, and the reason for it."""
 
     engine: Engine
     reason: str
@@ -28,7 +28,7 @@ def engine_for(
     With `is_eager` the program is a single operation, which need not be compiled: a new shape would
     cost a compilation.
 
-    Raises: ValueError if the option `engine` names none.
+    Raises: ValueError if the option `engine` names an unknown engine.
     """
     if options.engine:
         return _choice(options.engine, "the option engine names it")

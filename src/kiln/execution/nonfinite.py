@@ -1,9 +1,9 @@
-"""Results that are not finite: found, and traced back to the operation that made them.
+"""Detection of results that are not finite, and of the operation that produced them.
 
-With `debug_nans` or `debug_infs` the results of every program are looked at. If one is not finite,
-the program is evaluated again without `jit`: equation by equation, into loops, branches and called
-programs, each operation as it is applied eagerly. The first one whose result is not finite is
-named. Debug callbacks are not called again; the evaluation stops before an `io_callback`.
+With `debug_nans` or `debug_infs` the results of every program are checked. If one is not finite,
+the program is evaluated again without `jit`: equation by equation, inside loops, branches and
+called programs too, each operation eagerly. The error names the first whose result is not finite.
+Debug callbacks are not called again; the evaluation stops before an `io_callback`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _REMEDIES = {
 
 @dataclasses.dataclass(frozen=True)
 class _Bad:
-    """What is wrong with an array: `kind` is nan or inf, `index` the place of the first one."""
+    """A value that is not finite in an array: `kind` is nan or inf, `index` its position."""
 
     kind: str
     index: tuple[int, ...]
@@ -67,7 +67,7 @@ def _wanted() -> Wanted:
 
 
 def _bad(value: np.ndarray, wanted: Wanted) -> _Bad | None:
-    """Return what is wrong with an array, if anything."""
+    """Return the first value of an array that is not finite, if any."""
     if value.dtype.kind not in "fc" and not dtypes.issubdtype(value.dtype, np.inexact):
         return None
     for kind in wanted:
@@ -96,7 +96,7 @@ def _on_host(x: Any) -> np.ndarray:
 
 
 def kept_for_search(args: Sequence[Any]) -> list[Any]:
-    """Return arguments that stay although a program takes the memory of those given."""
+    """Return arguments that survive a program that takes the memory of those given."""
     return [np.array(host_value(x)) if isinstance(x, ConcreteArray) else x for x in args]
 
 
@@ -112,7 +112,7 @@ class _Found(Exception):
 
 
 class _Stopped(Exception):
-    """The evaluation came to what must not be done a second time."""
+    """The evaluation reached an effect that must not happen twice."""
 
     def __init__(self, eqn: Eqn) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ def _applied(eqn: Eqn, values: Sequence[np.ndarray]) -> Any:
 
 @api_boundary
 def check_program(name: str, jaxpr: Jaxpr, args: Sequence[Any], outs: Sequence[Any]) -> None:
-    """Look at the results of a program that has run.
+    """Check the results of a program.
 
     Raises: FloatingPointError naming the first operation with a result that is not finite.
     """
@@ -184,7 +184,7 @@ def check_program(name: str, jaxpr: Jaxpr, args: Sequence[Any], outs: Sequence[A
 def check_operation(
     primitive: Operation, args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]
 ) -> None:
-    """Look at the results of an operation applied eagerly.
+    """Check the results of an eager operation.
 
     Raises: FloatingPointError naming the operation, or the first one of the program it holds.
     """
@@ -205,7 +205,7 @@ def check_operation(
 def _located(
     name: str, jaxpr: Jaxpr, args: Sequence[Any], found: tuple[int, _Bad], wanted: Wanted
 ) -> FloatingPointError:
-    """Return the error of a program whose results are bad, having looked for the place."""
+    """Return the error for a program with bad results, after a search for the operation."""
     clean, _ = eliminate_dead_code(jaxpr)
     search = _Search(wanted)
     how = f"evaluating {name} again without jit, equation by equation"

@@ -1,8 +1,7 @@
-"""Where a program runs: chosen from where its arguments are and from what the user asked for.
+"""Where a program runs: decided by its arguments and by the options of `jit`.
 
-Arrays put somewhere on purpose (committed) decide, and must agree; all others follow. Closed-over
-arrays decide only if nothing else does. A `Placer` keeps one way of running a program per choice,
-so that it is made once.
+Committed arrays decide, and must agree; all others are moved. Closed-over arrays decide only if
+nothing else does. A `Placer` keeps one executable form of a program per decision.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ Run = Callable[[Sequence[Any]], list[ConcreteArray]]
 
 
 class PlacementRequest(NamedTuple):
-    """What the user asked of the placement of a program, by numbers of its inputs and outputs.
+    """The options about the placement of a program, by numbers of its inputs and outputs.
 
-    A sharding of None is no wish.
+    A sharding of None requests nothing.
     """
 
     donated: tuple[int, ...] = ()
@@ -42,7 +41,7 @@ class PlacementRequest(NamedTuple):
 
     @property
     def has_place(self) -> bool:
-        """Whether they say where to run."""
+        """Whether they determine where the program runs."""
         return self.device is not None or any(self.in_shardings) or any(self.out_shardings)
 
 
@@ -50,14 +49,14 @@ NO_REQUEST = PlacementRequest()
 
 
 class DeviceConstraint(NamedTuple):
-    """Who says that a program must run on certain devices."""
+    """A sharding that determines the devices of a program; `who` says for messages whose it is."""
 
     who: str
     sharding: Sharding
 
 
 class Placer:
-    """Runs a program wherever its arguments, the user's request and its own constraints say.
+    """Runs a program on the devices that its arguments, request and constraints determine.
 
     The first `hidden` inputs are arrays the function closes over. `direct` runs on the first device
     once a call belonged there; it raises WrongDevice for arrays that were placed.
@@ -87,11 +86,11 @@ class Placer:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing but arguments can call the program away from the first device."""
+        """Whether only arguments can move the program off the first device."""
         return not self.request.has_place and not self.inside
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
-        """Run the program; as fast as can be where nothing was placed."""
+        """Run the program, with a fast path if nothing was placed."""
         if self.direct is not None and options().default_device is None:
             try:
                 return self.direct(args)
@@ -297,7 +296,7 @@ def _ids(sharding: Sharding) -> str:
 
 
 class _Situation(NamedTuple):
-    """What of a call decides where it runs, besides the request."""
+    """The properties of a call that decide where it runs, besides the request."""
 
     committed: tuple[Sharding | None, ...]
     default: Any
@@ -310,7 +309,7 @@ def _situation(args: Sequence[Any]) -> _Situation:
 
 
 def _run_unplaced(run: Run, args: Sequence[Any]) -> list[ConcreteArray]:
-    """Run on the first device; arrays that are elsewhere, but not on purpose, come there."""
+    """Run on the first device; arrays elsewhere that are not committed are moved there."""
     return run([unplaced(x) if type(x) is PlacedArray else x for x in args])
 
 
@@ -336,12 +335,12 @@ def _placed(
 
 
 def is_placed(args: Sequence[Any]) -> bool:
-    """Tell whether an argument has a place of its own."""
+    """Tell whether an argument was placed."""
     return any(type(x) is PlacedArray for x in args)
 
 
 def constraints_in(jaxpr: Jaxpr) -> tuple[Sharding, ...]:
-    """Return the shardings that equations of a program speak of, at any depth."""
+    """Return the shardings in the equations of a program, at any depth."""
     found = jaxpr.memo.get(constraints_in)
     if found is None:
         seen: dict[Sharding, None] = {}

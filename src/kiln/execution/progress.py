@@ -1,4 +1,4 @@
-"""A line on the terminal while a compilation takes long: the function and the seconds so far.
+"""A line on the terminal during long compilations: the function and the seconds so far.
 
 Written to stderr when that is a terminal, never into pipes and files, and removed at the end.
 """
@@ -27,7 +27,7 @@ _is_shown = False
 
 @contextlib.contextmanager
 def progress(name: str) -> Iterator[None]:
-    """Show, from the second second on, that `name` is being compiled."""
+    """Show that `name` is being compiled, from the second second on."""
     if not _is_terminal():
         yield
         return
@@ -62,7 +62,7 @@ def _start_watching() -> None:
 
 
 def _watch() -> None:
-    """Show the oldest compilation again and again, until none is left."""
+    """Show the oldest compilation repeatedly, until none is left."""
     global _watcher
     with _changed:
         while _running:

@@ -15,7 +15,7 @@ import numpy as np
 from kiln.base import tree_differences
 from kiln.base.config import options, options_of_key
 from kiln.base.source import current_source, definition_of, name_of
-from kiln.execution.compilation import on_return
+from kiln.execution.compilation import on_recompile
 from kiln.execution.dumping import log
 from kiln.jit.argument_binding import in_tree_of
 from kiln.jit.parameters import argument_name, parameter_name
@@ -247,7 +247,7 @@ def explain_recompiles() -> Iterator[list[Record]]:
         source = str(current_source())
         collector.records.append(Record(name, name, only("evicted"), source, 0.0, seconds))
 
-    stop = on_return(returned)
+    stop = on_recompile(returned)
     _collectors.append(collector)
     try:
         yield collector.records

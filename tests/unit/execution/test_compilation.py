@@ -203,7 +203,7 @@ def test_an_executable_comes_back_when_it_is_called(compiled: list[str]) -> None
         other = compile_jaxpr(second, "second", choice=REFERENCE)
     assert not run.is_loaded
     returned: list[str] = []
-    stop = compilation.on_return(lambda name, seconds: returned.append(name))
+    stop = compilation.on_recompile(lambda name, seconds: returned.append(name))
     with override(executable_cache_mb=0):
         (out,) = run([X])
     stop()
@@ -253,7 +253,7 @@ def test_the_limit_grows_by_what_comes_back_unless_it_is_set(
     assert compilation._limit() == 0
     with override(executable_cache_mb=3):
         assert compilation._limit() == 3 << 20
-    monkeypatch.setattr(compilation, "_returned_bytes", 1 << 60)
+    monkeypatch.setattr(compilation, "_recompiled_bytes", 1 << 60)
     assert compilation._limit() == physical_bytes() // 8
 
 

@@ -1,6 +1,6 @@
-"""Where the elements of a value lie: a buffer, an offset, a stride per axis.
+"""The layout of a value in memory: a buffer, an offset, a stride per axis.
 
-Operations that only move axes about, or leave elements out, change the layout and touch no element.
+Operations that only rearrange axes or skip elements change the layout and touch no element.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Layout:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the elements follow each other in row-major order."""
+        """Whether the elements are contiguous in row-major order."""
         expected = self.dtype.itemsize
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if size != 1 and stride != expected:
@@ -52,12 +52,12 @@ class Layout:
         return dataclasses.replace(self, shape=sizes, strides=strides, offset=self.offset + offset)
 
     def spread(self, to: tuple[int, ...]) -> Layout:
-        """Return the layout of a scalar that stands beside an array of a shape, or of itself."""
+        """Return the layout of a scalar broadcast to a shape, or the layout itself."""
         return self if self.shape == to else self.with_axes([(n, 0) for n in to])
 
 
 def dense(buffer: int, sizes: Sequence[int], dtype: np.dtype[Any]) -> Layout:
-    """Return the layout of elements that follow each other in row-major order."""
+    """Return the layout of contiguous elements in row-major order."""
     strides, step = [], dtype.itemsize
     for size in reversed(sizes):
         strides.append(step)

@@ -1,6 +1,6 @@
-"""Which loops compute a primitive: NumPy's own where the meaning is one, kernels of ours beside.
+"""The loops that compute a primitive: NumPy's where its meaning is one of them, else kiln's.
 
-A loop gives what the meaning gives, to the bit.
+A loop gives the same result as the meaning, to the bit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Dtype = np.dtype[Any]
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A loop that makes a value of values made before it: operands, then results of steps.
+    """A loop that computes a value from earlier ones: operands, then results of steps.
 
     Negative numbers are those of constants, from the end of `constants`.
     """
@@ -32,7 +32,7 @@ class Step:
 
 
 def loop_for(ufunc: Any, operands: Sequence[Dtype], result: Dtype) -> Any:
-    """Return NumPy's loop for operands and a result of such dtypes, or None."""
+    """Return NumPy's loop for operands and a result of these dtypes, or None."""
     if not isinstance(ufunc, np.ufunc) or not all(map(_is_plain, [*operands, result])):
         return None
     return _runtime.loop_of_ufunc(ufunc, "".join(d.char for d in [*operands, result]))
@@ -42,7 +42,7 @@ _BY_SIZE = {1: "B", 2: "H", 4: "I", 8: "L", 16: "D"}
 
 
 def named_loop(name: str, operands: Sequence[Dtype], result: Dtype) -> Any:
-    """Return our loop of a name for operands and a result of such dtypes, or None."""
+    """Return kiln's loop of a name for operands and a result of these dtypes, or None."""
     if not all(map(_is_plain, [*operands, result])):
         return None
     return _runtime.loop_named(name, "".join(d.char for d in [*operands, result]))
@@ -120,7 +120,7 @@ def _named(name: str) -> Callable[..., list[Step] | None]:
 
 
 def _integers(name: str, ufunc: np.ufunc) -> Callable[..., list[Step] | None]:
-    """Integers by a loop of ours, floats by NumPy's."""
+    """Integers by kiln's loop, floats by NumPy's."""
 
     def steps(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
         loop = (

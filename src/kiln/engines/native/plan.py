@@ -1,7 +1,7 @@
 """A jaxpr -> a plan of the extension: which loops run over which parts of which buffers.
 
-All that depends on types alone is done here, once: layouts, loops, what the constants give. What no
-loop does is left to the primitive's NumPy meaning.
+Everything that depends on types alone is done here, once: layouts, loops, constant folding. A
+primitive without a loop is left to its NumPy meaning.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_AXES = 16
 
 
 class Unplanned(Exception):
-    """There is no plan of this program."""
+    """The program has no plan."""
 
 
 def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
@@ -98,7 +98,7 @@ class _Planner:
         return found
 
     def room(self, sizes: Sequence[int], dtype: np.dtype[Any], *, last: bool = False) -> Layout:
-        """Return a new place for a value; the `last` one is a result."""
+        """Return a new buffer for a value; the `last` one is a result."""
         nbytes = math.prod(sizes) * dtype.itemsize
         return dense(
             self.buffer(BufferSource.RESULT if last else BufferSource.SCRATCH, nbytes), sizes, dtype
@@ -111,7 +111,7 @@ class _Planner:
         return self.constant(atom.val, _plain(atom.aval)[1])
 
     def value(self, x: Layout) -> np.ndarray | None:
-        """Return the elements, if they are known."""
+        """Return the elements if they are constant."""
         found = self.known.get(x.buffer)
         if found is None:
             return None
@@ -151,7 +151,7 @@ class _Planner:
         self.run(loop, [x, to])
 
     def equation(self, eqn: Eqn) -> None:
-        """Add what computes an equation."""
+        """Add the steps that compute an equation."""
         primitive = eqn.primitive
         operands = [self.read(v) for v in eqn.invars]
         avals = [v.aval for v in eqn.invars]
@@ -182,7 +182,7 @@ class _Planner:
         return True
 
     def by_loops(self, eqn: Eqn, operands: Sequence[Layout]) -> bool:
-        """Compute an equation by loops, if there are such."""
+        """Compute an equation by loops, if it has any."""
         primitive, (out,) = eqn.primitive, eqn.outvars
         sizes, dtype = _plain(out.aval)
         if primitive is static_slicing.concatenate_p:
@@ -404,7 +404,7 @@ def _quiet(primitive: Operation, params: dict[str, Any]) -> Any:
 def _merged(
     sizes: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """Return axes, sizes with a stride per operand, as few as the strides allow."""
+    """Return sizes with a stride per operand, axes merged as far as the strides allow."""
     found: list[tuple[int, tuple[int, ...]]] = []
     for d, n in enumerate(sizes):
         if n == 1:

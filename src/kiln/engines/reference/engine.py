@@ -1,7 +1,7 @@
 """The reference engine: runs each primitive's NumPy meaning.
 
-The smallest engine: the oracle of the tests, the runner of cheap eager operations, and the example
-to copy. Its memory is the host's, `core/host_memory.py`.
+The smallest engine: the oracle of the tests, the engine of cheap eager operations, and a template
+for others. Its memory is `core/host_memory.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ReferenceExecutable:
             return meaning(self.jaxpr, buffers)
 
     def as_text(self, stage: str) -> str:
-        """Return the jaxpr: there is nothing below it."""
+        """Return the jaxpr, the only stage."""
         return str(self.jaxpr)
 
     def size_in_bytes(self) -> int:
@@ -56,7 +56,7 @@ class ReferenceExecutable:
 
 
 class ReferenceCompiler:
-    """Wraps programs: there is nothing to compile."""
+    """Wraps programs: nothing is compiled."""
 
     places_programs = False
 

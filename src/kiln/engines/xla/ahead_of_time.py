@@ -1,4 +1,4 @@
-"""Executables for machines that are not there: to look at and to write down, never to run."""
+"""Executables for machines that are not present: inspected and serialized, never run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DescribedExecutable:
         ]
 
     def __call__(self, buffers: Sequence[Buffer]) -> NoReturn:
-        """Refuse: the device is not there."""
+        """Raise: the device is not present."""
         raise JaxRuntimeError(
             three_lines(
                 f"call of {self.name}, compiled ahead of time for {self.device}",

@@ -1,7 +1,7 @@
-"""Work of jaxlib that lasts, done on another thread so that signals reach the main one.
+"""Long calls into jaxlib, made on another thread so that signals reach the main one.
 
-Python handles signals on the main thread, between two instructions; jaxlib's calls are one. Whoever
-is interrupted here leaves the work to its end, which nobody hears of.
+Python handles signals on the main thread, between two instructions; a call into jaxlib is one. An
+interrupted caller abandons the work, which runs to its end unnoticed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Work:
-    """A call, and what came of it."""
+    """A call and its outcome."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self.call: Callable[[], Any] | None = call
@@ -39,7 +39,7 @@ class _Work:
 
 
 def apart(call: Callable[[], T], *, must_end: bool) -> T:
-    """Make a call of jaxlib and return its result; on the main thread so that signals arrive.
+    """Call jaxlib and return its result; on the main thread, such that signals are delivered.
 
     The interpreter does not end before a call that `must_end`.
     """

@@ -1,4 +1,4 @@
-"""How jaxlib is reached: checked for what kiln uses of it, and kept from loading jax.
+"""Access to jaxlib, checked for what kiln uses of it and kept from loading jax.
 
 jaxlib's C++ imports `jax` on a few paths when it finds it; those calls run under a veto, so kiln
 never loads jax.
@@ -93,7 +93,7 @@ _veto = _Veto()
 class _NoJax:
     """Refuses `import jax` on threads that are inside jaxlib calls which would load it.
 
-    Where jax is loaded by others, it finds jaxlib as it expects it.
+    If other code loads jax, jax finds jaxlib as it expects it.
     """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
@@ -135,7 +135,7 @@ def without_jax() -> Iterator[None]:
 
 
 def failed(error: BaseException, doing: str) -> NoReturn:
-    """Raise jaxlib's error as kiln's; what a host callback raised becomes its cause."""
+    """Raise jaxlib's error as kiln's; the exception of a host callback becomes its cause."""
     text = str(error)
     found = failure_in(text)
     if found is None:
@@ -144,7 +144,7 @@ def failed(error: BaseException, doing: str) -> NoReturn:
 
 
 def raise_failure(failure: Failure, doing: str) -> NoReturn:
-    """Raise what a callback raised as the cause of an error; what ends programs, as itself."""
+    """Raise the exception of a callback as the cause of an error; SystemExit and the like as is."""
     error = failure.error()
     if isinstance(error, RecursionError) or not isinstance(error, Exception):
         raise error from None

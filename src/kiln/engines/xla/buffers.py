@@ -1,4 +1,4 @@
-"""What is asked of a buffer: its data, its address, whether it is there.
+"""Queries about a buffer: its data, its address, whether it is computed.
 
 A buffer is jaxlib's `ArrayImpl`; kiln's arrays hold one and never subclass it.
 """
@@ -31,7 +31,7 @@ def get(buffer: Buffer) -> np.ndarray:
 
 
 def wait(buffer: Buffer) -> None:
-    """Block until a buffer's data is there."""
+    """Block until a buffer's data is computed."""
     try:
         _runtime.block_until_ready(buffer)
     except XlaError as error:
@@ -44,7 +44,7 @@ def is_deleted(buffer: Buffer) -> bool:
 
 
 def is_ready(buffer: Buffer) -> bool:
-    """Tell whether a buffer's data is there. False for a deleted one, where jaxlib would crash."""
+    """Tell whether a buffer's data is computed; False if deleted, for which jaxlib would crash."""
     return not buffer.is_deleted() and bool(buffer.is_ready())
 
 

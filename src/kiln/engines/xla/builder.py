@@ -1,6 +1,6 @@
-"""Builder: what a lowering writes with.
+"""Builder: the interface that lowerings write with.
 
-Adds to `Writer` what needs more than one operation: loops and branches that pass a token along,
+Adds to `Writer` whatever takes more than one operation: loops and branches that pass a token along,
 programs inside programs, ordinary kiln functions lowered in place, calls of the host.
 """
 
@@ -149,7 +149,7 @@ class Builder(Writer):
         return env[atom]  # type: ignore[index]
 
     def call(self, jaxpr: Jaxpr, values: Sequence[Value], name: str) -> list[Value]:
-        """Call a jaxpr as a private function, which is written once however often it is called."""
+        """Call a jaxpr as a private function, which is written once for all calls."""
         symbol = self.module.function(jaxpr, name)
         ordered = is_ordered(jaxpr)
         operands = [self.token_now(), *values] if ordered else list(values)
@@ -238,7 +238,7 @@ class Builder(Writer):
         return [self._given_to_all(x) for x in (self._after(outs) if ordered else outs)]
 
     def _given_to_all(self, x: Value) -> Value:
-        """Return what one device got from the host on all devices of the program."""
+        """Broadcast what one device got from the host to all devices of the program."""
         whole = self.module.partition.whole(x.ndim)
         if not whole:
             return x

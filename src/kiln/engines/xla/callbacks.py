@@ -1,7 +1,7 @@
 """Python functions as XLA calls them.
 
-What an exception says is kept, under a number that travels in XLA's error text, until the failure
-surfaces in whoever waits for the program. What surrounds the call on every engine is in
+The description of an exception is kept, under a number that travels in XLA's error text, until the
+failure surfaces where the program is waited for. The part that engines share is
 `control/host_call.py`.
 """
 
@@ -37,7 +37,7 @@ class _CallbackFailed(Exception):
 
 
 def refuse() -> None:
-    """Let all callbacks fail from now on: the interpreter ends."""
+    """Let all callbacks fail from now on: the interpreter is shutting down."""
     global _are_refused
     _are_refused = True
 
@@ -57,7 +57,7 @@ def _keep(failure: Failure) -> int:
 
 
 def failure_in(text: str) -> Failure | None:
-    """Return the callback failure that one of XLA's error texts speaks of."""
+    """Return the callback failure that an error text of XLA refers to."""
     found = _MARK.search(text)
     if found is None:
         # It struck before the call was guarded, or after.
@@ -79,7 +79,7 @@ class Run:
 
 
 class HostCallback:
-    """What XLA calls: `fn(*arrays) -> sequence of arrays`, guarded.
+    """The callable given to XLA: `fn(*arrays) -> sequence of arrays`, guarded.
 
     With `token`, operand 0 and result 0 are a token, which is None in Python.
 

@@ -36,7 +36,7 @@ Buffer = Any
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Device:
-    """One place where programs run; compared by value, so each exists once."""
+    """A device that runs programs; compared by value, so each exists once."""
 
     id: int
     platform: str
@@ -51,7 +51,7 @@ PLACEMENTS = 4096
 
 
 class _Type:
-    """What jaxlib reads of an array's type."""
+    """The attributes of an array's type that jaxlib reads."""
 
     __slots__ = ("dtype", "shape", "weak_type")
 
@@ -113,7 +113,7 @@ class Client:
             ) from None
 
     def placement(self, sharding: Sharding | None, ndim: int) -> DeviceSharding:
-        """Return a sharding of arrays of rank `ndim` in jaxlib's words."""
+        """Return a sharding of arrays of rank `ndim` as jaxlib represents it."""
         if sharding is None:
             return self._first
         found = self._placements.get((sharding, ndim))
@@ -131,7 +131,7 @@ class Client:
     def put(
         self, value: np.ndarray, sharding: Sharding | None = None, *, share: bool = False
     ) -> Buffer:
-        """Bring host data to its devices; with `share`, without a copy where alignment allows."""
+        """Transfer host data to its devices; with `share`, without a copy if alignment allows."""
         if value.dtype.kind == "V" and not value.dtype.itemsize:
             value = np.zeros(value.shape, np.bool_)
         if sharding is None:
@@ -156,7 +156,7 @@ class Client:
         )
 
     def moved(self, buffer: Buffer, ndim: int, sharding: Sharding) -> Buffer:
-        """Copy a buffer from one device to another, past the host."""
+        """Copy a buffer from one device to another, bypassing the host."""
         placement = self.placement(sharding, ndim)
         devices = _jax.DeviceList(tuple(placement.devices))
         try:
@@ -194,7 +194,7 @@ class Client:
         return found
 
     def handler(self, aval: ShapedArray, sharding: Sharding | None = None) -> Any:
-        """Return what makes a buffer of one result; build it once per program."""
+        """Return the function that makes a buffer of one result; build it once per program."""
         return _jax.array_result_handler(
             _Type(*host_dtype(aval)), self.placement(sharding, aval.ndim), True, True
         )
@@ -245,7 +245,7 @@ class Client:
             failed(error, f"compiling {name}")
 
     def costs(self, text: str) -> dict[str, float]:
-        """Return XLA's estimates for StableHLO text that it has not optimized."""
+        """Return XLA's cost estimates for StableHLO text before optimization."""
         return dict(inside(_jax.hlo_module_cost_analysis, self._raw, hlo(text).as_hlo_module()))
 
     def serialize(self, raw: Any) -> bytes:
@@ -253,7 +253,7 @@ class Client:
         return bytes(inside(self._raw.serialize_executable, raw))
 
     def fingerprint(self) -> int:
-        """Return a number that tells kinds of processors and counts of devices apart."""
+        """Return a number that distinguishes processors and counts of devices."""
         return int(inside(_jax.get_topology_for_devices, self._raw_devices).fingerprint())
 
     def resident_size(self, raw: Any, *, calls_host: bool = False) -> int:
@@ -332,9 +332,9 @@ _COUNT_FLAG = "--xla_force_host_platform_device_count"
 
 
 def cpu_devices() -> int:
-    """Return how many devices the processor is to be: what was asked for last and closest wins.
+    """Return how many devices the processor is divided into; the innermost setting wins.
 
-    Raises: ValueError for an environment variable that does not say a number.
+    Raises: ValueError for an environment variable that is not a number.
     """
     chosen = options().num_cpu_devices
     if chosen is not None and chosen >= 0:
@@ -371,14 +371,14 @@ _lapack_registered = False
 
 
 def has_started() -> bool:
-    """Tell whether a client has been made, and its threads with it."""
+    """Tell whether a client, with its threads, has been created."""
     return bool(_clients)
 
 
 def client(platform: str) -> Client:
-    """Return this process's client of a platform, made on first use.
+    """Return this process's client of a platform, created on first use.
 
-    Raises: ValueError for a platform on which nothing can run.
+    Raises: ValueError for a platform that cannot run programs.
     """
     found = _clients.get(platform)
     if found is not None:
@@ -398,7 +398,7 @@ def client(platform: str) -> Client:
 
 
 def register_lapack() -> None:
-    """Make LAPACK's routines known to XLA; this imports scipy.linalg, so only when needed."""
+    """Register LAPACK's routines with XLA; this imports scipy.linalg, so only when needed."""
     global _lapack_registered
     with HeldBack(), _lock:
         if _lapack_registered:

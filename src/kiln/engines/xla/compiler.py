@@ -1,6 +1,6 @@
 """The compiler of the xla engine: a program becomes StableHLO, and XLA's executable of it.
 
-`module.lower` writes the text, `client` has it compiled; what is called is in `executable.py`.
+`module.lower` writes the text, `client` has it compiled; executables are in `executable.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class XlaCompiler:
         self._effects = effects
 
     def unsupported(self, program: Program) -> str | None:
-        """Return what the translation of the program stumbles over: it is written, not compiled."""
+        """Return why the program cannot be translated, if it cannot; it is not compiled."""
         try:
             lowered, placement = _lowered(program), program.placement
             if _is_described(placement):
@@ -72,7 +72,7 @@ class XlaCompiler:
     def digest(self, program: Program) -> str | None:
         """Return a hash of the module, of how it is compiled, and of jaxlib and the processor.
 
-        None for programs that call Python, and for those of machines that are not there.
+        None for programs that call Python, and for those of machines that are not present.
         """
         lowered, placement = _lowered(program), program.placement
         if lowered.callbacks or lowered.effects or _is_described(placement):
@@ -136,7 +136,7 @@ class XlaCompiler:
         return client(self._platform).costs(self.text(program))
 
     def described_devices(self, platform: str, topology: str = "") -> tuple[DescribedDevice, ...]:
-        """Return the devices of a machine that is not there.
+        """Return the devices of a machine that is not present.
 
         Raises: ValueError for an unknown platform; JaxRuntimeError saying what to install.
         """
@@ -205,7 +205,7 @@ def _everywhere(placement: Placement) -> Sharding:
 def _named_alone(placement: Placement, jaxpr: Jaxpr) -> list[Sharding]:
     """Return the shardings of results on one device, where all shardings are equivalent, by name.
 
-    They are those asked for; those of an operand of the same shape; or whole.
+    They are those requested; those of an operand of the same shape; or replicated.
     """
     by_shape: dict[Any, Sharding] = {}
     for aval, sharding in zip(jaxpr.in_avals, placement.in_shardings, strict=True):
@@ -220,7 +220,7 @@ def _named_alone(placement: Placement, jaxpr: Jaxpr) -> list[Sharding]:
 def _out_shardings(
     raw: Any, placement: Placement, avals: Sequence[ShapedArray], with_token: bool
 ) -> list[Sharding]:
-    """Return the shardings of the results: those asked for, or what XLA chose, by name."""
+    """Return the shardings of the results, by name: those requested, or XLA's choice."""
     ndims = [1] * with_token + [aval.ndim for aval in avals]
     found = output_blocks(raw, ndims, len(placement.devices))[int(with_token) :]
     return [

@@ -1,7 +1,7 @@
-"""Programs with effects under way: the order among them, what went wrong, and the process's end.
+"""Running programs with effects: their order, their failures, and interpreter shutdown.
 
-Python must not be called, nor return from jaxlib, while the interpreter is taken down; and the
-child of a fork has none of the threads that run programs.
+Python must not be called, nor return from jaxlib, while the interpreter shuts down; and the child
+of a fork has none of the threads that run programs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Effects:
     def take_order(self, everywhere: Sharding | None) -> Buffer | None:
         """Return the token of the last ordered program; None if there is none, or if it failed.
 
-        One that ran on other devices is waited for instead.
+        A program on other devices is waited for instead.
         """
         found, self.order = self.order, None
         if found is not None and found[1] != everywhere:
@@ -119,7 +119,7 @@ class Effects:
             self._watched.popleft()
 
     def _forget(self) -> None:
-        """In the child of a fork: no program is under way, and none will be."""
+        """In the child of a fork: no program is running, and none will."""
         self.order = self._failure = None
         self._running.clear()
         self._watched.clear()

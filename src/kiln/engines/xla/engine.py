@@ -18,7 +18,7 @@ class XlaEngine:
         self.compiler = XlaCompiler(platform, self._effects)
 
     def barrier(self) -> None:
-        """Wait until every program with effects has ended; raise what went wrong in one."""
+        """Wait until every program with effects has ended; raise the first failure."""
         self._effects.barrier()
 
 

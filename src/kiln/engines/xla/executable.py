@@ -1,4 +1,4 @@
-"""Compiled programs: what is called, and what it says of itself.
+"""Compiled programs: running them, and their texts and statistics.
 
 Programs with effects are wrapped so that ordered ones follow each other and `barrier` can wait for
 all.
@@ -33,7 +33,7 @@ _runtime.set_explain_failure(_explain)
 
 
 class XlaExecutable(_runtime.Launcher):
-    """A compiled program. Calling it enqueues it; results may still be on their way."""
+    """A compiled program. Calling it enqueues it; results may not be computed yet."""
 
     __slots__ = ("_client", "lowered", "raw", "shardings")
 
@@ -121,7 +121,7 @@ class XlaExecutable(_runtime.Launcher):
 
 
 class CallingExecutable(XlaExecutable):
-    """A program that calls Python functions which only compute."""
+    """A program that calls pure Python functions."""
 
     __slots__ = ("_effects",)
 

@@ -1,4 +1,4 @@
-"""What XLA's compiler must know of a GPU that is not there, as its `GpuTargetConfigProto`.
+"""Descriptions of GPUs that are not present for XLA's compiler, as `GpuTargetConfigProto`.
 
 Numbers of the H100 SXM with 80 GB. Source: NVIDIA's H100 datasheet and CUDA programming guide,
 compute capability 9.0.

@@ -1,7 +1,7 @@
-"""Host memory on the way to XLA: operands written again at each call, and copies of large values.
+"""Host memory on its way to XLA: operands rewritten at each call, and copies of large values.
 
-A buffer of memory from kiln's allocator costs no page faults, and the buffers of an executable's
-small operands are made once: later calls write NumPy arrays and Python scalars where XLA reads them
+A buffer from kiln's allocator costs no page faults, and the buffers of an executable's small
+operands are created once: later calls write NumPy arrays and Python scalars where XLA reads them
 (`_runtime/launcher.cc`).
 """
 
@@ -43,7 +43,7 @@ def staged_operands(program: Program) -> list[OperandType | None]:
 def sharer(
     program: Program, client: Client
 ) -> Callable[[int, _runtime.MemoryBlock], Buffer | None]:
-    """Return what makes a buffer of an operand's memory; it returns None where XLA copied it."""
+    """Return the function that makes a buffer of an operand's memory, or None if XLA copies it."""
 
     def share(number: int, memory: _runtime.MemoryBlock) -> Buffer | None:
         shape, dtype = host_dtype(program.jaxpr.in_avals[number])

@@ -1,4 +1,4 @@
-"""Where arrays live, in the words of jaxlib and XLA."""
+"""Shardings and memory layouts as jaxlib and XLA represent them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kiln.ir.sharding import Blocks
 
 
 class DeviceSharding(_jax.Sharding):
-    """Where an array lives, in the words jaxlib asks for.
+    """The sharding of an array in the form that jaxlib requires.
 
     These are slots because jax, when some test loads it beside kiln, adds descriptors of the same
     names to the base class, which would win over attributes in an instance's dictionary.

@@ -36,11 +36,11 @@ class XlaMemory:
         return (self._client or self._started()).put(value, sharding)
 
     def adopt(self, value: np.ndarray) -> Buffer:
-        """Make a buffer of host memory nobody will write again; shared if 64-byte aligned."""
+        """Make a buffer of host memory that is never written again; shared if 64-byte aligned."""
         return (self._client or self._started()).put(value, share=True)
 
     def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
-        """Copy a buffer from one device to another, past the host."""
+        """Copy a buffer from one device to another, bypassing the host."""
         return (self._client or self._started()).moved(buffer, aval.ndim, sharding)
 
     def shards(self, buffer: Buffer, sharding: Sharding) -> Sequence[Buffer]:

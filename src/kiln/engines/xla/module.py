@@ -1,8 +1,8 @@
 """From a program to a StableHLO module as text.
 
-`lower` writes one module: `@main`, and one private function for each jaxpr that is called. What
-equations become is in `lowerings/`; how operations are written is in `builder.py`. The text holds
-no source locations unless asked for, so equal programs give equal texts.
+`lower` writes one module: `@main`, and one private function for each jaxpr that is called.
+`lowerings/` translate equations; `builder.py` writes operations. The text holds no source locations
+unless requested, so equal programs give equal texts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kiln.ir.types import ShapedArray
 
 @dataclasses.dataclass(frozen=True)
 class LoweredModule:
-    """A module's text with what its executable needs to know.
+    """A module's text, with the facts that its executable needs.
 
     With `effects`, the first result of main is a token; with `ordered`, so is its first argument.
     """
@@ -182,7 +182,7 @@ def lower(
 ) -> LoweredModule:
     """Write a jaxpr without constants as a module.
 
-    Raises: UnsupportedPrimitive, naming the primitive and the user's line.
+    Raises: UnsupportedPrimitive, naming the primitive and the source line.
     """
     module = Module(lowerings, locations=locations, placement=placement)
     module.main(jaxpr, aliases or {}, donors)
