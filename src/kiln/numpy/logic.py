@@ -30,6 +30,8 @@ from kiln.ops.elementwise import constant
 from kiln.ops.families import ANY
 from kiln.ops.shape import full
 
+Comparison = Callable[[ArrayLike, ArrayLike], Array]
+
 _BOOL = np.dtype(np.bool_)
 
 
@@ -43,7 +45,7 @@ _SYMBOLS = {
 }
 
 
-def _comparison(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], Array]:
+def _comparison(name: str, primitive: Any) -> Comparison:
     def compare(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = binary(name, x, y)
         return primitive.bind(x, y)
@@ -61,8 +63,8 @@ _greater = _comparison("greater", elementwise.gt_p)
 _greater_equal = _comparison("greater_equal", elementwise.ge_p)
 
 
-def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def ordered(x: Any, y: Any, /) -> Any:
+def _ordered(compare: Comparison) -> Comparison:
+    def ordered(x: ArrayLike, y: ArrayLike, /) -> Array:
         for operand in (x, y):
             aval = getattr(operand, "aval", None)
             if (aval.dtype.kind == "c") if aval is not None else np.iscomplexobj(operand):
@@ -74,7 +76,7 @@ def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return eager(ordered)
 
 
-def _compare_complex(compare: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+def _compare_complex(compare: Comparison, x: Any, y: Any) -> Array:
     """Compare real parts, and imaginary parts where those are equal."""
     x, y = promote(compare.__name__, x, y)
     real_x, real_y = conversion.real(x), conversion.real(y)

@@ -249,7 +249,7 @@ def stretched(x: Any, y: Any) -> tuple[Any, Any]:
 def unary(primitive: Elementwise) -> Unary:
     """Return the function that applies a primitive to one operand."""
 
-    def fun(x: Any) -> Any:
+    def fun(x: ArrayLike) -> Array:
         return primitive.bind(x)
 
     return eager(_named(fun, primitive, "an array"))
@@ -258,7 +258,7 @@ def unary(primitive: Elementwise) -> Unary:
 def binary(primitive: Elementwise) -> Binary:
     """Return the function that applies a primitive to two operands, converting Python scalars."""
 
-    def fun(x: Any, y: Any) -> Any:
+    def fun(x: ArrayLike, y: ArrayLike) -> Array:
         if not (hasattr(x, "aval") and hasattr(y, "aval")):
             x, y = matched(x, y)
             if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
