@@ -153,7 +153,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(x: Any) -> _Parts:
-    fraction, bias, whole = _layout(aval_of(x).dtype)
+    fraction, bias, whole = _format(aval_of(x).dtype)
     bits = conversion.bitcast_convert_type(lifted(x), whole)
     stored = elementwise.bitwise_and(
         elementwise.shift_right_arithmetic(bits, whole.type(fraction)), whole.type(2 * bias + 1)
@@ -177,7 +177,7 @@ def _parts(x: Any) -> _Parts:
 
 def _float_of(sign: Any, exponent: Any, significand: Any, dtype: Any) -> Any:
     """Return the float with these parts, rounded to nearest, ties to even, if it is subnormal."""
-    fraction, bias, whole = _layout(dtype)
+    fraction, bias, whole = _format(dtype)
     bounded = elementwise.min(
         elementwise.max(exponent, np.int32(-fraction - 1)), np.int32(2 * bias + 1)
     )
@@ -211,7 +211,7 @@ def _clipped(k: Any, limit: int) -> Any:
     return elementwise.min(elementwise.max(k, np.int32(-limit)), np.int32(limit))
 
 
-def _layout(dtype: Any) -> tuple[int, int, Any]:
+def _format(dtype: Any) -> tuple[int, int, Any]:
     """Return a float dtype's fraction bits, exponent bias, and the integer dtype of its width."""
     fraction = int(dtypes.finfo(dtype).nmant)
     bits = 8 * dtype.itemsize
@@ -220,7 +220,7 @@ def _layout(dtype: Any) -> tuple[int, int, Any]:
 
 def _scaled(x: Any, k: Any) -> Any:
     """Return x * 2^k for int32 k: products with powers of two built from bits, hence exact."""
-    fraction, bias, whole = _layout(aval_of(x).dtype)
+    fraction, bias, whole = _format(aval_of(x).dtype)
     low, high = np.int32(1 - bias), np.int32(bias)
     for _ in range(3):
         step = elementwise.max(elementwise.min(k, high), low)

@@ -62,18 +62,18 @@ class Positions:
 Axis = Kept | Fixed | Positions
 NEW = "new"
 GROUP = "group"
-"""In a layout: the axes that all index arrays broadcast to."""
+"""Among `result_axes`: the axes that all index arrays broadcast to."""
 
 
 @dataclasses.dataclass
 class GatherPlan:
-    """What an index gathers. `layout` lists the axes of the result: operand axes, NEW, or GROUP."""
+    """What an index gathers. `result_axes` holds axes of the operand, NEW, or GROUP."""
 
     shape: tuple[Dim, ...]
     """The operand's shape with the axes of size 1 that 0-d masks add at `added`."""
     added: tuple[int, ...]
     axes: list[Axis]
-    layout: list[int | str]
+    result_axes: list[int | str]
     distinct: bool
     """Whether no position can occur twice."""
 
@@ -85,7 +85,7 @@ class GatherPlan:
     def result_shape(self) -> tuple[Dim, ...]:
         """Return the shape of the result."""
         out: list[Dim] = []
-        for item in self.layout:
+        for item in self.result_axes:
             if item == GROUP:
                 out.extend(self.group)
             elif item == NEW:
@@ -101,9 +101,9 @@ def along(shape: Sequence[Dim], axis: int, index: Any) -> GatherPlan:
     """Return the plan that takes positions along one axis."""
     axes: list[Axis] = [Kept(0, size, 1) for size in shape]
     axes[axis] = Positions(index)
-    layout: list[int | str] = [*range(len(shape))]
-    layout[axis] = GROUP
-    return GatherPlan(tuple(shape), (), axes, layout, False)
+    result_axes: list[int | str] = [*range(len(shape))]
+    result_axes[axis] = GROUP
+    return GatherPlan(tuple(shape), (), axes, result_axes, False)
 
 
 def joint_shape(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
@@ -307,9 +307,9 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
         for e in entries
     )
     axes: list[Axis] = []
-    layout: list[int | str] = []
+    result_axes: list[int | str] = []
     added: list[int] = []
-    # The position of the index arrays in the layout; they are apart if something is between them.
+    # The position of the index arrays among `result_axes`; apart if something is between them.
     first: int | None = None
     apart = ended = False
     for entry in entries:
@@ -317,13 +317,13 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
         if entry is None or entry is Ellipsis or type(entry) is slice:
             ended = first is not None
             if entry is None:
-                layout.append(NEW)
+                result_axes.append(NEW)
             elif entry is not Ellipsis:
-                layout.append(axis)
+                result_axes.append(axis)
                 axes.append(_kept(entry, shape[axis]))
             continue
         if first is None:
-            first = len(layout)
+            first = len(result_axes)
         apart = apart or ended
         if isinstance(entry, np.ndarray) and entry.dtype == np.bool_:
             if not entry.ndim:
@@ -351,8 +351,8 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
         else:
             axes.append(Positions(entry))
     if arrays:
-        layout.insert(0 if apart or first is None else first, GROUP)
-    return GatherPlan(tuple(shape), tuple(added), axes, layout, False)
+        result_axes.insert(0 if apart or first is None else first, GROUP)
+    return GatherPlan(tuple(shape), tuple(added), axes, result_axes, False)
 
 
 def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Positions:

@@ -54,7 +54,7 @@ def read(
     """Return what a plan selects."""
     if plan.added:
         x = expand_dims(x, plan.added)
-    grouped = GROUP in plan.layout
+    grouped = GROUP in plan.result_axes
     if not grouped and not (mode is FILL_OR_DROP and _may_miss(plan)):
         return _with_new_axes(_basic(x, plan, wrap), plan)
     shape = plan.result_shape()
@@ -68,8 +68,8 @@ def read(
         column(axis.index, size, wrap and isinstance(axis, Positions))
         for (i, axis), size in zip(moving, [aval_of(x).shape[i] for i, _ in moving], strict=True)
     ]
-    before = plan.layout.index(GROUP) if grouped else 0
-    place = sum(type(item) is int for item in plan.layout[:before])
+    before = plan.result_axes.index(GROUP) if grouped else 0
+    place = sum(type(item) is int for item in plan.result_axes[:before])
     rank = len(axes) - len(moving)
     numbers = GatherDimensionNumbers(
         offset_dims=tuple(i if i < place else i + len(group) for i in range(rank)),
@@ -98,11 +98,11 @@ def _may_miss(plan: GatherPlan) -> bool:
 
 
 def _with_new_axes(out: Any, plan: GatherPlan) -> Any:
-    if NEW not in plan.layout:
+    if NEW not in plan.result_axes:
         return out
     new: list[int] = []
     position = 0
-    for item in plan.layout:
+    for item in plan.result_axes:
         if item == NEW:
             new.append(position)
         position += len(plan.group) if item == GROUP else 1

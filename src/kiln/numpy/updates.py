@@ -320,7 +320,7 @@ def _scattered(
     group = plan.group
     # Axes of the updates: an operand axis, or None for one of the index arrays'.
     standing: list[int | None] = []
-    for item in plan.layout:
+    for item in plan.result_axes:
         if item == GROUP:
             standing.extend([None] * len(group))
         elif item != NEW:
@@ -369,7 +369,7 @@ def _scattered(
 def _named_sizes(plan: GatherPlan) -> list[tuple[int | str, Dim]]:
     """Return the axes of the result with their sizes."""
     items: list[int | str] = []
-    for item in plan.layout:
+    for item in plan.result_axes:
         items.extend([item] * (len(plan.group) if item == GROUP else 1))
     return list(zip(items, plan.result_shape(), strict=True))
 
