@@ -150,8 +150,8 @@ class LateFunction:
     """A function that is traced once per call signature, and may ask for late operands.
 
     It takes positional arguments, and returns a pair of arrays and Python values. The latter are
-    kept with the program, and every call returns them. `naming` says
-    how messages name the arguments, if not by the parameters.
+    kept with the program, and every call returns them. `naming` says how messages name the
+    arguments, if not by the parameters.
     """
 
     __slots__ = ("__weakref__", "_lookup", "_naming", "fun")
