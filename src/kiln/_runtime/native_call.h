@@ -1,0 +1,42 @@
+// How compiled code is called, and what it calls: the binary interface of the native engine.
+#pragma once
+
+#include <cstdint>
+
+namespace kiln {
+
+class Pool;
+
+// Why compiled code stopped early. The engine turns the numbers into the user's line.
+struct Fault {
+  int32_t site;       // which of the program's checks failed
+  int64_t index;      // the index or element it met
+  int64_t iteration;  // of the innermost loop around it
+};
+
+// What a call hands to compiled code. Emitted code reads the fields by their order: each is eight
+// bytes.
+struct Call {
+  const void* const* operands;
+  void* const* results;
+  const int64_t* sizes;  // of named axes
+  char* workspace;       // aligned memory for values that live within the call
+  Pool* pool;            // null: everything runs on the calling thread
+  Fault* fault;
+};
+
+// What a function of compiled code returns. A positive number is an error of a kernel.
+enum Status : int32_t {
+  kDone = 0,
+  kRaised = -1,   // a Python exception is set
+  kFaulted = -2,  // `Call::fault` says where
+};
+
+// The entry of a compiled program.
+using Entry = int32_t (*)(Call*);
+
+// A kernel that compiled code calls by name: operands first, then results, all row-major; what the
+// numbers mean is the kernel's own. It neither needs nor takes the interpreter's lock.
+using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
+
+}  // namespace kiln
