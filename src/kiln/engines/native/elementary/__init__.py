@@ -1,0 +1,1 @@
+"""Elementary functions as scalar expressions, one family per file, merged here."""

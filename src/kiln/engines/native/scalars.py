@@ -1,0 +1,327 @@
+"""Scalar expressions: what a nest of loops computes at one point of its domain.
+
+A `Value` is a node of a graph without cycles. Equal nodes of one `Scope` are one object, so common
+subexpressions are shared as soon as they are written, and equality is identity. Arithmetic is that
+of the machine types; nothing is contracted or reassociated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+SIGNED = ("i8", "i16", "i32", "i64")
+UNSIGNED = ("u8", "u16", "u32", "u64")
+TYPES = ("i1", *SIGNED, *UNSIGNED, *FLOATS)
+
+NUMPY_TYPES: dict[str, np.dtype[Any]] = {
+    "i1": np.dtype(np.bool_),
+    **{f"{kind}{8 * n}": np.dtype(f"{kind}{n}") for kind in "iu" for n in (1, 2, 4, 8)},
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+}
+"""The NumPy dtype of each machine type. A bool is a byte in memory."""
+
+MACHINE_TYPES = {dtype: name for name, dtype in NUMPY_TYPES.items()}
+
+
+def bits(dtype: str) -> int:
+    """Return the width of a type; 1 for a bool."""
+    return int(dtype.lstrip("iubf"))
+
+
+def is_float(dtype: str) -> bool:
+    """Tell whether a type is a float."""
+    return dtype in FLOATS
+
+
+def is_signed(dtype: str) -> bool:
+    """Tell whether a type is a signed integer."""
+    return dtype in SIGNED
+
+
+class Value:
+    """A node: an operation on other nodes. `attr` is what the operation needs beside operands.
+
+    The operators of Python build further nodes; numbers beside a node take its type. Comparisons
+    are methods (`x.lt(y)`), because `==` is identity.
+    """
+
+    __slots__ = ("attr", "dtype", "op", "operands", "scope")
+
+    def __init__(
+        self, scope: Scope, op: str, dtype: str, operands: tuple[Value, ...], attr: Any
+    ) -> None:
+        self.scope = scope
+        self.op = op
+        self.dtype = dtype
+        self.operands = operands
+        self.attr = attr
+
+    def __repr__(self) -> str:
+        return f"{self.op}:{self.dtype}"
+
+    def _with(self, other: Any) -> Value:
+        return other if isinstance(other, Value) else self.scope.constant(other, self.dtype)
+
+    def _binary(self, op: str, other: Any) -> Value:
+        return self.scope.op(op, self.dtype, self, self._with(other))
+
+    def _reflected(self, op: str, other: Any) -> Value:
+        return self.scope.op(op, self.dtype, self._with(other), self)
+
+    def __add__(self, other: Any) -> Value:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Any) -> Value:
+        return self._reflected("add", other)
+
+    def __sub__(self, other: Any) -> Value:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return self._reflected("sub", other)
+
+    def __mul__(self, other: Any) -> Value:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: Any) -> Value:
+        return self._reflected("mul", other)
+
+    def __truediv__(self, other: Any) -> Value:
+        return self._binary("div", other)
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self._reflected("div", other)
+
+    def __neg__(self) -> Value:
+        return self.scope.op("neg", self.dtype, self)
+
+    def __abs__(self) -> Value:
+        return self.scope.op("abs", self.dtype, self)
+
+    def __and__(self, other: Any) -> Value:
+        return self._binary("and", other)
+
+    def __or__(self, other: Any) -> Value:
+        return self._binary("or", other)
+
+    def __xor__(self, other: Any) -> Value:
+        return self._binary("xor", other)
+
+    def __invert__(self) -> Value:
+        return self.scope.op("not", self.dtype, self)
+
+    def __lshift__(self, other: Any) -> Value:
+        return self._binary("shl", other)
+
+    def __rshift__(self, other: Any) -> Value:
+        """Shift right: signed types keep their sign."""
+        return self._binary("ashr" if is_signed(self.dtype) else "lshr", other)
+
+    def compare(self, how: str, other: Any) -> Value:
+        """Return whether `self` is eq, ne, lt, le, gt or ge to another; false for nan but in ne."""
+        return self.scope.op(how, "i1", self, self._with(other))
+
+    def eq(self, other: Any) -> Value:
+        """Return self == other."""
+        return self.compare("eq", other)
+
+    def ne(self, other: Any) -> Value:
+        """Return self != other; true for nan."""
+        return self.compare("ne", other)
+
+    def lt(self, other: Any) -> Value:
+        """Return self < other."""
+        return self.compare("lt", other)
+
+    def le(self, other: Any) -> Value:
+        """Return self <= other."""
+        return self.compare("le", other)
+
+    def gt(self, other: Any) -> Value:
+        """Return self > other."""
+        return self.compare("gt", other)
+
+    def ge(self, other: Any) -> Value:
+        """Return self >= other."""
+        return self.compare("ge", other)
+
+    def select(self, then: Any, otherwise: Any) -> Value:
+        """Return `then` where this bool is true, else `otherwise`; one of them is a node."""
+        typed = then if isinstance(then, Value) else otherwise
+        return self.scope.op("select", typed.dtype, self, typed._with(then), typed._with(otherwise))
+
+    def convert(self, dtype: str) -> Value:
+        """Convert the number to another type, as C does (floats to integers truncate)."""
+        return self if dtype == self.dtype else self.scope.op("convert", dtype, self)
+
+    def bitcast(self, dtype: str) -> Value:
+        """Read the bits as another type of the same width."""
+        return self if dtype == self.dtype else self.scope.op("bitcast", dtype, self)
+
+    def fma(self, factor: Any, addend: Any) -> Value:
+        """Return self * factor + addend, rounded once."""
+        return self.scope.op("fma", self.dtype, self, self._with(factor), self._with(addend))
+
+    def muladd(self, factor: Any, addend: Any) -> Value:
+        """Return self * factor + addend, rounded once if the processor can, else twice."""
+        return self.scope.op("muladd", self.dtype, self, self._with(factor), self._with(addend))
+
+    def unary(self, op: str) -> Value:
+        """Apply an operation of one operand: floor, ceil, trunc, rint, sqrt, or a function."""
+        return self.scope.op(op, self.dtype, self)
+
+    def least(self, other: Any) -> Value:
+        """Return the smaller of two numbers as x < y ? x : y, so the second if either is nan."""
+        other = self._with(other)
+        return self.lt(other).select(self, other)
+
+    def greatest(self, other: Any) -> Value:
+        """Return the larger of two numbers as x > y ? x : y, so the second if either is nan."""
+        other = self._with(other)
+        return self.gt(other).select(self, other)
+
+
+BASIC = {
+    # Numbers of operands. Integers wrap around.
+    "add": 2, "sub": 2, "mul": 2, "div": 2, "rem": 2, "neg": 1, "abs": 1,
+    "min": 2, "max": 2,  # of integers; of floats they pass nan on
+    "fma": 3, "muladd": 3,
+    "sqrt": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "copysign": 2,
+    "and": 2, "or": 2, "xor": 2, "not": 1, "shl": 2, "lshr": 2, "ashr": 2,
+    "popcount": 1, "clz": 1, "mulhi": 2,
+    "eq": 2, "ne": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2,
+    "select": 3, "convert": 1, "bitcast": 1,
+}  # fmt: skip
+"""Operations that code is emitted for. All others are functions, expanded into these.
+
+Shifts by the width or more are undefined, as is division by zero, and of integers the least by -1.
+Beside these there are `constant` (attr: bits as an int), `index` (attr: an `Index`), `load` (attr:
+buffer and index), and `rare`: (mask, usual, exact) is `exact` where the mask is true, else `usual`,
+and computes `exact` only if some lane needs it.
+"""
+
+_FOLDED: dict[str, Callable[..., Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+
+
+class Scope:
+    """Makes nodes, each once."""
+
+    __slots__ = ("_nodes",)
+
+    def __init__(self) -> None:
+        self._nodes: dict[Any, Value] = {}
+
+    def node(self, op: str, dtype: str, operands: tuple[Value, ...], attr: Any = None) -> Value:
+        """Return the node of an operation, as it is written."""
+        key = (op, dtype, operands, attr)
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._nodes[key] = Value(self, op, dtype, operands, attr)
+        return found
+
+    def op(self, op: str, dtype: str, *operands: Value) -> Value:
+        """Return the node of an operation, folded if its operands are constants."""
+        if op in _FOLDED and all(x.op == "constant" for x in operands):
+            with np.errstate(all="ignore"):
+                found = _FOLDED[op](*[number(x) for x in operands])
+            return self.constant(found, dtype)
+        if op == "select":
+            condition, then, otherwise = operands
+            if then is otherwise:
+                return then
+            if condition.op == "constant":
+                return then if condition.attr else otherwise
+        elif op == "and" and dtype == "i1":
+            x, y = operands
+            if x is y or is_constant(y, 1):
+                return x
+            if is_constant(x, 1):
+                return y
+        elif op == "mul" and is_constant(operands[1], number_one(dtype)):
+            return operands[0]
+        return self.node(op, dtype, operands)
+
+    def constant(self, number: Any, dtype: str) -> Value:
+        """Return a constant: a number converted to a type."""
+        kind = NUMPY_TYPES[dtype]
+        if isinstance(number, int) and dtype in SIGNED + UNSIGNED:
+            return self.node("constant", dtype, (), number & ((1 << bits(dtype)) - 1))
+        with np.errstate(all="ignore"):
+            stored = np.asarray(number).astype(kind)
+        unsigned = stored.view(f"u{kind.itemsize}")
+        return self.node("constant", dtype, (), int(unsigned))
+
+    def bits(self, pattern: int, dtype: str) -> Value:
+        """Return the constant with a pattern of bits: `bits(0x7F800000, "f32")` is infinity."""
+        return self.node("constant", dtype, (), pattern)
+
+    def rare(self, mask: Value, usual: Value, exact: Value) -> Value:
+        """Return `exact` where the mask is true, computed only if any lane needs it."""
+        return self.node("rare", usual.dtype, (mask, usual, exact))
+
+    def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
+        """Return sum(c * x**i) by Horner's rule with `muladd`; the constant term comes first."""
+        total = self.constant(coefficients[-1], x.dtype)
+        for c in reversed(coefficients[:-1]):
+            total = total.muladd(x, self.constant(c, x.dtype))
+        return total
+
+
+def number(x: Value) -> Any:
+    """Return the NumPy scalar of a constant."""
+    kind = NUMPY_TYPES[x.dtype]
+    return np.array(x.attr, f"u{kind.itemsize}").view(kind)[()]
+
+
+def number_one(dtype: str) -> int:
+    """Return the bits of the number 1."""
+    if not is_float(dtype):
+        return 1
+    kind = NUMPY_TYPES[dtype]
+    return int(np.array(1, kind).view(f"u{kind.itemsize}"))
+
+
+def is_constant(x: Value, pattern: int) -> bool:
+    """Tell whether a node is the constant with these bits."""
+    return x.op == "constant" and x.attr == pattern
+
+
+def postorder(roots: Sequence[Value]) -> list[Value]:
+    """Return all nodes below some, operands first, without recursion."""
+    seen: dict[Value, None] = {}
+    entered: set[Value] = set()
+    stack = list(reversed(roots))
+    while stack:
+        x = stack[-1]
+        if x in seen:
+            stack.pop()
+            continue
+        if x in entered:
+            seen[x] = None
+            stack.pop()
+            continue
+        entered.add(x)
+        stack.extend(y for y in reversed(x.operands) if y not in seen)
+    return list(seen)
+
+
+def rebuilt(x: Value, operands: tuple[Value, ...]) -> Value:
+    """Return a node with other operands."""
+    if all(a is b for a, b in zip(operands, x.operands, strict=True)):
+        return x
+    return x.scope.node(x.op, x.dtype, operands, x.attr)
+
+
