@@ -263,6 +263,7 @@ class Engine(Protocol):
 
 
 ENGINES: dict[str, str] = {
+    "native": "kiln.engines.native.engine",
     "reference": "kiln.engines.reference.engine",
     "xla": "kiln.engines.xla.engine",
 }

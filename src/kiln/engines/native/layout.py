@@ -1,6 +1,7 @@
 """The layout of a value in memory: a buffer, an offset, a stride per axis.
 
-Operations that only rearrange axes or skip elements change the layout and touch no element.
+Operations that only rearrange axes or skip elements change the layout and touch no element. Plans
+number their buffers; in programs a buffer is a `Buffer`, and an offset may be an `Index`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from kiln.ops import elementwise, shape, static_slicing
 class Layout:
     """Elements of a dtype in a buffer, `strides` bytes apart along each axis."""
 
-    buffer: int
-    offset: int
+    buffer: Any
+    offset: Any
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -56,7 +57,7 @@ class Layout:
         return self if self.shape == to else self.with_axes([(n, 0) for n in to])
 
 
-def dense(buffer: int, sizes: Sequence[int], dtype: np.dtype[Any]) -> Layout:
+def dense(buffer: Any, sizes: Sequence[int], dtype: np.dtype[Any]) -> Layout:
     """Return the layout of contiguous elements in row-major order."""
     strides, step = [], dtype.itemsize
     for size in reversed(sizes):

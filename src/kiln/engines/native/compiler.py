@@ -1,0 +1,104 @@
+"""From a program to native code: lower it to loops, improve them, write LLVM, assemble."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from kiln.base.errors import three_lines
+from kiln.core.engine import Program
+from kiln.engines.native.builder import Unsupported, function_of
+from kiln.engines.native.executable import NativeExecutable
+from kiln.engines.native.llvm.assembly import assemble, load
+from kiln.engines.native.llvm.functions import ENTRY, module_text
+from kiln.engines.native.llvm.target import current_target
+from kiln.engines.native.loop_ir import Function
+from kiln.engines.native.lowerings import LOWERINGS
+from kiln.engines.native.passes.buffers import workspace
+from kiln.engines.native.passes.pipeline import optimized
+
+
+class NativeCompiler:
+    """Compiles programs for the host."""
+
+    places_programs = False
+
+    def unsupported(self, program: Program) -> str | None:
+        """Return which part of a program this engine does not compile; None if it compiles all."""
+        if program.compiler_options:
+            name = program.compiler_options[0][0]
+            return f"No such compile option: {name!r}: the native engine has no options"
+        try:
+            self.loops(program)
+        except Unsupported as reason:
+            return str(reason)
+        return None
+
+    def loops(self, program: Program) -> Function:
+        """Return a program as loops, improved.
+
+        Raises: Unsupported if a part of it cannot be compiled.
+        """
+        return optimized(function_of(program.jaxpr, program.name, LOWERINGS))
+
+    def compile(self, program: Program) -> NativeExecutable:
+        """Return the program ready to run.
+
+        Raises: ValueError if a part of it cannot be compiled.
+        """
+        if program.compiler_options:
+            raise _refused(program, str(self.unsupported(program)))
+        try:
+            function = self.loops(program)
+        except Unsupported as reason:
+            raise _refused(program, str(reason)) from None
+        target = current_target()
+        offsets, size = workspace(function)
+        text = module_text(function, offsets, target)
+        return NativeExecutable(program, function, text, load(assemble(text), ENTRY), size)
+
+    def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
+        """Return the program's loops, or its jaxpr.
+
+        Raises: ValueError for another dialect.
+        """
+        if dialect not in (None, "loops", "jaxpr"):
+            raise ValueError(
+                three_lines(
+                    f"the program {program.name} as {dialect!r} on the native engine",
+                    f"unknown dialect: {dialect!r}",
+                    "use 'loops' or 'jaxpr', or the xla engine for 'stablehlo' and 'hlo'",
+                )
+            )
+        return str(program.jaxpr) if dialect == "jaxpr" else str(self.loops(program))
+
+    def compiler_ir(self, program: Program, dialect: str | None = None) -> Any:
+        """Return the loops.
+
+        Raises: ValueError for any dialect.
+        """
+        if dialect is not None:
+            self.text(program, dialect)
+        return self.loops(program)
+
+    def cost(self, program: Program) -> None:
+        """Return None: nothing is estimated."""
+
+    def described_devices(self, platform: str, topology: str = "") -> NoReturn:
+        """Raise ValueError: code is generated for this machine only."""
+        raise ValueError(
+            three_lines(
+                f"the topology {topology!r} of platform {platform} on the native engine",
+                "the native engine compiles for this machine's processor",
+                "use the xla engine",
+            )
+        )
+
+
+def _refused(program: Program, reason: str) -> ValueError:
+    return ValueError(
+        three_lines(
+            f"compiling {program.name} with the native engine",
+            reason,
+            "leave KILN_ENGINE unset: such programs run on the xla engine",
+        )
+    )

@@ -1,0 +1,354 @@
+"""A function of loops as the text of an LLVM module.
+
+The entry finds the buffers of a call; statements follow in order. A nest that threads share is a
+function of its own, over a range of its outermost axis: equal ones are written once.
+"""
+
+from __future__ import annotations
+
+from kiln.engines.native.llvm.nests import NestCode
+from kiln.engines.native.llvm.target import Target
+from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.loop_ir import (
+    Axis,
+    Branch,
+    Buffer,
+    Copy,
+    Function,
+    Index,
+    Kernel,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Statement,
+    Store,
+    While,
+    blocks,
+)
+from kiln.engines.native.passes.buffers import nodes
+from kiln.engines.native.passes.schedule import Schedule, schedule
+from kiln.engines.native.scalars import NUMPY_TYPES
+
+ENTRY = "kiln_entry"
+# The fields of `Call`, by number.
+_OPERANDS, _RESULTS, _SIZES, _WORKSPACE = range(4)
+INLINE_POINTS = 1 << 12
+"""A nest with fewer points is written where it runs, within loops."""
+
+
+def module_text(function: Function, offsets: dict[Buffer, int], target: Target) -> str:
+    """Return the LLVM module of a function whose temporaries lie at offsets in the workspace."""
+    return _Module(function, offsets, target).text()
+
+
+class _Module:
+    def __init__(self, function: Function, offsets: dict[Buffer, int], target: Target) -> None:
+        self.function = function
+        self.offsets = offsets
+        self.target = target
+        self.inputs = {x: i for i, x in enumerate(function.inputs)}
+        self.outputs = {
+            x: i for i, x in enumerate(function.outputs) if x.role is not Role.INPUT
+        }
+        self.symbols: set[str] = set()
+        self.parts: list[str] = []
+        self.names: dict[str, str] = {}
+        self.constants: dict[Buffer, str] = {}
+
+    def text(self) -> str:
+        entry = _Entry(self)
+        entry.statements(self.function.body)
+        entry.finish()
+        lines = [
+            f'source_filename = "{_quoted(self.function.name)}"',
+            f'target triple = "{self.target.triple}"',
+            *[_constant(name, buffer) for buffer, name in self.constants.items()],
+            *self.parts,
+            *[f"declare i32 @{name}(ptr, ptr, ptr)" for name in sorted(self.symbols)],
+            "declare i32 @kiln_parallel(ptr, ptr, ptr, i64, i64)",
+            "declare i32 @kiln_poll(ptr)",
+            entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"),
+            f'attributes #0 = {{ nounwind {self.target.attributes} }}',
+        ]
+        return "\n".join(lines) + "\n"
+
+    def shared(self, nest: Nest, plan: Schedule, outer: list[Axis]) -> tuple[str, list[Buffer]]:
+        """Return the name of the function of a nest, and the buffers it is given."""
+        buffers = _buffers(nest)
+        w = Writer(self.target)
+        pointers: dict[Buffer, str] = {}
+        for i, buffer in enumerate(buffers):
+            place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
+            pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
+        counters: dict[Axis, str] = {}
+        for i, axis in enumerate(outer, len(buffers)):
+            place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
+            counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
+        NestCode(w, nest, plan, pointers.__getitem__, counters).write("%begin", "%end")
+        w.do("ret i32 0")
+        body = "\n".join(w.lines)
+        name = self.names.get(body)
+        if name is None:
+            name = self.names[body] = f"nest{len(self.names)}"
+            parameters = "ptr %call, ptr %context, i64 %begin, i64 %end"
+            self.parts.append(w.text(f"define internal i32 @{name}({parameters}) #0"))
+        return name, buffers
+
+    def constant(self, buffer: Buffer) -> str:
+        """Return the name of a constant's memory."""
+        return self.constants.setdefault(buffer, f"@constant{len(self.constants)}")
+
+
+class _Entry:
+    """Writes the entry."""
+
+    def __init__(self, module: _Module) -> None:
+        self.module = module
+        self.w = Writer(module.target)
+        self.pointers: dict[Buffer, str] = {}
+        self.counters: dict[Axis, str] = {}
+        self.most = 0
+        self.depth = 0
+        self.fields = [
+            self._field(i, kind) for i, kind in enumerate(("ptr", "ptr", "ptr", "ptr"))
+        ]
+        for buffer in [
+            *module.inputs, *module.outputs, *module.offsets,
+            *_constants(module.function.body),
+        ]:  # fmt: skip
+            self.pointers[buffer] = self._pointer(buffer)
+        self.start = self.w.mark()
+
+    def _field(self, number: int, kind: str) -> str:
+        place = self.w.emit(f"getelementptr i64, ptr %call, i64 {number}")
+        return self.w.emit(f"load {kind}, ptr {place}, align 8")
+
+    def _pointer(self, buffer: Buffer) -> str:
+        w = self.w
+        if buffer in self.module.inputs:
+            table, number = self.fields[_OPERANDS], self.module.inputs[buffer]
+        elif buffer in self.module.outputs:
+            table, number = self.fields[_RESULTS], self.module.outputs[buffer]
+        elif buffer.role is Role.CONST:
+            return self.module.constant(buffer)
+        else:
+            offset = self.module.offsets[buffer]
+            return w.emit(f"getelementptr i8, ptr {self.fields[_WORKSPACE]}, i64 {offset}")
+        place = w.emit(f"getelementptr ptr, ptr {table}, i64 {number}")
+        return w.emit(f"load ptr, ptr {place}, align 8")
+
+    def finish(self) -> None:
+        """End the function."""
+        self.w.do("ret i32 0")
+        if self.most:
+            self.w.insert(self.start, [f"%slots = alloca i64, i64 {self.most}, align 8"])
+
+    def statements(self, statements: list[Statement]) -> None:
+        for statement in statements:
+            match statement:
+                case Nest():
+                    self.nest(statement)
+                case Kernel():
+                    self.kernel(statement)
+                case Copy():
+                    self.copy(statement)
+                case Loop():
+                    self.loop(statement)
+                case While():
+                    self.while_(statement)
+                case Branch():
+                    self.branch(statement)
+
+    def nest(self, nest: Nest) -> None:
+        plan = schedule(nest, self.module.target.vector_bytes)
+        whole = plan.order[0].size if plan.order else 1
+        if not plan.order or (plan.grain == 0 and nest.points <= INLINE_POINTS):
+            code = NestCode(self.w, nest, plan, self.pointers.__getitem__, self.counters)
+            code.write("0", str(whole))
+            return
+        w = self.w
+        outer = [axis for axis in _axes(nest) if axis in self.counters]
+        name, buffers = self.module.shared(nest, plan, outer)
+        values = [f"ptr {self.pointers[buffer]}" for buffer in buffers]
+        values += [f"i64 {self.counters[axis]}" for axis in outer]
+        self.slots(values)
+        if plan.grain:
+            status = w.emit(
+                f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {whole}, "
+                f"i64 {plan.grain})"
+            )
+        else:
+            status = w.emit(f"call i32 @{name}(ptr %call, ptr %slots, i64 0, i64 {whole})")
+        self.check(status)
+
+    def slots(self, values: list[str]) -> None:
+        """Write values to the slots that a function is given."""
+        w = self.w
+        self.most = max(self.most, len(values))
+        for i, value in enumerate(values):
+            place = w.emit(f"getelementptr i64, ptr %slots, i64 {i}")
+            w.do(f"store {value}, ptr {place}, align 8")
+
+    def check(self, status: str) -> None:
+        """Return the status if it is not zero."""
+        w = self.w
+        bad, after = w.label("failed"), w.label("done")
+        failed = w.emit(f"icmp ne i32 {status}, 0")
+        w.do(f"br i1 {failed}, label %{bad}, label %{after}")
+        w.begin(bad)
+        w.do(f"ret i32 {status}")
+        w.begin(after)
+
+    def place(self, place: Place) -> str:
+        """Return the register of where an operand begins."""
+        name = self.number(place.index)
+        base = self.pointers[place.buffer]
+        if name == "0":
+            return base
+        item = NUMPY_TYPES[place.buffer.dtype].itemsize
+        offset = name if item == 1 else self.w.emit(f"mul i64 {name}, {item}")
+        return self.w.emit(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+    def number(self, index: Index) -> str:
+        """Return the register of an index of axes around this place, and of values in buffers."""
+        if not index.terms:
+            return str(index.const)
+        nest = Nest((), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x)
+                         for x, _ in index.values()])
+        plan = schedule(nest, self.module.target.vector_bytes)
+        code = NestCode(self.w, nest, plan, self.pointers.__getitem__, self.counters)
+        return code.scalar(index)
+
+    def kernel(self, kernel: Kernel) -> None:
+        w = self.w
+        self.module.symbols.add(kernel.symbol)
+        places = [self.place(place) for place in [*kernel.operands, *kernel.results]]
+        values = [f"ptr {place}" for place in places]
+        values += [f"i64 {number}" for number in kernel.numbers]
+        self.slots(values)
+        numbers = w.emit(f"getelementptr i64, ptr %slots, i64 {len(places)}")
+        status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
+        self.check(status)
+
+    def copy(self, copy: Copy) -> None:
+        operand, result = self.place(copy.operand), self.place(copy.result)
+        count = copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize
+        self.w.do(
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {operand}, i64 {count}, i1 false)"
+        )
+
+    def loop(self, loop: Loop) -> None:
+        w = self.w
+        before, head, after = w.block, w.label("loop"), w.label("done")
+        w.do(f"br label %{head}")
+        w.begin(head)
+        counter, following = w.name(), w.name()
+        position = w.mark()
+        self.counters[loop.axis] = counter
+        self.depth += 1
+        self.statements(loop.body)
+        self.poll(loop.body)
+        self.depth -= 1
+        del self.counters[loop.axis]
+        last = w.block
+        w.do(f"{following} = add i64 {counter}, 1")
+        more = w.emit(f"icmp slt i64 {following}, {loop.axis.size}")
+        w.do(f"br i1 {more}, label %{head}, label %{after}")
+        w.insert(
+            position, [f"{counter} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"]
+        )
+        w.begin(after)
+
+    def poll(self, body: list[Statement]) -> None:
+        """Let signals in, once per turn of an innermost loop."""
+        if not any(isinstance(each, (Loop, While)) for each in body):
+            self.check(self.w.emit("call i32 @kiln_poll(ptr %call)"))
+
+    def while_(self, loop: While) -> None:
+        w = self.w
+        head, body, after = w.label("while"), w.label("do"), w.label("done")
+        w.do(f"br label %{head}")
+        w.begin(head)
+        self.depth += 1
+        self.statements(loop.condition)
+        flag = w.emit(f"load i8, ptr {self.pointers[loop.flag]}, align 1")
+        some = w.emit(f"icmp ne i8 {flag}, 0")
+        w.do(f"br i1 {some}, label %{body}, label %{after}")
+        w.begin(body)
+        self.statements(loop.body)
+        self.poll(loop.body)
+        self.depth -= 1
+        w.do(f"br label %{head}")
+        w.begin(after)
+
+    def branch(self, branch: Branch) -> None:
+        w = self.w
+        number = w.emit(f"load i32, ptr {self.place(branch.number)}, align 4")
+        labels = [w.label("case") for _ in branch.blocks]
+        after = w.label("done")
+        low = w.emit(f"icmp slt i32 {number}, 0")
+        number = w.emit(f"select i1 {low}, i32 0, i32 {number}")
+        cases = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
+        w.do(f"switch i32 {number}, label %{labels[-1]} [ {cases} ]")
+        for label, block in zip(labels, branch.blocks, strict=True):
+            w.begin(label)
+            self.statements(block)
+            w.do(f"br label %{after}")
+        w.begin(after)
+
+
+def _buffers(nest: Nest) -> list[Buffer]:
+    """Return the buffers of a nest, in the order in which it meets them."""
+    found: dict[Buffer, None] = {}
+    for x in nodes(nest):
+        if x.op == "load":
+            found[x.attr[0]] = None
+    for effect in nest.effects:
+        found[effect.buffer] = None
+    return list(found)
+
+
+def _axes(nest: Nest) -> list[Axis]:
+    """Return all axes that a nest depends on, in the order in which it meets them."""
+    found: dict[Axis, None] = {}
+    for x in nodes(nest):
+        index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
+        if index is not None:
+            found.update((axis, None) for axis, _ in index.axes())
+    for effect in nest.effects:
+        found.update((axis, None) for axis, _ in effect.index.axes())
+    return list(found)
+
+
+def _constants(statements: list[Statement]) -> list[Buffer]:
+    """Return the constants that statements read."""
+    found: dict[Buffer, None] = {}
+    for statement in statements:
+        match statement:
+            case Nest():
+                found.update((b, None) for b in _buffers(statement) if b.role is Role.CONST)
+            case Kernel():
+                places = statement.operands
+                found.update((p.buffer, None) for p in places if p.buffer.role is Role.CONST)
+            case Copy():
+                if statement.operand.buffer.role is Role.CONST:
+                    found[statement.operand.buffer] = None
+            case Branch() if statement.number.buffer.role is Role.CONST:
+                found[statement.number.buffer] = None
+            case _:
+                pass
+        for block in blocks(statement):
+            found.update((b, None) for b in _constants(block))
+    return list(found)
+
+
+def _constant(name: str, buffer: Buffer) -> str:
+    assert buffer.value is not None
+    data = buffer.value.tobytes()
+    text = "".join(f"\\{byte:02x}" for byte in data)
+    return f'{name} = internal constant [{len(data)} x i8] c"{text}", align 64'
+
+
+def _quoted(name: str) -> str:
+    return "".join(c if c.isalnum() or c in " ._-<>" else "_" for c in name)

@@ -1,0 +1,355 @@
+"""Programs as loops: buffers, nests over them, kernels, control flow.
+
+A `Function` computes its outputs from its inputs by a list of statements. Every buffer is dense and
+row-major; an element is addressed by an `Index`, a linear function of axes and of integer values. A
+`Nest` computes each point of a box of axes, in any order; what it stores is a scalar expression
+(`scalars.py`). Statements otherwise run in order.
+
+A complex number is two elements, its real and its imaginary part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value
+
+
+class Axis:
+    """A counter from 0 to `size - 1`; compared by identity."""
+
+    __slots__ = ("name", "size")
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.size = size
+
+    def __repr__(self) -> str:
+        return f"{self.name}:{self.size}"
+
+
+class Index:
+    """A linear function: a constant, plus axes and integer values times factors. Immutable."""
+
+    __slots__ = ("_hash", "const", "terms")
+
+    def __init__(self, const: int = 0, terms: Iterable[tuple[Axis | Value, int]] = ()) -> None:
+        self.const = const
+        self.terms = tuple(terms)
+        self._hash = hash((const, frozenset(self.terms)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(other) is Index
+            and self._hash == other._hash
+            and self.const == other.const
+            and len(self.terms) == len(other.terms)
+            and frozenset(self.terms) == frozenset(other.terms)
+        )
+
+    def __add__(self, other: Index | int) -> Index:
+        if not isinstance(other, Index):
+            return Index(self.const + other, self.terms) if other else self
+        if not other.terms:
+            return self + other.const
+        if not self.terms:
+            return other + self.const
+        factors = dict(self.terms)
+        for term, factor in other.terms:
+            factors[term] = factors.get(term, 0) + factor
+        return Index(self.const + other.const, [(t, f) for t, f in factors.items() if f])
+
+    def __mul__(self, factor: int) -> Index:
+        if factor == 1:
+            return self
+        if factor == 0:
+            return Index()
+        return Index(self.const * factor, [(t, f * factor) for t, f in self.terms])
+
+    def factor(self, term: Axis | Value) -> int:
+        """Return the factor of a term, 0 if it does not occur."""
+        for t, f in self.terms:
+            if t is term:
+                return f
+        return 0
+
+    def axes(self) -> Iterator[tuple[Axis, int]]:
+        """Iterate over the axes with their factors."""
+        return ((t, f) for t, f in self.terms if isinstance(t, Axis))
+
+    def values(self) -> Iterator[tuple[Value, int]]:
+        """Iterate over the integer values with their factors."""
+        return ((t, f) for t, f in self.terms if isinstance(t, Value))
+
+    def replaced(self, axes: Mapping[Axis, Index], values: Mapping[Value, Value]) -> Index:
+        """Return the index with axes replaced by indices, and values by values."""
+        if not self.terms:
+            return self
+        plain: dict[Axis | Value, int] = {}
+        const = self.const
+        for term, factor in self.terms:
+            if isinstance(term, Axis):
+                found = axes.get(term)
+                if found is None:
+                    plain[term] = plain.get(term, 0) + factor
+                    continue
+                const += found.const * factor
+                for t, f in found.terms:
+                    plain[t] = plain.get(t, 0) + f * factor
+            else:
+                value = values.get(term, term)
+                plain[value] = plain.get(value, 0) + factor
+        return Index(const, [(t, f) for t, f in plain.items() if f])
+
+
+def axis_index(axis: Axis) -> Index:
+    """Return the index that is an axis."""
+    return Index(0, ((axis, 1),)) if axis.size != 1 else Index()
+
+
+class Role(Enum):
+    """Where a buffer lies."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    TEMP = "temp"
+    CONST = "const"
+
+
+class Buffer:
+    """Elements of one type in memory; compared by identity.
+
+    An input is never written. A constant has a value. A complex buffer has twice the elements.
+    """
+
+    __slots__ = ("dtype", "name", "role", "size", "value")
+
+    def __init__(
+        self, name: str, dtype: str, size: int, role: Role, value: np.ndarray | None = None
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.size = size
+        self.role = role
+        self.value = value
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.size * NUMPY_TYPES[self.dtype].itemsize
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+
+class Place:
+    """A buffer and an offset into it: where a kernel's operand begins."""
+
+    __slots__ = ("buffer", "index")
+
+    def __init__(self, buffer: Buffer, index: Index = Index()) -> None:  # noqa: B008
+        self.buffer = buffer
+        self.index = index
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class Store:
+    """Write a value, where `mask` holds if there is one."""
+
+    buffer: Buffer
+    index: Index
+    value: Value
+    mask: Value | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class Reduce:
+    """Combine the values over the axes that `index` does not have, and write the result.
+
+    `op` is add, mul, min, max, and, or, xor; or argmin, argmax, which write the number that the
+    axis `along` has where the value is least or greatest (the first of equals, nan before all).
+    """
+
+    buffer: Buffer
+    index: Index
+    op: str
+    value: Value
+    along: Axis | None = None
+
+
+class Nest:
+    """Compute every point of a box, in any order.
+
+    `ordered` nests run their last axes in order instead: their stores may meet one place twice.
+    """
+
+    __slots__ = ("axes", "effects", "ordered", "source")
+
+    def __init__(
+        self,
+        axes: Sequence[Axis],
+        effects: Sequence[Store | Reduce],
+        *,
+        ordered: bool = False,
+        source: Any = None,
+    ) -> None:
+        self.axes = tuple(axes)
+        self.effects = list(effects)
+        self.ordered = ordered
+        self.source = source
+
+    @property
+    def points(self) -> int:
+        """The number of points of the box."""
+        return math.prod(axis.size for axis in self.axes)
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it stores and does not reduce."""
+        return all(isinstance(effect, Store) for effect in self.effects)
+
+    def reduced_axes(self) -> list[Axis]:
+        """Return the axes over which something is combined."""
+        return [
+            axis
+            for axis in self.axes
+            if any(isinstance(e, Reduce) and not e.index.factor(axis) for e in self.effects)
+            and axis.size != 1
+        ]
+
+
+class Loop:
+    """Run statements for each number of an axis, in order unless `parallel`."""
+
+    __slots__ = ("axis", "body", "parallel", "source")
+
+    def __init__(
+        self, axis: Axis, body: list[Statement], *, parallel: bool = False, source: Any = None
+    ) -> None:
+        self.axis = axis
+        self.body = body
+        self.parallel = parallel
+        self.source = source
+
+
+class While:
+    """Run `condition`, then `body` if the flag is true, and again from the beginning."""
+
+    __slots__ = ("body", "condition", "flag", "source")
+
+    def __init__(
+        self, condition: list[Statement], flag: Buffer, body: list[Statement], source: Any = None
+    ) -> None:
+        self.condition = condition
+        self.flag = flag
+        self.body = body
+        self.source = source
+
+
+class Branch:
+    """Run the block whose number is in a buffer of one i32, clamped to those there are."""
+
+    __slots__ = ("blocks", "number", "source")
+
+    def __init__(self, number: Place, blocks: list[list[Statement]], source: Any = None) -> None:
+        self.number = number
+        self.blocks = blocks
+        self.source = source
+
+
+class Kernel:
+    """Call a function of the extension by name: see `_runtime/native_call.h`."""
+
+    __slots__ = ("numbers", "operands", "results", "source", "symbol")
+
+    def __init__(
+        self,
+        symbol: str,
+        operands: Sequence[Place],
+        results: Sequence[Place],
+        numbers: Sequence[int],
+        source: Any = None,
+    ) -> None:
+        self.symbol = symbol
+        self.operands = list(operands)
+        self.results = list(results)
+        self.numbers = tuple(numbers)
+        self.source = source
+
+
+class Copy:
+    """Copy elements that lie one after another."""
+
+    __slots__ = ("count", "operand", "result", "source")
+
+    def __init__(self, operand: Place, result: Place, count: int, source: Any = None) -> None:
+        self.operand = operand
+        self.result = result
+        self.count = count
+        self.source = source
+
+
+Statement = Nest | Loop | While | Branch | Kernel | Copy
+
+
+@dataclasses.dataclass(eq=False)
+class Function:
+    """A program: outputs from inputs.
+
+    An output may be an input, or the same buffer as another output: the caller shares it.
+    """
+
+    name: str
+    scope: Scope
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+    body: list[Statement]
+
+
+def blocks(statement: Statement) -> list[list[Statement]]:
+    """Return the statements' lists inside a statement."""
+    match statement:
+        case Loop():
+            return [statement.body]
+        case While():
+            return [statement.condition, statement.body]
+        case Branch():
+            return statement.blocks
+        case _:
+            return []
+
+
+def load(scope: Scope, buffer: Buffer, index: Index) -> Value:
+    """Return the node that reads an element."""
+    values = tuple([value for value, _ in index.values()])
+    return scope.node("load", buffer.dtype, values, (buffer, index))
+
+
+def masked_load(scope: Scope, buffer: Buffer, index: Index, mask: Value, other: Value) -> Value:
+    """Return the node that reads an element where the mask holds, and is `other` elsewhere."""
+    values = tuple([value for value, _ in index.values()])
+    return scope.node("load", buffer.dtype, (*values, mask, other), (buffer, index))
+
+
+def mask_of(x: Value) -> tuple[Value, Value] | None:
+    """Return the mask of a load, and its value elsewhere."""
+    _, index = x.attr
+    rest = x.operands[len(tuple(index.values())) :]
+    return (rest[0], rest[1]) if rest else None
+
+
+def position(scope: Scope, index: Index, dtype: str = "i64") -> Value:
+    """Return the node that is the number of an index."""
+    if not index.terms:
+        return scope.constant(index.const, dtype)
+    values = tuple([value for value, _ in index.values()])
+    return scope.node("index", dtype, values, index)

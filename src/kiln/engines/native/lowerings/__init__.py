@@ -1,0 +1,23 @@
+"""What each primitive becomes in loops: one file per family, merged here."""
+
+from __future__ import annotations
+
+from kiln.engines.native.builder import Lowering
+from kiln.engines.native.lowerings import (
+    call,
+    conversion,
+    elementwise,
+    reduction,
+    shape,
+    static_slicing,
+)
+from kiln.ir.operation import Operation
+
+LOWERINGS: dict[Operation, Lowering] = {
+    **call.LOWERINGS,
+    **conversion.LOWERINGS,
+    **elementwise.LOWERINGS,
+    **reduction.LOWERINGS,
+    **shape.LOWERINGS,
+    **static_slicing.LOWERINGS,
+}

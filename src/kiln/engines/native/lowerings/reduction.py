@@ -1,0 +1,104 @@
+"""Reductions as nests. Narrow floats are summed and multiplied in 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.engines.native.builder import (
+    Builder,
+    Complex,
+    Lowering,
+    Unsupported,
+    is_narrow,
+    numpy_type,
+)
+from kiln.engines.native.layout import Layout
+from kiln.engines.native.loop_ir import Reduce
+from kiln.ir.operation import Operation
+from kiln.ir.types import ShapedArray
+from kiln.ops import reduction as ops
+from kiln.ops.product import reduce_prod_p
+from kiln.ops.shape import reduce_sum_p
+
+Out = Sequence[ShapedArray]
+
+
+def _reduce(op: str) -> Lowering:
+    def lower(b: Builder, out: Out, x: Layout, *, axes: Any) -> Layout:
+        kind = x.buffer.dtype
+        wide = "f32" if is_narrow(kind) and op in ("add", "mul") else kind
+        over = {"add": "or", "mul": "and", "max": "or", "min": "and"}
+        name = over.get(op, op) if kind == "i1" else op
+        made = b.space(b.sizes(out[0]), numpy_type(wide) if wide != kind else out[0].dtype)
+        points = b.axes(x.shape)
+        kept = [axis for d, axis in enumerate(points) if d not in axes]
+        value = b.read(x, points)
+        index = b.element(made, kept)
+        if isinstance(value, Complex):
+            if op != "add":
+                raise Unsupported("reductions of complex numbers have no native lowering")
+            effects = [
+                Reduce(made.buffer, index + i, op, part) for i, part in enumerate(value)
+            ]
+        else:
+            effects = [Reduce(made.buffer, index, name, value.convert(wide))]
+        if x.size == 0:
+            b.fill(made, identity(name, wide))
+        b.nest(points, effects)
+        if wide == kind:
+            return made
+        return b.map(out[0], lambda v: v.convert(kind), made)
+
+    return lower
+
+
+def identity(op: str, kind: str) -> Any:
+    """Return the number that an operation of reductions leaves others as they are with."""
+    dtype = numpy_type(kind)
+    match op:
+        case "add" | "or" | "xor":
+            return 0
+        case "mul":
+            return 1
+        case "and":
+            return ~dtype.type(0)
+        case "max":
+            return ops.lowest(dtype)
+        case _:
+            return ops.highest(dtype)
+
+
+def _position(op: str) -> Lowering:
+    def lower(b: Builder, out: Out, x: Layout, *, axes: Any, index_dtype: Any) -> Layout:
+        (axis,) = axes
+        made = b.room(out[0])
+        points = b.axes(x.shape)
+        kept = [p for d, p in enumerate(points) if d != axis]
+        value = b.read(x, points)
+        if isinstance(value, Complex):
+            raise Unsupported(f"{op} of complex numbers has no native lowering")
+        if value.dtype == "i1":
+            value = value.convert("u8")
+        if x.shape[axis] == 1:
+            b.fill(made, 0)
+        else:
+            b.nest(
+                points, [Reduce(made.buffer, b.element(made, kept), op, value, points[axis])]
+            )
+        return made
+
+    return lower
+
+
+LOWERINGS: dict[Operation, Lowering] = {
+    reduce_sum_p: _reduce("add"),
+    reduce_prod_p: _reduce("mul"),
+    ops.reduce_max_p: _reduce("max"),
+    ops.reduce_min_p: _reduce("min"),
+    ops.reduce_and_p: _reduce("and"),
+    ops.reduce_or_p: _reduce("or"),
+    ops.reduce_xor_p: _reduce("xor"),
+    ops.argmax_p: _position("argmax"),
+    ops.argmin_p: _position("argmin"),
+}

@@ -1,0 +1,63 @@
+"""Shape operations as layouts; where elements have to move, as copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.engines.native.builder import Builder, Lowering
+from kiln.engines.native.layout import VIEWS, Layout
+from kiln.engines.native.loop_ir import Index, axis_index, position
+from kiln.ir.operation import Operation
+from kiln.ir.types import ShapedArray
+from kiln.ops import shape as ops
+from kiln.ops import static_slicing
+from kiln.ops.size_value import size_value_p
+
+Out = Sequence[ShapedArray]
+
+
+def _view(primitive: Operation) -> Lowering:
+    view = VIEWS[primitive]
+
+    def lower(b: Builder, out: Out, x: Layout, **params: Any) -> Layout:
+        seen = view(x, **params)
+        return view(b.dense(x), **params) if seen is None else seen  # type: ignore[return-value]
+
+    return lower
+
+
+def _rev(b: Builder, out: Out, x: Layout, *, dimensions: Any) -> Layout:
+    seen = VIEWS[ops.rev_p](x, dimensions=dimensions)
+    return x if seen is None else seen
+
+
+def _iota(b: Builder, out: Out, *, dtype: Any, shape: Any, dimension: int) -> Layout:
+    made = b.room(out[0])
+    axes = b.axes(made.shape)
+    along = axis_index(axes[dimension]) if axes else Index()
+    counter = "i64" if made.size >= 1 << 31 or "64" in made.buffer.dtype else "i32"
+    counted = position(b.scope, along, counter).convert(made.buffer.dtype)
+    b.nest(axes, b.stores(made, axes, counted))
+    return made
+
+
+def _size_value(b: Builder, out: Out, *, size: Any, **_: Any) -> Layout:
+    return b.constant(size, out[0].dtype)
+
+
+LOWERINGS: dict[Operation, Lowering] = {
+    **{
+        p: _view(p)
+        for p in (
+            ops.broadcast_in_dim_p,
+            ops.reshape_p,
+            ops.transpose_p,
+            ops.squeeze_p,
+            static_slicing.slice_p,
+        )
+    },
+    ops.rev_p: _rev,
+    ops.iota_p: _iota,
+    size_value_p: _size_value,
+}

@@ -1,0 +1,75 @@
+"""Padding, joining and splitting: nests that write parts of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.engines.native.builder import Builder, Lowering
+from kiln.engines.native.layout import Layout
+from kiln.ir.operation import Operation
+from kiln.ir.types import ShapedArray
+from kiln.ops import static_slicing as ops
+
+Out = Sequence[ShapedArray]
+
+
+def part(
+    x: Layout, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
+) -> Layout:
+    """Return the layout of a box of elements, of every n-th along each axis."""
+    steps = steps or [1] * len(sizes)
+    axes = [(n, stride * step) for n, stride, step in zip(sizes, x.strides, steps, strict=True)]
+    offset = sum(start * stride for start, stride in zip(starts, x.strides, strict=True))
+    return x.with_axes(axes, offset)
+
+
+def _concatenate(b: Builder, out: Out, *xs: Layout, dimension: int) -> Layout:
+    made = b.room(out[0])
+    start = 0
+    for x in xs:
+        starts = [0] * len(made.shape)
+        starts[dimension] = start
+        sizes = list(made.shape)
+        sizes[dimension] = x.shape[dimension]
+        b.write(part(made, starts, sizes), x)
+        start += x.shape[dimension]
+    return made
+
+
+def _split(b: Builder, out: Out, x: Layout, *, sizes: Any, axis: int) -> list[Layout]:
+    made, start = [], 0
+    for aval in out:
+        starts = [0] * len(x.shape)
+        starts[axis] = start
+        made.append(part(x, starts, b.sizes(aval)))
+        start += aval.shape[axis]
+    return made
+
+
+def _pad(b: Builder, out: Out, x: Layout, value: Layout, *, padding_config: Any) -> Layout:
+    made = b.room(out[0])
+    if made.size == 0:
+        return made
+    # What is cut off by negative padding is left out first.
+    starts, sizes, first, steps = [], [], [], []
+    for n, size, (low, _, interior) in zip(x.shape, made.shape, padding_config, strict=True):
+        step = interior + 1
+        begin = max(0, -(low // step)) if low < 0 else 0
+        last = (size - 1 - low) // step
+        end = min(n - 1, last)
+        starts.append(begin)
+        sizes.append(max(0, end - begin + 1))
+        first.append(low + begin * step)
+        steps.append(step)
+    b.write(made, value)
+    if all(sizes):
+        b.write(part(made, first, sizes, steps), part(x, starts, sizes))
+    return made
+
+
+LOWERINGS: dict[Operation, Lowering] = {
+    ops.pad_p: _pad,
+    ops.concatenate_p: _concatenate,
+    ops.split_p: _split,
+}

@@ -1,0 +1,1 @@
+"""Passes over loops, in the order in which the compiler runs them."""

@@ -1,0 +1,115 @@
+"""How a nest runs: the order of its axes, which of them is counted in vectors, how wide they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from kiln.engines.native.loop_ir import Axis, Nest, Store
+from kiln.engines.native.scalars import BASIC, Value, bits, postorder
+
+WIDE_BODY = 12
+"""Bodies of fewer operations are computed for several vectors at a time."""
+MOST_VECTORS = 4
+SPLIT_POINTS = 1 << 14
+"""How many points a thread takes at a time, at least."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """The axes from the outermost to the innermost; the first `kept` are not reduced."""
+
+    order: tuple[Axis, ...]
+    kept: int
+    vector: Axis | None
+    width: int
+    is_exact: bool
+    grain: int
+    """How many steps of the outermost axis a thread takes at a time; 0: all in one thread."""
+
+
+def schedule(nest: Nest, vector_bytes: int) -> Schedule:
+    """Return how a nest runs on vectors of so many bytes."""
+    reduced = nest.reduced_axes()
+    axes = [axis for axis in nest.axes if axis.size != 1]
+    kept = [axis for axis in axes if axis not in reduced]
+    nodes = postorder(
+        [effect.value for effect in nest.effects]
+        + [v for effect in nest.effects for v, _ in effect.index.values()]
+    )
+    vector = None if nest.ordered else _vector_axis(nest, nodes, axes, reduced)
+    width = 1
+    if vector is not None:
+        width = _width(nest, nodes, vector, vector_bytes)
+        home = reduced if vector in reduced else kept
+        home.remove(vector)
+        home.append(vector)
+    order = (*kept, *reduced)
+    return Schedule(
+        order,
+        len(kept),
+        vector,
+        width,
+        vector is not None and vector.size % width == 0,
+        _grain(nest, nodes, order, len(kept), vector, width),
+    )
+
+
+def _vector_axis(
+    nest: Nest, nodes: list[Value], axes: list[Axis], reduced: list[Axis]
+) -> Axis | None:
+    if not axes:
+        return None
+    indices = [(x.attr[1], 1) for x in nodes if x.op == "load"]
+    indices += [(e.index, 2) for e in nest.effects if isinstance(e, Store)]
+
+    def score(axis: Axis) -> float:
+        total = 0.0
+        for index, weight in indices:
+            factor = index.factor(axis)
+            total += weight * (1 if factor == 1 else 0 if factor == 0 else -1)
+        # Short axes leave lanes empty.
+        return total - (0.5 if axis.size < 8 else 0) + 0.1 * axes.index(axis) / len(axes)
+
+    return max(axes, key=score)
+
+
+def _width(nest: Nest, nodes: list[Value], vector: Axis, vector_bytes: int) -> int:
+    widest = max(
+        [bits(x.dtype) // 8 or 1 for x in nodes if x.op not in ("constant", "index")] or [4]
+    )
+    base = max(1, vector_bytes // widest)
+    if vector.size < base:
+        return 1 << (vector.size - 1).bit_length()
+    work = sum(cost(x) for x in nodes)
+    vectors = max(1, min(MOST_VECTORS, WIDE_BODY // max(work, 1)))
+    vectors = 1 << (vectors.bit_length() - 1)
+    while vectors > 1 and vector.size < 2 * base * vectors:
+        vectors //= 2
+    return base * vectors
+
+
+def cost(x: Value) -> int:
+    """Return roughly how many instructions a node is."""
+    if x.op in ("constant", "index"):
+        return 0
+    if x.op in ("div", "sqrt", "rem"):
+        return 8
+    if x.op == "load" or x.op in BASIC:
+        return 1
+    return 20
+
+
+def _grain(
+    nest: Nest, nodes: list[Value], order: tuple[Axis, ...], kept: int, vector: Axis | None, width: int
+) -> int:
+    """Return how many steps of the outermost axis are worth a thread's while."""
+    if not order or kept == 0 or nest.ordered:
+        return 0
+    outermost = order[0]
+    work = 1 + sum(cost(x) for x in nodes) / 4
+    points = math.prod([axis.size for axis in order[1:]]) * work
+    steps = max(1, math.ceil(SPLIT_POINTS / points))
+    if outermost is vector:
+        steps = -(-steps // width) * width
+    return steps if steps * 2 <= outermost.size else 0
