@@ -21,9 +21,6 @@ constexpr long long kKeepsLock = 1'000'000;  // nanoseconds
 // Signals are looked for so often: the lock must be taken for it, and may be in use.
 constexpr long long kSignalsEvery = 30'000'000;  // nanoseconds
 
-// Its address tells threads apart.
-thread_local char this_thread;
-
 // A few milliseconds coarse where that is cheaper.
 long long coarse_time() {
   timespec time;
@@ -132,19 +129,12 @@ bool read_callbacks(PyObject* given, std::vector<PythonCallback>& callbacks) {
   return true;
 }
 
-RunningCall::RunningCall(const std::vector<PythonCallback>& callbacks)
-    : Call{}, callbacks_(callbacks), thread_(&this_thread) {
-  fault = &fault_;
-}
-
 // Python ends a thread here, by unwinding its stack, if the interpreter ends. Nothing is unwound
 // through this function: what `waiting.cc` installs keeps the thread where it is.
 void RunningCall::take_lock() noexcept {
   PyEval_RestoreThread(released_);
   released_ = nullptr;
 }
-
-bool RunningCall::is_on_its_thread() const { return thread_ == &this_thread; }
 
 int32_t RunningCall::poll() {
   if (!is_on_its_thread() || --polls_left_ > 0) return kDone;
@@ -218,9 +208,7 @@ int32_t RunningCall::call_python(void* const* buffers, const int64_t* numbers) n
   return status;
 }
 
-void RunningCall::end() {
-  if (!has_lock()) take_lock();
-  if (raised_type_ == nullptr) return;
+void RunningCall::raise() {
   if (!PyErr_Occurred()) {
     PyErr_Restore(raised_type_, raised_, raised_traceback_);
   } else {

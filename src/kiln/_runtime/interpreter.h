@@ -29,7 +29,12 @@ bool read_callbacks(PyObject* given, std::vector<PythonCallback>& callbacks);
 // One call under way. Compiled code sees its first part.
 class RunningCall : public Call {
  public:
-  explicit RunningCall(const std::vector<PythonCallback>& callbacks);
+  explicit RunningCall(const std::vector<PythonCallback>& callbacks)
+      : callbacks_(callbacks), thread_(__builtin_thread_pointer()) {
+    fault = &fault_;
+    pool = nullptr;
+    workspace = nullptr;
+  }
   RunningCall(const RunningCall&) = delete;
   RunningCall& operator=(const RunningCall&) = delete;
 
@@ -44,20 +49,24 @@ class RunningCall : public Call {
   int32_t call_python(void* const* buffers, const int64_t* numbers) noexcept;
 
   // Called with the result of the code: takes the lock again and sets what was raised elsewhere.
-  void end();
+  void end() {
+    if (!has_lock()) take_lock();
+    if (raised_type_ != nullptr) raise();
+  }
 
  private:
-  bool is_on_its_thread() const;
+  bool is_on_its_thread() const { return thread_ == __builtin_thread_pointer(); }
   int32_t look_around();
+  void raise();
   int32_t call_with_lock(const PythonCallback& callback, void* const* buffers);
 
   const std::vector<PythonCallback>& callbacks_;
   PyThreadState* released_ = nullptr;
   const void* thread_;
   int32_t polls_left_ = 1, polls_between_ = 1;
-  long long seen_ = 0, started_ = 0, signals_seen_ = 0;  // times
-  PyObject *raised_type_ = nullptr, *raised_ = nullptr, *raised_traceback_ = nullptr;
-  Fault fault_ = {};
+  long long seen_ = 0, started_, signals_seen_;  // times
+  PyObject *raised_type_ = nullptr, *raised_, *raised_traceback_;  // on another thread
+  Fault fault_;
 };
 
 }  // namespace kiln

@@ -140,7 +140,7 @@ void native_dealloc(PyObject* object) {
 }
 
 // The error of a call, as the engine words it.
-void raise_error(Native* native, int32_t status, const Fault& fault) {
+[[gnu::cold, gnu::noinline]] void raise_error(Native* native, int32_t status, const Fault& fault) {
   if (status == kRaised) {
     if (PyErr_Occurred()) return;
     PyErr_SetString(PyExc_SystemError, "compiled code says that it raised an exception");
@@ -178,7 +178,8 @@ class Results {
       memory_ = reinterpret_cast<PyObject**>(heap_.data());
       pointers_ = heap_.data() + count;
     }
-    std::fill_n(memory_, count, nullptr);
+    // One by one: a call of `memset` would take longer.
+    for (size_t i = 0; i < count; ++i) memory_[i] = nullptr;
   }
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
@@ -254,10 +255,10 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   if (signature.reuses && donated != nullptr) {
     reuse(signature, operands, results, args, *donated);
   }
+  bool has_memory = signature.shares || signature.reuses;
   for (size_t i = 0; i < signature.results.size(); ++i) {
-    if (results.memory(i) == nullptr && !results.put(i, fresh(signature.results[i].bytes))) {
-      return false;
-    }
+    if (has_memory && results.memory(i) != nullptr) continue;
+    if (!results.put(i, fresh(signature.results[i].bytes))) return false;
   }
   call.operands = operands.pointers();
   call.results = results.pointers();
