@@ -24,9 +24,11 @@ from kiln.core.host_memory import HOST_MEMORY
 
 MANY, LEAVES = 100, 21
 SOURCE = """
+struct call { const float *const *in; float *const *out; };
 #define ADD_ONE(count)                                                        \\
-  void add_one_##count(const float *const *in, float *const *out) {           \\
-    for (int i = 0; i < count; ++i) out[i][0] = in[i][0] + 1;                 \\
+  int add_one_##count(const struct call *call) {                              \\
+    for (int i = 0; i < count; ++i) call->out[i][0] = call->in[i][0] + 1;     \\
+    return 0;                                                                 \\
   }
 ADD_ONE(1)
 ADD_ONE(21)

@@ -226,7 +226,17 @@ def limit_memory(size: int, /) -> None: ...
 # native.cc
 
 class Native:
-    """A compiled function called by its address."""
+    """A compiled function called by its address: `int32_t entry(Call*)` of `native_call.h`.
+
+    Types are (dtype, bytes). `shared` and `reused` are pairs (result, operand): a shared result is
+    the operand itself, and compiled code does not write it; a reused one may be given the memory
+    of an operand that the call donates and nobody else holds. `workspace` is a number of bytes,
+    `sizes` are those of named axes. `has_loops` tells that the code calls `kiln_poll`, `is_long`
+    that other threads should run meanwhile. `callbacks` are (function, operand types, result
+    types), each type a (dtype, shape); the function takes ndarrays and returns a sequence of them.
+    `explain(code, site, index, iteration)` raises the error of a check (-2) or a kernel (from 1).
+    Called with buffers of host memory, it returns buffers: read-only ndarrays or MemoryBlocks.
+    """
 
     def __init__(
         self,
@@ -235,7 +245,23 @@ class Native:
         results: Sequence[tuple[Any, int]],
         owner: Any = None,
         /,
+        *,
+        workspace: int = 0,
+        sizes: Sequence[int] = (),
+        shared: Sequence[tuple[int, int]] = (),
+        reused: Sequence[tuple[int, int]] = (),
+        explain: Function[[int, int, int, int], Any] | None = None,
+        callbacks: Sequence[
+            tuple[
+                Function[..., Sequence[Any]],
+                Sequence[tuple[Any, tuple[int, ...]]],
+                Sequence[tuple[Any, tuple[int, ...]]],
+            ]
+        ] = (),
+        has_loops: bool = False,
+        is_long: bool = False,
     ) -> None: ...
+    def __call__(self, buffers: Sequence[Any], /) -> list[Any]: ...
 
 # operators.cc
 

@@ -362,12 +362,12 @@ Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* memor
   return Ref::own(reinterpret_cast<PyObject*>(self));
 }
 
-Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* memory, PyObject* sharding,
-                bool committed) {
+Ref make_placed(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* memory,
+                PyObject* sharding, bool committed) {
   ArrayData* self = make(placed_class);
   if (self == nullptr) return Ref();
   self->aval = Py_NewRef(aval);
-  self->host = Py_NewRef(Py_None);
+  self->host = Py_NewRef(host);
   self->buffer = Py_NewRef(buffer);
   self->memory = Py_NewRef(memory);
   self->sharding = Py_NewRef(sharding);

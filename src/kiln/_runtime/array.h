@@ -51,7 +51,7 @@ inline Ref values_of(ArrayData* array) {
 
 // Make an array. All but the type may be None.
 Ref make_array(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* memory);
-Ref make_placed(PyObject* aval, PyObject* buffer, PyObject* memory, PyObject* sharding,
-                bool committed);
+Ref make_placed(PyObject* aval, PyObject* host, PyObject* buffer, PyObject* memory,
+                PyObject* sharding, bool committed);
 
 }  // namespace kiln

@@ -3,26 +3,57 @@
 
 #include <vector>
 
+#include "interpreter.h"
 #include "operands.h"
 
 namespace kiln {
 
-// What a compiled function is: it reads its operands and writes its results, both row-major.
-using Function = void (*)(const void* const* operands, void* const* results);
+// What a compiled function takes and gives, and what it needs besides.
+struct NativeSignature {
+  // Where a result lies that is no fresh memory: the number of an operand, or none.
+  static constexpr Py_ssize_t kNone = -1;
 
-// A compiled function with the types of its operands and results. It runs in the calling thread.
+  std::vector<ValueType> operands, results;
+  std::vector<int64_t> sizes;        // of named axes
+  std::vector<Py_ssize_t> shared;    // per result: the operand that it is
+  std::vector<Py_ssize_t> reused;    // per result: the operand whose memory it may be given
+  std::vector<PythonCallback> callbacks;
+  size_t workspace = 0;
+  bool shares = false, reuses = false;  // whether any result does
+  bool has_loops = false;               // calls `kiln_poll`
+  bool is_long = false;  // works on so much that other threads should run meanwhile
+};
+
+// A compiled function. It runs in the calling thread.
 struct Native {
   PyObject_HEAD
-  Function function;
-  PyObject* owner;  // keeps the code in memory
-  std::vector<ValueType>* operands;
-  std::vector<ValueType>* results;
-  bool is_long;  // works on so much data that other threads should run meanwhile
+  Entry entry;
+  NativeSignature* signature;
+  PyObject* owner;    // keeps the code in memory
+  PyObject* explain;  // (code, site, index, iteration): raises the error of a check or kernel
 };
 
 extern PyTypeObject native_type;
 
+// A subclass in Python carries what describes the code; one that runs otherwise is called.
+inline bool is_native(PyObject* object) {
+  return PyObject_TypeCheck(object, &native_type) &&
+         Py_TYPE(object)->tp_call == native_type.tp_call;
+}
+
+// What a call does besides running the function.
+struct NativeCallOptions {
+  PyObject* out_avals;                              // tuple of the types of the results
+  PyObject* out_shardings = nullptr;                // tuple of them; null: the first device
+  bool committed = false;                           // whether results are committed
+  bool takes_placed = false;                        // whether operands may be placed arrays
+  const std::vector<Py_ssize_t>* donated = nullptr;  // operands that are deleted
+  Ref (*convert)(void* context, size_t number, PyObject* object) = nullptr;
+  void* context = nullptr;  // brings what is no array or number to host memory, or raises
+};
+
 // Run on arrays, NumPy arrays and Python scalars; returns a list of arrays of the given types.
-Ref run_native(Native* native, PyObject* const* args, Py_ssize_t count, PyObject* out_avals);
+Ref run_native(Native* native, PyObject* const* args, Py_ssize_t count,
+               const NativeCallOptions& options);
 
 }  // namespace kiln

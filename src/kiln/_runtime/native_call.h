@@ -15,7 +15,13 @@ struct Fault {
 };
 
 // What a call hands to compiled code. Emitted code reads the fields by their order: each is eight
-// bytes.
+// bytes. It passes the pointer on as it is: what belongs to the call lies behind these fields.
+//
+// Results may lie where operands do. A *shared* result is the memory of its operand and holds its
+// values before the call: compiled code never writes it. A *reused* result either is the memory of
+// its operand, which nobody else looks at, or is fresh memory: compiled code must be right in both
+// cases. All other results are apart from all operands. All are aligned to 64 bytes, operands as
+// their element types are.
 struct Call {
   const void* const* operands;
   void* const* results;
@@ -38,5 +44,15 @@ using Entry = int32_t (*)(Call*);
 // A kernel that compiled code calls by name: operands first, then results, all row-major; what the
 // numbers mean is the kernel's own. It neither needs nor takes the interpreter's lock.
 using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
+
+// Two functions are there in each program. What they return, if it is not `kDone`, is returned at
+// once by their caller.
+//
+// int32_t kiln_poll(Call*): called in each iteration of a loop of unknown length, so that signals
+// arrive and other threads run. It costs about a nanosecond.
+//
+// int32_t kiln_call_python(Call*, void* const* buffers, const int64_t* numbers): calls a Python
+// function, numbers[0] of the program's `callbacks`, on copies of its operands, and copies what it
+// returns to its results.
 
 }  // namespace kiln

@@ -46,8 +46,11 @@ bool read_value_types(PyObject* given, std::vector<ValueType>& types) {
   return true;
 }
 
-Operands::Operands(size_t count)
-    : pointers_(inline_), scalars_(inline_scalars_), held_(inline_held_) {
+Operands::Operands(size_t count, bool takes_placed)
+    : pointers_(inline_),
+      scalars_(inline_scalars_),
+      held_(inline_held_),
+      takes_placed_(takes_placed) {
   if (count > kInline) {
     heap_.resize(count);
     heap_scalars_.resize(count);
@@ -59,11 +62,15 @@ Operands::Operands(size_t count)
 }
 
 Operands::~Operands() {
-  for (size_t i = 0; i < held_count_; ++i) Py_DECREF(held_[i]);
+  for (size_t i = 0; i < size_; ++i) Py_XDECREF(held_[i]);
+}
+
+bool Operands::is_read(PyObject* object) const {
+  return is_array(object) || (takes_placed_ && is_placed(object));
 }
 
 bool Operands::add(PyObject* object, const ValueType& type) {
-  if (is_array(object)) {
+  if (is_read(object)) {
     ArrayData* array = reinterpret_cast<ArrayData*>(object);
     if (!is_memory(array->host)) {
       Ref host = values_of(array);
@@ -74,8 +81,7 @@ bool Operands::add(PyObject* object, const ValueType& type) {
     if (reinterpret_cast<MemoryBlock*>(array->host)->bytes != type.bytes) {
       return wrong_size(object, type);
     }
-    pointers_[size_++] = reinterpret_cast<MemoryBlock*>(array->host)->data;
-    hold(array->host);
+    put(reinterpret_cast<MemoryBlock*>(array->host)->data, array->host);
     return true;
   }
   if (PyFloat_CheckExact(object)) return add_float(object, type);
@@ -88,8 +94,7 @@ template <typename T>
 bool Operands::store(T value, PyObject* object, const ValueType& type) {
   if (type.bytes != sizeof value) return wrong_size(object, type);
   std::memcpy(scalars_[size_].bytes, &value, sizeof value);
-  pointers_[size_] = scalars_[size_].bytes;
-  ++size_;
+  put(scalars_[size_].bytes, nullptr);
   return true;
 }
 
@@ -123,8 +128,7 @@ bool Operands::add_numpy(PyObject* object, const ValueType& type) {
   bool as_it_is = PyArray_TYPE(array) == type.type_number && PyArray_ISCARRAY_RO(array);
   if (!as_it_is) return convert(object, type);
   if (static_cast<size_t>(PyArray_NBYTES(array)) != type.bytes) return wrong_size(object, type);
-  pointers_[size_++] = PyArray_DATA(array);
-  hold(object);
+  put(PyArray_DATA(array), object);
   return true;
 }
 
@@ -142,9 +146,37 @@ bool Operands::convert(PyObject* object, const ValueType& type) {
   if (!array) return false;
   PyArrayObject* made = reinterpret_cast<PyArrayObject*>(array.get());
   if (static_cast<size_t>(PyArray_NBYTES(made)) != type.bytes) return wrong_size(object, type);
-  pointers_[size_++] = PyArray_DATA(made);
-  hold(array.get());
+  put(PyArray_DATA(made), array.get());
   return true;
+}
+
+MemoryBlock* Operands::memory(size_t number, size_t bytes) const {
+  PyObject* owner = held_[number];
+  if (owner == nullptr) return nullptr;
+  PyObject* block = PyArray_CheckExact(owner)
+                        ? PyArray_BASE(reinterpret_cast<PyArrayObject*>(owner))
+                        : owner;
+  if (block == nullptr || !is_memory(block)) return nullptr;
+  MemoryBlock* memory = reinterpret_cast<MemoryBlock*>(block);
+  bool is_all = memory->data == pointers_[number] && memory->bytes == bytes;
+  return is_all ? memory : nullptr;
+}
+
+Ref Operands::take_memory(size_t number, size_t bytes, PyObject* object) {
+  MemoryBlock* memory = this->memory(number, bytes);
+  if (memory == nullptr || !is_read(object)) return Ref();
+  ArrayData* array = reinterpret_cast<ArrayData*>(object);
+  PyObject *owner = held_[number], *block = reinterpret_cast<PyObject*>(memory);
+  // Whoever looks at memory holds it, or holds a view that does: NumPy, DLPack, engines, results
+  // that share it. The array and this call are two that are known.
+  if (array->host != owner || Py_REFCNT(owner) != 2) return Ref();
+  if (owner != block && Py_REFCNT(block) != 1) return Ref();
+  Ref taken = Ref::borrow(block);
+  held_[number] = nullptr;
+  Ref host = Ref::own(std::exchange(array->host, Py_NewRef(Py_None)));
+  Ref buffer = Ref::own(std::exchange(array->buffer, Py_NewRef(Py_None)));
+  Py_DECREF(owner);
+  return taken;
 }
 
 }  // namespace kiln

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "memory.h"
 #include "object.h"
 
 namespace kiln {
@@ -19,7 +20,8 @@ bool read_value_types(PyObject* given, std::vector<ValueType>& types);
 // Where the operands of one call lie, and what must live until it is over.
 class Operands {
  public:
-  explicit Operands(size_t count);
+  // Placed arrays are read as all others, or not at all.
+  explicit Operands(size_t count, bool takes_placed = false);
   Operands(const Operands&) = delete;
   Operands& operator=(const Operands&) = delete;
   ~Operands();
@@ -29,6 +31,13 @@ class Operands {
 
   const void* const* pointers() const { return pointers_; }
 
+  // Return the memory that an operand of so many bytes is all of; nothing if it lies elsewhere.
+  MemoryBlock* memory(size_t number, size_t bytes) const;
+
+  // Take the memory of an operand, added from an array, if nobody but that array looks at it: the
+  // array is left without values. Nothing if somebody does, or if the operand lies elsewhere.
+  Ref take_memory(size_t number, size_t bytes, PyObject* object);
+
  private:
   static constexpr size_t kInline = 16;
   struct alignas(16) Scalar {
@@ -37,7 +46,12 @@ class Operands {
 
   template <typename T>
   bool store(T value, PyObject* object, const ValueType& type);
-  void hold(PyObject* object) { held_[held_count_++] = Py_NewRef(object); }
+  bool is_read(PyObject* object) const;
+  void put(const void* pointer, PyObject* owner) {
+    pointers_[size_] = pointer;
+    held_[size_] = Py_XNewRef(owner);
+    ++size_;
+  }
   bool add_float(PyObject* object, const ValueType& type);
   bool add_int(PyObject* object, const ValueType& type);
   bool add_numpy(PyObject* object, const ValueType& type);
@@ -45,9 +59,9 @@ class Operands {
 
   const void** pointers_;
   Scalar* scalars_;
-  PyObject** held_;  // at most one for each operand
+  PyObject** held_;  // what owns the memory of each operand, or null
   size_t size_ = 0;
-  size_t held_count_ = 0;
+  const bool takes_placed_;
   const void* inline_[kInline];
   Scalar inline_scalars_[kInline];
   PyObject* inline_held_[kInline];

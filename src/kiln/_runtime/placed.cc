@@ -92,8 +92,8 @@ Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
       return Ref();
     }
     Ref array =
-        make_placed(PyTuple_GET_ITEM(types, i), PyList_GET_ITEM(buffers, i), program->memory,
-                    PyTuple_GET_ITEM(placed->out_shardings, i), placed->committed);
+        make_placed(PyTuple_GET_ITEM(types, i), Py_None, PyList_GET_ITEM(buffers, i),
+                    program->memory, PyTuple_GET_ITEM(placed->out_shardings, i), placed->committed);
     if (!array) return array;
     PyList_SET_ITEM(arrays.get(), i, array.release());
   }

@@ -230,14 +230,30 @@ Ref runner(CompiledProgram* program) {
   return run;
 }
 
+Ref run_by_address(CompiledProgram* program, PyObject* native, PyObject* const* args,
+                   Py_ssize_t count, PyObject* out_shardings, bool committed,
+                   const std::vector<Py_ssize_t>* donated) {
+  NativeCallOptions options{program->out_avals};
+  options.out_shardings = out_shardings;
+  options.committed = committed;
+  options.takes_placed = out_shardings != nullptr;
+  options.donated = donated;
+  // What is neither an array nor a number is for the definition to convert, or to refuse.
+  options.convert = [](void* context, size_t, PyObject* object) {
+    return call_held(new_buffer, object, static_cast<CompiledProgram*>(context)->memory);
+  };
+  options.context = program;
+  return run_native(reinterpret_cast<Native*>(native), args, count, options);
+}
+
 Ref run_program(CompiledProgram* program, PyObject* const* args, Py_ssize_t count) {
   program->used = clock_now;
   std::vector<PyObject*> taken;
   if (!take(program, args, count, taken)) return Ref();
   Ref run = runner(program);
   if (!run) return run;
-  if (Py_TYPE(run.get()) == &native_type) {
-    return run_native(reinterpret_cast<Native*>(run.get()), args, count, program->out_avals);
+  if (is_native(run.get())) {
+    return run_by_address(program, run.get(), args, count, nullptr, false, nullptr);
   }
   HostOperands host_operands(run.get(), static_cast<size_t>(count));
   Ref buffers = Ref::own(PyList_New(count));

@@ -35,6 +35,12 @@ Ref operand(CompiledProgram* program, size_t number, PyObject* object, PyObject*
 // exception set if it was taken away.
 Ref runner(CompiledProgram* program);
 
+// Run a compiled function by its address. Placed arrays are operands and results if there are
+// shardings of results.
+Ref run_by_address(CompiledProgram* program, PyObject* native, PyObject* const* args,
+                   Py_ssize_t count, PyObject* out_shardings, bool committed,
+                   const std::vector<Py_ssize_t>* donated);
+
 // Run an executable on buffers.
 Ref execute(PyObject* run, PyObject* buffers, HostOperands& host_operands);
 

@@ -18,15 +18,65 @@ from kiln.base.tree import tree_flatten
 from kiln.core.host_memory import HOST_MEMORY
 
 SOURCE = """
-void add(const float *const *in, float *const *out) { out[0][0] = in[0][0] + in[1][0]; }
-void wide(const double *const *in, double *const *out) { out[0][0] = in[0][0]; }
-void whole(const int *const *in, int *const *out) { out[0][0] = -in[0][0]; }
-void truth(const char *const *in, char *const *out) { out[0][0] = !in[0][0]; }
-void twice(const float *const *in, float *const *out) {
-  for (long i = 0; i < 100000; ++i) out[0][i] = 2 * in[0][i];
+#include <stdint.h>
+#include <stddef.h>
+struct fault { int32_t site; int64_t index, iteration; };
+struct call {
+  const void *const *operands; void *const *results; const int64_t *sizes; char *workspace;
+  void *pool; struct fault *fault;
+};
+typedef int32_t (*poll)(struct call *);
+typedef int32_t (*python)(struct call *, void *const *, const int64_t *);
+poll kiln_poll;
+python kiln_call_python;
+void link(void *p, void *c) { kiln_poll = (poll)p; kiln_call_python = (python)c; }
+#define IN(type, i) ((const type *)c->operands[i])
+#define OUT(type, i) ((type *)c->results[i])
+#define ENTRY(name) int32_t name(struct call *c)
+ENTRY(add) { OUT(float, 0)[0] = IN(float, 0)[0] + IN(float, 1)[0]; return 0; }
+ENTRY(wide) { OUT(double, 0)[0] = IN(double, 0)[0]; return 0; }
+ENTRY(whole) { OUT(int, 0)[0] = -IN(int, 0)[0]; return 0; }
+ENTRY(truth) { OUT(char, 0)[0] = !IN(char, 0)[0]; return 0; }
+ENTRY(twice) {
+  for (long i = 0; i < 100000; ++i) OUT(float, 0)[i] = 2 * IN(float, 0)[i];
+  return 0;
 }
-void copy(const float *const *in, float *const *out) {
-  for (int i = 0; i < 21; ++i) out[i][0] = in[i][0];
+ENTRY(copy) {
+  for (int i = 0; i < 21; ++i) OUT(float, i)[0] = IN(float, i)[0];
+  return 0;
+}
+ENTRY(nothing) { return 0; }
+ENTRY(by_workspace) {
+  float *kept = (float *)c->workspace;
+  if ((uintptr_t)kept % 64 != 0) return 3;
+  for (int i = 0; i < 1000; ++i) kept[i] = c->sizes[1] * IN(float, 0)[0];
+  OUT(float, 0)[0] = kept[999];
+  return 0;
+}
+ENTRY(fails) {
+  c->fault->site = 4; c->fault->index = 1L << 40; c->fault->iteration = 7;
+  return (int32_t)IN(float, 0)[0];
+}
+ENTRY(endless) {
+  for (;;) { int32_t status = kiln_poll(c); if (status != 0) return status; }
+}
+ENTRY(polls) {
+  for (long i = 0; i < 100000000; ++i) {
+    int32_t status = kiln_poll(c);
+    if (status != 0) return status;
+  }
+  OUT(float, 0)[0] = 1;
+  return 0;
+}
+ENTRY(calls) {
+  float kept = IN(float, 0)[0];
+  void *buffers[] = {&kept, c->results[0]};
+  for (int64_t which = 0; which < c->sizes[0]; ++which) {
+    int32_t status = kiln_call_python(c, buffers, &which);
+    if (status != 0) return status;
+    kept = OUT(float, 0)[0];
+  }
+  return 0;
 }
 """
 
@@ -39,13 +89,16 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     (folder / "f.c").write_text(SOURCE)
     built = folder / "f.so"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", folder / "f.c", "-o", built], check=True)
-    return ctypes.CDLL(str(built))
+    loaded = ctypes.CDLL(str(built))
+    symbols = _runtime.native_symbols()
+    loaded.link(*(ctypes.c_void_p(symbols[n]) for n in ("kiln_poll", "kiln_call_python")))
+    return loaded
 
 
 @pytest.fixture
 def program(library: ctypes.CDLL) -> Make:
     def make(
-        name: str, ins: list[Any], outs: list[Any], kept: Any = None
+        name: str, ins: list[Any], outs: list[Any], kept: Any = None, **options: Any
     ) -> _runtime.CompiledProgram:
         address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
         assert address is not None
@@ -53,7 +106,7 @@ def program(library: ctypes.CDLL) -> Make:
         def types(values: list[Any]) -> list[tuple[Any, int]]:
             return [(np.asarray(x).dtype, np.asarray(x).nbytes) for x in values]
 
-        native = _runtime.Native(address, types(ins), types(outs), library)
+        native = _runtime.Native(address, types(ins), types(outs), library, **options)
         avals = [jnp.asarray(x).aval for x in outs]
         return _runtime.CompiledProgram(native, avals, kept, HOST_MEMORY, True)
 

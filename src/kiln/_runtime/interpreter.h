@@ -1,0 +1,72 @@
+// What a call of compiled code has to do with the interpreter: its lock, signals, and Python
+// functions that the code calls.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "native_call.h"
+#include "object.h"
+
+namespace kiln {
+
+// An array that a Python function is given or returns.
+struct ArrayType {
+  Ref dtype;  // NumPy's
+  std::vector<Py_ssize_t> shape;
+  size_t bytes;
+};
+
+// A Python function that compiled code calls: ndarrays in order, a sequence of ndarrays back.
+struct PythonCallback {
+  Ref function;
+  std::vector<ArrayType> operands, results;
+};
+
+// Read a sequence of (function, [(dtype, shape), ...], [(dtype, shape), ...]).
+bool read_callbacks(PyObject* given, std::vector<PythonCallback>& callbacks);
+
+// One call under way. Compiled code sees its first part.
+class RunningCall : public Call {
+ public:
+  explicit RunningCall(const std::vector<PythonCallback>& callbacks)
+      : callbacks_(callbacks), thread_(__builtin_thread_pointer()) {
+    fault = &fault_;
+    pool = nullptr;
+    workspace = nullptr;
+  }
+  RunningCall(const RunningCall&) = delete;
+  RunningCall& operator=(const RunningCall&) = delete;
+
+  // Let other threads have the interpreter's lock, and take it again. A thread that the ending
+  // interpreter does not let go on stays in the second one.
+  void release_lock() { released_ = PyEval_SaveThread(); }
+  void take_lock() noexcept;
+  bool has_lock() const { return released_ == nullptr; }
+
+  // What `kiln_poll` and `kiln_call_python` do.
+  int32_t poll();
+  int32_t call_python(void* const* buffers, const int64_t* numbers) noexcept;
+
+  // Called with the result of the code: takes the lock again and sets what was raised elsewhere.
+  void end() {
+    if (!has_lock()) take_lock();
+    if (raised_type_ != nullptr) raise();
+  }
+
+ private:
+  bool is_on_its_thread() const { return thread_ == __builtin_thread_pointer(); }
+  int32_t look_around();
+  void raise();
+  int32_t call_with_lock(const PythonCallback& callback, void* const* buffers);
+
+  const std::vector<PythonCallback>& callbacks_;
+  PyThreadState* released_ = nullptr;
+  const void* thread_;
+  int32_t polls_left_ = 1, polls_between_ = 1;
+  long long seen_ = 0, started_, signals_seen_;  // times
+  PyObject *raised_type_ = nullptr, *raised_, *raised_traceback_;  // on another thread
+  Fault fault_;
+};
+
+}  // namespace kiln
