@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln.base.dtypes import short_name
+from kiln.core.staging import stage_pure
 from kiln.engines.native.layout import Layout, dense
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -34,7 +35,7 @@ from kiln.engines.native.loop_ir import (
     load,
 )
 from kiln.engines.native.scalars import MACHINE_TYPES, NUMPY_TYPES, Scope, Value
-from kiln.ir.jaxpr import Jaxpr, Literal
+from kiln.ir.jaxpr import Eqn, Jaxpr, Literal
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 
@@ -263,17 +264,32 @@ class Builder:
 
         for eqn in jaxpr.eqns:
             outer, self.source = self.source, eqn.source
-            given = [read(v) for v in eqn.invars]
-            avals = [v.aval for v in eqn.outvars]
-            primitive = eqn.primitive
-            lowering = self._lowerings.get(primitive)
-            if lowering is None:
-                raise Unsupported(f"the primitive {primitive.name} has no native lowering")
-            found = lowering(self, avals, *given, **eqn.params)
-            results = found if primitive.multiple else [found]
+            results = self.equation(eqn, [read(v) for v in eqn.invars])
             env.update(zip(eqn.outvars, results, strict=True))
             self.source = outer
         return [read(v) for v in jaxpr.outvars]
+
+
+    def equation(self, eqn: Eqn, operands: Sequence[Layout]) -> Sequence[Layout]:
+        """Add an equation by its lowering, or by the primitive's `expand`; return its results.
+
+        Raises: Unsupported if it has neither.
+        """
+        primitive = eqn.primitive
+        lowering = self._lowerings.get(primitive)
+        if lowering is not None:
+            avals = [v.aval for v in eqn.outvars]
+            found = lowering(self, avals, *operands, **eqn.params)
+            return found if primitive.multiple else [found]
+        if not primitive.has("expand"):
+            raise Unsupported(f"the primitive {primitive.name} has no native lowering")
+
+        def expanded(*xs: Any) -> Sequence[Any]:
+            results = primitive.expand(*xs, **eqn.params)
+            return results if primitive.multiple else [results]
+
+        jaxpr = stage_pure(expanded, [v.aval for v in eqn.invars], name=primitive.name)
+        return self.inline(jaxpr, operands)
 
 
 def function_of(jaxpr: Jaxpr, name: str, lowerings: Mapping[Operation, Lowering]) -> Function:

@@ -8,10 +8,10 @@ from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.executable import NativeExecutable
-from kiln.engines.native.llvm.assembly import assemble, load
-from kiln.engines.native.llvm.functions import ENTRY, module_text
-from kiln.engines.native.llvm.target import current_target
+from kiln.engines.native.llvm.assembly import assemble, host_target
+from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.loop_ir import Function
+from kiln.engines.native.loop_text import to_text
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.buffers import workspace
 from kiln.engines.native.passes.pipeline import optimized
@@ -51,10 +51,9 @@ class NativeCompiler:
             function = self.loops(program)
         except Unsupported as reason:
             raise _refused(program, str(reason)) from None
-        target = current_target()
         offsets, size = workspace(function)
-        text = module_text(function, offsets, target)
-        return NativeExecutable(program, function, text, load(assemble(text), ENTRY), size)
+        text = module_text(function, offsets, host_target())
+        return NativeExecutable(program, function, text, assemble(text), size)
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program's loops, or its jaxpr.
@@ -69,7 +68,7 @@ class NativeCompiler:
                     "use 'loops' or 'jaxpr', or the xla engine for 'stablehlo' and 'hlo'",
                 )
             )
-        return str(program.jaxpr) if dialect == "jaxpr" else str(self.loops(program))
+        return str(program.jaxpr) if dialect == "jaxpr" else to_text(self.loops(program))
 
     def compiler_ir(self, program: Program, dialect: str | None = None) -> Any:
         """Return the loops.

@@ -10,8 +10,10 @@ from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
-from kiln.engines.native.llvm.assembly import Code
+from kiln.engines.native.llvm.assembly import disassemble, load
+from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.loop_ir import Function, Kernel, Loop, Role, Statement, While, blocks
+from kiln.engines.native.loop_text import to_text
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 
 if TYPE_CHECKING:
@@ -19,22 +21,21 @@ if TYPE_CHECKING:
 
 
 class NativeExecutable(_runtime.Native):
-    """A compiled program."""
+    """A compiled program: an object, loaded, with the bytes that its temporaries need."""
 
-    __slots__ = ("code", "function", "llvm", "program")
+    __slots__ = ("function", "image", "llvm", "program")
 
-    def __new__(
-        cls, program: Program, function: Function, llvm: str, code: Code, workspace: int
-    ) -> NativeExecutable:
-        """Return a program whose code is loaded, with the bytes that its temporaries need."""
+    def __init__(
+        self, program: Program, function: Function, llvm: str, image: bytes, workspace: int
+    ) -> None:
+        code = load(image, ENTRY)
         inputs = {buffer: i for i, buffer in enumerate(function.inputs)}
         shared = [
             (i, inputs[buffer])
             for i, buffer in enumerate(function.outputs)
             if buffer.role is Role.INPUT
         ]
-        self = super().__new__(
-            cls,
+        super().__init__(
             code.address,
             [_value_type(v.aval) for v in program.jaxpr.invars],
             [_value_type(v.aval) for v in program.jaxpr.outvars],
@@ -43,11 +44,7 @@ class NativeExecutable(_runtime.Native):
             has_loops=_has_loops(function.body),
             shared=shared,
         )
-        self.program, self.function, self.llvm, self.code = program, function, llvm, code
-        return self
-
-    def __init__(self, *args: object) -> None:
-        """Do nothing: all is done by `__new__`."""
+        self.program, self.function, self.llvm, self.image = program, function, llvm, image
 
     @property
     def name(self) -> str:
@@ -61,11 +58,11 @@ class NativeExecutable(_runtime.Native):
         """
         match stage:
             case "loops":
-                return str(self.function)
+                return to_text(self.function)
             case "llvm":
                 return self.llvm
             case "asm":
-                return self.code.assembly()
+                return disassemble(self.llvm)
         raise ValueError(
             three_lines(
                 f"as_text({stage!r}) of {self.name}",
@@ -75,8 +72,8 @@ class NativeExecutable(_runtime.Native):
         )
 
     def size_in_bytes(self) -> int:
-        """Return roughly the memory of the program: its code, and its text twice."""
-        return self.code.size + 2 * len(self.llvm)
+        """Return roughly the memory of the program: its object, loaded and kept, and its text."""
+        return 2 * len(self.image) + len(self.llvm)
 
     def out_shardings(self) -> list[Sharding]:
         """Return the host, for each result."""

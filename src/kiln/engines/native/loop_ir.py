@@ -117,12 +117,13 @@ def axis_index(axis: Axis) -> Index:
 
 
 class Role(Enum):
-    """Where a buffer lies."""
+    """Where a buffer lies: a row is a temporary of one turn of a parallel loop."""
 
     INPUT = "input"
     OUTPUT = "output"
     TEMP = "temp"
     CONST = "const"
+    ROW = "row"
 
 
 class Buffer:

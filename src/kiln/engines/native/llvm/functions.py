@@ -6,6 +6,8 @@ function of its own, over a range of its outermost axis: equal ones are written 
 
 from __future__ import annotations
 
+import math
+
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.writer import Writer
@@ -26,8 +28,8 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
 )
-from kiln.engines.native.passes.buffers import nodes
-from kiln.engines.native.passes.schedule import Schedule, schedule
+from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
 from kiln.engines.native.scalars import NUMPY_TYPES
 
 ENTRY = "kiln_entry"
@@ -57,86 +59,103 @@ class _Module:
         self.constants: dict[Buffer, str] = {}
 
     def text(self) -> str:
-        entry = _Entry(self)
+        entry = _Code(self, Writer(self.target))
+        entry.enter()
         entry.statements(self.function.body)
         entry.finish()
         lines = [
             f'source_filename = "{_quoted(self.function.name)}"',
-            f'target triple = "{self.target.triple}"',
             *[_constant(name, buffer) for buffer, name in self.constants.items()],
             *self.parts,
             *[f"declare i32 @{name}(ptr, ptr, ptr)" for name in sorted(self.symbols)],
             "declare i32 @kiln_parallel(ptr, ptr, ptr, i64, i64)",
             "declare i32 @kiln_poll(ptr)",
             entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"),
-            f'attributes #0 = {{ nounwind {self.target.attributes} }}',
+            "attributes #0 = { nounwind }",
         ]
         return "\n".join(lines) + "\n"
 
-    def shared(self, nest: Nest, plan: Schedule, outer: list[Axis]) -> tuple[str, list[Buffer]]:
-        """Return the name of the function of a nest, and the buffers it is given."""
-        buffers = _buffers(nest)
+    def shared(self, statement: Nest | Loop, plan: Schedule | None, outer: list[Axis]) -> str:
+        """Return the name of a function that runs a nest, or a loop, over a range.
+
+        Its context holds where the buffers are that the statement touches, then the counters of
+        the axes around it.
+        """
         w = Writer(self.target)
-        pointers: dict[Buffer, str] = {}
-        for i, buffer in enumerate(buffers):
+        code = _Code(self, w)
+        for i, buffer in enumerate(touched(statement)):
             place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-            pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
-        counters: dict[Axis, str] = {}
-        for i, axis in enumerate(outer, len(buffers)):
+            code.pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
+        for i, axis in enumerate(outer, len(code.pointers)):
             place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-            counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
-        NestCode(w, nest, plan, pointers.__getitem__, counters).write("%begin", "%end")
-        w.do("ret i32 0")
+            code.counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
+        code.start = w.mark()
+        if isinstance(statement, Loop):
+            code.rows(statement.body)
+            code.turns(statement, "%begin", "%end")
+        else:
+            assert plan is not None
+            code.nest_here(statement, plan, "%begin", "%end")
+        code.finish()
         body = "\n".join(w.lines)
         name = self.names.get(body)
         if name is None:
             name = self.names[body] = f"nest{len(self.names)}"
             parameters = "ptr %call, ptr %context, i64 %begin, i64 %end"
             self.parts.append(w.text(f"define internal i32 @{name}({parameters}) #0"))
-        return name, buffers
+        return name
 
     def constant(self, buffer: Buffer) -> str:
         """Return the name of a constant's memory."""
         return self.constants.setdefault(buffer, f"@constant{len(self.constants)}")
 
 
-class _Entry:
-    """Writes the entry."""
+class _Code:
+    """Writes statements into a function that is being written."""
 
-    def __init__(self, module: _Module) -> None:
+    def __init__(self, module: _Module, w: Writer) -> None:
         self.module = module
-        self.w = Writer(module.target)
+        self.w = w
         self.pointers: dict[Buffer, str] = {}
         self.counters: dict[Axis, str] = {}
         self.most = 0
-        self.depth = 0
-        self.fields = [
-            self._field(i, kind) for i, kind in enumerate(("ptr", "ptr", "ptr", "ptr"))
-        ]
-        for buffer in [
-            *module.inputs, *module.outputs, *module.offsets,
-            *_constants(module.function.body),
-        ]:  # fmt: skip
-            self.pointers[buffer] = self._pointer(buffer)
+        self.start = 0
+
+    def enter(self) -> None:
+        """Find the buffers of a call."""
+        module = self.module
+        fields = [self._field(i) for i in range(_WORKSPACE + 1)]
+        buffers = [*module.inputs, *module.outputs, *module.offsets]
+        for buffer in [*buffers, *constants(module.function.body)]:
+            self.pointers[buffer] = self._pointer(buffer, fields)
         self.start = self.w.mark()
 
-    def _field(self, number: int, kind: str) -> str:
+    def _field(self, number: int) -> str:
         place = self.w.emit(f"getelementptr i64, ptr %call, i64 {number}")
-        return self.w.emit(f"load {kind}, ptr {place}, align 8")
+        return self.w.emit(f"load ptr, ptr {place}, align 8")
 
-    def _pointer(self, buffer: Buffer) -> str:
+    def _pointer(self, buffer: Buffer, fields: list[str]) -> str:
         w = self.w
         if buffer in self.module.inputs:
-            table, number = self.fields[_OPERANDS], self.module.inputs[buffer]
+            table, number = fields[_OPERANDS], self.module.inputs[buffer]
         elif buffer in self.module.outputs:
-            table, number = self.fields[_RESULTS], self.module.outputs[buffer]
+            table, number = fields[_RESULTS], self.module.outputs[buffer]
         elif buffer.role is Role.CONST:
             return self.module.constant(buffer)
         else:
             offset = self.module.offsets[buffer]
-            return w.emit(f"getelementptr i8, ptr {self.fields[_WORKSPACE]}, i64 {offset}")
+            return w.emit(f"getelementptr i8, ptr {fields[_WORKSPACE]}, i64 {offset}")
         place = w.emit(f"getelementptr ptr, ptr {table}, i64 {number}")
         return w.emit(f"load ptr, ptr {place}, align 8")
+
+    def rows(self, statements: list[Statement]) -> None:
+        """Make room for the rows that statements keep."""
+        found: dict[Buffer, None] = {}
+        for statement in statements:
+            found.update((b, None) for b in everywhere(statement) if b.role is Role.ROW)
+        for buffer in found:
+            size = max(buffer.nbytes, 1)
+            self.pointers[buffer] = self.w.emit(f"alloca i8, i64 {size}, align 64")
 
     def finish(self) -> None:
         """End the function."""
@@ -163,23 +182,33 @@ class _Entry:
     def nest(self, nest: Nest) -> None:
         plan = schedule(nest, self.module.target.vector_bytes)
         whole = plan.order[0].size if plan.order else 1
-        if not plan.order or (plan.grain == 0 and nest.points <= INLINE_POINTS):
-            code = NestCode(self.w, nest, plan, self.pointers.__getitem__, self.counters)
-            code.write("0", str(whole))
-            return
+        is_row = any(buffer.role is Role.ROW for buffer in touched(nest))
+        if is_row or not plan.order or (plan.grain == 0 and nest.points <= INLINE_POINTS):
+            self.nest_here(nest, plan, "0", str(whole))
+        else:
+            self.apart(nest, plan, whole, plan.grain)
+
+    def nest_here(self, nest: Nest, plan: Schedule, begin: str, end: str) -> None:
+        """Write a nest into this function."""
+        NestCode(self.w, nest, plan, self.pointers.__getitem__, self.counters).write(begin, end)
+
+    def apart(
+        self, statement: Nest | Loop, plan: Schedule | None, count: int, grain: int
+    ) -> None:
+        """Call a function of its own for a statement, from several threads if there is a grain."""
         w = self.w
-        outer = [axis for axis in _axes(nest) if axis in self.counters]
-        name, buffers = self.module.shared(nest, plan, outer)
-        values = [f"ptr {self.pointers[buffer]}" for buffer in buffers]
+        outer = [axis for axis in _axes(statement) if axis in self.counters]
+        name = self.module.shared(statement, plan, outer)
+        values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
         values += [f"i64 {self.counters[axis]}" for axis in outer]
         self.slots(values)
-        if plan.grain:
+        if grain:
             status = w.emit(
-                f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {whole}, "
-                f"i64 {plan.grain})"
+                f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {count}, "
+                f"i64 {grain})"
             )
         else:
-            status = w.emit(f"call i32 @{name}(ptr %call, ptr %slots, i64 0, i64 {whole})")
+            status = w.emit(f"call i32 @{name}(ptr %call, ptr %slots, i64 0, i64 {count})")
         self.check(status)
 
     def slots(self, values: list[str]) -> None:
@@ -239,6 +268,20 @@ class _Entry:
         )
 
     def loop(self, loop: Loop) -> None:
+        if not loop.parallel:
+            self.turns(loop, "0", str(loop.axis.size))
+            return
+        self.apart(loop, None, loop.axis.size, self._grain(loop))
+
+    def _grain(self, loop: Loop) -> int:
+        """Return how many turns are worth a thread's while; 0 if all are not."""
+        plans = [(each, schedule(each, 16)) for each in loop.body if isinstance(each, Nest)]
+        work = sum(each.points * plan.work for each, plan in plans)
+        grain = max(1, math.ceil(SPLIT_POINTS / max(work, 1)))
+        return grain if 2 * grain <= loop.axis.size else 0
+
+    def turns(self, loop: Loop, begin: str, end: str) -> None:
+        """Write a loop over a range that is not empty."""
         w = self.w
         before, head, after = w.block, w.label("loop"), w.label("done")
         w.do(f"br label %{head}")
@@ -246,17 +289,16 @@ class _Entry:
         counter, following = w.name(), w.name()
         position = w.mark()
         self.counters[loop.axis] = counter
-        self.depth += 1
         self.statements(loop.body)
-        self.poll(loop.body)
-        self.depth -= 1
+        if not loop.parallel:
+            self.poll(loop.body)
         del self.counters[loop.axis]
         last = w.block
         w.do(f"{following} = add i64 {counter}, 1")
-        more = w.emit(f"icmp slt i64 {following}, {loop.axis.size}")
+        more = w.emit(f"icmp slt i64 {following}, {end}")
         w.do(f"br i1 {more}, label %{head}, label %{after}")
         w.insert(
-            position, [f"{counter} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"]
+            position, [f"{counter} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
         )
         w.begin(after)
 
@@ -270,7 +312,6 @@ class _Entry:
         head, body, after = w.label("while"), w.label("do"), w.label("done")
         w.do(f"br label %{head}")
         w.begin(head)
-        self.depth += 1
         self.statements(loop.condition)
         flag = w.emit(f"load i8, ptr {self.pointers[loop.flag]}, align 1")
         some = w.emit(f"icmp ne i8 {flag}, 0")
@@ -278,7 +319,6 @@ class _Entry:
         w.begin(body)
         self.statements(loop.body)
         self.poll(loop.body)
-        self.depth -= 1
         w.do(f"br label %{head}")
         w.begin(after)
 
@@ -298,48 +338,41 @@ class _Entry:
         w.begin(after)
 
 
-def _buffers(nest: Nest) -> list[Buffer]:
-    """Return the buffers of a nest, in the order in which it meets them."""
-    found: dict[Buffer, None] = {}
-    for x in nodes(nest):
-        if x.op == "load":
-            found[x.attr[0]] = None
-    for effect in nest.effects:
-        found[effect.buffer] = None
+def touched(statement: Nest | Loop) -> list[Buffer]:
+    """Return the buffers of a statement, but for rows, in the order in which it meets them."""
+    return [b for b in everywhere(statement) if b.role is not Role.ROW or isinstance(statement, Nest)]
+
+
+def everywhere(statement: Statement) -> list[Buffer]:
+    """Return all buffers of a statement and those inside it, in the order of their occurrence."""
+    found = dict.fromkeys((*reads(statement), *writes(statement)))
+    for block in blocks(statement):
+        for each in block:
+            found.update(dict.fromkeys(everywhere(each)))
     return list(found)
 
 
-def _axes(nest: Nest) -> list[Axis]:
-    """Return all axes that a nest depends on, in the order in which it meets them."""
-    found: dict[Axis, None] = {}
-    for x in nodes(nest):
-        index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
-        if index is not None:
-            found.update((axis, None) for axis, _ in index.axes())
-    for effect in nest.effects:
-        found.update((axis, None) for axis, _ in effect.index.axes())
-    return list(found)
-
-
-def _constants(statements: list[Statement]) -> list[Buffer]:
+def constants(statements: list[Statement]) -> list[Buffer]:
     """Return the constants that statements read."""
     found: dict[Buffer, None] = {}
     for statement in statements:
-        match statement:
-            case Nest():
-                found.update((b, None) for b in _buffers(statement) if b.role is Role.CONST)
-            case Kernel():
-                places = statement.operands
-                found.update((p.buffer, None) for p in places if p.buffer.role is Role.CONST)
-            case Copy():
-                if statement.operand.buffer.role is Role.CONST:
-                    found[statement.operand.buffer] = None
-            case Branch() if statement.number.buffer.role is Role.CONST:
-                found[statement.number.buffer] = None
-            case _:
-                pass
-        for block in blocks(statement):
-            found.update((b, None) for b in _constants(block))
+        found.update((b, None) for b in everywhere(statement) if b.role is Role.CONST)
+    return list(found)
+
+
+def _axes(statement: Statement) -> list[Axis]:
+    """Return all axes that a statement depends on, in the order of their occurrence."""
+    found: dict[Axis, None] = {}
+    if isinstance(statement, Nest):
+        for x in nodes(statement):
+            index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
+            if index is not None:
+                found.update((axis, None) for axis, _ in index.axes())
+        for effect in statement.effects:
+            found.update((axis, None) for axis, _ in effect.index.axes())
+    for block in blocks(statement):
+        for each in block:
+            found.update(dict.fromkeys(_axes(each)))
     return list(found)
 
 

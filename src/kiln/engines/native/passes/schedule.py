@@ -24,6 +24,8 @@ class Schedule:
     vector: Axis | None
     width: int
     is_exact: bool
+    work: float
+    """Roughly how many instructions a point takes, as a fraction of a usual vector."""
     grain: int
     """How many steps of the outermost axis a thread takes at a time; 0: all in one thread."""
 
@@ -40,7 +42,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     vector = None if nest.ordered else _vector_axis(nest, nodes, axes, reduced)
     width = 1
     if vector is not None:
-        width = _width(nest, nodes, vector, vector_bytes)
+        width = _width(nodes, vector, vector_bytes)
         home = reduced if vector in reduced else kept
         home.remove(vector)
         home.append(vector)
@@ -51,7 +53,8 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         vector,
         width,
         vector is not None and vector.size % width == 0,
-        _grain(nest, nodes, order, len(kept), vector, width),
+        1 + sum(map(cost, nodes)) / 4,
+        0 if nest.ordered or not kept else _grain(nodes, order, vector, width),
     )
 
 
@@ -74,7 +77,7 @@ def _vector_axis(
     return max(axes, key=score)
 
 
-def _width(nest: Nest, nodes: list[Value], vector: Axis, vector_bytes: int) -> int:
+def _width(nodes: list[Value], vector: Axis, vector_bytes: int) -> int:
     widest = max(
         [bits(x.dtype) // 8 or 1 for x in nodes if x.op not in ("constant", "index")] or [4]
     )
@@ -95,19 +98,15 @@ def cost(x: Value) -> int:
         return 0
     if x.op in ("div", "sqrt", "rem"):
         return 8
-    if x.op == "load" or x.op in BASIC:
+    if x.op in ("load", "rare") or x.op in BASIC:
         return 1
     return 20
 
 
-def _grain(
-    nest: Nest, nodes: list[Value], order: tuple[Axis, ...], kept: int, vector: Axis | None, width: int
-) -> int:
+def _grain(nodes: list[Value], order: tuple[Axis, ...], vector: Axis | None, width: int) -> int:
     """Return how many steps of the outermost axis are worth a thread's while."""
-    if not order or kept == 0 or nest.ordered:
-        return 0
     outermost = order[0]
-    work = 1 + sum(cost(x) for x in nodes) / 4
+    work = 1 + sum(map(cost, nodes)) / 4
     points = math.prod([axis.size for axis in order[1:]]) * work
     steps = max(1, math.ceil(SPLIT_POINTS / points))
     if outermost is vector:

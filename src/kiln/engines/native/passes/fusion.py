@@ -1,0 +1,367 @@
+"""Fusion: values are computed where they are used, and nests over one domain become one.
+
+Statements are taken in order. What a nest reads from a buffer that one earlier nest has computed is
+written in its place, if that costs less than memory does; then the nest joins the latest nest over
+the same axes that comes after all it depends on. Stores that nobody reads are dropped at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kiln.engines.native.loop_ir import (
+    Axis,
+    Buffer,
+    Function,
+    Nest,
+    Reduce,
+    Statement,
+    Store,
+    blocks,
+)
+from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.schedule import cost
+from kiln.engines.native.passes.substitution import leaves, solved, substituted
+from kiln.engines.native.scalars import Value
+
+MOST_NODES = 600
+"""A nest is not made larger than this."""
+MOST_MOVED = 120
+"""A larger expression is not written again in terms of other axes."""
+CHEAP = 4
+"""An expression of so few operations is computed again rather than stored."""
+SMALL = 64
+"""Nests of so few points are joined even if they share nothing."""
+
+
+def fuse(function: Function) -> None:
+    """Fuse the nests of each block of statements."""
+    uses = _uses(function.body)
+    outputs = set(function.outputs)
+    _fuse_block(function.body, uses, outputs)
+    drop_unread(function)
+
+
+def _fuse_block(statements: list[Statement], uses: Counter[Buffer], outputs: set[Buffer]) -> None:
+    for statement in statements:
+        for block in blocks(statement):
+            _fuse_block(block, uses, outputs)
+    statements[:] = _Fuser(uses, outputs, statements).run()
+
+
+def _uses(statements: list[Statement]) -> Counter[Buffer]:
+    """Count the statements that read each buffer."""
+    found: Counter[Buffer] = Counter()
+    for statement in statements:
+        found.update(set(reads(statement)))
+        for block in blocks(statement):
+            found.update(_uses(block))
+    return found
+
+
+def everything(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
+    """Return the buffers that a statement and those inside it read and write."""
+    read, written = set(reads(statement)), set(writes(statement))
+    for block in blocks(statement):
+        for each in block:
+            more_read, more_written = everything(each)
+            read |= more_read
+            written |= more_written
+    return read, written
+
+
+class Cluster:
+    """A nest being fused, and what is known of its expressions."""
+
+    __slots__ = ("axes", "effects", "inputs", "nest", "reduced", "size")
+
+    def __init__(self, nest: Nest, inputs: set[Value], size: int) -> None:
+        self.nest = nest
+        self.axes = nest.axes
+        self.effects = nest.effects
+        self.inputs = inputs
+        self.size = size
+        self.reduced = frozenset(nest.reduced_axes())
+
+
+class Definition:
+    """What one nest computes into a buffer."""
+
+    __slots__ = ("cluster", "cost", "inputs", "position", "size", "store")
+
+    def __init__(
+        self, store: Store, cluster: int, inputs: set[Value], cost: int, size: int, position: int
+    ) -> None:
+        self.store = store
+        self.cluster = cluster
+        self.inputs = inputs
+        self.cost = cost
+        self.size = size
+        self.position = position
+
+
+class _Fuser:
+    def __init__(
+        self, uses: Counter[Buffer], outputs: set[Buffer], statements: list[Statement]
+    ) -> None:
+        self.uses = uses
+        self.outputs = outputs
+        self.statements = statements
+        self.done: list[Statement | Cluster] = []
+        self.definitions: dict[Buffer, list[Definition]] = {}
+        self.last_read: dict[Buffer, int] = {}
+        self.last_written: dict[Buffer, int] = {}
+        self.by_axes: dict[tuple[Axis, ...], list[int]] = {}
+        self.writers: Counter[Buffer] = Counter()
+        self.write_times: dict[Buffer, list[int]] = {}
+        for time, statement in enumerate(statements):
+            for buffer in everything(statement)[1]:
+                self.writers[buffer] += 1
+                self.write_times.setdefault(buffer, []).append(time)
+
+    def run(self) -> list[Statement]:
+        for time, statement in enumerate(self.statements):
+            if isinstance(statement, Nest) and not statement.ordered:
+                self._nest(statement, time)
+            else:
+                self._barrier(statement)
+        return [x.nest if isinstance(x, Cluster) else x for x in self.done]
+
+    def _barrier(self, statement: Statement) -> None:
+        place = len(self.done)
+        self.done.append(statement)
+        read, written = everything(statement)
+        self._note(place, read, written)
+
+    def _note(self, place: int, read: set[Buffer], written: set[Buffer]) -> None:
+        for buffer in read:
+            self.last_read[buffer] = max(place, self.last_read.get(buffer, -1))
+        for buffer in written:
+            self.last_written[buffer] = max(place, self.last_written.get(buffer, -1))
+
+    # One nest.
+
+    def _nest(self, nest: Nest, time: int) -> None:
+        roots = _roots(nest)
+        own = nodes(nest)
+        loads = [x for x in own if x.op == "load"]
+        home = self._home(nest, loads)
+        replaced: dict[Value, Value] = {}
+        inputs: set[Value] = set()
+        size, work = len(own), sum(map(cost, own))
+        for x in loads:
+            definition = self._definition(x, nest, time, home)
+            made = None
+            if definition is not None and size + definition.size <= MOST_NODES:
+                made = self._inlined(x, definition)
+            if made is None or definition is None:
+                inputs.add(x)
+                continue
+            replaced[x] = made[0]
+            inputs |= made[1]
+            size += definition.size
+            work += definition.cost
+        if replaced:
+            nest = _with_roots(nest, substituted(roots, {}, replaced))
+        self._place(nest, inputs, size, work, time)
+
+    def _home(self, nest: Nest, loads: Sequence[Value]) -> int:
+        """Return where the nest could be joined to one that computes what it reads."""
+        read = {x.attr[0] for x in loads}
+        after = self._earliest(read, set(writes(nest)))
+        places = self.by_axes.get(nest.axes, ())
+        if not places or places[-1] < after:
+            return -1
+        place = places[-1]
+        made_there = {b for b in read if self.last_written.get(b) == place}
+        return place if all(b in self.definitions for b in made_there) else -1
+
+    def _earliest(self, read: set[Buffer], written: set[Buffer]) -> int:
+        """Return the place of the last statement that has to come before."""
+        found = -1
+        for buffer in read:
+            found = max(found, self.last_written.get(buffer, -1))
+        for buffer in written:
+            found = max(
+                found, self.last_written.get(buffer, -1), self.last_read.get(buffer, -1)
+            )
+        return found
+
+    def _definition(self, x: Value, nest: Nest, time: int, home: int) -> Definition | None:
+        """Return the definition of what is read, if it is to be computed here."""
+        buffer, index = x.attr
+        if self.writers[buffer] != 1 or len(x.operands) != sum(1 for _ in index.values()):
+            return None
+        for definition in self.definitions.get(buffer, ()):
+            axes = solved(definition.store.index, index)
+            if axes is None:
+                continue
+            if any(
+                definition.position < t <= time
+                for y in definition.inputs
+                for t in self.write_times.get(y.attr[0], ())
+            ):
+                return None
+            return definition if self._pays(definition, x, nest, home, bool(axes)) else None
+        return None
+
+    def _pays(
+        self, definition: Definition, x: Value, nest: Nest, home: int, moved: bool
+    ) -> bool:
+        buffer, index = x.attr
+        if moved and definition.size > MOST_MOVED:
+            return False
+        if definition.cluster == home and not moved:
+            return True
+        times = _evaluations(nest, index)
+        points = math.prod(axis.size for axis, _ in definition.store.index.axes())
+        once = self.uses[buffer] == 1 and buffer not in self.outputs
+        if once and times <= points:
+            return True
+        if definition.cost <= CHEAP and len(definition.inputs) <= 2:
+            return True
+        return points <= 1 and definition.cost <= 8 and not definition.inputs
+
+    def _inlined(self, x: Value, definition: Definition) -> tuple[Value, set[Value]] | None:
+        axes = solved(definition.store.index, x.attr[1])
+        if axes is None:
+            return None
+        if not axes:
+            return definition.store.value, definition.inputs
+        (made,) = substituted([definition.store.value], axes, {})
+        return made, set(leaves([made]))
+
+    # Placing it.
+
+    def _place(
+        self, nest: Nest, inputs: set[Value], size: int, work: int, time: int
+    ) -> None:
+        read = {x.attr[0] for x in inputs}
+        written = set(writes(nest))
+        after = self._earliest(read, written)
+        place = self._joined(nest, inputs, size, after, read)
+        if place is None:
+            place = len(self.done)
+            self.done.append(Cluster(nest, set(inputs), size))
+            self.by_axes.setdefault(nest.axes, []).append(place)
+        self._note(place, read, written)
+        for effect in nest.effects:
+            if isinstance(effect, Store) and effect.mask is None and _is_whole(effect, nest):
+                self.definitions.setdefault(effect.buffer, []).append(
+                    Definition(effect, place, inputs, work, size, time)
+                )
+
+    def _joined(
+        self, nest: Nest, inputs: set[Value], size: int, after: int, read: set[Buffer]
+    ) -> int | None:
+        """Add the nest to a cluster, if there is one for it; return its place."""
+        reduced = frozenset(nest.reduced_axes())
+        for place in reversed(self.by_axes.get(nest.axes, ())):
+            if place < after:
+                return None
+            cluster = self.done[place]
+            assert isinstance(cluster, Cluster)
+            if place == after and not self._forwards(cluster, nest, inputs):
+                continue
+            if reduced and cluster.reduced and reduced != cluster.reduced:
+                continue
+            if cluster.size + size > MOST_NODES:
+                continue
+            near = any(x.attr[0] in read for x in cluster.inputs) or place == after
+            if not near and nest.points > SMALL:
+                continue
+            cluster.effects.extend(nest.effects)
+            cluster.inputs |= inputs
+            cluster.size += size
+            cluster.reduced |= reduced
+            return place
+        return None
+
+    def _forwards(self, cluster: Cluster, nest: Nest, inputs: set[Value]) -> bool:
+        """Tell whether a nest reads nothing that the cluster writes, and overwrites nothing."""
+        written = {effect.buffer for effect in cluster.effects}
+        if any(x.attr[0] in written for x in inputs):
+            return False
+        mine = set(writes(nest))
+        return not (mine & written) and not any(x.attr[0] in mine for x in cluster.inputs)
+
+
+def _roots(nest: Nest) -> list[Value]:
+    found = []
+    for effect in nest.effects:
+        found.append(effect.value)
+        found += [value for value, _ in effect.index.values()]
+        if isinstance(effect, Store) and effect.mask is not None:
+            found.append(effect.mask)
+    return found
+
+
+def _with_roots(nest: Nest, roots: list[Value]) -> Nest:
+    """Return a nest with other expressions, in the order of `_roots`."""
+    made: Iterator[Value] = iter(roots)
+    effects: list[Store | Reduce] = []
+    for effect in nest.effects:
+        value = next(made)
+        values = {old: next(made) for old, _ in effect.index.values()}
+        index = effect.index.replaced({}, values)
+        if isinstance(effect, Store):
+            mask = None if effect.mask is None else next(made)
+            effects.append(Store(effect.buffer, index, value, mask))
+        else:
+            effects.append(Reduce(effect.buffer, index, effect.op, value, effect.along))
+    return Nest(nest.axes, effects, source=nest.source)
+
+
+def _is_whole(store: Store, nest: Nest) -> bool:
+    """Tell whether a store of a nest writes an element at each point, no two the same."""
+    index = store.index
+    if any(True for _ in index.values()):
+        return False
+    factors = sorted(factor for _, factor in index.axes())
+    if not factors:
+        return nest.points == 1
+    covered = {axis for axis, _ in index.axes()}
+    return factors[0] > 0 and all(axis in covered for axis in nest.axes if axis.size != 1)
+
+
+def _evaluations(nest: Nest, index: object) -> int:
+    """Return how often an expression of an index is computed in a nest, hoisted as far as can be."""
+    reduced = nest.reduced_axes()
+    order = [a for a in nest.axes if a not in reduced] + reduced
+    total, found = 1, 1
+    for axis in order:
+        total *= axis.size
+        if index.factor(axis) or any(True for _ in index.values()):  # type: ignore[attr-defined]
+            found = total
+    return found
+
+
+def drop_unread(function: Function) -> None:
+    """Drop stores to temporaries that nothing reads, and what is empty then."""
+    outputs = set(function.outputs)
+    while True:
+        uses = _uses(function.body)
+        if not _dropped(function.body, uses, outputs):
+            return
+
+
+def _dropped(statements: list[Statement], uses: Counter[Buffer], outputs: set[Buffer]) -> bool:
+    changed = False
+    kept: list[Statement] = []
+    for statement in statements:
+        for block in blocks(statement):
+            changed |= _dropped(block, uses, outputs)
+        if isinstance(statement, Nest):
+            effects = [e for e in statement.effects if e.buffer in outputs or uses[e.buffer]]
+            if len(effects) < len(statement.effects):
+                statement.effects[:] = effects
+                changed = True
+            if not effects:
+                continue
+        kept.append(statement)
+    statements[:] = kept
+    return changed
+
+

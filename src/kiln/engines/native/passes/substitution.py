@@ -1,0 +1,118 @@
+"""What a buffer holds, written where it is read: expressions of one nest in terms of another's axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kiln.engines.native.loop_ir import Axis, Index
+from kiln.engines.native.scalars import Value, number, postorder, rebuilt
+
+
+def solved(stored: Index, read: Index) -> dict[Axis, Index] | None:
+    """Return the axes of a store, as indices of the reader, where it writes what is read.
+
+    None if there is no such place that is certainly within the axes.
+    """
+    if stored == read:
+        return {}
+    axes = sorted(stored.axes(), key=lambda term: -term[1])
+    if any(factor <= 0 for _, factor in axes):
+        return None
+    rest = read.const - stored.const
+    consts: dict[Axis, int] = {}
+    for axis, factor in axes:
+        consts[axis] = rest // factor if rest >= 0 else 0
+        rest -= consts[axis] * factor
+    terms: dict[Axis, list[tuple[Axis | Value, int]]] = {axis: [] for axis, _ in axes}
+    for term, coefficient in read.terms:
+        for axis, factor in axes:
+            if abs(coefficient) >= factor and coefficient % factor == 0:
+                terms[axis].append((term, coefficient // factor))
+                break
+        else:
+            return None
+    if rest:
+        return None
+    found = {}
+    for axis, _ in axes:
+        index = Index(consts[axis], terms[axis])
+        low, high = bounds(index)
+        if low is None or high is None or low < 0 or high >= axis.size:
+            return None
+        found[axis] = index
+    return found
+
+
+def bounds(index: Index) -> tuple[int | None, int | None]:
+    """Return the least and the greatest number an index can be; None if unknown."""
+    low: int | None = index.const
+    high: int | None = index.const
+    for term, factor in index.terms:
+        first, last = (0, term.size - 1) if isinstance(term, Axis) else value_bounds(term)
+        if first is None or last is None or low is None or high is None:
+            return None, None
+        low += min(first * factor, last * factor)
+        high += max(first * factor, last * factor)
+    return low, high
+
+
+def value_bounds(x: Value) -> tuple[int | None, int | None]:
+    """Return bounds of an integer value that was clamped; None if unknown."""
+    if x.op == "constant":
+        return int(number(x)), int(number(x))
+    if x.op == "index":
+        return bounds(x.attr)
+    if x.op in ("min", "max"):
+        (a, b), (c, d) = value_bounds(x.operands[0]), value_bounds(x.operands[1])
+        lows, highs = [n for n in (a, c) if n is not None], [n for n in (b, d) if n is not None]
+        if x.op == "max":
+            return max(lows, default=None), max(highs) if len(highs) == 2 else None
+        return min(lows) if len(lows) == 2 else None, min(highs, default=None)
+    if x.op == "convert" and x.operands[0].dtype[0] in "iu" and x.dtype in ("i64", "i32"):
+        first, last = value_bounds(x.operands[0])
+        if first is not None and last is not None and -(2**31) <= first and last < 2**31:
+            return first, last
+    return None, None
+
+
+def substituted(
+    roots: Sequence[Value], axes: Mapping[Axis, Index], loads: Mapping[Value, Value]
+) -> list[Value]:
+    """Return expressions with axes replaced by indices, and loads by other expressions."""
+    found: dict[Value, Value] = dict(loads)
+    stack = [x for x in roots]
+    while stack:
+        x = stack[-1]
+        if x in found:
+            stack.pop()
+            continue
+        waiting = [y for y in x.operands if y not in found]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        found[x] = _moved(x, axes, found)
+    return [found[x] for x in roots]
+
+
+def _moved(x: Value, axes: Mapping[Axis, Index], found: Mapping[Value, Value]) -> Value:
+    operands = tuple([found[y] for y in x.operands])
+    if x.op == "load":
+        buffer, index = x.attr
+        moved = index.replaced(axes, found)
+        count = sum(1 for _ in index.values())
+        values = tuple([value for value, _ in moved.values()])
+        return x.scope.node("load", x.dtype, (*values, *operands[count:]), (buffer, moved))
+    if x.op == "index":
+        moved = x.attr.replaced(axes, found)
+        if not moved.terms:
+            return x.scope.constant(moved.const, x.dtype)
+        return x.scope.node(
+            "index", x.dtype, tuple([value for value, _ in moved.values()]), moved
+        )
+    return rebuilt(x, operands)
+
+
+def leaves(roots: Sequence[Value]) -> list[Value]:
+    """Return the loads among the nodes of expressions."""
+    return [x for x in postorder(roots) if x.op == "load"]
