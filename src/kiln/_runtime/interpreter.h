@@ -33,7 +33,6 @@ class RunningCall : public Call {
   explicit RunningCall(const std::vector<PythonCallback>& callbacks)
       : callbacks_(callbacks), thread_(__builtin_thread_pointer()) {
     fault = &fault_;
-    pool = nullptr;
     workspace = nullptr;
   }
   // Become the call of a thread that helps with another one.

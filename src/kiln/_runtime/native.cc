@@ -104,6 +104,7 @@ int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   }
   made->workspace = static_cast<size_t>(workspace);
   made->threads = threads;
+  made->pool = threads == 1 ? nullptr : current_pool();
   made->has_loops = has_loops != 0;
   // A thread of the program that calls Python waits for the lock.
   made->is_long = is_long || !made->callbacks.empty() ||
@@ -179,9 +180,9 @@ class Results {
  public:
   explicit Results(size_t count) : memory_(inline_memory_), pointers_(inline_), count_(count) {
     if (count > kInline) {
-      heap_.resize(2 * count);
-      memory_ = reinterpret_cast<PyObject**>(heap_.data());
-      pointers_ = heap_.data() + count;
+      heap_ = std::make_unique<void*[]>(2 * count);
+      memory_ = reinterpret_cast<PyObject**>(heap_.get());
+      pointers_ = heap_.get() + count;
     }
     // One by one: a call of `memset` would take longer.
     for (size_t i = 0; i < count; ++i) memory_[i] = nullptr;
@@ -208,7 +209,7 @@ class Results {
   const size_t count_;
   PyObject* inline_memory_[kInline];
   void* inline_[kInline];
-  std::vector<void*> heap_;
+  std::unique_ptr<void*[]> heap_;
 };
 
 Ref fresh(size_t bytes) { return Ref::own(reinterpret_cast<PyObject*>(allocate(bytes))); }
@@ -269,7 +270,7 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   call.results = results.pointers();
   call.sizes = signature.sizes.data();
   call.set_threads(signature.threads);
-  if (signature.threads != 1) call.pool = current_pool();
+  call.pool = signature.pool;
   if (signature.is_long) call.release_lock();
   int32_t status = native->entry(&call);
   call.end();
