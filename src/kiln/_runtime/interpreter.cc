@@ -196,6 +196,7 @@ int32_t RunningCall::call_with_lock(const PythonCallback& callback, void* const*
 }
 
 int32_t RunningCall::call_python(void* const* buffers, const int64_t* numbers) noexcept {
+  if (helped_ != nullptr) return helped_->call_python(buffers, numbers);
   const PythonCallback& callback = callbacks_[static_cast<size_t>(numbers[0])];
   if (is_on_its_thread()) {
     bool had_lock = has_lock();
