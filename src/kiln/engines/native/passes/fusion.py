@@ -144,7 +144,7 @@ class _Fuser:
     # One nest.
 
     def _nest(self, nest: Nest, time: int) -> None:
-        roots = _roots(nest)
+        roots = roots_of(nest)
         own = nodes(nest)
         loads = [x for x in own if x.op == "load"]
         home = self._home(nest, loads)
@@ -164,7 +164,7 @@ class _Fuser:
             size += definition.size
             work += definition.cost
         if replaced:
-            nest = _with_roots(nest, substituted(roots, {}, replaced))
+            nest = with_roots(nest, substituted(roots, {}, replaced))
         self._place(nest, inputs, size, work, time)
 
     def _home(self, nest: Nest, loads: Sequence[Value]) -> int:
@@ -288,7 +288,8 @@ class _Fuser:
         return not (mine & written) and not any(x.attr[0] in mine for x in cluster.inputs)
 
 
-def _roots(nest: Nest) -> list[Value]:
+def roots_of(nest: Nest) -> list[Value]:
+    """Return the expressions of a nest: of each effect its value, index and mask."""
     found = []
     for effect in nest.effects:
         found.append(effect.value)
@@ -298,8 +299,8 @@ def _roots(nest: Nest) -> list[Value]:
     return found
 
 
-def _with_roots(nest: Nest, roots: list[Value]) -> Nest:
-    """Return a nest with other expressions, in the order of `_roots`."""
+def with_roots(nest: Nest, roots: list[Value]) -> Nest:
+    """Return a nest with other expressions, in the order of `roots_of`."""
     made: Iterator[Value] = iter(roots)
     effects: list[Store | Reduce] = []
     for effect in nest.effects:
@@ -311,7 +312,7 @@ def _with_roots(nest: Nest, roots: list[Value]) -> Nest:
             effects.append(Store(effect.buffer, index, value, mask))
         else:
             effects.append(Reduce(effect.buffer, index, effect.op, value, effect.along))
-    return Nest(nest.axes, effects, source=nest.source)
+    return Nest(nest.axes, effects, ordered=nest.ordered, source=nest.source)
 
 
 def _is_whole(store: Store, nest: Nest) -> bool:
