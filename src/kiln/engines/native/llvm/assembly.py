@@ -1,0 +1,120 @@
+"""From LLVM text to code in memory: the only file that speaks to LLVM.
+
+No optimization passes run: the text is as good as the engine can make it, and the passes would take
+more time than all the rest. Objects are plain bytes that may be kept on disk.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import threading
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from kiln import _runtime
+from kiln.engines.native.llvm import target as targets
+from kiln.engines.native.llvm.target import Target
+
+_lock = threading.RLock()
+_names = itertools.count()
+_LEVEL_OF_CODEGEN = 1
+
+
+@functools.cache
+def _ready() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def _triple() -> str:
+    return str(llvm.get_default_triple())
+
+
+@functools.cache
+def host_target() -> Target:
+    """Return the level of processors to compile for: that of KILN_TARGET, else the host's best.
+
+    Raises ValueError on an unknown name, RuntimeError on an unknown processor.
+    """
+    forced = os.environ.get("KILN_TARGET")
+    if forced:
+        return targets.named(forced)
+    architecture = _triple().partition("-")[0].replace("arm64", "aarch64")
+    return targets.best(architecture, llvm.get_host_cpu_features())
+
+
+@functools.cache
+def _machine(target: Target, codegen: int) -> Any:
+    _ready()
+    triple = _triple()
+    architecture = triple.partition("-")[0].replace("arm64", "aarch64")
+    if target.triple != architecture:
+        # To look at code for a machine this is not.
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        triple = f"{target.triple}-unknown-linux-gnu"
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=codegen, jit=True,
+        # The default for code made at run time is the large model, which builds each address.
+        codemodel="small", reloc="pic",
+    )
+
+
+@functools.cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(_machine(host_target(), _LEVEL_OF_CODEGEN))
+
+
+def _module(text: str, machine: Any) -> Any:
+    # A context of its own, so that what one module defines does not outlive it.
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    return module
+
+
+def assemble(text: str, target: Target | None = None, codegen: int = _LEVEL_OF_CODEGEN) -> bytes:
+    """Compile LLVM text to an object.
+
+    `codegen` is the effort from 0 (a third of the time, slower code) to 3. Raises RuntimeError on
+    text that LLVM does not parse.
+    """
+    with _lock:
+        machine = _machine(target or host_target(), codegen)
+        return bytes(machine.emit_object(_module(text, machine)))
+
+
+def disassemble(text: str, target: Target | None = None, codegen: int = _LEVEL_OF_CODEGEN) -> str:
+    """Return the assembly that LLVM text compiles to."""
+    with _lock:
+        machine = _machine(target or host_target(), codegen)
+        return str(machine.emit_assembly(_module(text, machine)))
+
+
+class Code:
+    """Code in memory; its address is valid while this object lives."""
+
+    __slots__ = ("_library", "address")
+
+    def __init__(self, library: Any, address: int) -> None:
+        self._library = library
+        self.address = address
+
+    def __repr__(self) -> str:
+        return f"Code(0x{self.address:x})"
+
+
+def load(image: bytes, entry: str) -> Code:
+    """Put an object into memory, linked with the kernels of the runtime.
+
+    Raises RuntimeError if the object lacks the symbol `entry`, or needs one that nobody defines.
+    """
+    with _lock:
+        builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol(entry)
+        for name, address in _runtime.native_symbols().items():
+            builder.import_symbol(name, address)
+        library = builder.link(_linker(), f"kiln{next(_names)}")
+        return Code(library, library[entry])

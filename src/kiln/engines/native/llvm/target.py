@@ -1,0 +1,94 @@
+"""Processors that code is emitted for: levels, the same for all machines of one kind.
+
+A level, not the very model, so that objects may be kept on disk and used on another machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from kiln.base.errors import three_lines
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A level of processors: what LLVM is told, and what the engine must know."""
+
+    name: str
+    triple: str
+    """Begins with the architecture; empty fields are those of the host."""
+    cpu: str
+    features: str
+    vector_bytes: int
+    """The width of the registers that loops are written for."""
+    fma: bool
+    """Whether multiply-add rounds once at the price of one instruction."""
+    half: bool
+    """Whether f16 is converted to f32 and back by instructions."""
+    masked_stores: bool
+    """Whether a store under a mask is one instruction, so that loops need no scalar rest."""
+
+    def lanes(self, bits: int) -> int:
+        """Return how many numbers of a width fill a register."""
+        return self.vector_bytes * 8 // bits
+
+
+LEVELS = {
+    level.name: level
+    for level in (
+        Target("x86-64-v2", "x86_64", "x86-64-v2", "", 16, False, False, False),
+        # Without fast-gather the code generator loads lane by lane.
+        Target("x86-64-v3", "x86_64", "x86-64-v3", "+fast-gather", 32, True, True, True),
+        Target(
+            "x86-64-v4", "x86_64", "x86-64-v4", "-prefer-256-bit,+fast-gather",
+            64, True, True, True,
+        ),
+        Target("aarch64", "aarch64", "generic", "+neon", 16, True, True, False),
+    )
+}  # fmt: skip
+"""The levels by name, each architecture's from the oldest to the newest."""
+
+_REQUIRED = {
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    "x86-64-v3": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+    "x86-64-v2": ("sse4.2", "ssse3", "popcnt", "cx16"),
+    "aarch64": (),
+}
+
+
+def best(architecture: str, features: Mapping[str, bool]) -> Target:
+    """Return the newest level that a processor with these features (LLVM's names) runs.
+
+    Raises RuntimeError on other processors.
+    """
+    needed: tuple[str, ...] = ()
+    found = None
+    for level in LEVELS.values():
+        if level.triple != architecture:
+            continue
+        needed = (*needed, *_REQUIRED[level.name])
+        if all(features.get(f, False) for f in needed):
+            found = level
+    if found is None:
+        raise RuntimeError(
+            three_lines(
+                f"compiling for a processor of kind {architecture}",
+                "the native engine needs x86-64-v2 (SSE 4.2) or aarch64",
+                'use another engine: kiln.config.update("engine", "xla")',
+            )
+        )
+    return found
+
+
+def named(name: str) -> Target:
+    """Return a level by its name. Raises ValueError on unknown names."""
+    if name in LEVELS:
+        return LEVELS[name]
+    raise ValueError(
+        three_lines(
+            f"compiling for target {name!r}",
+            "there is no such target",
+            f"set KILN_TARGET to one of: {', '.join(LEVELS)}",
+        )
+    )
