@@ -44,6 +44,14 @@ class Writer:
         self.lines.append(f"{label}:")
         self.block = label
 
+    def mark(self) -> int:
+        """Return where the text is now, for `insert`."""
+        return len(self.lines)
+
+    def insert(self, mark: int, lines: list[str]) -> None:
+        """Write instructions at a place marked before, ahead of what was written since."""
+        self.lines[mark:mark] = [f"  {line}" for line in lines]
+
     def phi(self, kind: str, *arms: tuple[str, str]) -> str:
         """Write a phi of (value, label) pairs."""
         return self.emit(f"phi {kind} " + ", ".join(f"[ {v}, %{b} ]" for v, b in arms))
