@@ -9,6 +9,7 @@ from kiln.engines.native.lowerings import (
     elementwise,
     reduction,
     shape,
+    slicing,
     static_slicing,
 )
 from kiln.ir.operation import Operation
@@ -19,5 +20,6 @@ LOWERINGS: dict[Operation, Lowering] = {
     **elementwise.LOWERINGS,
     **reduction.LOWERINGS,
     **shape.LOWERINGS,
+    **slicing.LOWERINGS,
     **static_slicing.LOWERINGS,
 }
