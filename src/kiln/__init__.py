@@ -58,6 +58,9 @@ from kiln.api.linear import vjp as vjp
 from kiln.api.make_jaxpr import eval_shape as eval_shape
 from kiln.api.make_jaxpr import make_jaxpr as make_jaxpr
 from kiln.api.shard_map import shard_map as shard_map
+from kiln.api.threads import get_num_threads as get_num_threads
+from kiln.api.threads import num_threads as num_threads
+from kiln.api.threads import set_num_threads as set_num_threads
 from kiln.api.vmap import vmap as vmap
 from kiln.base.config import config as config
 from kiln.base.lazy import on_first_use as _on_first_use

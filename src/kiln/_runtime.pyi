@@ -232,7 +232,8 @@ class Native:
     the operand itself, and compiled code does not write it; a reused one may be given the memory
     of an operand that the call donates and nobody else holds. `workspace` is a number of bytes,
     `sizes` are those of named axes. `has_loops` tells that the code calls `kiln_poll`, `is_long`
-    that other threads should run meanwhile. `callbacks` are (function, operand types, result
+    that other threads should run meanwhile. Its parallel loops run on `threads`, 0 for the usual
+    number. `callbacks` are (function, operand types, result
     types), each type a (dtype, shape); the function takes ndarrays and returns a sequence of them.
     `explain(code, site, index, iteration)` raises the error of a check (-2) or a kernel (from 1).
     Called with buffers of host memory, it returns buffers: read-only ndarrays or MemoryBlocks.
@@ -260,6 +261,7 @@ class Native:
         ] = (),
         has_loops: bool = False,
         is_long: bool = False,
+        threads: int = 0,
     ) -> None: ...
     def __call__(self, buffers: Sequence[Any], /) -> list[Any]: ...
 
@@ -287,6 +289,14 @@ class PlacedProgram:
     def __call__(self, args: Sequence[Any], /) -> list[Any]: ...
 
 def set_buffer_at(buffer_at: Function[..., Any], own_buffer: Function[..., Any], /) -> None: ...
+
+# pool.cc, processors.cc
+
+def set_num_threads(number: int, /) -> None: ...
+def num_threads() -> int: ...
+def pool_workers() -> int: ...
+def processors() -> int: ...
+def processor_quota(root: str, /) -> int: ...
 
 # loops.cc
 

@@ -81,7 +81,14 @@ Ref array_of(const ArrayType& type, const void* memory) {
   return array;
 }
 
-bool copy_result(PyObject* given, const ArrayType& type, void* memory) {
+bool copy_result(PyObject* returned, const ArrayType& type, void* memory) {
+  // What NumPy computes of arrays without axes are its scalars.
+  Ref scalar;
+  if (PyArray_CheckScalar(returned)) {
+    scalar = Ref::own(PyArray_FromScalar(returned, nullptr));
+    if (!scalar) return false;
+  }
+  PyObject* given = scalar ? scalar.get() : returned;
   PyArrayObject* array = reinterpret_cast<PyArrayObject*>(given);
   if (!PyArray_Check(given) || !PyArray_EquivTypes(PyArray_DESCR(array), descr_of(type)) ||
       !PyArray_ISCARRAY_RO(array) || static_cast<size_t>(PyArray_NBYTES(array)) != type.bytes) {
@@ -189,6 +196,7 @@ int32_t RunningCall::call_with_lock(const PythonCallback& callback, void* const*
 }
 
 int32_t RunningCall::call_python(void* const* buffers, const int64_t* numbers) noexcept {
+  if (helped_ != nullptr) return helped_->call_python(buffers, numbers);
   const PythonCallback& callback = callbacks_[static_cast<size_t>(numbers[0])];
   if (is_on_its_thread()) {
     bool had_lock = has_lock();

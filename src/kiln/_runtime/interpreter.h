@@ -7,6 +7,7 @@
 
 #include "native_call.h"
 #include "object.h"
+#include "pool.h"
 
 namespace kiln {
 
@@ -32,9 +33,18 @@ class RunningCall : public Call {
   explicit RunningCall(const std::vector<PythonCallback>& callbacks)
       : callbacks_(callbacks), thread_(__builtin_thread_pointer()) {
     fault = &fault_;
-    pool = nullptr;
     workspace = nullptr;
   }
+  // Become the call of a thread that helps with another one.
+  void help(RunningCall& other) {
+    static_cast<Call&>(*this) = other;
+    fault = &fault_;
+    helped_ = &other;
+  }
+
+  // How many threads its parallel loops use.
+  int32_t threads() const { return threads_ > 0 ? threads_ : threads_in_use(); }
+  void set_threads(int32_t threads) { threads_ = threads; }
   RunningCall(const RunningCall&) = delete;
   RunningCall& operator=(const RunningCall&) = delete;
 
@@ -55,7 +65,9 @@ class RunningCall : public Call {
   }
 
  private:
-  bool is_on_its_thread() const { return thread_ == __builtin_thread_pointer(); }
+  bool is_on_its_thread() const {
+    return thread_ == __builtin_thread_pointer() && helped_ == nullptr;
+  }
   int32_t look_around();
   void raise();
   int32_t call_with_lock(const PythonCallback& callback, void* const* buffers);
@@ -63,6 +75,8 @@ class RunningCall : public Call {
   const std::vector<PythonCallback>& callbacks_;
   PyThreadState* released_ = nullptr;
   const void* thread_;
+  RunningCall* helped_ = nullptr;  // whose work this thread does
+  int32_t threads_ = 0;            // 0: as many as all others
   int32_t polls_left_ = 1, polls_between_ = 1;
   long long seen_ = 0, started_, signals_seen_;  // times
   PyObject *raised_type_ = nullptr, *raised_, *raised_traceback_;  // on another thread

@@ -67,17 +67,17 @@ bool read_sizes(PyObject* given, std::vector<int64_t>& sizes) {
 int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"",        "",          "",          "",        "workspace",
                                 "sizes",   "shared",    "reused",    "explain", "callbacks",
-                                "has_loops", "is_long", nullptr};
+                                "has_loops", "is_long", "threads", nullptr};
   Native* self = reinterpret_cast<Native*>(object);
   if (!may_be_made(self->signature != nullptr, object)) return -1;
   unsigned long long address;
   PyObject *operands, *results, *owner = Py_None, *sizes = nullptr, *shared = nullptr,
            *reused = nullptr, *explain = Py_None, *callbacks = nullptr;
   Py_ssize_t workspace = 0;
-  int has_loops = 0, is_long = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KOO|O$nOOOOOpp", const_cast<char**>(names),
+  int has_loops = 0, is_long = 0, threads = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KOO|O$nOOOOOppi", const_cast<char**>(names),
                                    &address, &operands, &results, &owner, &workspace, &sizes,
-                                   &shared, &reused, &explain, &callbacks, &has_loops, &is_long)) {
+                                   &shared, &reused, &explain, &callbacks, &has_loops, &is_long, &threads)) {
     return -1;
   }
   if (address == 0) {
@@ -86,6 +86,10 @@ int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   }
   if (workspace < 0) {
     PyErr_SetString(PyExc_ValueError, "a workspace has at least 0 bytes");
+    return -1;
+  }
+  if (threads < 0) {
+    PyErr_SetString(PyExc_ValueError, "a number of threads is at least 1, or 0 for the usual one");
     return -1;
   }
   auto made = std::make_unique<NativeSignature>();
@@ -99,6 +103,8 @@ int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
     return -1;
   }
   made->workspace = static_cast<size_t>(workspace);
+  made->threads = threads;
+  made->pool = threads == 1 ? nullptr : current_pool();
   made->has_loops = has_loops != 0;
   // A thread of the program that calls Python waits for the lock.
   made->is_long = is_long || !made->callbacks.empty() ||
@@ -174,9 +180,9 @@ class Results {
  public:
   explicit Results(size_t count) : memory_(inline_memory_), pointers_(inline_), count_(count) {
     if (count > kInline) {
-      heap_.resize(2 * count);
-      memory_ = reinterpret_cast<PyObject**>(heap_.data());
-      pointers_ = heap_.data() + count;
+      heap_ = std::make_unique<void*[]>(2 * count);
+      memory_ = reinterpret_cast<PyObject**>(heap_.get());
+      pointers_ = heap_.get() + count;
     }
     // One by one: a call of `memset` would take longer.
     for (size_t i = 0; i < count; ++i) memory_[i] = nullptr;
@@ -203,7 +209,7 @@ class Results {
   const size_t count_;
   PyObject* inline_memory_[kInline];
   void* inline_[kInline];
-  std::vector<void*> heap_;
+  std::unique_ptr<void*[]> heap_;
 };
 
 Ref fresh(size_t bytes) { return Ref::own(reinterpret_cast<PyObject*>(allocate(bytes))); }
@@ -263,6 +269,8 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   call.operands = operands.pointers();
   call.results = results.pointers();
   call.sizes = signature.sizes.data();
+  call.set_threads(signature.threads);
+  call.pool = signature.pool;
   if (signature.is_long) call.release_lock();
   int32_t status = native->entry(&call);
   call.end();

@@ -19,6 +19,8 @@ struct NativeSignature {
   std::vector<Py_ssize_t> reused;    // per result: the operand whose memory it may be given
   std::vector<PythonCallback> callbacks;
   size_t workspace = 0;
+  Pool* pool = nullptr;                 // null: its loops run on the calling thread
+  int32_t threads = 0;                  // of parallel loops; 0: as many as all others use
   bool shares = false, reuses = false;  // whether any result does
   bool has_loops = false;               // calls `kiln_poll`
   bool is_long = false;  // works on so much that other threads should run meanwhile

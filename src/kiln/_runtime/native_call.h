@@ -45,7 +45,7 @@ using Entry = int32_t (*)(Call*);
 // numbers mean is the kernel's own. It neither needs nor takes the interpreter's lock.
 using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
 
-// Two functions are there in each program. What they return, if it is not `kDone`, is returned at
+// Three functions are there in each program. What they return, if it is not `kDone`, is returned at
 // once by their caller.
 //
 // int32_t kiln_poll(Call*): called in each iteration of a loop of unknown length, so that signals
@@ -54,5 +54,8 @@ using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
 // int32_t kiln_call_python(Call*, void* const* buffers, const int64_t* numbers): calls a Python
 // function, numbers[0] of the program's `callbacks`, on copies of its operands, and copies what it
 // returns to its results.
+//
+// int32_t kiln_parallel(Call*, int32_t (*body)(Call*, void* context, int64_t begin, int64_t end),
+// void* context, int64_t count, int64_t grain): `run_in_parallel` of `pool.h`.
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 
 #include "array.h"
 #include "launcher.h"
+#include "native.h"
 
 namespace kiln {
 namespace {
@@ -13,6 +14,7 @@ PyObject* buffer_at = nullptr;    // (array, memory, sharding) -> buffer, moving
 PyObject* own_buffer = nullptr;   // (array, memory) -> a buffer with the same values and sharding
 PyObject* warn_name = nullptr;    // "warn_of_unusable"
 PyObject* refuse_name = nullptr;  // "refuse_second_use"
+PyObject* devices_name = nullptr;  // "device_set"
 
 PyObject* buffer_of(PyObject* array) { return reinterpret_cast<ArrayData*>(array)->buffer; }
 
@@ -53,6 +55,52 @@ bool is_used_twice(const std::vector<Py_ssize_t>& donated, PyObject* const* args
     }
   }
   return false;
+}
+
+// Whether a donated array is the operand itself: it lies where the program runs, and is not copied
+// to get there. 1, 0, or -1 with an exception set.
+int is_given(PlacedProgram* placed, Py_ssize_t number, PyObject* object) {
+  if (is_array(object)) return 1;
+  if (!is_placed(object) || placed->in_shardings == nullptr) return 0;
+  ArrayData* array = reinterpret_cast<ArrayData*>(object);
+  PyObject*& met = (*placed->met)[static_cast<size_t>(number)];
+  Ref sharding = Ref::borrow(array->sharding);
+  if (sharding.get() == met) return 1;
+  Ref here = Ref::own(PyObject_GetAttr(sharding.get(), devices_name));
+  Ref there = here ? Ref::own(PyObject_GetAttr(PyTuple_GET_ITEM(placed->in_shardings, number),
+                                               devices_name))
+                   : Ref();
+  int is_same = there ? PyObject_RichCompareBool(here.get(), there.get(), Py_EQ) : -1;
+  if (is_same == 1) Py_XSETREF(met, sharding.release());
+  return is_same;
+}
+
+// Run a compiled function by its address, on one device. The arrays given to it are deleted as
+// those given to an engine are.
+Ref run_placed_by_address(PlacedProgram* placed, PyObject* native, PyObject* const* args,
+                          Py_ssize_t count) {
+  CompiledProgram* program = placed->program;
+  std::vector<Py_ssize_t> given;
+  for (Py_ssize_t i : *placed->usable) {
+    if (i >= count || !is_any_array(args[i])) continue;
+    int is_operand = is_given(placed, i, args[i]);
+    if (is_operand < 0) return Ref();
+    if (is_operand) given.push_back(i);
+  }
+  if (placed->out_shardings != nullptr &&
+      PyTuple_GET_SIZE(placed->out_shardings) != PyTuple_GET_SIZE(program->out_avals)) {
+    PyErr_SetString(PyExc_RuntimeError, "a program has another number of results than shardings");
+    return Ref();
+  }
+  Ref outs = run_by_address(program, native, args, count, placed->out_shardings,
+                            placed->committed, &given);
+  if (!outs) return outs;
+  for (Py_ssize_t i : given) {
+    ArrayData* array = reinterpret_cast<ArrayData*>(args[i]);
+    Py_SETREF(array->host, Py_NewRef(Py_None));
+    Py_SETREF(array->buffer, Py_NewRef(Py_None));
+  }
+  return outs;
 }
 
 Ref as_tuple(PyObject* const* args, Py_ssize_t count) {
@@ -231,6 +279,10 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
   }
   Ref run = runner(program);
   if (!run) return run;
+  if (is_native(run.get())) {
+    if (!placed->donated->empty() && !may_donate(placed, args, count)) return Ref();
+    return run_placed_by_address(placed, run.get(), args, count);
+  }
   HostOperands host_operands(run.get(), static_cast<size_t>(count));
   Ref buffers = Ref::own(PyList_New(count));
   for (Py_ssize_t i = 0; buffers && i < count; ++i) {
@@ -272,7 +324,8 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
 int add_placed(PyObject* module) {
   warn_name = PyUnicode_InternFromString("warn_of_unusable");
   refuse_name = PyUnicode_InternFromString("refuse_second_use");
-  if (warn_name == nullptr || refuse_name == nullptr ||
+  devices_name = PyUnicode_InternFromString("device_set");
+  if (warn_name == nullptr || refuse_name == nullptr || devices_name == nullptr ||
       add_type(module, &placed_program_type) < 0) {
     return -1;
   }

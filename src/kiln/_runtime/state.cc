@@ -1,5 +1,9 @@
 #include "state.h"
 
+#include <algorithm>
+
+#include "processors.h"
+
 namespace kiln {
 
 __thread ThreadState thread_state = {};
@@ -49,7 +53,15 @@ int set_field(PyObject*, PyObject* value, void* closure) {
 }
 
 int set_overrides(PyObject* self, PyObject* value, void* closure) {
+  // Read here, because compiled code asks without the interpreter's lock.
+  PyObject* threads = nullptr;
+  if (value != nullptr && PyDict_CheckExact(value)) {
+    threads = PyDict_GetItemString(value, "num_threads");
+  }
+  long number = threads == nullptr ? 0 : threads == Py_None ? processors() : PyLong_AsLong(threads);
+  if (number == -1 && PyErr_Occurred()) return -1;
   if (set_field(self, value, closure) < 0) return -1;
+  thread_state.threads = static_cast<int32_t>(std::clamp(number, 0L, 1L << 16));
   set(thread_state.merged, nullptr);
   set(thread_state.merged_from, nullptr);
   return 0;

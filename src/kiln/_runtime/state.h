@@ -1,6 +1,8 @@
 // What each thread has in force: its options, its trace, its mapped axes.
 #pragma once
 
+#include <cstdint>
+
 #include "object.h"
 
 namespace kiln {
@@ -15,6 +17,7 @@ struct ThreadState {
   PyObject* axes;
   PyObject* tracked;
   PyObject* source;
+  int32_t threads;  // of compiled code, as `overrides` say; 0 if they do not
 };
 
 // `__thread` says that it needs no initialization, which readers elsewhere would check.

@@ -53,6 +53,7 @@ class Options:
     log_compiles: bool = _option(False)
     full_traceback: bool = _option(False)
     num_cpu_devices: int | None = _option(None, kind=int)
+    num_threads: int | None = _option(None, kind=int)
     trace_warning: int = _option(10)
     executable_cache_mb: int | None = _option(None, kind=int)
     eager_cache_mb: int = _option(32)
@@ -114,7 +115,7 @@ def _from_environment() -> Options:
         text = os.environ.get("KILN_" + name.upper())
         if text is not None:
             found[name] = _parse(name, text)
-    return Options(**found)
+    return Options(**{name: checked(name, value) for name, value in found.items()})
 
 
 def _unknown(what: str, name: str) -> AttributeError:
@@ -173,6 +174,7 @@ def _set_base(base: Options) -> None:
     global _base
     _base = base
     _runtime.set_base_options(base)
+    _runtime.set_num_threads(base.num_threads or 0)
 
 
 _base: Options

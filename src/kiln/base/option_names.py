@@ -7,6 +7,7 @@ warning, since a program should not fail because of that.
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -143,4 +144,22 @@ def checked(name: str, value: Any) -> Any:
                 f"use one of: {', '.join(map(repr, choices))}",
             )
         )
+    if name == "num_threads" and value is not None:
+        return _number_of_threads(value)
     return value
+
+
+def _number_of_threads(value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise ValueError(
+            three_lines(
+                f"num_threads={value!r:.80} at {current_source()}",
+                "compiled code runs on a positive number of threads",
+                "use 1 for the calling thread alone, or None for as many as there are processors",
+            )
+        )
+    return number

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import subprocess
+import signal
+import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,24 +14,9 @@ import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
 from kiln.base.tree import tree_flatten
-from kiln.core.host_memory import HOST_MEMORY
+from tests.unit._runtime import native_code
 
 SOURCE = """
-#include <stdint.h>
-#include <stddef.h>
-struct fault { int32_t site; int64_t index, iteration; };
-struct call {
-  const void *const *operands; void *const *results; const int64_t *sizes; char *workspace;
-  void *pool; struct fault *fault;
-};
-typedef int32_t (*poll)(struct call *);
-typedef int32_t (*python)(struct call *, void *const *, const int64_t *);
-poll kiln_poll;
-python kiln_call_python;
-void link(void *p, void *c) { kiln_poll = (poll)p; kiln_call_python = (python)c; }
-#define IN(type, i) ((const type *)c->operands[i])
-#define OUT(type, i) ((type *)c->results[i])
-#define ENTRY(name) int32_t name(struct call *c)
 ENTRY(add) { OUT(float, 0)[0] = IN(float, 0)[0] + IN(float, 1)[0]; return 0; }
 ENTRY(wide) { OUT(double, 0)[0] = IN(double, 0)[0]; return 0; }
 ENTRY(whole) { OUT(int, 0)[0] = -IN(int, 0)[0]; return 0; }
@@ -83,32 +67,10 @@ ENTRY(calls) {
 Make = Callable[..., _runtime.CompiledProgram]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    folder: Path = tmp_path_factory.mktemp("native")
-    (folder / "f.c").write_text(SOURCE)
-    built = folder / "f.so"
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", folder / "f.c", "-o", built], check=True)
-    loaded = ctypes.CDLL(str(built))
-    symbols = _runtime.native_symbols()
-    loaded.link(*(ctypes.c_void_p(symbols[n]) for n in ("kiln_poll", "kiln_call_python")))
-    return loaded
-
-
 @pytest.fixture
-def program(library: ctypes.CDLL) -> Make:
-    def make(
-        name: str, ins: list[Any], outs: list[Any], kept: Any = None, **options: Any
-    ) -> _runtime.CompiledProgram:
-        address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-        assert address is not None
-
-        def types(values: list[Any]) -> list[tuple[Any, int]]:
-            return [(np.asarray(x).dtype, np.asarray(x).nbytes) for x in values]
-
-        native = _runtime.Native(address, types(ins), types(outs), library, **options)
-        avals = [jnp.asarray(x).aval for x in outs]
-        return _runtime.CompiledProgram(native, avals, kept, HOST_MEMORY, True)
+def program() -> Make:
+    def make(name: str, *given: Any, **options: Any) -> _runtime.CompiledProgram:
+        return native_code.program(SOURCE, name, *given, **options)
 
     return make
 
@@ -179,3 +141,169 @@ def test_a_jitted_function_runs_one(program: Make) -> None:
     out = jitted(tree)
     assert kiln.tree.map(float, out) == kiln.tree.map(float, tree)
     assert jitted.cache_info().traces == 0
+
+
+def test_workspace_and_sizes(program: Make) -> None:
+    scaled = program("by_workspace", [ONE], [ONE], workspace=4000, sizes=(7, 3))
+    assert [float(scaled([x])[0]) for x in (1.0, 2.0)] == [3.0, 6.0]
+
+
+def test_a_shared_result_is_its_operand(program: Make) -> None:
+    same = program("nothing", [np.ones(3, np.float32)], [np.ones(3, np.float32)], shared=[(0, 0)])
+    x = jnp.arange(3.0) * 2
+    (y,) = same([x])
+    assert y.unsafe_buffer_pointer() and y.tolist() == [0, 2, 4]
+    x, view = jnp.arange(3.0) + 1, None
+    (y,) = same([x])
+    view = np.asarray(y)
+    assert view.ctypes.data == np.asarray(x).ctypes.data
+    x.delete()
+    assert y.tolist() == [1, 2, 3]
+    # Memory that others may write is copied.
+    mine = np.ones(3, np.float32)
+    (y,) = same([mine])
+    mine[:] = 5
+    assert y.tolist() == [1, 1, 1]
+    assert float(program("nothing", [ONE], [ONE], shared=[(0, 0)])([2.5])[0]) == 2.5
+
+
+def test_errors_are_explained(program: Make) -> None:
+    told: list[tuple[int, ...]] = []
+
+    def explain(*numbers: int) -> None:
+        told.append(numbers)
+        if numbers[0] == -2:
+            raise IndexError("user's line")
+
+    fails = program("fails", [ONE], [ONE], explain=explain)
+    with pytest.raises(IndexError, match="user's line"):
+        fails([-2.0])
+    with pytest.raises(RuntimeError, match=f"status 5 at site 4, index {2**40}, iteration 7"):
+        fails([5.0])
+    assert told == [(-2, 4, 2**40, 7), (5, 4, 2**40, 7)]
+    with pytest.raises(SystemError):
+        fails([-1.0])
+    assert len(fails([0.0])) == 1
+    with pytest.raises(RuntimeError, match="status 1"):
+        program("fails", [ONE], [ONE])([1.0])
+
+
+class Struck(Exception):
+    pass
+
+
+def test_signals_arrive_in_loops(program: Make) -> None:
+    def strike(*_: Any) -> None:
+        raise Struck
+
+    endless = program("endless", [ONE], [ONE], has_loops=True)
+    before = signal.signal(signal.SIGALRM, strike)
+    try:
+        for _ in range(3):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Struck):
+                endless([1.0])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert float(program("polls", [ONE], [ONE], has_loops=True)([1.0])[0]) == 1.0
+
+
+def test_other_threads_run_during_loops(program: Make) -> None:
+    """The loop ends when another thread, which needs the lock, has sent the signal."""
+
+    def strike(*_: Any) -> None:
+        raise Struck
+
+    endless = program("endless", [ONE], [ONE], has_loops=True)
+    before = signal.signal(signal.SIGUSR1, strike)
+    main = threading.main_thread().ident
+    assert main is not None
+    ready = threading.Event()
+
+    def send() -> None:
+        ready.wait()
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(Struck):
+            ready.set()
+            endless([1.0])
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_python_functions(program: Make) -> None:
+    kept = []
+
+    def plus(x: np.ndarray) -> tuple[np.ndarray]:
+        kept.append(x)
+        return (x + np.float32(1),)
+
+    def fail(x: np.ndarray) -> Any:
+        raise Struck
+
+    one = [("float32", ())]
+    table = [(plus, one, one), (plus, one, one), (fail, one, one)]
+    calls = program("calls", [ONE], [ONE], sizes=(2,), callbacks=table)
+    assert float(calls([3.0])[0]) == 5.0
+    assert [float(x) for x in kept] == [3.0, 4.0] and kept[0].shape == ()
+    with pytest.raises(Struck):
+        program("calls", [ONE], [ONE], sizes=(3,), callbacks=table)([3.0])
+    for wrong in (
+        lambda x: x,
+        lambda x: (x, x),
+        lambda x: (1.0,),
+        lambda x: (np.float64(1),),
+        lambda x: (np.ones(1, np.float64),),
+        lambda x: (np.ones(2, np.float32),),
+    ):
+        with pytest.raises(TypeError):
+            program("calls", [ONE], [ONE], sizes=(1,), callbacks=[(wrong, one, one)])([3.0])
+
+
+def test_a_subclass_carries_more(program: Make) -> None:
+    class Described(_runtime.Native):
+        def __init__(self, *args: Any, text: str, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.text = text
+
+    code = native_code.library(SOURCE)
+    address = native_code.address_of(code, "add")
+    types = native_code.types_of([ONE, ONE]), native_code.types_of([ONE])
+    described = Described(address, *types, code, text="add")
+    made = _runtime.CompiledProgram(described, [jnp.float32(1).aval], None, None, True)
+    assert float(made([1.0, 2.0])[0]) == 3.0 and described.text == "add"
+    with pytest.raises(TypeError, match="once"):
+        described.__init__(address, *types, text="again")  # type: ignore[misc]
+    with pytest.raises(TypeError, match="__init__"):
+        Described.__new__(Described)([])
+
+
+def test_called_with_buffers(program: Make) -> None:
+    (out,) = native_code.native(SOURCE, "add", [ONE, ONE], [ONE])([ONE, np.float32(2)])
+    assert np.frombuffer(memoryview(out), np.float32)[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"shared": [(0, 2)]}, IndexError),
+        ({"reused": [(1, 0)]}, IndexError),
+        ({"shared": [(0, 1)]}, ValueError),
+        ({"reused": [0]}, TypeError),
+        ({"workspace": -1}, ValueError),
+        ({"sizes": ["a"]}, TypeError),
+        ({"callbacks": [1]}, TypeError),
+        ({"callbacks": [(len, [("O", ())], [])]}, ValueError),
+        ({"callbacks": [(len, [("f4", (2**62, 2**62))], [])]}, ValueError),
+        ({"unknown": 1}, TypeError),
+    ],
+)
+def test_wrong_descriptions_are_refused(
+    program: Make, options: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        program("add", [ONE, np.ones(2, np.float32)], [ONE], **options)
