@@ -30,7 +30,7 @@ from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
 from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Program
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
-from kiln.execution.engine_choice import Choice, engine_for
+from kiln.execution.engine_choice import Choice, compiling, engine_for
 from kiln.execution.progress import progress
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
@@ -387,7 +387,8 @@ def compile_jaxpr(
         program, kept = program_of(jaxpr, name, *wanted)
         if opts.check:
             check(program.jaxpr, "dead-code elimination")
-        return CachedProgram(key, program, choice, kept, None if is_shared else jaxpr)
+        made = compiling(choice, program)
+        return CachedProgram(key, program, made, kept, None if is_shared else jaxpr)
 
     return _once(key, new)[0].giving(jaxpr.out_avals)
 

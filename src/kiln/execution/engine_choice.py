@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import NamedTuple
 
 from kiln.base.config import Options
-from kiln.core.engine import DEFAULT_ENGINE, Engine, Placement, engine
+from kiln.core.engine import DEFAULT_ENGINE, Engine, Placement, Program, engine
 from kiln.ir.jaxpr import Jaxpr
 
 HOST_ENGINE = "reference"
 """What runs eager operations that are cheaper to interpret than to compile."""
+
+_DEFAULT = "the default"
+HOST_COMPILER = "native"
+"""What compiles programs for the first CPU device, if it can compile all of them."""
 
 
 class Choice(NamedTuple):
@@ -34,7 +39,26 @@ def engine_for(
         return _choice(options.engine, "the option engine names it")
     if is_eager and placement is None and _runs_on_host(jaxpr):
         return _choice(HOST_ENGINE, "the operation runs on the host, uncompiled")
-    return _choice(DEFAULT_ENGINE, "the default")
+    return _choice(DEFAULT_ENGINE, _DEFAULT)
+
+
+def compiling(choice: Choice, program: Program) -> Choice:
+    """Return the engine that compiles a program whose place was chosen.
+
+    A program that no option and no argument places anywhere is compiled for the host, if all of it
+    can be; the reason says what kept it from there.
+    """
+    if not os.environ.get("KILN_HOST") or choice.reason != _DEFAULT or program.placement is not None:
+        return choice
+    if program.compiler_options:
+        return Choice(choice.engine, "the default: it has compiler_options of XLA")
+    if choice.engine.memory.devices()[0].platform != "cpu":
+        return choice
+    host = engine(HOST_COMPILER)
+    why_not = host.compiler.unsupported(program)
+    if why_not is None:
+        return _choice(HOST_COMPILER, "all of it is compiled for the host")
+    return Choice(choice.engine, f"not compiled for the host: {why_not}")
 
 
 @functools.lru_cache(maxsize=16)

@@ -16,6 +16,8 @@ from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.buffers import workspace
 from kiln.engines.native.passes.pipeline import optimized
 
+_LOOPS = "loops of the native engine"
+
 
 class NativeCompiler:
     """Compiles programs for the host."""
@@ -27,18 +29,25 @@ class NativeCompiler:
         if program.compiler_options:
             name = program.compiler_options[0][0]
             return f"No such compile option: {name!r}: the native engine has no options"
-        try:
-            self.loops(program)
-        except Unsupported as reason:
-            return str(reason)
-        return None
+        memo = program.jaxpr.memo
+        if _LOOPS not in memo:
+            try:
+                memo[_LOOPS] = function_of(program.jaxpr, program.name, LOWERINGS)
+            except Unsupported as reason:
+                memo[_LOOPS] = str(reason)
+        found = memo[_LOOPS]
+        return found if isinstance(found, str) else None
 
     def loops(self, program: Program) -> Function:
         """Return a program as loops, improved.
 
         Raises: Unsupported if a part of it cannot be compiled.
         """
-        return optimized(function_of(program.jaxpr, program.name, LOWERINGS))
+        # Made by `unsupported`, if that was asked last; passes change it, so it is used once.
+        found = program.jaxpr.memo.pop(_LOOPS, None)
+        if not isinstance(found, Function):
+            found = function_of(program.jaxpr, program.name, LOWERINGS)
+        return optimized(found)
 
     def compile(self, program: Program) -> NativeExecutable:
         """Return the program ready to run.

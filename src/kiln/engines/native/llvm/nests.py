@@ -81,11 +81,13 @@ class NestCode:
         self.is_vector: dict[Value, bool] = {}
         self.levels: list[list[Value]] = [[] for _ in range(innermost + 1)]
         rare_only = _only_in_rare(roots)
+        self.indices: dict[Index, None] = {e.index: None for e in self.nest.effects}
         for x in postorder(roots):
             depth = max([self.depths[y] for y in x.operands], default=0)
             vector = any(self.is_vector[y] for y in x.operands)
             index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
             if index is not None:
+                self.indices[index] = None
                 for axis, _ in index.axes():
                     depth = max(depth, places.get(axis, 0))
                     vector = vector or axis is self.vector
@@ -103,8 +105,7 @@ class NestCode:
         self._level(0, begin, end)
 
     def _level(self, depth: int, begin: str = "0", end: str = "") -> None:
-        for x in self.levels[depth]:
-            self._compute(x)
+        self._enter(depth)
         if depth == self.first_reduced and not self.nest.is_map:
             self._reductions(depth, begin, end)
             return
@@ -114,6 +115,14 @@ class NestCode:
         axis = self.order[depth]
         end = end or str(axis.size)
         self._axis(axis, begin, end, [], lambda _: self._inner(depth))
+
+    def _enter(self, depth: int) -> None:
+        """Compute what does not depend on the axes within the first so many."""
+        for x in self.levels[depth]:
+            self._compute(x)
+        if depth < len(self.order):
+            for index in self.indices:
+                self._offset(index, depth)
 
     def _inner(self, depth: int) -> list[str]:
         self._level(depth + 1)
@@ -320,11 +329,16 @@ class NestCode:
 
     # Memory.
 
-    def _offset(self, index: Index) -> str:
-        """Return the register of the part of an index that is the same for all lanes."""
+    def _offset(self, index: Index, depth: int | None = None) -> str:
+        """Return the register of the part of an index that is the same for all lanes.
+
+        With a depth, only the terms in so many axes are added up.
+        """
         w = self.w
         name = str(index.const)
         for axis, factor in sorted(index.axes(), key=lambda term: self._place(term[0])):
+            if depth is not None and self._place(axis) > depth:
+                return name
             counter = self.counters[axis]
             if counter.isdigit() and name.isdigit() and factor >= 0:
                 name = str(int(name) + int(counter) * factor)
@@ -336,6 +350,8 @@ class NestCode:
                 found = product if name == "0" else w.emit(f"add i64 {product}, {name}")
                 self.offsets[key] = found
             name = found
+        if depth is not None:
+            return name
         for value, factor in index.values():
             if self.is_vector[value]:
                 continue
@@ -543,8 +559,7 @@ class NestCode:
             pairs = [(kind, value) for (kind, _), value in zip(carried, values, strict=True)]
 
             def body(values: list[str]) -> list[str]:
-                for x in self.levels[depth + 1]:
-                    self._compute(x)
+                self._enter(depth + 1)
                 return inner(depth + 1, values)
 
             return self._axis(axis, begin, end or str(axis.size), pairs, body)
