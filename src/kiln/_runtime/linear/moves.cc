@@ -44,13 +44,13 @@ struct Square {
   }
 };
 
+// A block of so many rows and columns touches few enough pages for the processor to know them all.
+constexpr int64_t kBlock = 64;
+
 template <typename T, int N>
-void transpose(const void* from_, void* to_, int64_t rows, int64_t columns, int64_t from_step,
-               int64_t to_step) {
-  const T* from = static_cast<const T*>(from_);
-  T* to = static_cast<T*>(to_);
+void transpose_block(const T* from, T* to, int64_t rows, int64_t columns, int64_t from_step,
+                     int64_t to_step) {
   const int64_t square_rows = rows / N * N, square_columns = columns / N * N;
-  // Down the rows first: so that lines of the result are written one after another.
   for (int64_t j = 0; j < square_columns; j += N) {
     for (int64_t i = 0; i < square_rows; i += N) {
       Square<T, N>::transpose(from + i * from_step + j, to + j * to_step + i, from_step, to_step);
@@ -64,19 +64,34 @@ void transpose(const void* from_, void* to_, int64_t rows, int64_t columns, int6
   }
 }
 
+template <typename T, int N>
+void transpose(const void* from_, void* to_, int64_t rows, int64_t columns, int64_t from_step,
+               int64_t to_step) {
+  const T* from = static_cast<const T*>(from_);
+  T* to = static_cast<T*>(to_);
+  for (int64_t j = 0; j < columns; j += kBlock) {
+    const int64_t width = columns - j < kBlock ? columns - j : kBlock;
+    for (int64_t i = 0; i < rows; i += kBlock) {
+      const int64_t height = rows - i < kBlock ? rows - i : kBlock;
+      transpose_block<T, N>(from + i * from_step + j, to + j * to_step + i, height, width,
+                            from_step, to_step);
+    }
+  }
+}
+
 struct Pair {
   uint64_t first, second;
 };
 
 void transpose_pairs(const void* from_, void* to_, int64_t rows, int64_t columns,
                      int64_t from_step, int64_t to_step) {
-  constexpr int64_t kBlock = 8;
+  constexpr int64_t kSide = 16;
   const Pair* from = static_cast<const Pair*>(from_);
   Pair* to = static_cast<Pair*>(to_);
-  for (int64_t first = 0; first < columns; first += kBlock) {
-    const int64_t last = first + kBlock < columns ? first + kBlock : columns;
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = first; j < last; ++j) to[j * to_step + i] = from[i * from_step + j];
+  for (int64_t first = 0; first < rows; first += kSide) {
+    const int64_t last = first + kSide < rows ? first + kSide : rows;
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t i = first; i < last; ++i) to[j * to_step + i] = from[i * from_step + j];
     }
   }
 }
