@@ -7,6 +7,9 @@
 
 namespace kiln {
 
+// The level of x86-64 whose loops run here: 2, 3 or 4; 0 on other processors.
+int processor_level();
+
 // The form of NumPy's loops: pointers of operands and results, a count, bytes from one element to
 // the next.
 using StridedLoop = void (*)(char** args, const intptr_t* count, const intptr_t* steps, void* data);
