@@ -1,4 +1,4 @@
-"""Kernels that sort: they agree with the NumPy meanings bit by bit."""
+"""Kernels that sort and select: they agree with the NumPy meanings bit by bit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit._runtime.kernel_running import call, meaning, run, same_bits, sa
 
 from kiln.base import dtypes
 from kiln.engines.native.kernel_calls import ELEMENTS
-from kiln.ops.sorting import sort_p
+from kiln.ops.sorting import sort_p, top_k_p
 
 BFLOAT = dtypes.bfloat16
 REAL = [np.bool_, *"bhilBHILefd", BFLOAT]
@@ -63,6 +63,29 @@ def test_several_keys(shape: tuple[int, ...], axis: int) -> None:
     for keys in range(1, 6):
         same_sort(*xs, sample("h", shape), num_keys=keys, axis=axis)
         same_sort(*xs[::-1], num_keys=keys, axis=axis)
+
+
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("dtype", REAL)
+def test_top_k(dtype: Any, shape: tuple[int, ...], axis: int, few: bool) -> None:
+    x = sample(dtype, shape, 5, few)
+    for k in {0, 1, 3, shape[axis] // 2, shape[axis]}:
+        if k <= shape[axis]:
+            same_top_k(x, k, axis)
+
+
+def same_top_k(x: np.ndarray, k: int, axis: int = 0) -> None:
+    got = run(top_k_p, x, k=k, axis=axis, parts=2)
+    for g, e in zip(got, meaning(top_k_p, x, k=k, axis=axis), strict=True):
+        same_bits(g, e)
+
+
+def test_top_k_of_ordered_numbers() -> None:
+    x = np.arange(30_000, dtype=np.float32) - 15_000
+    for ordered in (x, x[::-1].copy(), np.abs(x), -np.abs(x), np.zeros_like(x)):
+        for k in (1, 100, 20_000):
+            same_top_k(ordered, k)
 
 
 def test_large_rows() -> None:

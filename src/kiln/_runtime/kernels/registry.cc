@@ -17,9 +17,6 @@ KILN_DECLARE_FAMILIES(v3)
 KILN_DECLARE_FAMILIES(v4)
 #endif
 
-namespace {
-
-// A level of x86-64 processors; 0 elsewhere.
 int processor_level() {
 #ifdef KILN_X86_64
   __builtin_cpu_init();
@@ -32,6 +29,8 @@ int processor_level() {
   return 0;
 #endif
 }
+
+namespace {
 
 void add_families(Registry& all) {
   switch (processor_level()) {

@@ -81,6 +81,12 @@ def _sort(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelC
     return KernelCall("sort", (*rows, len(operands), params["num_keys"], *_types(operands)))
 
 
+def _top_k(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+    (x,) = operands
+    return KernelCall("top_k", (*_rows(x, params["axis"]), params["k"], *_types(operands)))
+
+
 _CALLS: dict[str, Callable[[Avals, Avals, Mapping[str, Any]], KernelCall | None]] = {
     "sort": _sort,
+    "top_k": _top_k,
 }
