@@ -15,7 +15,7 @@ namespace {
 #define KILN_BEST(name) Symbol(#name, baseline::name)
 #endif
 
-const Symbols symbols{KILN_BEST(top_k)};
+const Symbols symbols{KILN_BEST(cumulative), KILN_BEST(top_k)};
 
 }  // namespace
 }  // namespace kiln

@@ -25,6 +25,7 @@
 
 namespace kiln {
 
+KILN_DECLARE_KERNEL(cumulative)
 KILN_DECLARE_KERNEL(top_k)
 
 }  // namespace kiln

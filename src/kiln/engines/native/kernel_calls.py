@@ -86,7 +86,23 @@ def _top_k(operands: Avals, results: Avals, params: Mapping[str, Any]) -> Kernel
     return KernelCall("top_k", (*_rows(x, params["axis"]), params["k"], *_types(operands)))
 
 
+def _cumulative(name: str) -> Callable[[Avals, Avals, Mapping[str, Any]], KernelCall | None]:
+    def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+        (x,) = operands
+        if name == "cumlogsumexp" and x.dtype.kind == "c":
+            return None
+        rows = _rows(x, params["axis"])
+        operation = _CUMULATIVE.index(name)
+        return KernelCall(
+            "cumulative", (*rows, operation, int(params["reverse"]), *_types(operands))
+        )
+
+    return call
+
+
+_CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 _CALLS: dict[str, Callable[[Avals, Avals, Mapping[str, Any]], KernelCall | None]] = {
     "sort": _sort,
     "top_k": _top_k,
+    **{name: _cumulative(name) for name in _CUMULATIVE},
 }
