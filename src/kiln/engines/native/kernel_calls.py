@@ -100,9 +100,22 @@ def _cumulative(name: str) -> Callable[[Avals, Avals, Mapping[str, Any]], Kernel
     return call
 
 
+def _fft(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+    (x,), (out,) = operands, results
+    lengths = params["fft_lengths"]
+    if not lengths or 0 in (*x.shape, *out.shape):
+        return None
+    rows = math.prod(x.shape[: x.ndim - len(lengths)])
+    kind = int(params["fft_type"])
+    is_single = dtypes.long_name(x.dtype) in ("float32", "complex64")
+    parts = ELEMENTS["complex64" if is_single else "complex128"]
+    return KernelCall("fft", (0, rows, kind, parts, len(lengths), *lengths))
+
+
 _CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 _CALLS: dict[str, Callable[[Avals, Avals, Mapping[str, Any]], KernelCall | None]] = {
     "sort": _sort,
     "top_k": _top_k,
+    "fft": _fft,
     **{name: _cumulative(name) for name in _CUMULATIVE},
 }
