@@ -36,7 +36,7 @@ void transform_rows(const FftPlan<T>& plan, const T* in, int64_t in_next, T* out
     given.out = out + 2 * row * out_next;
     given.out_column = out_next;
     given.in_step = given.out_step = 1;
-    // A column step of 1 is read as adjacent columns, which rows of one number are.
+    given.out_block = kFftColumns<T>;
     given.exchange_in = given.exchange_out = exchange;
     given.scale = scale;
     given.scratch = reinterpret_cast<T*>(scratch.data());

@@ -18,7 +18,7 @@ template <typename T>
 constexpr int64_t kFftColumns = 64 / static_cast<int64_t>(sizeof(T));
 constexpr int64_t kLargestRadix = 61;
 
-// Up to kFftColumns columns. Steps count complex numbers.
+// Up to kFftColumns columns. Steps count complex numbers; one of each pair of steps is 1.
 template <typename T>
 struct FftColumns {
   const FftStage<T>* stages;
@@ -27,11 +27,11 @@ struct FftColumns {
   int64_t in_step, in_column;
   T* out;
   int64_t out_step, out_column;
+  int64_t out_block;  // from kFftColumns<T> results of a column to the next as many
   // An inverse transform is that of numbers with real and imaginary parts exchanged, exchanged again.
   bool exchange_in, exchange_out;
   T scale;
-  const T* factors;  // null, or complex numbers at (place, column) that results are multiplied by
-  int64_t factor_step;
+  const T* factors;  // null, or (size, kFftColumns<T>) complex numbers that results are multiplied by
   T* scratch;  // 4 * size * kFftColumns<T> numbers, aligned to a line
 };
 

@@ -189,6 +189,11 @@ void make_convolution(FftPlan<T>& plan) {
 }
 
 template <typename T>
+int64_t blocks_of(int64_t columns) {
+  return (columns + kFftColumns<T> - 1) / kFftColumns<T>;
+}
+
+template <typename T>
 std::shared_ptr<const FftPlan<T>> make_plan(int64_t size) {
   auto plan = std::make_shared<FftPlan<T>>();
   plan->size = size;
@@ -207,11 +212,16 @@ std::shared_ptr<const FftPlan<T>> make_plan(int64_t size) {
     const int64_t columns = size / rows;
     plan->rows = stages_of<T>(rows);
     plan->columns = stages_of<T>(columns);
-    plan->factors.resize(static_cast<size_t>(2 * size));
+    const int64_t room = blocks_of<T>(columns) * kFftColumns<T>;
+    plan->factors.resize(static_cast<size_t>(2 * rows * room));
     const Roots roots(size);
     T* at = plan->factors.data();
-    for (int64_t k = 0; k < rows; ++k) {
-      for (int64_t j = 0; j < columns; ++j, at += 2) roots.get(k * j, at);
+    for (int64_t first = 0; first < room; first += kFftColumns<T>) {
+      for (int64_t k = 0; k < rows; ++k) {
+        for (int64_t j = first; j < first + kFftColumns<T>; ++j, at += 2) {
+          roots.get(j < columns ? k * j : 0, at);
+        }
+      }
     }
   }
   return plan;
@@ -225,7 +235,7 @@ void run_blocks(FftColumns<T> given, int64_t columns, int64_t in_next, int64_t o
     fft_run(given);
     given.in += 2 * kFftColumns<T> * in_next;
     given.out += 2 * kFftColumns<T> * out_next;
-    if (given.factors != nullptr) given.factors += 2 * kFftColumns<T>;
+    if (given.factors != nullptr) given.factors += 2 * given.size * kFftColumns<T>;
   }
 }
 
@@ -282,8 +292,10 @@ void fft_row(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale
   if (plan.convolution) return convolve(plan, in, out, exchange, scale);
   const int64_t n = plan.size;
   const int64_t tall = plan.rows ? plan.columns->size : n;
-  const int64_t matrix = plan.rows ? (2 * n + 15) / 16 * 16 : 0;
-  const Scratch scratch((matrix + 4 * tall * kFftColumns<T>) * static_cast<int64_t>(sizeof(T)));
+  // Between its two halves a transform lies as the second reads it: block by block.
+  const int64_t width = kFftColumns<T>;
+  const int64_t matrix = plan.rows ? 2 * blocks_of<T>(plan.rows->size) * width * tall : 0;
+  const Scratch scratch((matrix + 4 * tall * width) * static_cast<int64_t>(sizeof(T)));
   T* between = numbers_of<T>(scratch);
   if (!plan.rows) {
     FftColumns<T> only = columns_of(*plan.whole, between);
@@ -292,6 +304,7 @@ void fft_row(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale
     only.in_step = only.out_step = 1;
     only.in_column = only.out_column = n;
     only.out = out;
+    only.out_block = width;
     only.exchange_in = only.exchange_out = exchange;
     only.scale = scale;
     return fft_run(only);
@@ -303,19 +316,20 @@ void fft_row(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale
   first.in_column = 1;
   first.out = between;
   first.out_step = 1;
-  first.out_column = rows;
+  first.out_column = width;
+  first.out_block = width * columns;
   first.exchange_in = exchange;
   first.factors = plan.factors.data();
-  first.factor_step = columns;
-  run_blocks(first, columns, 1, rows);
+  run_blocks(first, columns, 1, width);
   FftColumns<T> second = columns_of(*plan.columns, between + matrix);
   second.in = between;
-  second.in_step = second.out_step = rows;
+  second.in_step = width;
+  second.out_step = rows;
   second.in_column = second.out_column = 1;
   second.out = out;
   second.exchange_out = exchange;
   second.scale = scale;
-  run_blocks(second, rows, 1, 1);
+  run_blocks(second, rows, columns, 1);
 }
 
 template <typename T>
