@@ -14,6 +14,9 @@ int processor_level();
 // the next.
 using StridedLoop = void (*)(char** args, const intptr_t* count, const intptr_t* steps, void* data);
 
+// This processor's level of x86-64: 2, 3 or 4; 0 if it is another.
+int processor_level();
+
 // What families add their loops to. Its code is that of the lowest level, as of all that levels share:
 // nothing here may be inline.
 class Registry {
