@@ -175,7 +175,7 @@ def _philox(key: int, counter: int, shape: tuple[int, ...], wide: bool) -> tuple
 
 def _threefry(key: int, counter: int, shape: tuple[int, ...], wide: bool) -> tuple[np.ndarray, int]:
     """Return words of 32 bits, or 64 if `wide`, and the increment of the counter."""
-    axis = _halved_axis(shape)
+    axis = halved_axis(shape)
     half = list(shape)
     if not wide and shape:
         half[axis] = -(-shape[axis] // 2)
@@ -191,7 +191,7 @@ def _threefry(key: int, counter: int, shape: tuple[int, ...], wide: bool) -> tup
     return np.take(both, np.arange(shape[axis]), axis), count
 
 
-def _halved_axis(shape: tuple[int, ...]) -> int:
+def halved_axis(shape: tuple[int, ...]) -> int:
     """Return the axis along which pairs of results are hashed: the first even, or the longest."""
     even = (i for i, size in enumerate(shape) if size % 2 == 0)
     return next(even, shape.index(max(shape)) if shape else 0)

@@ -7,8 +7,12 @@ from kiln.engines.native.lowerings import (
     call,
     conversion,
     elementwise,
+    generators,
+    indexing,
+    random_bits,
     reduction,
     shape,
+    slicing,
     static_slicing,
 )
 from kiln.ir.operation import Operation
@@ -17,7 +21,11 @@ LOWERINGS: dict[Operation, Lowering] = {
     **call.LOWERINGS,
     **conversion.LOWERINGS,
     **elementwise.LOWERINGS,
+    **generators.LOWERINGS,
+    **indexing.LOWERINGS,
+    **random_bits.LOWERINGS,
     **reduction.LOWERINGS,
     **shape.LOWERINGS,
+    **slicing.LOWERINGS,
     **static_slicing.LOWERINGS,
 }

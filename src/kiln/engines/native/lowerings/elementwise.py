@@ -50,7 +50,8 @@ def _by_parts(function: Callable[..., Value]) -> Lowering:
     return elementwise(scalar)
 
 
-def _mul(x: Scalar, y: Scalar) -> Scalar:
+def mul(x: Scalar, y: Scalar) -> Scalar:
+    """Return the product of two numbers."""
     if isinstance(x, Complex) and isinstance(y, Complex):
         return Complex(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
     return x * y  # type: ignore[operator]
@@ -114,11 +115,11 @@ def _integer_pow(x: Scalar, *, y: int) -> Scalar:
     square, left = x, abs(y)
     while True:
         if left & 1:
-            total = square if total is None else _mul(total, square)
+            total = square if total is None else mul(total, square)
         left >>= 1
         if not left:
             break
-        square = _mul(square, square)
+        square = mul(square, square)
     assert total is not None
     return total if y > 0 else 1 / total  # type: ignore[operator]
 
@@ -275,12 +276,12 @@ LOWERINGS: dict[Operation, Lowering] = {
     ops.add_p: _by_parts(lambda x, y: x + y),
     ops.sub_p: _by_parts(lambda x, y: x - y),
     ops.neg_p: _by_parts(lambda x: -x),
-    ops.mul_p: elementwise(_mul),
+    ops.mul_p: elementwise(mul),
     ops.div_p: real_only(_div),
     ops.rem_p: real_only(_rem),
     ops.pow_p: real_only(_pow),
     ops.integer_pow_p: elementwise(_integer_pow),
-    ops.square_p: elementwise(lambda x: _mul(x, x)),
+    ops.square_p: elementwise(lambda x: mul(x, x)),
     ops.max_p: real_only(maximum),
     ops.min_p: real_only(minimum),
     ops.clamp_p: real_only(lambda low, x, high: minimum(maximum(x, low), high)),

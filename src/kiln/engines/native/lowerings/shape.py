@@ -8,6 +8,7 @@ from typing import Any
 from kiln.engines.native.builder import Builder, Lowering
 from kiln.engines.native.layout import VIEWS, Layout
 from kiln.engines.native.loop_ir import Index, axis_index, position
+from kiln.engines.native.lowerings.conversion import convert
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
@@ -37,7 +38,7 @@ def _iota(b: Builder, out: Out, *, dtype: Any, shape: Any, dimension: int) -> La
     axes = b.axes(made.shape)
     along = axis_index(axes[dimension]) if axes else Index()
     counter = "i64" if made.size >= 1 << 31 or "64" in made.buffer.dtype else "i32"
-    counted = position(b.scope, along, counter).convert(made.buffer.dtype)
+    counted = convert(position(b.scope, along, counter), made.dtype)
     b.nest(axes, b.stores(made, axes, counted))
     return made
 

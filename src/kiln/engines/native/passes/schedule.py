@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from kiln.engines.native.loop_ir import Axis, Nest, Store
+from kiln.engines.native.loop_ir import Axis, Index, Nest, Store
+from kiln.engines.native.passes.substitution import bounds
 from kiln.engines.native.scalars import BASIC, Value, bits, postorder
 
 WIDE_BODY = 12
@@ -39,7 +40,8 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         [effect.value for effect in nest.effects]
         + [v for effect in nest.effects for v, _ in effect.index.values()]
     )
-    vector = None if nest.ordered else _vector_axis(nest, nodes, axes, reduced)
+    candidates = [axis for axis in axes if _is_apart(nest, axis)] if nest.ordered else axes
+    vector = _vector_axis(nest, nodes, candidates, reduced)
     width = 1
     if vector is not None:
         width = _width(nodes, vector, vector_bytes)
@@ -54,8 +56,41 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         width,
         vector is not None and vector.size % width == 0,
         1 + sum(map(cost, nodes)) / 4,
-        0 if nest.ordered or not kept else _grain(nodes, order, vector, width),
+        _grain(nodes, order, vector, width) if kept and _is_shared(nest, order[0]) else 0,
     )
+
+
+def _is_apart(nest: Nest, axis: Axis) -> bool:
+    """Tell whether an ordered nest stores contiguous elements along an axis, each once."""
+    return all(
+        effect.index.factor(axis) == 1
+        and not any(_depends(value, axis) for value, _ in effect.index.values())
+        for effect in nest.effects
+    )
+
+
+def _is_shared(nest: Nest, axis: Axis) -> bool:
+    """Tell whether threads may share an axis: it alone decides who writes an element."""
+    if not nest.ordered:
+        return True
+    factors = {effect.index.factor(axis) for effect in nest.effects}
+    if len(factors) > 1 or len({effect.buffer for effect in nest.effects}) > 1:
+        return False
+    (factor,) = factors
+    for effect in nest.effects:
+        rest = Index(effect.index.const, [(t, f) for t, f in effect.index.terms if t is not axis])
+        low, high = bounds(rest)
+        if low is None or high is None or low < 0 or high >= factor:
+            return False
+    return True
+
+
+def _depends(value: Value, axis: Axis) -> bool:
+    for x in postorder([value]):
+        index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
+        if index is not None and index.factor(axis):
+            return True
+    return False
 
 
 def _vector_axis(

@@ -1,0 +1,57 @@
+// How a transform of some size is computed; plans are kept.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fft_columns.h"
+
+namespace kiln {
+
+// A size by stages of small radices.
+template <typename T>
+struct FftStages {
+  int64_t size;
+  std::vector<FftStage<T>> stages;
+  std::vector<T> numbers;  // that the stages point to
+};
+
+template <typename T>
+using FftStagesRef = std::shared_ptr<const FftStages<T>>;
+
+template <typename T>
+struct FftPlan {
+  int64_t size;
+  // Columns, or many rows at once: null for a large size, or one with a large prime factor.
+  FftStagesRef<T> whole;
+  // One row as a matrix (rows, columns): its columns, times factors, then its rows. Null if small.
+  FftStagesRef<T> rows, columns;
+  std::vector<T> factors;
+  // A size with a large prime factor: a cyclic convolution of a larger size, with the kernel's
+  // transform; the chirp modulates before and after (Bluestein).
+  std::shared_ptr<const FftPlan<T>> convolution;
+  std::vector<T> chirp, kernel;
+};
+
+// The roots of unity of a real transform of an even size, up to half of it.
+template <typename T>
+struct FftRealRoots {
+  std::vector<T> roots;
+};
+
+// From a table that keeps those used last. Any thread may call; memory that runs out is thrown.
+template <typename T>
+std::shared_ptr<const FftPlan<T>> fft_plan(int64_t size);
+template <typename T>
+std::shared_ptr<const FftRealRoots<T>> fft_real_roots(int64_t size);
+
+// The transform of one row, or of its exchanged parts; `in` may be `out`.
+template <typename T>
+void fft_row(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale);
+
+// The code of the processor's level.
+template <typename T>
+void fft_run(const FftColumns<T>& given);
+
+}  // namespace kiln

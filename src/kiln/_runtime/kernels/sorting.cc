@@ -1,0 +1,325 @@
+// Sorting along an axis. The order is that of ops/sorting.py: nan last, -0 equal to 0, stable.
+#include <type_traits>
+
+#include "../symbols.h"
+#include "element_types.h"
+#include "radix.h"
+
+namespace kiln {
+namespace {
+
+// How the bits of an element become a key of the same order.
+template <typename U>
+struct Integers {
+  using Bits = U;
+  U flip;  // the sign
+
+  static constexpr bool kFloat = false;
+  static bool is_nan(U) { return false; }
+  static bool is_zero(U) { return false; }
+  U key(U bits) const { return static_cast<U>(bits ^ flip); }
+  U bits(U key) const { return static_cast<U>(key ^ flip); }
+};
+
+template <typename U, U infinity>
+struct Floats {
+  using Bits = U;
+  static constexpr U kSign = static_cast<U>(U(1) << (8 * sizeof(U) - 1));
+
+  static constexpr bool kFloat = true;
+  static bool is_nan(U bits) { return static_cast<U>(bits & static_cast<U>(~kSign)) > infinity; }
+  static bool is_zero(U bits) { return static_cast<U>(bits << 1) == 0; }
+  // Both zeros have the key of 0.
+  U key(U bits) const {
+    if (is_zero(bits)) return kSign;
+    return static_cast<U>(bits & kSign ? ~bits : bits | kSign);
+  }
+  U bits(U key) const { return static_cast<U>(key & kSign ? key ^ kSign : ~key); }
+};
+
+template <typename Visitor>
+int32_t visit_order(int64_t type, Visitor visit) {
+  switch (type) {
+    case kBool:
+    case kUint8: return visit(Integers<uint8_t>{0});
+    case kInt8: return visit(Integers<uint8_t>{0x80});
+    case kUint16: return visit(Integers<uint16_t>{0});
+    case kInt16: return visit(Integers<uint16_t>{0x8000});
+    case kUint32: return visit(Integers<uint32_t>{0});
+    case kInt32: return visit(Integers<uint32_t>{0x80000000});
+    case kUint64: return visit(Integers<uint64_t>{0});
+    case kInt64: return visit(Integers<uint64_t>{uint64_t(1) << 63});
+    case kFloat16: return visit(Floats<uint16_t, 0x7c00>());
+    case kBfloat16: return visit(Floats<uint16_t, 0x7f80>());
+    case kFloat32: return visit(Floats<uint32_t, 0x7f800000>());
+    case kFloat64: return visit(Floats<uint64_t, 0x7ff0000000000000>());
+    default: return kUnsupported;
+  }
+}
+
+template <typename Order>
+using KeyOf = std::conditional_t<sizeof(typename Order::Bits) <= 4, uint32_t, uint64_t>;
+
+template <typename T>
+T load(const char* p, int64_t i) {
+  T value;
+  std::memcpy(&value, p + i * static_cast<int64_t>(sizeof(T)), sizeof value);
+  return value;
+}
+template <typename T>
+void store(char* p, int64_t i, T value) {
+  std::memcpy(p + i * static_cast<int64_t>(sizeof(T)), &value, sizeof value);
+}
+
+
+// Whether nans or negative zeros must be looked after.
+template <typename Order>
+bool has_specials(const char* in, int64_t n) {
+  using Bits = typename Order::Bits;
+  int found = 0;
+  if constexpr (Order::kFloat) {
+    for (int64_t i = 0; i < n; ++i) {
+      const Bits bits = load<Bits>(in, i);
+      found |= Order::is_nan(bits) | (bits == Order::kSign);
+    }
+  }
+  return found != 0;
+}
+
+// One row by one key. A payload is void, or bits that move along, or where the element was.
+template <typename Payload, bool is_position, typename Order>
+void sort_row(Order order, const char* in, char* out, const char* payload, char* moved, int64_t n,
+              char* scratch) {
+  using Bits = typename Order::Bits;
+  using E = Keyed<KeyOf<Order>, Payload>;
+  E* a = reinterpret_cast<E*>(scratch);
+  E* b = a + n;
+  auto element = [&](int64_t i, KeyOf<Order> key) {
+    E made;
+    made.key = key;
+    if constexpr (is_position) made.payload = static_cast<Payload>(i);
+    else if constexpr (!std::is_void_v<Payload>) made.payload = load<Payload>(payload, i);
+    return made;
+  };
+  constexpr int kBits = 8 * static_cast<int>(sizeof(Bits));
+  if (!has_specials<Order>(in, n)) {
+    for (int64_t i = 0; i < n; ++i) a[i] = element(i, order.key(load<Bits>(in, i)));
+    const E* sorted = sort_by_key(a, b, n, kBits);
+    for (int64_t i = 0; i < n; ++i) {
+      store<Bits>(out, i, order.bits(static_cast<Bits>(sorted[i].key)));
+      if constexpr (!std::is_void_v<Payload>) store<Payload>(moved, i, sorted[i].payload);
+    }
+    return;
+  }
+  // nans wait at the end of `b`, which sorting the others does not reach.
+  int64_t count = 0, nans = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const Bits bits = load<Bits>(in, i);
+    if (Order::is_nan(bits)) b[n - ++nans] = element(i, bits);
+    else a[count++] = element(i, order.key(bits));
+  }
+  const E* sorted = sort_by_key(a, b, count, kBits);
+  int64_t zero = 0;  // zeros keep their order: their signs are read again
+  for (int64_t i = 0; i < n; ++i) {
+    const E& next = i < count ? sorted[i] : b[n - 1 - (i - count)];
+    Bits bits = static_cast<Bits>(next.key);
+    if (i < count) {
+      bits = order.bits(bits);
+      if (bits == 0) {
+        while (!Order::is_zero(load<Bits>(in, zero))) ++zero;
+        bits = load<Bits>(in, zero++);
+      }
+    }
+    store<Bits>(out, i, bits);
+    if constexpr (!std::is_void_v<Payload>) store<Payload>(moved, i, next.payload);
+  }
+}
+
+// A further key, or the only one of several operands: puts positions in order.
+struct Key {
+  const char* data;
+  int64_t step, type;  // step: in elements, 2 for parts of complex numbers
+};
+
+template <typename Position, typename Order>
+void order_positions(Order order, const Key& key, Position* positions, int64_t n, char* scratch) {
+  using Bits = typename Order::Bits;
+  using E = Keyed<KeyOf<Order>, Position>;
+  E* a = reinterpret_cast<E*>(scratch);
+  for (int64_t i = 0; i < n; ++i) {
+    const Bits bits = load<Bits>(key.data, static_cast<int64_t>(positions[i]) * key.step);
+    // No other element has the key of nan.
+    const Bits mapped = Order::is_nan(bits) ? static_cast<Bits>(~Bits(0)) : order.key(bits);
+    a[i] = {mapped, positions[i]};
+  }
+  const E* sorted = sort_by_key(a, a + n, n, 8 * static_cast<int>(sizeof(Bits)));
+  for (int64_t i = 0; i < n; ++i) positions[i] = sorted[i].payload;
+}
+
+template <typename T, typename Position>
+void permute(const char* in, char* out, const Position* positions, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    store<T>(out, i, load<T>(in, static_cast<int64_t>(positions[i])));
+  }
+}
+
+template <typename Position>
+void permute(const char* in, char* out, const Position* positions, int64_t n, int64_t item) {
+  switch (item) {
+    case 1: return permute<uint8_t>(in, out, positions, n);
+    case 2: return permute<uint16_t>(in, out, positions, n);
+    case 4: return permute<uint32_t>(in, out, positions, n);
+    case 8: return permute<uint64_t>(in, out, positions, n);
+    default: return permute<Sixteen>(in, out, positions, n);
+  }
+}
+
+// What a call sorts, row after row.
+struct Sorter {
+  int64_t size, operands, keys;
+  const int64_t* types;
+  char* scratch;
+
+  int32_t operator()(const char* const* in, char* const* out) const {
+    if (operands == 1 && types[0] < kComplex64) {
+      return visit_order(types[0], [&](auto order) {
+        sort_row<void, false>(order, in[0], out[0], nullptr, nullptr, size, scratch);
+        return kDone;
+      });
+    }
+    if (operands == 2 && keys == 1 && types[0] < kComplex64 && size_of(types[1]) == 4) {
+      return with_payload<uint32_t>(in, out);
+    }
+    if (operands == 2 && keys == 1 && types[0] < kComplex64 && size_of(types[1]) == 8) {
+      return with_payload<uint64_t>(in, out);
+    }
+    return size < int64_t(1) << 32 ? by_position<uint32_t>(in, out) : by_position<uint64_t>(in, out);
+  }
+
+ private:
+  template <typename Payload>
+  int32_t with_payload(const char* const* in, char* const* out) const {
+    return visit_order(types[0], [&](auto order) {
+      sort_row<Payload, false>(order, in[0], out[0], in[1], out[1], size, scratch);
+      return kDone;
+    });
+  }
+
+  template <typename Position>
+  int32_t by_position(const char* const* in, char* const* out) const {
+    Position* positions = reinterpret_cast<Position*>(scratch);
+    char* rest = scratch + size * 8;
+    int64_t permuted = 0;
+    if (keys == 1 && types[0] < kComplex64) {
+      int32_t status = visit_order(types[0], [&](auto order) {
+        sort_row<Position, true>(order, in[0], out[0], nullptr, scratch, size, rest);
+        return kDone;
+      });
+      if (status != kDone) return status;
+      permuted = 1;
+    } else {
+      for (int64_t i = 0; i < size; ++i) positions[i] = static_cast<Position>(i);
+      for (int64_t k = keys - 1; k >= 0; --k) {
+        const bool pairs = types[k] >= kComplex64;
+        const int64_t type = types[k] - (pairs ? kComplex64 - kFloat32 : 0);
+        for (int64_t part = pairs ? 1 : 0; part >= 0; --part) {
+          Key key{in[k] + part * size_of(type), pairs ? 2 : 1, type};
+          int32_t status = visit_order(type, [&](auto order) {
+            order_positions(order, key, positions, size, rest);
+            return kDone;
+          });
+          if (status != kDone) return status;
+        }
+      }
+    }
+    for (; permuted < operands; ++permuted) {
+      permute(in[permuted], out[permuted], positions, size, size_of(types[permuted]));
+    }
+    return kDone;
+  }
+};
+
+// What sorting needs for each element: keys with payloads twice, and positions. Fresh memory costs as
+// much as a pass over it.
+int64_t bytes_to_sort(int64_t operands, int64_t keys, const int64_t* types) {
+  int64_t key = 4;
+  for (int64_t k = 0; k < keys; ++k) {
+    if (types[k] == kComplex128 || (size_of(types[k]) == 8 && types[k] != kComplex64)) key = 8;
+  }
+  if (operands == 1 && types[0] < kComplex64) return 2 * key;
+  const bool one = operands == 2 && keys == 1 && types[0] < kComplex64;
+  if (one && size_of(types[1]) == 4) return 4 * key;
+  return one && size_of(types[1]) == 8 ? 32 : 40;
+}
+
+// sort. Buffers: the operands, then as many results, none over an operand.
+// Numbers: first row, rows, size of the axis, inner, operands, keys, the type of each operand.
+int32_t sort(Call*, void* const* buffers, const int64_t* numbers) {
+  const int64_t first = numbers[0], count = numbers[1], operands = numbers[4], keys = numbers[5];
+  const Rows rows{numbers[2], numbers[3]};
+  const int64_t* types = numbers + 6;
+  constexpr int64_t kMostOperands = 64;
+  if (operands > kMostOperands) return kUnsupported;
+  int64_t width = 0;
+  for (int64_t k = 0; k < operands; ++k) {
+    if (size_of(types[k]) == 0) return kUnsupported;
+    width += size_of(types[k]);
+  }
+  if (count <= 0 || rows.size == 0) return kDone;
+  // Rows that are not dense are copied, several at a time: a line of memory holds several.
+  const int64_t most = rows.inner == 1 ? 0 : std::clamp<int64_t>((1 << 18) / rows.size, 1, 16);
+  const int64_t per_element = bytes_to_sort(operands, keys, types);
+  Scratch scratch(rows.size * (per_element + 2 * most * width));
+  if (!scratch) return kOutOfMemory;
+  char* dense = scratch.data() + rows.size * per_element;
+  const Sorter sorter{rows.size, operands, keys, types, scratch.data()};
+  const char* in[kMostOperands];
+  char* out[kMostOperands];
+  if (rows.inner == 1) {
+    for (int64_t row = first; row < first + count; ++row) {
+      for (int64_t k = 0; k < operands; ++k) {
+        const int64_t offset = row * rows.size * size_of(types[k]);
+        in[k] = static_cast<const char*>(buffers[k]) + offset;
+        out[k] = static_cast<char*>(buffers[operands + k]) + offset;
+      }
+      if (int32_t status = sorter(in, out); status != kDone) return status;
+    }
+    return kDone;
+  }
+  for (int64_t row = first; row < first + count;) {
+    const int64_t together =
+        std::min({most, first + count - row, rows.inner - row % rows.inner});
+    char* at = dense;
+    for (int64_t k = 0; k < operands; ++k) {
+      const int64_t item = size_of(types[k]);
+      gather_rows(static_cast<const char*>(buffers[k]) + rows.start(row) * item, at, together, rows,
+                  item);
+      at += together * rows.size * item;
+    }
+    for (int64_t b = 0; b < together; ++b) {
+      const char* from = dense;
+      char* to = at;
+      for (int64_t k = 0; k < operands; ++k) {
+        const int64_t bytes = rows.size * size_of(types[k]);
+        in[k] = from + b * bytes;
+        out[k] = to + b * bytes;
+        from += together * bytes;
+        to += together * bytes;
+      }
+      if (int32_t status = sorter(in, out); status != kDone) return status;
+    }
+    for (int64_t k = 0; k < operands; ++k) {
+      const int64_t item = size_of(types[k]);
+      scatter_rows(at, static_cast<char*>(buffers[operands + k]) + rows.start(row) * item, together,
+                   rows, item);
+      at += together * rows.size * item;
+    }
+    row += together;
+  }
+  return kDone;
+}
+
+const Symbols symbols{{"sort", sort}};
+
+}  // namespace
+}  // namespace kiln

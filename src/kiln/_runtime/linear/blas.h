@@ -1,0 +1,63 @@
+// BLAS and LAPACK of a library that Python loads: a table of addresses, filled once.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace kiln {
+
+using Complex64 = std::complex<float>;
+using Complex128 = std::complex<double>;
+
+// What a kernel of this folder returns when it fails.
+constexpr int32_t kNoMemory = 1;
+constexpr int32_t kNoLibrary = 2;  // the table of routines is empty
+
+// The routines for one type of numbers, by Fortran's calling convention: everything is passed by
+// address, and the lengths of strings follow the arguments. Matrices lie by columns.
+struct Routines {
+  void* gemm;
+  void* gemv;
+  void* trsm;
+  void* potrf;
+  void* getrf;
+  void* geqrf;
+  void* geqp3;
+  void* orgqr;  // ungqr for complex numbers
+  void* syevd;  // heevd
+  void* gesdd;
+  void* gesvd;
+  void* geev;
+};
+
+// By type: float, double, complex<float>, complex<double>.
+extern Routines all_routines[4];
+extern bool has_routines;
+
+template <typename T>
+constexpr bool kIsComplex = std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
+template <typename T>
+struct RealOf {
+  using type = T;
+};
+template <typename R>
+struct RealOf<std::complex<R>> {
+  using type = R;
+};
+template <typename T>
+using Real = typename RealOf<T>::type;
+
+template <typename T>
+const Routines& routines() {
+  return all_routines[2 * kIsComplex<T> + std::is_same_v<Real<T>, double>];
+}
+
+// Calls a routine; the types of the arguments must be those that it takes.
+template <typename... Arguments>
+void fortran(void* routine, Arguments... arguments) {
+  reinterpret_cast<void (*)(Arguments...)>(routine)(arguments...);
+}
+
+}  // namespace kiln

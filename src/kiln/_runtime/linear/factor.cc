@@ -1,0 +1,137 @@
+// Triangular factors of matrices, and solving with them. What they mean: `ops/linalg.py`.
+#include "lapack.h"
+
+namespace kiln {
+namespace {
+
+// kiln_cholesky_T: the lower triangular L with L L^H = A, of which the lower triangle is read; nan
+// where there is none.
+//
+// Buffers: A and L of n x n. Numbers: batch, n.
+template <typename T>
+int32_t cholesky(Call* call, void* const* buffers, const int64_t* numbers) {
+  if (!has_routines) return kNoLibrary;
+  const int64_t batch = numbers[0], n = numbers[1];
+  const T* a = static_cast<const T*>(buffers[0]);
+  T* out = static_cast<T*>(buffers[1]);
+  if (n == 0) return 0;
+  return over_stack(call, batch, cube(n, n, n) / 3, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      T* l = out + i * n * n;
+      for (int64_t row = 0; row < n; ++row) {
+        std::copy_n(a + (i * n + row) * n, row + 1, l + row * n);
+        std::fill_n(l + row * n + row + 1, n - row - 1, T(0));
+      }
+      // By columns this is the conjugate of A with its upper triangle: U^H U, where U^T is L.
+      const int32_t size = static_cast<int32_t>(n);
+      int32_t info = 0;
+      fortran(routines<T>().potrf, "U", &size, l, &size, &info, size_t{1});
+      for (int64_t row = 0; info != 0 && row < n; ++row) {
+        std::fill_n(l + row * n, row + 1, not_a_number<T>());
+      }
+    }
+    return 0;
+  });
+}
+
+// kiln_triangular_solve_T: X with op(A) X = B, or X op(A) = B, for triangular A.
+//
+// Buffers: A (m x m, or n x n), B and X of m x n. Numbers: batch, m, n, left_side, lower,
+// transpose_a, conjugate_a, unit_diagonal.
+template <typename T>
+int32_t triangular_solve(Call* call, void* const* buffers, const int64_t* numbers) {
+  if (!has_routines) return kNoLibrary;
+  const int64_t batch = numbers[0], m = numbers[1], n = numbers[2];
+  const bool left = numbers[3] != 0, lower = numbers[4] != 0, transpose = numbers[5] != 0;
+  const bool conjugate = kIsComplex<T> && numbers[6] != 0;
+  const char* diagonal = numbers[7] != 0 ? "U" : "N";
+  const T *a = static_cast<const T*>(buffers[0]), *b = static_cast<const T*>(buffers[1]);
+  T* out = static_cast<T*>(buffers[2]);
+  if (m * n == 0) return 0;
+  const int64_t order = left ? m : n;
+  // By columns, A and B are their transposes, and X is at the other side.
+  const char* operation = !transpose ? "N" : conjugate ? "C" : "T";
+  const bool copied = conjugate && !transpose;
+  return over_stack(call, batch, cube(order, m, n) / 2, [&](int64_t begin, int64_t end) {
+    const size_t copy_size = copied ? static_cast<size_t>(order * order) : 0;
+    Scratch scratch(Scratch::size_of<T>(copy_size));
+    if (!scratch) return kNoMemory;
+    T* copy = scratch.take<T>(copy_size);
+    const int32_t rows = static_cast<int32_t>(n), columns = static_cast<int32_t>(m);
+    const int32_t step = static_cast<int32_t>(order);
+    const T one(1);
+    if (out != b) std::copy(b + begin * m * n, b + end * m * n, out + begin * m * n);
+    for (int64_t i = begin; i < end; ++i) {
+      const T* matrix = a + i * order * order;
+      if constexpr (kIsComplex<T>) {
+        if (copied) {
+          for (int64_t j = 0; j < order * order; ++j) copy[j] = std::conj(matrix[j]);
+          matrix = copy;
+        }
+      }
+      fortran(routines<T>().trsm, left ? "R" : "L", lower ? "U" : "L", operation, diagonal, &rows,
+              &columns, &one, matrix, &step, out + i * m * n, &rows, size_t{1}, size_t{1},
+              size_t{1}, size_t{1});
+    }
+    return 0;
+  });
+}
+
+// Exchanges each element i of 0, 1, ..., size-1 with the one at pivots[i], in turn.
+void permute(const int32_t* pivots, int64_t count, int32_t* out, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) out[i] = static_cast<int32_t>(i);
+  for (int64_t i = 0; i < count; ++i) std::swap(out[i], out[pivots[i]]);
+}
+
+// kiln_lu_T: L U = P A in one matrix, the rows exchanged at each step, and P as a permutation.
+//
+// Buffers: A and the factors of m x n, pivots of min(m, n), permutation of m (both 32-bit
+// integers). Numbers: batch, m, n.
+template <typename T>
+int32_t lu(Call* call, void* const* buffers, const int64_t* numbers) {
+  if (!has_routines) return kNoLibrary;
+  const int64_t batch = numbers[0], m = numbers[1], n = numbers[2], count = std::min(m, n);
+  const T* a = static_cast<const T*>(buffers[0]);
+  T* out = static_cast<T*>(buffers[1]);
+  int32_t *pivots = static_cast<int32_t*>(buffers[2]), *order = static_cast<int32_t*>(buffers[3]);
+  return over_stack(call, batch, cube(m, n, count), [&](int64_t begin, int64_t end) {
+    Scratch scratch(Scratch::size_of<T>(static_cast<size_t>(m * n)));
+    if (!scratch) return kNoMemory;
+    T* columns = scratch.take<T>(static_cast<size_t>(m * n));
+    const int32_t rows = static_cast<int32_t>(m), width = static_cast<int32_t>(n);
+    for (int64_t i = begin; i < end; ++i) {
+      int32_t* found = pivots + i * count;
+      if (count > 0) {
+        int32_t info = 0;
+        to_columns(a + i * m * n, columns, m, n);
+        fortran(routines<T>().getrf, &rows, &width, columns, &rows, found, &info);
+        to_rows(columns, out + i * m * n, m, n);
+        for (int64_t j = 0; j < count; ++j) --found[j];
+      }
+      permute(found, count, order + i * m, m);
+    }
+    return 0;
+  });
+}
+
+// kiln_lu_pivots_to_permutation: the permutation that exchanging rows results in.
+//
+// Buffers: pivots of `count`, permutation of `size`; both 32-bit integers. Numbers: batch, count,
+// size. A pivot must be a row: compiled code has checked it, or pivots are those of kiln_lu.
+int32_t lu_pivots_to_permutation(Call*, void* const* buffers, const int64_t* numbers) {
+  const int64_t batch = numbers[0], count = numbers[1], size = numbers[2];
+  const int32_t* pivots = static_cast<const int32_t*>(buffers[0]);
+  int32_t* out = static_cast<int32_t*>(buffers[1]);
+  for (int64_t i = 0; i < batch; ++i) permute(pivots + i * count, count, out + i * size, size);
+  return 0;
+}
+
+Symbols symbols{
+    KILN_FOR_TYPES("kiln_cholesky", cholesky),
+    KILN_FOR_TYPES("kiln_triangular_solve", triangular_solve),
+    KILN_FOR_TYPES("kiln_lu", lu),
+    {"kiln_lu_pivots_to_permutation", lu_pivots_to_permutation},
+};
+
+}  // namespace
+}  // namespace kiln

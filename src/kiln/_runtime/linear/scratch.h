@@ -1,0 +1,39 @@
+// Memory that a kernel needs while it runs. Each thread keeps its own, since fresh memory costs a
+// page fault for every 4 KiB.
+#pragma once
+
+#include <cstddef>
+
+namespace kiln {
+
+// Aligned memory for as long as the object lives; null if there is none left. The memory of an
+// inner kernel is apart from that of an outer one.
+class Scratch {
+ public:
+  explicit Scratch(size_t bytes);
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  explicit operator bool() const { return memory_ != nullptr; }
+  char* bytes() const { return memory_; }
+  // Gives out the next `count` elements.
+  template <typename T>
+  T* take(size_t count) {
+    T* taken = reinterpret_cast<T*>(memory_ + used_);
+    used_ += size_of<T>(count);
+    return taken;
+  }
+  // What `count` elements take up, with what aligns the next.
+  template <typename T>
+  static constexpr size_t size_of(size_t count) {
+    return (count * sizeof(T) + 63) / 64 * 64;
+  }
+
+ private:
+  char* memory_;
+  size_t used_ = 0;
+  bool is_kept_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,121 @@
+"""Which C++ kernel computes a primitive, and with which numbers: `_runtime/kernels/README.md`.
+
+A kernel's buffers are the operands, then the results: dense, row-major, none over another. Its numbers
+begin with the first row and the count of rows to compute, so that threads can share the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kiln.base import dtypes
+from kiln.ir.types import ShapedArray
+
+Avals = Sequence[ShapedArray]
+
+# `Element` in _runtime/kernels/element_types.h.
+ELEMENTS = {
+    name: number
+    for number, name in enumerate(
+        [
+            "bool",
+            *(f"int{bits}" for bits in (8, 16, 32, 64)),
+            *(f"uint{bits}" for bits in (8, 16, 32, 64)),
+            *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+        ]
+    )
+}
+
+
+class KernelCall(NamedTuple):
+    """A kernel by name and its numbers, of which the first two are the first row and all rows."""
+
+    symbol: str
+    numbers: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that can be computed independently of one another."""
+        return self.numbers[1]
+
+    def part(self, first: int, count: int) -> tuple[int, ...]:
+        """Return the numbers that compute `count` rows from `first` on."""
+        return (first, count, *self.numbers[2:])
+
+
+def kernel_call(
+    name: str, operands: Avals, results: Avals, params: Mapping[str, Any]
+) -> KernelCall | None:
+    """Return the kernel that computes a primitive on operands of these types, or None.
+
+    `operands` and `results` have sizes that are numbers; those of the axes of size 0 included.
+    """
+    of = _CALLS.get(name)
+    if of is None or any(element(x) is None for x in (*operands, *results)):
+        return None
+    return of(operands, results, params)
+
+
+def element(x: ShapedArray) -> int | None:
+    """Return a kernel's number for the dtype of an array, or None if kernels do not take it."""
+    return ELEMENTS.get(dtypes.long_name(x.dtype))
+
+
+def _types(xs: Avals) -> list[int]:
+    found = [element(x) for x in xs]
+    return [x for x in found if x is not None]
+
+
+def _rows(x: ShapedArray, axis: int) -> tuple[int, int, int, int]:
+    """Return the numbers of an array seen as (outer, size, inner): 0, rows, size, inner."""
+    outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    return 0, outer * inner, x.shape[axis], inner
+
+
+def _sort(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+    if len(operands) > 64:
+        return None
+    rows = _rows(operands[0], params["dimension"])
+    return KernelCall("sort", (*rows, len(operands), params["num_keys"], *_types(operands)))
+
+
+def _top_k(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+    (x,) = operands
+    return KernelCall("top_k", (*_rows(x, params["axis"]), params["k"], *_types(operands)))
+
+
+def _cumulative(name: str) -> Callable[[Avals, Avals, Mapping[str, Any]], KernelCall | None]:
+    def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+        (x,) = operands
+        if name == "cumlogsumexp" and x.dtype.kind == "c":
+            return None
+        rows = _rows(x, params["axis"])
+        operation = _CUMULATIVE.index(name)
+        return KernelCall(
+            "cumulative", (*rows, operation, int(params["reverse"]), *_types(operands))
+        )
+
+    return call
+
+
+def _fft(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+    (x,), (out,) = operands, results
+    lengths = params["fft_lengths"]
+    if not lengths or 0 in (*x.shape, *out.shape):
+        return None
+    rows = math.prod(x.shape[: x.ndim - len(lengths)])
+    kind = int(params["fft_type"])
+    is_single = dtypes.long_name(x.dtype) in ("float32", "complex64")
+    parts = ELEMENTS["complex64" if is_single else "complex128"]
+    return KernelCall("fft", (0, rows, kind, parts, len(lengths), *lengths))
+
+
+_CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+_CALLS: dict[str, Callable[[Avals, Avals, Mapping[str, Any]], KernelCall | None]] = {
+    "sort": _sort,
+    "top_k": _top_k,
+    "fft": _fft,
+    **{name: _cumulative(name) for name in _CUMULATIVE},
+}

@@ -1,0 +1,74 @@
+"""Random bits: the rounds of Threefry-2x32 written out on scalars.
+
+What else there is about keys is in the primitives' `expand`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kiln.engines.native.builder import Builder, Lowering, real
+from kiln.engines.native.layout import Layout
+from kiln.engines.native.loop_ir import Index
+from kiln.engines.native.scalars import Value
+from kiln.ir.operation import Operation
+from kiln.ir.types import ShapedArray
+from kiln.ops import random_bits, threefry
+
+Out = Sequence[ShapedArray]
+
+
+def hashed(k0: Value, k1: Value, x0: Value, x1: Value) -> tuple[Value, Value]:
+    """Hash the counter (x0, x1) under the key (k0, k1), all u32."""
+    keys = (k0, k1, k0 ^ k1 ^ threefry.PARITY)
+    first, second = x0 + k0, x1 + k1
+    for i in range(5):
+        for distance in threefry.ROTATIONS[i % 2]:
+            first = first + second
+            second = first ^ ((second << distance) | (second >> (32 - distance)))
+        first = first + keys[(i + 1) % 3]
+        second = second + keys[(i + 2) % 3] + (i + 1)
+    return first, second
+
+
+def words(x: Value) -> tuple[Value, Value]:
+    """Return the low and the high word of a u64."""
+    return x.convert("u32"), (x >> 32).convert("u32")
+
+
+def joined(low: Value, high: Value) -> Value:
+    """Return the u64 of two words."""
+    return low.convert("u64") | (high.convert("u64") << 32)
+
+
+def _threefry2x32(b: Builder, out: Out, *operands: Layout) -> list[Layout]:
+    made = [b.room(aval) for aval in out]
+    axes = b.axes(made[0].shape)
+    pair = hashed(*[real(b.read(x, axes)) for x in operands])
+    effects = [b.stores(to, axes, word) for to, word in zip(made, pair, strict=True)]
+    b.nest(axes, [store for stores in effects for store in stores])
+    return made
+
+
+def _wrap(b: Builder, out: Out, data: Layout, **_: object) -> Layout:
+    made = b.room(out[0])
+    axes = b.axes(made.shape)
+    low, high = (real(b.read(data, [*axes, Index(i)])) for i in range(2))
+    b.nest(axes, b.stores(made, axes, joined(low, high)))
+    return made
+
+
+def _unwrap(b: Builder, out: Out, keys: Layout) -> Layout:
+    made = b.room(out[0])
+    axes = b.axes(keys.shape)
+    pair = words(real(b.read(keys, axes)))
+    effects = [b.stores(made, [*axes, Index(i)], word) for i, word in enumerate(pair)]
+    b.nest(axes, [store for stores in effects for store in stores])
+    return made
+
+
+LOWERINGS: dict[Operation, Lowering] = {
+    threefry.threefry2x32_p: _threefry2x32,
+    random_bits.random_wrap_p: _wrap,
+    random_bits.random_unwrap_p: _unwrap,
+}

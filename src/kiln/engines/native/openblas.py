@@ -1,0 +1,130 @@
+"""The packaged OpenBLAS: found, loaded with the right loops for the processor, given to the kernels.
+
+It is loaded when a program first needs it, privately (NumPy and SciPy have copies of their own), and
+uses no threads of its own: the kernels split the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib.util
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kiln import _runtime
+from kiln.base.errors import three_lines
+
+PACKAGE = "scipy_openblas32"
+PREFIX = "scipy_"
+_AVX512 = {"avx512f", "avx512dq", "avx512bw", "avx512vl"}
+# By the value of KILN_TARGET: a processor family, and what its loops need.
+_CORE_TYPES: dict[str | None, tuple[str, set[str]]] = {
+    "x86-64-v2": ("Nehalem", set()),
+    "x86-64-v3": ("Haswell", {"avx2", "fma"}),
+    "x86-64-v4": ("SkylakeX", _AVX512),
+}
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """Load OpenBLAS and give the addresses of its routines to the kernels; again: do nothing.
+
+    Raises: ImportError if the package is missing or its library lacks a routine.
+    """
+    path = _library_path()
+    with _environment(_settings()):
+        library = ctypes.CDLL(str(path))
+    addresses = {}
+    for name in _runtime.blas_names():
+        try:
+            routine = getattr(library, f"{PREFIX}{name}_")
+        except AttributeError:
+            raise _missing(f"{path} has no routine {PREFIX}{name}_") from None
+        addresses[name] = ctypes.cast(routine, ctypes.c_void_p).value
+    getattr(library, f"{PREFIX}openblas_set_num_threads")(1)
+    _runtime.set_blas(addresses)
+    return library
+
+
+def core_name() -> str:
+    """Return the name of the processor family whose loops OpenBLAS runs.
+
+    Raises: ImportError if the package is missing or its library lacks a routine.
+    """
+    function = getattr(load(), f"{PREFIX}openblas_get_corename")
+    function.restype = ctypes.c_char_p
+    name: bytes = function()
+    return name.decode()
+
+
+def _library_path() -> Path:
+    """Find the library; importing the package would load it, before the settings."""
+    found = importlib.util.find_spec(PACKAGE)
+    folders: Sequence[str] = (found and found.submodule_search_locations) or ()
+    for folder in folders:
+        for pattern in ("lib*openblas*.so*", "lib*openblas*.dylib", "*openblas*.dll"):
+            for path in sorted(Path(folder, "lib").glob(pattern)):
+                return path
+    raise _missing(f"there is no package {PACKAGE} with a library")
+
+
+def _missing(wrong: str) -> ImportError:
+    return ImportError(
+        three_lines(
+            "a program with matrix products or factorizations needs OpenBLAS",
+            wrong,
+            "pip install --force-reinstall scipy-openblas32",
+        )
+    )
+
+
+def _settings() -> dict[str, str]:
+    """Return what must be in the environment while the library is loaded."""
+    # One thread from the start: else it would make a pool, which forked children do not have.
+    settings = {"OPENBLAS_NUM_THREADS": "1"}
+    core = core_type(platform.machine(), os.environ.get("KILN_TARGET"), _processor_flags())
+    if core is not None and not os.environ.get("OPENBLAS_CORETYPE"):
+        settings["OPENBLAS_CORETYPE"] = core
+    return settings
+
+
+def core_type(machine: str, target: str | None, flags: frozenset[str]) -> str | None:
+    """Return the OPENBLAS_CORETYPE to ask for, or None for OpenBLAS's own choice.
+
+    OpenBLAS knows processors by their model, and gives the loops of Haswell, half as fast, to newer
+    ones that it does not know.
+    """
+    if machine not in ("x86_64", "AMD64"):
+        return None
+    core, needed = _CORE_TYPES.get(target, _CORE_TYPES["x86-64-v4"])
+    return core if flags >= needed else None
+
+
+def _processor_flags() -> frozenset[str]:
+    try:
+        with _CPU_INFO.open() as lines:
+            for line in lines:
+                if line.startswith("flags"):
+                    return frozenset(line.partition(":")[2].split())
+    except OSError:
+        pass
+    return frozenset()
+
+
+@contextlib.contextmanager
+def _environment(settings: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
