@@ -5,10 +5,14 @@ from __future__ import annotations
 from kiln.engines.native.builder import Lowering
 from kiln.engines.native.lowerings import (
     call,
+    callback,
+    control,
     conversion,
+    custom_rules,
     elementwise,
     generators,
     indexing,
+    linear_solve,
     random_bits,
     reduction,
     shape,
@@ -19,10 +23,14 @@ from kiln.ir.operation import Operation
 
 LOWERINGS: dict[Operation, Lowering] = {
     **call.LOWERINGS,
+    **callback.LOWERINGS,
+    **control.LOWERINGS,
     **conversion.LOWERINGS,
+    **custom_rules.LOWERINGS,
     **elementwise.LOWERINGS,
     **generators.LOWERINGS,
     **indexing.LOWERINGS,
+    **linear_solve.LOWERINGS,
     **random_bits.LOWERINGS,
     **reduction.LOWERINGS,
     **shape.LOWERINGS,
