@@ -261,7 +261,7 @@ std::atomic<Pool*> pool{nullptr};
 // The child of a fork has none of the threads, and whatever they held.
 void forget_pool() { pool.store(nullptr); }
 
-PyObject* set_num_threads(PyObject*, PyObject* given) {
+PyObject* limit_threads(PyObject*, PyObject* given) {
   long threads = PyLong_AsLong(given);
   if (threads < 0 && PyErr_Occurred()) return nullptr;
   if (threads < 0) {
@@ -280,7 +280,7 @@ PyObject* pool_workers(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
-    {"set_num_threads", set_num_threads, METH_O,
+    {"limit_threads", limit_threads, METH_O,
      "Set how many threads compiled code uses; 0: as many as there are processors for it."},
     {"num_threads", num_threads, METH_NOARGS,
      "Return how many threads compiled code uses in calls of this thread."},
