@@ -85,6 +85,7 @@ class Pool {
     work(nullptr, epoch_ & kEpochs);
     wait_until_done();
     status = status_;
+    if (status != kDone) *job.call->fault = fault_;
     is_taken_.store(false, std::memory_order_release);
     return true;
   }
@@ -159,7 +160,7 @@ class Pool {
     if (chunk >= failed_chunk_.load(std::memory_order_relaxed)) return;
     failed_chunk_.store(chunk, std::memory_order_release);
     status_ = status;
-    if (call.fault != job_.call->fault) *job_.call->fault = *call.fault;
+    fault_ = *call.fault;
   }
 
   void wait_until_done() {
@@ -248,6 +249,7 @@ class Pool {
   std::atomic<int64_t> failed_chunk_{0};
   Job job_{};
   int32_t status_ = kDone;
+  Fault fault_{};
   uint32_t epoch_ = 0;
   std::mutex mutex_, failure_mutex_;
   std::condition_variable has_work_, is_done_;
