@@ -326,6 +326,11 @@ int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t co
   return run_alone(job);
 }
 
+// Visible in the library, which threadpoolctl knows by it.
+extern "C" __attribute__((visibility("default"))) int kiln_num_threads() {
+  return threads_in_use();
+}
+
 int add_pool(PyObject* module) {
   pthread_atfork(nullptr, nullptr, forget_pool);
   return PyModule_AddFunctions(module, functions);
