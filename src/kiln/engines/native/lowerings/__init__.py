@@ -5,6 +5,7 @@ from __future__ import annotations
 from kiln.engines.native.builder import Lowering
 from kiln.engines.native.lowerings import (
     call,
+    contraction,
     conversion,
     elementwise,
     generators,
@@ -19,6 +20,7 @@ from kiln.ir.operation import Operation
 
 LOWERINGS: dict[Operation, Lowering] = {
     **call.LOWERINGS,
+    **contraction.LOWERINGS,
     **conversion.LOWERINGS,
     **elementwise.LOWERINGS,
     **generators.LOWERINGS,
