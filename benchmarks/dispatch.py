@@ -10,7 +10,6 @@ import ctypes
 import functools
 import subprocess
 import tempfile
-import timeit
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy
 
 import kiln
-from benchmarks.harness import SHORTEST_SAMPLE_S, Case, Library, Sampler
+from benchmarks.harness import Case, Library, Sampler, timed
 from kiln import _runtime
 from kiln.core.host_memory import HOST_MEMORY
 
@@ -111,9 +110,7 @@ def _sampler(lib: Library, make: Callable[[Library], Any]) -> Sampler:
     fun, args = make(lib)
     jitted = compiled(lib, fun, args)
     names = {f"x{i}": x for i, x in enumerate(args)}
-    timer = timeit.Timer(f"f({', '.join(names)})", globals={"f": jitted, **names})
-    number = max(1, int(SHORTEST_SAMPLE_S / max(timer.timeit(10) / 10, 1e-7)))
-    return lambda: timer.timeit(number) / number
+    return timed(f"f({', '.join(names)})", {"f": jitted, **names})
 
 
 def cases(libraries: Sequence[Library]) -> Iterator[Case]:

@@ -12,12 +12,14 @@ import gc
 import importlib
 import statistics
 import time
+import timeit
 from collections.abc import Callable, Mapping
 from typing import Any
 
 Sampler = Callable[[], float]
 
 SHORTEST_SAMPLE_S = 0.005
+FEWEST_SAMPLES = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,18 +76,26 @@ class Row:
         return self.columns[first].median_s / self.columns[second].median_s
 
 
-def measure(case: Case, at_most: int | None = None) -> Row:
-    """Run the rounds of a case, or `at_most` so many."""
+def measure(case: Case, at_most: int | None = None, budget_s: float | None = None) -> Row:
+    """Run the rounds of a case, or `at_most` so many.
+
+    A column that has used `budget_s` seconds sits out the remaining rounds, but the first three.
+    """
     rounds = min(case.rounds, at_most or case.rounds)
     names = list(case.samplers)
     samples: dict[str, list[float]] = {name: [] for name in names}
+    spent = dict.fromkeys(names, 0.0)
     for name in names:
         case.samplers[name]()  # Warms caches and calibrates; not counted.
     for number in range(rounds):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
+            if budget_s is not None and number >= FEWEST_SAMPLES and spent[name] >= budget_s:
+                continue
             with _no_collection():
+                start = time.perf_counter()
                 samples[name].append(case.samplers[name]())
+                spent[name] += time.perf_counter() - start
     return Row(case.name, {name: Timing.of(times) for name, times in samples.items()})
 
 
@@ -124,6 +134,29 @@ def repeated(call: Callable[[], Any], finish: Callable[[Any], Any]) -> Sampler:
             )
             elapsed = run(state["number"])
         return elapsed / state["number"]
+
+    return sample
+
+
+def timed(
+    statement: str, names: Mapping[str, Any], shortest_s: float = SHORTEST_SAMPLE_S
+) -> Sampler:
+    """Return a sampler of a statement as it stands, without a function around it.
+
+    The first sample finds out how often it is repeated to last `shortest_s`.
+    """
+    timer = timeit.Timer(statement, globals=dict(names))
+    state = {"number": 0}
+
+    def sample() -> float:
+        if not state["number"]:
+            number, elapsed = 1, timer.timeit(1)
+            # The first run is often several times slower than the others.
+            while elapsed < shortest_s / 4:
+                number *= 4
+                elapsed = timer.timeit(number)
+            state["number"] = max(1, round(number * shortest_s / elapsed))
+        return timer.timeit(state["number"]) / state["number"]
 
     return sample
 

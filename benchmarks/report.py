@@ -25,10 +25,10 @@ BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 PACKAGES = ("kiln", "jax", "jaxlib", "numpy", "scipy", "ml_dtypes")
 
 
-def machine() -> dict[str, Any]:
-    """Describe where the numbers come from."""
+def machine(packages: Sequence[str] = PACKAGES) -> dict[str, Any]:
+    """Describe where the numbers come from, with the versions of packages."""
     versions = {}
-    for package in PACKAGES:
+    for package in packages:
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -21,6 +21,7 @@ from kiln.engines.native.layout import Layout, dense
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
+    Callback,
     Copy,
     Function,
     Index,
@@ -79,6 +80,7 @@ class Builder:
         self.scope = Scope()
         self.body: list[Statement] = []
         self.source: Any = None
+        self.callbacks: list[Callback] = []
         self._lowerings = lowerings
         self._axes: dict[tuple[int, int], Axis] = {}
         self._constants: dict[Any, Layout] = {}
@@ -302,7 +304,7 @@ def function_of(jaxpr: Jaxpr, name: str, lowerings: Mapping[Operation, Lowering]
     outputs = []
     for x, aval in zip(b.inline(jaxpr, inputs), jaxpr.out_avals, strict=True):
         outputs.append(_output(b, x, aval.physical(), outputs))
-    return Function(name, b.scope, [x.buffer for x in inputs], outputs, b.body)
+    return Function(name, b.scope, [x.buffer for x in inputs], outputs, b.body, b.callbacks)
 
 
 def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> Buffer:

@@ -14,6 +14,7 @@ from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.loop_text import to_text
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.buffers import workspace
+from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 
 _LOOPS = "loops of the native engine"
@@ -32,7 +33,7 @@ class NativeCompiler:
         memo = program.jaxpr.memo
         if _LOOPS not in memo:
             try:
-                memo[_LOOPS] = function_of(program.jaxpr, program.name, LOWERINGS)
+                memo[_LOOPS] = _lowered(program)
             except Unsupported as reason:
                 memo[_LOOPS] = str(reason)
         found = memo[_LOOPS]
@@ -46,7 +47,7 @@ class NativeCompiler:
         # Made by `unsupported`, if that was asked last; passes change it, so it is used once.
         found = program.jaxpr.memo.pop(_LOOPS, None)
         if not isinstance(found, Function):
-            found = function_of(program.jaxpr, program.name, LOWERINGS)
+            found = _lowered(program)
         return optimized(found)
 
     def compile(self, program: Program) -> NativeExecutable:
@@ -100,6 +101,14 @@ class NativeCompiler:
                 "use the xla engine",
             )
         )
+
+
+def _lowered(program: Program) -> Function:
+    function = function_of(program.jaxpr, program.name, LOWERINGS)
+    name = missing(function.scope)
+    if name is not None:
+        raise Unsupported(f"the function {name} is not compiled for the host")
+    return function
 
 
 def _refused(program: Program, reason: str) -> ValueError:

@@ -46,6 +46,7 @@ class NativeExecutable(_runtime.Native):
             workspace=workspace,
             has_loops=_has_loops(function.body),
             shared=shared,
+            callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
         )
         self.program, self.function, self.llvm, self.image = program, function, llvm, image
 

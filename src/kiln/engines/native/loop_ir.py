@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -302,6 +302,15 @@ class Copy:
 Statement = Nest | Loop | While | Branch | Kernel | Copy
 
 
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class Callback:
+    """A Python function that a program calls, and the (dtype, shape) of what it takes and gives."""
+
+    function: Callable[..., Sequence[Any]]
+    operands: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
+    results: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
+
+
 @dataclasses.dataclass(eq=False)
 class Function:
     """A program: outputs from inputs.
@@ -314,6 +323,7 @@ class Function:
     inputs: list[Buffer]
     outputs: list[Buffer]
     body: list[Statement]
+    callbacks: list[Callback] = dataclasses.field(default_factory=list)
 
 
 def blocks(statement: Statement) -> list[list[Statement]]:

@@ -7,7 +7,7 @@ of the machine types; nothing is contracted or reassociated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -231,6 +231,10 @@ class Scope:
         if found is None:
             found = self._nodes[key] = Value(self, op, dtype, operands, attr)
         return found
+
+    def all(self) -> Iterable[Value]:
+        """Return all nodes that were made."""
+        return self._nodes.values()
 
     def op(self, op: str, dtype: str, *operands: Value) -> Value:
         """Return the node of an operation, folded if its operands are constants."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from kiln.engines.native.builder import Lowering
 from kiln.engines.native.lowerings import (
     call,
+    callback,
     contraction,
+    control,
     conversion,
+    custom_rules,
     elementwise,
     generators,
     indexing,
+    linear_solve,
     random_bits,
     reduction,
     shape,
@@ -20,11 +24,15 @@ from kiln.ir.operation import Operation
 
 LOWERINGS: dict[Operation, Lowering] = {
     **call.LOWERINGS,
+    **callback.LOWERINGS,
     **contraction.LOWERINGS,
+    **control.LOWERINGS,
     **conversion.LOWERINGS,
+    **custom_rules.LOWERINGS,
     **elementwise.LOWERINGS,
     **generators.LOWERINGS,
     **indexing.LOWERINGS,
+    **linear_solve.LOWERINGS,
     **random_bits.LOWERINGS,
     **reduction.LOWERINGS,
     **shape.LOWERINGS,

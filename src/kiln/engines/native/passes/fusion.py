@@ -15,6 +15,7 @@ from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
     Function,
+    Index,
     Nest,
     Reduce,
     Statement,
@@ -144,7 +145,7 @@ class _Fuser:
     # One nest.
 
     def _nest(self, nest: Nest, time: int) -> None:
-        roots = _roots(nest)
+        roots = roots_of(nest)
         own = nodes(nest)
         loads = [x for x in own if x.op == "load"]
         home = self._home(nest, loads)
@@ -164,7 +165,7 @@ class _Fuser:
             size += definition.size
             work += definition.cost
         if replaced:
-            nest = _with_roots(nest, substituted(roots, {}, replaced))
+            nest = with_roots(nest, substituted(roots, {}, replaced))
         self._place(nest, inputs, size, work, time)
 
     def _home(self, nest: Nest, loads: Sequence[Value]) -> int:
@@ -198,14 +199,24 @@ class _Fuser:
             axes = solved(definition.store.index, index)
             if axes is None:
                 continue
-            if any(
-                definition.position < t <= time
-                for y in definition.inputs
-                for t in self.write_times.get(y.attr[0], ())
-            ):
+            if not all(self._lasts(y, definition, nest, time, bool(axes)) for y in definition.inputs):
                 return None
             return definition if self._pays(definition, x, nest, home, bool(axes)) else None
         return None
+
+    def _lasts(
+        self, y: Value, definition: Definition, nest: Nest, time: int, moved: bool
+    ) -> bool:
+        """Tell whether what a definition reads is still there, or is overwritten only here."""
+        buffer, index = y.attr
+        for t in self.write_times.get(buffer, ()):
+            if t == time:
+                # A point reads before it writes: what it reads of a buffer must be what it writes.
+                if moved or not is_in_place(index, buffer, nest):
+                    return False
+            elif definition.position <= t < time:
+                return False
+        return True
 
     def _pays(
         self, definition: Definition, x: Value, nest: Nest, home: int, moved: bool
@@ -288,7 +299,8 @@ class _Fuser:
         return not (mine & written) and not any(x.attr[0] in mine for x in cluster.inputs)
 
 
-def _roots(nest: Nest) -> list[Value]:
+def roots_of(nest: Nest) -> list[Value]:
+    """Return the expressions of a nest: of each effect its value, index and mask."""
     found = []
     for effect in nest.effects:
         found.append(effect.value)
@@ -298,8 +310,8 @@ def _roots(nest: Nest) -> list[Value]:
     return found
 
 
-def _with_roots(nest: Nest, roots: list[Value]) -> Nest:
-    """Return a nest with other expressions, in the order of `_roots`."""
+def with_roots(nest: Nest, roots: list[Value]) -> Nest:
+    """Return a nest with other expressions, in the order of `roots_of`."""
     made: Iterator[Value] = iter(roots)
     effects: list[Store | Reduce] = []
     for effect in nest.effects:
@@ -311,7 +323,7 @@ def _with_roots(nest: Nest, roots: list[Value]) -> Nest:
             effects.append(Store(effect.buffer, index, value, mask))
         else:
             effects.append(Reduce(effect.buffer, index, effect.op, value, effect.along))
-    return Nest(nest.axes, effects, source=nest.source)
+    return Nest(nest.axes, effects, ordered=nest.ordered, source=nest.source)
 
 
 def _is_whole(store: Store, nest: Nest) -> bool:
@@ -324,6 +336,18 @@ def _is_whole(store: Store, nest: Nest) -> bool:
         return nest.points == 1
     covered = {axis for axis, _ in index.axes()}
     return factors[0] > 0 and all(axis in covered for axis in nest.axes if axis.size != 1)
+
+
+def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
+    """Tell whether a point that reads a buffer reads only what it writes itself."""
+    written = {e.index for e in nest.effects if e.buffer is buffer}
+    if index not in written or nest.ordered:
+        return False
+    # The parts of a complex number are written by one point.
+    first = min(each.const for each in written)
+    return all(
+        each.terms == index.terms and each.const - first < len(written) for each in written
+    ) and all(f % len(written) == 0 for _, f in index.axes())
 
 
 def _evaluations(nest: Nest, index: object) -> int:

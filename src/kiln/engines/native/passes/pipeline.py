@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.passes.collapse import collapse
+from kiln.engines.native.passes.expansion import expand_functions
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.rows import by_rows
 
 Pass = Callable[[Function], None]
 
-PASSES: dict[str, Pass] = {"fuse": fuse, "rows": by_rows, "collapse": collapse}
+PASSES: dict[str, Pass] = {"fuse": fuse, "rows": by_rows, "collapse": collapse, "expand": expand_functions}
 """Each changes a function in place."""
 
 

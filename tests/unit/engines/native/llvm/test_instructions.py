@@ -79,9 +79,15 @@ def arguments(op, dtype, n=4096):
 
 def rounded_fma(x, y, z):
     """x * y + z in f64 rounded once, from fractions."""
-    out = x * y + z
-    for i in np.flatnonzero(np.isfinite(out) & (out != 0)):
-        out[i] = float(Fraction(x[i]) * Fraction(y[i]) + Fraction(z[i]))
+    out = np.where(np.isfinite(x) & np.isfinite(y) & np.isinf(z), z, x * y + z)
+    for i in np.flatnonzero(np.isfinite(x) & np.isfinite(y) & np.isfinite(z)):
+        exact = Fraction(x[i]) * Fraction(y[i]) + Fraction(z[i])
+        if exact == 0:
+            continue
+        try:
+            out[i] = np.copysign(float(abs(exact)), float(exact > 0) - 0.5)
+        except OverflowError:
+            out[i] = np.copysign(np.inf, float(exact > 0) - 0.5)
     return out
 
 

@@ -1,0 +1,228 @@
+"""The libraries that are timed: each turns the work of a row into a call that can be repeated.
+
+kiln never imports them, and all but kiln are optional: a peer that is not installed is left out,
+with the reason.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from benchmarks import harness
+from benchmarks.suite.row import Row, Work
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A call that can be repeated: `statement` names a function `f` and its arguments."""
+
+    names: dict[str, Any]
+    asynchronous: bool
+
+    def run(self) -> Any:
+        """Call once, and wait."""
+        result = self.names["f"](*self.arguments)
+        if self.asynchronous:
+            path, leaf = first_leaf(result)
+            leaf.block_until_ready()
+        return result
+
+    @property
+    def arguments(self) -> list[Any]:
+        """The arguments, in order."""
+        return [x for name, x in self.names.items() if name != "f"]
+
+    def sampler(self, result: Any, waiting: bool, shortest_s: float) -> harness.Sampler:
+        """Return a sampler of the call; `waiting` for the result of every call."""
+        statement = f"f({', '.join(name for name in self.names if name != 'f')})"
+        if waiting and self.asynchronous:
+            # One result that is ready means that the program has ended.
+            statement += first_leaf(result)[0] + ".block_until_ready()"
+        return harness.timed(statement, self.names, shortest_s)
+
+
+def first_leaf(tree: Any, path: str = "") -> tuple[str, Any]:
+    """Return how the first array of a result is reached, as text, and the array."""
+    if isinstance(tree, dict):
+        key = next(iter(tree))
+        return first_leaf(tree[key], f"{path}[{key!r}]")
+    if isinstance(tree, (tuple, list)):
+        return first_leaf(tree[0], f"{path}[0]")
+    return path, tree
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Return the arrays of a result, dictionaries by sorted keys."""
+    if isinstance(tree, dict):
+        return [leaf for key in sorted(tree) for leaf in leaves(tree[key])]
+    if isinstance(tree, (tuple, list)):
+        return [leaf for part in tree for leaf in leaves(part)]
+    return [tree]
+
+
+def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply a function to the NumPy arrays of a tree."""
+    if isinstance(tree, dict):
+        return {key: mapped(function, part) for key, part in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(mapped(function, part) for part in tree)
+    return function(tree) if isinstance(tree, numpy.ndarray) else tree
+
+
+def _named(function: Callable[..., Any], arguments: Any) -> dict[str, Any]:
+    return {"f": function, **{f"x{i}": x for i, x in enumerate(arguments)}}
+
+
+class Peer:
+    """One column of the table.
+
+    `compiles` says whether its first call of a row is worth a figure.
+    """
+
+    name: str
+    package: str
+    compiles = True
+
+    def missing(self) -> str | None:
+        """Return why the library cannot take part, or None."""
+        if importlib.util.find_spec(self.package) is None:
+            return f"{self.package} is not installed"
+        return None
+
+    def load(self) -> None:
+        """Import the library and compile something small, so that no row pays for that."""
+
+    def prepare(self, row: Row, work: Work) -> Prepared | None:
+        """Return the call of a row, or None if the row has none for this peer."""
+        raise NotImplementedError
+
+
+class ArrayLibrary(Peer):
+    """kiln, or JAX: both run the same program text."""
+
+    def __init__(self, name: str) -> None:
+        self.name = self.package = name
+
+    def load(self) -> None:
+        """Import the library and compile an addition."""
+        self.library = harness.load(self.package)
+        x = self.library.np.ones(3)
+        self.library.root.jit(lambda x: x + 1)(x).block_until_ready()
+
+    def prepare(self, row: Row, work: Work) -> Prepared | None:
+        """Return the jitted program, on arrays of the library."""
+
+        def program(*arguments: Any) -> Any:
+            return work.program(self.library, *arguments)
+
+        arguments = work.arguments
+        if not work.host:
+            arguments = mapped(self.library.np.asarray, arguments)
+        return Prepared(_named(self.library.root.jit(program, **work.jit), arguments), True)
+
+
+class Plain(Peer):
+    """NumPy, SciPy, or Python alone."""
+
+    name = package = "numpy"
+    compiles = False
+
+    def prepare(self, row: Row, work: Work) -> Prepared | None:
+        """Return the function as it stands."""
+        return work.plain and Prepared(_named(work.plain, work.arguments), False)
+
+
+class Torch(Peer):
+    """torch, operation by operation."""
+
+    name = package = "torch"
+    compiles = False
+
+    def load(self) -> None:
+        """Import the library."""
+        self.torch = importlib.import_module("torch")
+
+    def function(self, work: Work) -> Callable[..., Any]:
+        """Return the function that is called with the arguments alone."""
+        assert work.torch is not None
+        of, torch = work.torch, self.torch
+        return lambda *arguments: of(torch, *arguments)
+
+    def tensor(self, x: Any) -> Any:
+        """Return the tensor of an array, with memory of its own."""
+        if x.dtype.name == "bfloat16":
+            return self.torch.from_numpy(x.astype("float32")).to(self.torch.bfloat16)
+        if x.dtype.name == "uint32":
+            return self.torch.from_numpy(x.astype("int64"))
+        return self.torch.from_numpy(x.copy())
+
+    def prepare(self, row: Row, work: Work) -> Prepared | None:
+        """Return the function, on tensors."""
+        if work.torch is None or work.host:
+            return None
+        return Prepared(_named(self.function(work), mapped(self.tensor, work.arguments)), False)
+
+
+class TorchCompile(Torch):
+    """torch.compile, in the rows that name it: each of its compilations takes seconds."""
+
+    name = "torch.compile"
+    compiles = True
+
+    def load(self) -> None:
+        """Import the library and compile an addition."""
+        super().load()
+        # The first use of its code generator, one thread and several, takes seconds more.
+        self.torch.compile(lambda x: x + 1)(self.torch.ones(1 << 20))
+
+    def function(self, work: Work) -> Callable[..., Any]:
+        """Return the compiled function."""
+        self.torch._dynamo.reset()
+        return self.torch.compile(super().function(work), dynamic=False)  # type: ignore[no-any-return]
+
+    def prepare(self, row: Row, work: Work) -> Prepared | None:
+        """Return the compiled function, on tensors."""
+        return super().prepare(row, work) if row.compiled else None
+
+
+class Numba(Peer):
+    """numba, with loops written out and run by several threads."""
+
+    name = package = "numba"
+
+    def load(self) -> None:
+        """Import the library, its loops, and compile one."""
+        self.numba = importlib.import_module("numba")
+        self.loops = importlib.import_module("benchmarks.suite.numba_loops")
+        warnings.simplefilter("ignore", self.numba.errors.NumbaPerformanceWarning)
+        self.numba.njit(parallel=True)(self.loops.add_one)(numpy.ones(1000))
+
+    def prepare(self, row: Row, work: Work) -> Prepared | None:
+        """Return the compiled loop."""
+        if work.numba is None:
+            return None
+        function = getattr(self.loops, work.numba, None)
+        if function is None:
+            return None
+        return Prepared(_named(self.numba.njit(parallel=True)(function), work.arguments), False)
+
+
+PEERS: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        ArrayLibrary("kiln"),
+        ArrayLibrary("jax"),
+        Plain(),
+        Torch(),
+        TorchCompile(),
+        Numba(),
+    )
+}
+"""In the order of the columns."""

@@ -1,0 +1,49 @@
+"""Calls of Python functions: kernels that take the interpreter's lock, in program order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.control import callback as control
+from kiln.control.host_call import called
+from kiln.engines.native.builder import Builder, Lowering
+from kiln.engines.native.layout import Layout
+from kiln.engines.native.loop_ir import Callback
+from kiln.ir.operation import Operation
+from kiln.ir.types import ShapedArray
+
+Out = Sequence[ShapedArray]
+CALL = "kiln_call_python"
+
+
+def _call(b: Builder, out: Out, *xs: Layout, callback: Any, **_: Any) -> list[Layout]:
+    types = [(aval.shape, aval.dtype) for aval in (each.physical() for each in out)]
+
+    def run(*arrays: np.ndarray) -> Sequence[Any]:
+        return called(callback, arrays, types)
+
+    made = [b.room(aval) for aval in out]
+    number = len(b.callbacks)
+    b.callbacks.append(
+        Callback(run, [(x.dtype, x.shape) for x in xs], [(x.dtype, x.shape) for x in made])
+    )
+    b.kernel(CALL, xs, made, [number])
+    return made
+
+
+def _debug_callback(b: Builder, out: Out, *xs: Layout, callback: Any, ordered: bool) -> list[Layout]:
+    def effect(*arrays: Any) -> list[Any]:
+        callback(*arrays)
+        return []
+
+    return _call(b, out, *xs, callback=effect)
+
+
+LOWERINGS: dict[Operation, Lowering] = {
+    control.debug_callback_p: _debug_callback,
+    control.pure_callback_p: _call,
+    control.io_callback_p: _call,
+}
