@@ -178,12 +178,37 @@ def _divide(w: Writer, op: str, dtype: str, operands: list[str], width: int) -> 
 
 def _high_product(w: Writer, dtype: str, operands: list[str], width: int) -> str:
     kind, size = type_text(dtype, width), bits(dtype)
+    if size == 64 and width > 1:
+        return _high_product_of_halves(w, dtype, operands, width)
     wide = f"i{2 * size}" if width == 1 else f"<{width} x i{2 * size}>"
     extend = "sext" if is_signed(dtype) else "zext"
     x, y = (w.emit(f"{extend} {kind} {o} to {wide}") for o in operands)
     product = w.emit(f"mul {wide} {x}, {y}")
     high = w.emit(f"lshr {wide} {product}, {splat(str(size), f'i{2 * size}', width)}")
     return w.emit(f"trunc {wide} {high} to {kind}")
+
+
+def _high_product_of_halves(w: Writer, dtype: str, operands: list[str], width: int) -> str:
+    # Vectors have no product of 128 bits. Of a = (a1, a0) and b, in words of 32 bits:
+    kind = type_text(dtype, width)
+
+    def op(op: str, x: str, y: str | int) -> str:
+        y = splat(str(y), "i64", width) if isinstance(y, int) else y
+        return w.emit(f"{op} {kind} {x}, {y}")
+
+    a, b = operands
+    a0, b0 = (op("and", o, 0xFFFFFFFF) for o in (a, b))
+    a1, b1 = (op("lshr", o, 32) for o in (a, b))
+    cross = op("add", op("mul", a1, b0), op("lshr", op("mul", a0, b0), 32))
+    middle = op("add", op("mul", a0, b1), op("and", cross, 0xFFFFFFFF))
+    high = op("add", op("mul", a1, b1), op("lshr", cross, 32))
+    high = op("add", high, op("lshr", middle, 32))
+    if not is_signed(dtype):
+        return high
+    # A negative factor counted as 2^64 more.
+    for x, y in ((a, b), (b, a)):
+        high = op("sub", high, op("and", op("ashr", x, 63), y))
+    return high
 
 
 def _logical_not(w: Writer, x: Value, operands: list[str], width: int) -> str:

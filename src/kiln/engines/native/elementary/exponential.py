@@ -1,0 +1,203 @@
+"""exp and its kin: exp2, expm1, logistic, sinh, cosh, tanh.
+
+x = n ln 2 + r with |r| <= ln(2) / 2; exp(r) is a polynomial, and 2^n is added to the exponent.
+"""
+
+from __future__ import annotations
+
+from kiln.engines.native.elementary.formats import (
+    FORMATS,
+    at_least,
+    at_most,
+    copysign,
+    integer_of,
+    parts,
+    polynomial,
+    power_of_two,
+    scaled,
+    two_sum,
+)
+from kiln.engines.native.scalars import Value
+
+# Beyond these exponents leave the range of normal numbers.
+_USUAL = {"f32": 87.0, "f64": 708.0}
+_HIGHEST = {"f32": 89.0, "f64": 710.0}
+_LOWEST = {"f32": -104.0, "f64": -746.0}
+
+
+def reduced(x: Value) -> tuple[Value, Value]:
+    """Return r = x - n ln 2, and a float with the integer n in its low bits."""
+    f = FORMATS[x.dtype]
+    high, low = parts("ln2", x.dtype)
+    t = x.muladd(parts("1/ln2", x.dtype)[0], f.magic)
+    n = t - f.magic
+    return n.muladd(-low, n.muladd(-high, x)), t
+
+
+def less_one(r: Value) -> Value:
+    """Return exp(r) - 1 for |r| <= ln(2) / 2."""
+    return (r * r).muladd(polynomial("exp", r), r)
+
+
+def exponent_added(p: Value, t: Value) -> Value:
+    """Return p * 2^n by adding n, in the low bits of t, to the exponent of p."""
+    f = FORMATS[p.dtype]
+    return (integer_of(p) + (integer_of(t) << f.digits)).bitcast(p.dtype)
+
+
+def _power(t: Value) -> Value:
+    """Return 2^n, a normal number, of n in the low bits of t."""
+    f = FORMATS[t.dtype]
+    return ((integer_of(t) << f.digits) + f.one).bitcast(t.dtype)
+
+
+def _clamped(x: Value) -> Value:
+    return at_least(at_most(x, _HIGHEST[x.dtype]), _LOWEST[x.dtype])
+
+
+def _count(t: Value) -> Value:
+    return integer_of(t) - FORMATS[t.dtype].magic_bits
+
+
+def _everywhere(x: Value) -> Value:
+    r, t = reduced(_clamped(x))
+    return scaled(less_one(r) + 1, _count(t))
+
+
+def exp(x: Value) -> Value:
+    """Return e^x."""
+    r, t = reduced(x)
+    usual = exponent_added(less_one(r) + 1, t)
+    outside = ~abs(x).le(_USUAL[x.dtype])
+    return x.scope.rare(outside, usual, _everywhere(x))
+
+
+def exp2(x: Value) -> Value:
+    """Return 2^x."""
+    f = FORMATS[x.dtype]
+
+    def power(x: Value) -> tuple[Value, Value]:
+        t = x + f.magic
+        r = x - (t - f.magic)
+        return r.muladd(polynomial("exp2", r), 1), t
+
+    usual = exponent_added(*power(x))
+    p, t = power(at_least(at_most(x, f.bias + 2.0), -f.bias - f.digits - 3.0))
+    outside = ~abs(x).le(f.bias - 2.0)
+    return x.scope.rare(outside, usual, scaled(p, _count(t)))
+
+
+def _precise(x: Value) -> tuple[Value, Value, Value]:
+    """Return r, exp(r) - 1 - r, and 2^n (a normal number), without the error of rounding r."""
+    f = FORMATS[x.dtype]
+    high, low = parts("ln2", x.dtype)
+    t = x.muladd(parts("1/ln2", x.dtype)[0], f.magic)
+    n = t - f.magic
+    large = n.muladd(-high, x)
+    r = n.muladd(-low, large)
+    rest = n.muladd(-low, large - r)
+    return r, (r * r).muladd(polynomial("exp", r), rest), _power(t)
+
+
+def expm1(x: Value) -> Value:
+    """Return e^x - 1."""
+    # Lower, e^x is nothing beside 1.
+    r, curved, power = _precise(at_least(x, -20.0 if x.dtype == "f32" else -40.0))
+    usual = curved.muladd(power, r.muladd(power, power - 1))
+    outside = ~x.le(_USUAL[x.dtype])
+    return x.scope.rare(outside, copysign(usual, x), _everywhere(x))
+
+
+def logistic(x: Value) -> Value:
+    """Return 1 / (1 + e^-x), from e^-|x| and its error."""
+    one = x.scope.constant(1, x.dtype)
+    below = x.lt(0)
+    r, curved, power = _precise(-abs(x))
+    p, p_low = two_sum(one + r, curved + (r - ((one + r) - 1)))
+    e, e_low = p * power, p_low * power
+    total, total_low = two_sum(one, e)
+    above = below.select(e, one)
+    quotient = above / total
+    inverse = below.select(1 - quotient, quotient)
+    left = (-quotient).muladd(total, above) + below.select(e_low, 0.0)
+    left = left - quotient * (total_low + e_low)
+    usual = left.muladd(inverse, quotient)
+    e = _everywhere(-abs(x))
+    outside = ~abs(x).le(_USUAL[x.dtype])
+    return x.scope.rare(outside, usual, below.select(e, one) / (e + 1))
+
+
+def tanh(x: Value) -> Value:
+    """Return tanh(x)."""
+    if x.dtype == "f32":
+        size = at_most(abs(x), 10.0)
+        small = (size * size * size).muladd(polynomial("tanh", size * size), size)
+        r, t = reduced(size * -2)
+        # Multiplied, because adding to the exponent loses nan.
+        e = (less_one(r) + 1) * _power(t)
+        return copysign(size.lt(0.65).select(small, 1 - (e + e) / (e + 1)), x)
+    # -e / (e + 2), from e = e^(-2|x|) - 1 and its error.
+    size = at_most(abs(x), 20.0)
+    r, curved, power = _precise(size * -2)
+    base = power - 1
+    line = r.muladd(power, base)
+    line_low = r.muladd(power, base - line)
+    e = curved.muladd(power, line)
+    e_low = curved.muladd(power, line - e) + line_low
+    total = e + 2
+    total_low = ((2 - total) + e) + e_low
+    quotient = -e / total
+    left = (-quotient).muladd(total, -e) - quotient.muladd(total_low, e_low)
+    # 1 / (e + 2) = (1 + tanh) / 2
+    return copysign(left.muladd(quotient.muladd(0.5, 0.5), quotient), x)
+
+
+def _hyperbolic(x: Value, short: bool) -> tuple[Value, Value]:
+    """Return sinh and cosh of a float that is not negative."""
+    f = FORMATS[x.dtype]
+    x = at_most(x, 710.6)
+    high, low = parts("ln2", x.dtype)
+    t = x.muladd(parts("1/ln2", x.dtype)[0], f.magic)
+    n = t - f.magic
+    large = n.muladd(-high, x)
+    r = n.muladd(-low, large)
+    rest = n.muladd(-low, large - r)
+    z = r * r
+    scope = x.scope
+
+    def series(name: str) -> Value:
+        if not short:
+            return polynomial(name, z)
+        from_f32 = [scope.constant(c, "f64") for c in parts(name, "f32")]
+        total = from_f32[-1]
+        for c in reversed(from_f32[:-1]):
+            total = total.muladd(z, c)
+        return total
+
+    sinh = (z * r).muladd(series("sinh"), rest) + r
+    # cosh(r) - 1
+    cosh = z.muladd(z.muladd(series("cosh"), 0.5), r * rest)
+    # 2^(n-2): a quarter, doubled in the end, does not overflow before the result does.
+    up = power_of_two(_count(t) - 2, x.dtype)
+    down = power_of_two(-_count(t) - 2, x.dtype)
+    down = x.lt(700).select(down, 0.0)
+    difference, total = up - down, up + down
+    sinh_x = (sinh.muladd(total, cosh * difference) + difference) * 2
+    cosh_x = (cosh.muladd(total, sinh * difference) + total) * 2
+    return sinh_x, cosh_x
+
+
+def sinh(x: Value) -> Value:
+    """Return sinh(x); of f32, computed in f64."""
+    if x.dtype == "f32":
+        wide = x.convert("f64")
+        return copysign(_hyperbolic(abs(wide), True)[0].convert("f32"), x)
+    found = _hyperbolic(abs(x), False)[0]
+    return copysign(abs(x).lt(2.0**-27).select(abs(x), found), x)
+
+
+def cosh(x: Value) -> Value:
+    """Return cosh(x); of f32, computed in f64."""
+    if x.dtype == "f32":
+        return _hyperbolic(abs(x.convert("f64")), True)[1].convert("f32")
+    return _hyperbolic(abs(x), False)[1]

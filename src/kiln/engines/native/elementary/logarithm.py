@@ -1,0 +1,144 @@
+"""log and its kin: log1p, log2, asinh, acosh, atanh.
+
+x = 2^n (1 + f) with 1 + f between sqrt(1/2) and sqrt(2). log(1 + f) is a polynomial for f32; for
+f64 a series in s = f / (2 + f), as in FreeBSD's libm, needs fewer terms.
+"""
+
+from __future__ import annotations
+
+from kiln.engines.native.elementary.formats import (
+    FORMATS,
+    copysign,
+    integer_of,
+    parts,
+    polynomial,
+    power_of_two,
+)
+from kiln.engines.native.scalars import Value
+
+_ROOT_HALF = {"f32": 0x3F3504F3, "f64": 0x3FE6A09E667F3BCD}
+
+
+def split(x: Value) -> tuple[Value, Value]:
+    """Return n and the bits of m of a normal positive x = 2^n m, m in [sqrt(1/2), sqrt(2))."""
+    f = FORMATS[x.dtype]
+    raw = integer_of(x)
+    n = (raw - _ROOT_HALF[x.dtype]) >> f.digits
+    return n, (raw - (n << f.digits)).bitcast(x.dtype)
+
+
+def _number(n: Value, dtype: str) -> Value:
+    """Return a small integer as a float: by its bits, as old processors convert no i64."""
+    f = FORMATS[dtype]
+    return (n + f.magic_bits).bitcast(dtype) - f.magic
+
+
+def _logarithm(n: Value, f: Value) -> Value:
+    """Return n ln 2 + log(1 + f)."""
+    high, low = parts("ln2", f.dtype)
+    count = _number(n, f.dtype)
+    square = f * f * 0.5
+    if f.dtype == "f32":
+        curved = (f * f * f).muladd(polynomial("log", f), count * low)
+        return count.muladd(high, f + (curved - square))
+    s = f / (f + 2)
+    z = s * s
+    curved = s.muladd(square + z * polynomial("log_s", z), count * low)
+    return count.muladd(high, f - (square - curved))
+
+
+def _special(x: Value) -> Value:
+    """Return log(x) of 0, infinity, nan and negative numbers."""
+    scope, f = x.scope, FORMATS[x.dtype]
+    infinity = scope.bits(f.infinity, x.dtype)
+    below = x.lt(0).select(scope.constant(float("nan"), x.dtype), x)
+    return x.eq(0).select(-infinity, below)
+
+
+def _rare(x: Value) -> Value:
+    """Whether x is not a positive normal number."""
+    f = FORMATS[x.dtype]
+    normal = 1 << f.digits
+    return (x.bitcast(f.unsigned) - normal).ge(f.infinity - normal)
+
+
+def _normal(x: Value) -> tuple[Value, Value]:
+    """Return a subnormal number made normal, and by which power of two."""
+    f = FORMATS[x.dtype]
+    shift = f.digits + 1
+    return x * 2.0**shift, x.scope.constant(shift, f.integer)
+
+
+def _exact(x: Value, logarithm: object) -> Value:
+    large, shift = _normal(x)
+    n, m = split(large)
+    finite = x.gt(0) & x.lt(x.scope.bits(FORMATS[x.dtype].infinity, x.dtype))
+    return finite.select(logarithm(n - shift, m - 1), _special(x))  # type: ignore[operator]
+
+
+def log(x: Value) -> Value:
+    """Return the natural logarithm."""
+    n, m = split(x)
+    return x.scope.rare(_rare(x), _logarithm(n, m - 1), _exact(x, _logarithm))
+
+
+def _binary(n: Value, f: Value) -> Value:
+    high, low = parts("1/ln2", f.dtype)
+    natural = _logarithm(n * 0, f)
+    return natural.muladd(high, natural.muladd(low, _number(n, f.dtype)))
+
+
+def log2(x: Value) -> Value:
+    """Return the logarithm to base 2, exact for powers of two."""
+    n, m = split(x)
+    return x.scope.rare(_rare(x), _binary(n, m - 1), _exact(x, _binary))
+
+
+def log1p(x: Value) -> Value:
+    """Return log(1 + x)."""
+    scope, f = x.scope, FORMATS[x.dtype]
+    n, _ = split(x + 1)
+    # 2^-n (1 + x) - 1, without the rounding of 1 + x.
+    inverse = power_of_two(-n, x.dtype)
+    usual = _logarithm(n, x.muladd(inverse, inverse - 1))
+    high = 2.0 ** (f.bias - 2)
+    # Above, log(x) is the same; at -1 and below and for nan it is special.
+    outside = ~(x.gt(-1) & x.lt(high))
+    special = x.lt(high).select(_special(x + 1), log(x))
+    special = x.ne(x).select(x, special)
+    zero = abs(x).lt(2.0**-f.digits / 4).select(x, usual)
+    return scope.rare(outside, zero, special)
+
+
+def asinh(x: Value) -> Value:
+    """Return asinh(x); of f32, computed in f64."""
+    if x.dtype == "f32":
+        return asinh(x.convert("f64")).convert("f32")
+    size = abs(x)
+    large = size.gt(2.0**60)
+    z = size * size
+    near = z / ((z + 1).unary("sqrt") + 1) + size
+    found = log1p(large.select(size, near))
+    high, low = parts("ln2", "f64")
+    return copysign(large.select((found + low) + high, found), x)
+
+
+def acosh(x: Value) -> Value:
+    """Return acosh(x), nan below 1; of f32, computed in f64."""
+    if x.dtype == "f32":
+        return acosh(x.convert("f64")).convert("f32")
+    large = x.gt(2.0**60)
+    t = x - 1
+    near = t + (t * (t + 2)).unary("sqrt")
+    found = log1p(large.select(x, near))
+    high, low = parts("ln2", "f64")
+    found = large.select((found + low) + high, found)
+    return x.lt(1).select(x.scope.constant(float("nan"), "f64"), found)
+
+
+def atanh(x: Value) -> Value:
+    """Return atanh(x); of f32, computed in f64."""
+    if x.dtype == "f32":
+        return atanh(x.convert("f64")).convert("f32")
+    size = abs(x)
+    return copysign(log1p((size + size) / (1 - size)) * 0.5, x)
