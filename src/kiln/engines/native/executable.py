@@ -11,6 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
 from kiln.engines.native.analysis import MemoryAnalysis, costs
+from kiln.engines.native import openblas
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.loop_ir import Function, Kernel, Loop, Role, Statement, While, blocks
@@ -35,6 +36,8 @@ class NativeExecutable(_runtime.Native):
     ) -> None:
         wanted = aliasing.reused(program.jaxpr, program.donated)
         taken = reusable(function, {result: operand for operand, result in wanted.items()})
+        if _needs_library(function.body):
+            openblas.load()
         code = load(image, ENTRY)
         inputs = {buffer: i for i, buffer in enumerate(function.inputs)}
         shared = [
@@ -117,5 +120,14 @@ def _value_type(aval: ShapedArray) -> tuple[np.dtype, int]:
 def _has_loops(statements: list[Statement]) -> bool:
     return any(
         isinstance(each, (Loop, While, Kernel)) or any(map(_has_loops, blocks(each)))
+        for each in statements
+    )
+
+
+def _needs_library(statements: list[Statement]) -> bool:
+    """Tell whether kernels are called that use BLAS or LAPACK."""
+    return any(
+        (isinstance(each, Kernel) and each.symbol.startswith(openblas.KERNELS))
+        or any(map(_needs_library, blocks(each)))
         for each in statements
     )

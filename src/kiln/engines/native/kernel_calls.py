@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 from kiln.base import dtypes
 from kiln.ir.types import ShapedArray
+from kiln.ops.window import geometry
+from kiln.ops.window_geometry import Windows
 
 Avals = Sequence[ShapedArray]
+Making = Callable[[Avals, Avals, Mapping[str, Any]], "KernelCall | None"]
 
 # `Element` in _runtime/kernels/element_types.h.
 ELEMENTS = {
@@ -86,7 +89,7 @@ def _top_k(operands: Avals, results: Avals, params: Mapping[str, Any]) -> Kernel
     return KernelCall("top_k", (*_rows(x, params["axis"]), params["k"], *_types(operands)))
 
 
-def _cumulative(name: str) -> Callable[[Avals, Avals, Mapping[str, Any]], KernelCall | None]:
+def _cumulative(name: str) -> Making:
     def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
         (x,) = operands
         if name == "cumlogsumexp" and x.dtype.kind == "c":
@@ -112,10 +115,61 @@ def _fft(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCa
     return KernelCall("fft", (0, rows, kind, parts, len(lengths), *lengths))
 
 
+def _windows(x: ShapedArray, windows: Windows) -> list[int]:
+    """Return the number of axes, and seven numbers for each."""
+    axes = zip(
+        x.shape,
+        windows.counts(x.shape),
+        windows.dimensions,
+        windows.strides,
+        [low for low, _ in windows.padding],
+        windows.base_dilation,
+        windows.dilation,
+        strict=True,
+    )
+    return [windows.rank, *(int(number) for axis in axes for number in axis)]
+
+
+def _reduce_window(name: str) -> Making:
+    def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+        (x,), (out,) = operands, results
+        if not 1 <= x.ndim <= _MOST_WINDOW_AXES:
+            return None
+        rows, operation = math.prod(out.shape[:-1]), _REDUCE_WINDOW.index(name)
+        numbers = _windows(x, geometry(**params))
+        return KernelCall("reduce_window", (0, rows, *_types(operands), operation, *numbers))
+
+    return call
+
+
+def _select_windows(name: str) -> Making:
+    def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+        moving, x = operands
+        if not 1 <= x.ndim <= _MOST_WINDOW_AXES:
+            return None
+        given = dict(params)
+        choice = 1 if given.pop("select_prim").name == "ge" else 2
+        windows = geometry(**given)
+        # Sums at the winners are one row: windows may share a winner.
+        is_sum = name == "select_and_scatter_add"
+        rows = 1 if is_sum else math.prod(windows.counts(x.shape))
+        moved, deciding = _types(operands)
+        if is_sum and moved == ELEMENTS["bool"]:
+            return None
+        return KernelCall(name, (0, rows, deciding, choice, *_windows(x, windows), moved))
+
+    return call
+
+
+_MOST_WINDOW_AXES = 16
+_REDUCE_WINDOW = ("reduce_window_sum", "reduce_window_max", "reduce_window_min")
+_SELECT_WINDOWS = ("select_and_gather_add", "select_and_scatter_add")
 _CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
-_CALLS: dict[str, Callable[[Avals, Avals, Mapping[str, Any]], KernelCall | None]] = {
+_CALLS: dict[str, Making] = {
     "sort": _sort,
     "top_k": _top_k,
     "fft": _fft,
     **{name: _cumulative(name) for name in _CUMULATIVE},
+    **{name: _reduce_window(name) for name in _REDUCE_WINDOW},
+    **{name: _select_windows(name) for name in _SELECT_WINDOWS},
 }

@@ -20,6 +20,25 @@ from kiln.base.errors import three_lines
 
 PACKAGE = "scipy_openblas32"
 PREFIX = "scipy_"
+KERNELS = tuple(
+    f"kiln_{name}"
+    for name in (
+        "gemm_f",
+        "gemm_c",
+        "gemm_bf",
+        "convolution",
+        "cholesky",
+        "triangular_solve",
+        "lu",
+        "geqrf",
+        "geqp3",
+        "householder_product",
+        "eigh",
+        "eig",
+        "svd",
+    )
+)
+"""How the names of kernels begin that call routines of the library."""
 _AVX512 = {"avx512f", "avx512dq", "avx512bw", "avx512vl"}
 # By the value of KILN_TARGET: a processor family, and what its loops need.
 _CORE_TYPES: dict[str | None, tuple[str, set[str]]] = {

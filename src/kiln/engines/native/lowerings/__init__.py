@@ -6,6 +6,7 @@ from kiln.engines.native.builder import Lowering
 from kiln.engines.native.lowerings import (
     call,
     callback,
+    contraction,
     control,
     conversion,
     custom_rules,
@@ -24,6 +25,7 @@ from kiln.ir.operation import Operation
 LOWERINGS: dict[Operation, Lowering] = {
     **call.LOWERINGS,
     **callback.LOWERINGS,
+    **contraction.LOWERINGS,
     **control.LOWERINGS,
     **conversion.LOWERINGS,
     **custom_rules.LOWERINGS,

@@ -1,0 +1,402 @@
+// Reductions of sliding windows. What each computes is said by ops/window.py and
+// ops/window_geometry.py.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#include "../symbols.h"
+#include "element_types.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kMostAxes = 16;
+
+// How windows slide along one axis, as numbers give it.
+struct Axis {
+  int64_t size, count, window, stride, low, base_dilation, dilation;
+
+  // Where element `k` of window `at` lies in the operand, or -1 for padding and holes.
+  int64_t place(int64_t at, int64_t k) const {
+    const int64_t spread = at * stride + k * dilation - low;
+    if (spread < 0 || spread % base_dilation != 0) return -1;
+    const int64_t found = spread / base_dilation;
+    return found < size ? found : -1;
+  }
+};
+
+constexpr int64_t kNumbersOfAxis = 7;
+
+// Numbers: first row, rows, type, a choice, axes, then seven numbers for each axis.
+struct Geometry {
+  explicit Geometry(const int64_t* numbers) : rank(numbers[4]) {
+    for (int64_t a = 0; a < rank; ++a) {
+      const int64_t* given = numbers + 5 + a * kNumbersOfAxis;
+      axes[a] = {given[0], given[1], given[2], given[3], given[4], given[5], given[6]};
+    }
+  }
+
+  int64_t rank;
+  Axis axes[kMostAxes];
+  int64_t elements() const {
+    int64_t product = 1;
+    for (int64_t a = 0; a < rank; ++a) product *= axes[a].size;
+    return product;
+  }
+  int64_t windows() const {
+    int64_t product = 1;
+    for (int64_t a = 0; a < rank; ++a) product *= axes[a].count;
+    return product;
+  }
+};
+
+// A row-major counter.
+template <typename Limit>
+bool advance(int64_t* at, int64_t rank, Limit limit) {
+  for (int64_t a = rank - 1; a >= 0; --a) {
+    if (++at[a] < limit(a)) return true;
+    at[a] = 0;
+  }
+  return false;
+}
+
+template <typename T>
+struct Pair {
+  T real, imag;
+};
+
+// What elements are computed as.
+inline float wide(Half x) { return widen(x); }
+inline float wide(Brain x) { return widen(x); }
+template <typename T>
+T wide(T x) {
+  return x;
+}
+template <typename W, typename T>
+void put(W value, T& out) {
+  if constexpr (std::is_same_v<W, T>) out = value;
+  else narrow(value, out);
+}
+
+template <typename T>
+bool is_nan(T x) {
+  return x != x;
+}
+template <typename T>
+bool is_nan(Pair<T> x) {
+  return x.real != x.real || x.imag != x.imag;
+}
+template <typename T>
+bool at_least(T a, T b) {
+  return a >= b;
+}
+template <typename T>
+bool at_least(Pair<T> a, Pair<T> b) {
+  return (a.real > b.real && a.imag == a.imag && b.imag == b.imag) ||
+         (a.real == b.real && a.imag >= b.imag);
+}
+
+template <typename T>
+struct Lowest {
+  static T value() {
+    if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
+    else return std::numeric_limits<T>::min();
+  }
+};
+template <typename T>
+struct Lowest<Pair<T>> {
+  static Pair<T> value() { return {Lowest<T>::value(), Lowest<T>::value()}; }
+};
+template <typename T>
+struct Highest {
+  static T value() {
+    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
+    else return std::numeric_limits<T>::max();
+  }
+};
+template <typename T>
+struct Highest<Pair<T>> {
+  static Pair<T> value() { return {Highest<T>::value(), Highest<T>::value()}; }
+};
+
+struct Sum {
+  template <typename W>
+  static W identity() {
+    return W{};
+  }
+  template <typename W>
+  static W of(W a, W b) {
+    if constexpr (std::is_integral_v<W>) {
+      return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    } else {
+      return a + b;
+    }
+  }
+  template <typename T>
+  static Pair<T> of(Pair<T> a, Pair<T> b) {
+    return {a.real + b.real, a.imag + b.imag};
+  }
+};
+// The first nan wins, and the first of equal numbers.
+struct Larger {
+  template <typename W>
+  static W identity() {
+    return Lowest<W>::value();
+  }
+  template <typename W>
+  static bool keeps(W a, W b) {
+    return at_least(a, b) || is_nan(a);
+  }
+  template <typename W>
+  static W of(W a, W b) {
+    return keeps(a, b) ? a : b;
+  }
+};
+struct Smaller {
+  template <typename W>
+  static W identity() {
+    return Highest<W>::value();
+  }
+  template <typename W>
+  static bool keeps(W a, W b) {
+    return at_least(b, a) || is_nan(a);
+  }
+  template <typename W>
+  static W of(W a, W b) {
+    return keeps(a, b) ? a : b;
+  }
+};
+
+// Reduces a line of windows: all windows of the last axis, from one place of the others. The windows are
+// taken by one element after another, each for as many windows as have it inside: no test within.
+template <typename Op, typename W, typename T>
+void reduce_line(const Axis& axis, const T* line, W* sums) {
+  for (int64_t k = 0; k < axis.window; ++k) {
+    if (axis.base_dilation == 1) {
+      const int64_t offset = k * axis.dilation - axis.low;
+      int64_t begin = offset >= 0 ? 0 : (-offset + axis.stride - 1) / axis.stride;
+      int64_t end = axis.size <= offset ? 0 : (axis.size - 1 - offset) / axis.stride + 1;
+      end = std::min(end, axis.count);
+      const T* from = line + offset;
+      if (axis.stride == 1) {
+        for (int64_t i = begin; i < end; ++i) sums[i] = Op::of(sums[i], wide(from[i]));
+      } else {
+        for (int64_t i = begin; i < end; ++i) sums[i] = Op::of(sums[i], wide(from[i * axis.stride]));
+      }
+      continue;
+    }
+    for (int64_t i = 0; i < axis.count; ++i) {
+      const int64_t place = axis.place(i, k);
+      if (place >= 0) sums[i] = Op::of(sums[i], wide(line[place]));
+    }
+  }
+}
+
+// Every line of windows from `first` on; a line is all windows of the last axis.
+template <typename Op, typename T>
+void reduce(const Geometry& all, const T* in, T* out, int64_t first, int64_t lines) {
+  using W = decltype(wide(T()));
+  if (lines <= 0) return;  // there may be no windows along an axis
+  const int64_t outer = all.rank - 1;
+  const Axis& last = all.axes[outer];
+  const Scratch scratch(last.count * static_cast<int64_t>(sizeof(W)));
+  if (!scratch) throw std::bad_alloc();
+  W* sums = reinterpret_cast<W*>(scratch.data());
+  int64_t at[kMostAxes], rest = first;
+  for (int64_t a = outer - 1; a >= 0; --a) {
+    at[a] = rest % all.axes[a].count;
+    rest /= all.axes[a].count;
+  }
+  for (int64_t line = first; line < first + lines; ++line) {
+    std::fill(sums, sums + last.count, Op::template identity<W>());
+    int64_t within[kMostAxes] = {};
+    do {
+      int64_t offset = 0;
+      bool is_inside = true;
+      for (int64_t a = 0; a < outer && is_inside; ++a) {
+        const int64_t place = all.axes[a].place(at[a], within[a]);
+        is_inside = place >= 0;
+        offset = offset * all.axes[a].size + place;
+      }
+      if (is_inside) reduce_line<Op>(last, in + offset * last.size, sums);
+    } while (advance(within, outer, [&](int64_t a) { return all.axes[a].window; }));
+    T* to = out + line * last.count;
+    for (int64_t i = 0; i < last.count; ++i) put(sums[i], to[i]);
+    advance(at, outer, [&](int64_t a) { return all.axes[a].count; });
+  }
+}
+
+template <typename Op, typename Visit>
+int32_t visit_type(int64_t type, Visit visit) {
+  switch (type) {
+    case kBool: return visit(bool());
+    case kUint8: return visit(uint8_t());
+    case kInt8: return visit(int8_t());
+    case kInt16: return visit(int16_t());
+    case kInt32: return visit(int32_t());
+    case kInt64: return visit(int64_t());
+    case kUint16: return visit(uint16_t());
+    case kUint32: return visit(uint32_t());
+    case kUint64: return visit(uint64_t());
+    case kFloat16: return visit(Half());
+    case kBfloat16: return visit(Brain());
+    case kFloat32: return visit(float());
+    case kFloat64: return visit(double());
+    case kComplex64: return visit(Pair<float>());
+    case kComplex128: return visit(Pair<double>());
+    default: return kUnsupported;
+  }
+}
+
+template <typename Op>
+int32_t reduce_as(void* const* buffers, const int64_t* numbers) {
+  const Geometry all(numbers);
+  return visit_type<Op>(numbers[2], [&](auto zero) {
+    using T = decltype(zero);
+    reduce<Op>(all, static_cast<const T*>(buffers[0]), static_cast<T*>(buffers[1]), numbers[0],
+               numbers[1]);
+    return kDone;
+  });
+}
+
+constexpr bool is_bad(const int64_t* numbers) { return numbers[4] < 1 || numbers[4] > kMostAxes; }
+
+// reduce_window. Buffers: operand, result; not the same.
+// Numbers: first row, rows (a row is all windows along the last axis), type, operation (sum, largest,
+// smallest), axes, and for each axis: size, windows, window, stride, padding below, base dilation,
+// window dilation.
+int32_t reduce_window(Call*, void* const* buffers, const int64_t* numbers) {
+  if (is_bad(numbers)) return kUnsupported;
+  try {
+    switch (numbers[3]) {
+      case 0: return numbers[2] == kBool ? int32_t(kUnsupported) : reduce_as<Sum>(buffers, numbers);
+      case 1: return reduce_as<Larger>(buffers, numbers);
+      case 2: return reduce_as<Smaller>(buffers, numbers);
+      default: return kUnsupported;
+    }
+  } catch (const std::bad_alloc&) {
+    return kOutOfMemory;
+  }
+}
+
+// The winner of a window: its place in the operand, or -1 if padding or a hole won.
+template <typename Op, typename T>
+int64_t winner(const Geometry& all, const T* x, const int64_t* at) {
+  using W = decltype(wide(T()));
+  int64_t within[kMostAxes] = {};
+  int64_t best = -1;
+  W value{};
+  bool any = false;
+  do {
+    int64_t offset = 0;
+    for (int64_t a = 0; a < all.rank && offset >= 0; ++a) {
+      const int64_t place = all.axes[a].place(at[a], within[a]);
+      offset = place < 0 ? -1 : offset * all.axes[a].size + place;
+    }
+    const W here = offset < 0 ? Op::template identity<W>() : wide(x[offset]);
+    if (!any || !Op::keeps(value, here)) {
+      value = here;
+      best = offset;
+      any = true;
+    }
+  } while (advance(within, all.rank, [&](int64_t a) { return all.axes[a].window; }));
+  return best;
+}
+
+// Calls back with each window's number and its winner's place.
+template <typename Op, typename Visit>
+int32_t visit_winners(const Geometry& all, int64_t type, const void* x, int64_t first, int64_t count,
+                      Visit visit) {
+  return visit_type<Op>(type, [&](auto zero) {
+    using T = decltype(zero);
+    if (count <= 0) return kDone;
+    int64_t at[kMostAxes], rest = first;
+    for (int64_t a = all.rank - 1; a >= 0; --a) {
+      at[a] = rest % all.axes[a].count;
+      rest /= all.axes[a].count;
+    }
+    for (int64_t window = first; window < first + count; ++window) {
+      visit(window, winner<Op>(all, static_cast<const T*>(x), at));
+      advance(at, all.rank, [&](int64_t a) { return all.axes[a].count; });
+    }
+    return kDone;
+  });
+}
+
+template <typename T>
+void move_winners(const char* from, char* to, int64_t window, int64_t place) {
+  T value{};
+  if (place >= 0) std::memcpy(&value, from + place * static_cast<int64_t>(sizeof(T)), sizeof value);
+  std::memcpy(to + window * static_cast<int64_t>(sizeof(T)), &value, sizeof value);
+}
+
+// select_and_gather_add. Buffers: what is read, what decides, result.
+// Numbers: first row, rows (a row is a window), type of what decides, choice (largest 1, smallest 2), axes,
+// those of reduce_window for each axis, type of what is read.
+int32_t select_and_gather_add(Call*, void* const* buffers, const int64_t* numbers) {
+  if (is_bad(numbers)) return kUnsupported;
+  const Geometry all(numbers);
+  const int64_t item = size_of(numbers[5 + all.rank * kNumbersOfAxis]);
+  const char* from = static_cast<const char*>(buffers[0]);
+  char* to = static_cast<char*>(buffers[2]);
+  auto visit = [&](int64_t window, int64_t place) {
+    switch (item) {
+      case 1: return move_winners<uint8_t>(from, to, window, place);
+      case 2: return move_winners<uint16_t>(from, to, window, place);
+      case 4: return move_winners<uint32_t>(from, to, window, place);
+      case 8: return move_winners<uint64_t>(from, to, window, place);
+      default: return move_winners<Sixteen>(from, to, window, place);
+    }
+  };
+  if (item == 0) return kUnsupported;
+  return numbers[3] == 1
+             ? visit_winners<Larger>(all, numbers[2], buffers[1], numbers[0], numbers[1], visit)
+             : visit_winners<Smaller>(all, numbers[2], buffers[1], numbers[0], numbers[1], visit);
+}
+
+// select_and_scatter_add. Buffers: what is added, what decides, result.
+// Numbers: those of select_and_gather_add, the last being the type of what is added; all rows at once, for
+// windows may share a winner.
+int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbers) {
+  if (is_bad(numbers) || numbers[0] != 0) return kUnsupported;
+  const Geometry all(numbers);
+  const int64_t type = numbers[5 + all.rank * kNumbersOfAxis];
+  if (type == kBool) return kUnsupported;
+  return visit_type<Sum>(type, [&](auto zero) -> int32_t {
+    using T = decltype(zero);
+    using W = decltype(wide(T()));
+    const T* source = static_cast<const T*>(buffers[0]);
+    T* out = static_cast<T*>(buffers[2]);
+    const int64_t elements = all.elements();
+    std::unique_ptr<W[]> apart;  // narrow floats are added up as float
+    W* sums;
+    if constexpr (std::is_same_v<W, T>) {
+      sums = out;
+    } else {
+      apart.reset(new (std::nothrow) W[static_cast<size_t>(elements)]);
+      if (!apart) return kOutOfMemory;
+      sums = apart.get();
+    }
+    std::fill(sums, sums + elements, W{});
+    auto visit = [&](int64_t window, int64_t place) {
+      if (place >= 0) sums[place] = Sum::of(sums[place], wide(source[window]));
+    };
+    const int32_t status =
+        numbers[3] == 1 ? visit_winners<Larger>(all, numbers[2], buffers[1], 0, all.windows(), visit)
+                        : visit_winners<Smaller>(all, numbers[2], buffers[1], 0, all.windows(), visit);
+    if constexpr (!std::is_same_v<W, T>) {
+      for (int64_t i = 0; i < elements; ++i) put(sums[i], out[i]);
+    }
+    return status;
+  });
+}
+
+const Symbols symbols{{"reduce_window", reduce_window},
+                      {"select_and_gather_add", select_and_gather_add},
+                      {"select_and_scatter_add", select_and_scatter_add}};
+
+}  // namespace
+}  // namespace kiln

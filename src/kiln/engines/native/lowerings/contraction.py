@@ -1,0 +1,200 @@
+"""Products summed over shared axes: kernels on matrices, or nests where a kernel gains nothing.
+
+A kernel reads an operand where it is if its axes merge into a stack of matrices, by rows or by
+columns; others are copied first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, is_narrow, machine_type
+from kiln.engines.native.layout import Layout
+from kiln.engines.native.loop_ir import Kernel, Reduce
+from kiln.engines.native.lowerings.conversion import convert
+from kiln.engines.native.lowerings.elementwise import mul
+from kiln.engines.native.lowerings.matrices import arranged
+from kiln.ir.operation import Operation
+from kiln.ir.types import ShapedArray
+from kiln.ops import contraction as ops
+from kiln.ops.shape import kept_axes
+
+Out = Sequence[ShapedArray]
+
+SMALL_WORK = 512
+"""Products of fewer multiplications are nests, which are fused with what is around them."""
+SMALL_MATRIX = 1 << 14
+"""So are products of a vector with fewer elements of a matrix."""
+
+
+class Matrices(NamedTuple):
+    """A stack of matrices in memory, by rows or transposed; `step` is in elements."""
+
+    layout: Layout
+    transposed: bool
+    step: int
+
+
+def merged(axes: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Return size and stride of one axis in place of several, if elements lie evenly."""
+    size, stride = 1, 0
+    for n, step in axes:
+        if n == 1:
+            continue
+        if size != 1 and stride != n * step:
+            return None
+        size, stride = size * n, step
+    return size, stride
+
+
+def in_place(
+    x: Layout, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]
+) -> Matrices | None:
+    """Return a value as a stack of dense matrices, if it lies so."""
+    groups = [merged([(x.shape[d], x.strides[d]) for d in axes]) for axes in (batch, rows, columns)]
+    item = x.dtype.itemsize
+    if None in groups:
+        return None
+    (count, step), (m, row), (n, column) = groups  # type: ignore[misc]
+    if step % item or (count > 1 and step < 0):
+        return None
+    step = step // item if count > 1 else 0
+    if (n == 1 or column == item) and (m == 1 or row == n * item):
+        return Matrices(x, False, step)
+    if (m == 1 or row == item) and (n == 1 or column == m * item):
+        return Matrices(x, True, step)
+    return None
+
+
+def matrices(
+    b: Builder, x: Layout, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]
+) -> Matrices:
+    """Return a value as a stack of dense matrices, copied if it must be."""
+    found = in_place(x, batch, rows, columns)
+    if found is not None:
+        return found
+    made = arranged(b, x, [*batch, *rows, *columns])
+    sizes = [x.shape[d] for d in (*rows, *columns)]
+    return Matrices(made, False, math.prod(sizes) if batch else 0)
+
+
+def _dot_general(
+    b: Builder, out: Out, x: Layout, y: Layout, *, dimension_numbers: Any, **_: Any
+) -> Layout:
+    (lc, rc), (lb, rb) = dimension_numbers
+    dtype = ops.accumulator_dtype(x.dtype, y.dtype, out[0].dtype)
+    x_free = kept_axes(len(x.shape), (*lb, *lc))
+    y_free = kept_axes(len(y.shape), (*rb, *rc))
+    count, m, n, k = (
+        math.prod(v.shape[d] for d in axes)
+        for v, axes in ((x, lb), (x, x_free), (y, y_free), (x, lc))
+    )
+    made = b.space(b.sizes(out[0]), dtype)
+    if count * m * n * k == 0:
+        b.fill(made, 0)
+    elif _is_nest(m, n, k):
+        _nest(b, made, x, y, dimension_numbers)
+    else:
+        pairs = _ordered_pairs(x, lc, y, rc)
+        kind = _kernel_type(x.dtype, y.dtype, dtype)
+        if kind is None:
+            x, y, kind = converted(b, x, dtype), converted(b, y, dtype), _name(dtype)
+        left = matrices(b, x, lb, x_free, [d for d, _ in pairs])
+        right = matrices(b, y, rb, [d for _, d in pairs], y_free)
+        gemm(b, kind, left, right, made, (count, m, n, k))
+    if made.dtype == out[0].dtype:
+        return made
+    return b.map(out[0], lambda v: convert(v, out[0].dtype), made)
+
+
+def gemm(
+    b: Builder, kind: str, left: Matrices, right: Matrices, made: Layout, sizes: Sequence[int]
+) -> None:
+    """Call the kernel of products of stacks of matrices."""
+    _, m, n, _ = sizes
+    numbers = [
+        *sizes,
+        int(left.transposed),
+        int(right.transposed),
+        left.step,
+        right.step,
+        m * n,
+        0,
+    ]
+    places = [b.place(left.layout), b.place(right.layout)]
+    b.body.append(Kernel(f"kiln_gemm_{kind}", places, [b.place(made)], numbers, b.source))
+
+
+def _is_nest(m: int, n: int, k: int) -> bool:
+    if k == 1 or m * n * k <= SMALL_WORK or m == n == 1:
+        return True
+    return min(m, n) == 1 and max(m, n) * k <= SMALL_MATRIX
+
+
+def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:
+    (lc, rc), (lb, rb) = dimension_numbers
+    kept = b.axes(made.shape)
+    summed = b.axes([*made.shape, *[x.shape[d] for d in lc]])[len(kept) :]
+    free = iter(kept[len(lb) :])
+    places = []
+    for v, batch, contracted in ((x, lb, lc), (y, rb, rc)):
+        at: dict[int, Any] = dict(zip(batch, kept, strict=False))
+        at.update(zip(contracted, summed, strict=True))
+        places.append([at[d] if d in at else next(free) for d in range(len(v.shape))])
+    left, right = (
+        convert(b.read(v, at), made.dtype) for v, at in zip((x, y), places, strict=True)
+    )
+    is_bool = made.dtype == np.bool_
+    product: Scalar = left & right if is_bool else mul(left, right)  # type: ignore[operator]
+    if all(axis.size == 1 for axis in summed):
+        b.nest(kept, b.stores(made, kept, product))
+        return
+    index = b.element(made, kept)
+    parts = product if isinstance(product, Complex) else (product,)
+    op = "or" if is_bool else "add"
+    effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(parts)]
+    b.nest([*kept, *summed], effects)
+
+
+def _ordered_pairs(
+    x: Layout, lc: Sequence[int], y: Layout, rc: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Return the pairs of contracting axes in an order in which they lie in memory."""
+    pairs = list(zip(lc, rc, strict=True))
+    for v, side in ((x, 0), (y, 1)):
+        order = sorted(pairs, key=lambda pair: -v.strides[pair[side]])
+        if merged([(v.shape[p[side]], v.strides[p[side]]) for p in order]) is not None:
+            return order
+    return pairs
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    kind = machine_type(dtype)
+    if dtype.kind == "c":
+        return f"c{8 * dtype.itemsize}"
+    return "bool" if kind == "i1" else kind
+
+
+def _kernel_type(x: Any, y: Any, accumulator: Any) -> str | None:
+    """Return the name of the kernel for operands as they are, if there is one."""
+    if x != y:
+        return None
+    if x == accumulator:
+        return _name(x)
+    if is_narrow(machine_type(x)) and accumulator == np.float32:
+        return f"{_name(x)}_f32"
+    return None
+
+
+def converted(b: Builder, x: Layout, dtype: np.dtype[Any]) -> Layout:
+    """Return a value in another dtype."""
+    if x.dtype == dtype:
+        return x
+    return b.map(ShapedArray(x.shape, dtype), lambda v: convert(v, dtype), x)
+
+
+LOWERINGS: dict[Operation, Lowering] = {ops.dot_general_p: _dot_general}

@@ -1,0 +1,35 @@
+"""Values copied to where kernels want them: dense, with their axes in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kiln.engines.native.builder import Builder
+from kiln.engines.native.layout import Layout
+from kiln.engines.native.loop_ir import Kernel
+
+FEW = 1 << 10
+"""So few elements are copied by a nest."""
+
+
+def arranged(b: Builder, x: Layout, axes: Sequence[int]) -> Layout:
+    """Return a dense value whose axes are those of `x` in another order."""
+    seen = x.with_axes([(x.shape[d], x.strides[d]) for d in axes])
+    if seen.is_dense:
+        return seen
+    made = b.space(seen.shape, x.dtype)
+    order = sorted(range(len(seen.shape)), key=lambda d: (-seen.strides[d], d))
+    source = seen.with_axes([(seen.shape[d], seen.strides[d]) for d in order])
+    if seen.size <= FEW or not source.is_dense or not 0 < seen.dtype.itemsize <= 16:
+        b.write(made, seen)
+        return made
+    numbers = [
+        seen.dtype.itemsize.bit_length() - 1,
+        len(order),
+        *source.shape,
+        *[order.index(d) for d in range(len(order))],
+    ]
+    b.body.append(
+        Kernel("kiln_transpose", [b.place(source)], [b.place(made)], numbers, b.source)
+    )
+    return made
