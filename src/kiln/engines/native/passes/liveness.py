@@ -71,7 +71,7 @@ class Liveness:
         for statement in reversed(statements):
             self.after.setdefault(statement, set()).update(live)
             before = self._statement(statement, live)
-            for buffer, segments in self._written(statement).items():
+            for buffer, segments in self.written(statement).items():
                 later = pending.setdefault(buffer, [])
                 later += segments
                 if is_covered(later, buffer.size) and buffer not in self._read(statement):
@@ -117,7 +117,7 @@ class Liveness:
             self._reads[statement] = found
         return found
 
-    def _written(self, statement: Statement) -> Segments:
+    def written(self, statement: Statement) -> Segments:
         """Return what a statement writes for certain."""
         found = self._segments.get(statement)
         if found is None:
@@ -153,7 +153,7 @@ class Liveness:
     def _of_block(self, statements: Sequence[Statement]) -> Segments:
         found: Segments = {}
         for statement in statements:
-            for buffer, segments in self._written(statement).items():
+            for buffer, segments in self.written(statement).items():
                 found.setdefault(buffer, []).extend(segments)
         return found
 
