@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kiln.engines.native.loop_ir import Function
+from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.rows import by_rows
 
 Pass = Callable[[Function], None]
 
-PASSES: dict[str, Pass] = {"fuse": fuse, "rows": by_rows, "collapse": collapse}
+PASSES: dict[str, Pass] = {
+    "fuse": fuse,
+    "copies": remove_copies,
+    "rows": by_rows,
+    "collapse": collapse,
+}
 """Each changes a function in place."""
 
 
