@@ -175,7 +175,7 @@ def test_svd(kind: str) -> None:
 @every_type
 def test_eig(kind: str) -> None:
     # The order of many values depends on rounding.
-    largest = 20 if kind in ("f64", "c128") else 6
+    largest = 20 if kind in ("f64", "c128") else 4
     for n, left, right in itertools.product((0, 1, 2, 3, largest), [False, True], [False, True]):
         x = random(kind, 3, n, n)
         if n > 2:
@@ -186,5 +186,8 @@ def test_eig(kind: str) -> None:
         expected = spectral.eig_p.numpy(
             x, compute_left_eigenvectors=left, compute_right_eigenvectors=right
         )
-        for found, meant in zip(outs, expected, strict=True):
-            close(found, meant, 100)
+        close(outs[0], expected[0], 100)
+        for found, meant in zip(outs[1:], expected[1:], strict=True):
+            # So do their signs.
+            sign = np.sign((found.conj() * meant).real.sum(1, keepdims=True)).astype(dtype)
+            close(found * sign, meant, 100)

@@ -11,10 +11,17 @@ namespace kiln {
 namespace {
 
 template <typename T>
-constexpr Element kElementOf = std::is_same_v<T, float>       ? kF32
-                               : std::is_same_v<T, double>    ? kF64
-                               : std::is_same_v<T, Complex64> ? kC64
-                                                              : kC128;
+constexpr Element kElementOf = std::is_same_v<T, float>        ? kF32
+                               : std::is_same_v<T, double>     ? kF64
+                               : std::is_same_v<T, Complex64>  ? kC64
+                               : std::is_same_v<T, Complex128> ? kC128
+                               : std::is_same_v<T, bool>       ? kBool
+                               : sizeof(T) == 1                ? kI8
+                               : sizeof(T) == 2                ? kI16
+                               : sizeof(T) == 4                ? kI32
+                                                               : kI64;
+template <typename T>
+constexpr bool kInLibrary = std::is_floating_point_v<T> || kIsComplex<T>;
 
 // Below this size of each side the library's call costs as much as the product.
 constexpr int64_t kSmall = 16;
@@ -74,13 +81,17 @@ void by_library(const Product& p, const T* a, const T* b, T* c) {
 // One product of the stack.
 template <typename T>
 void multiply_one(const Product& p, const T* a, const T* b, T* c) {
-  if (p.k > 0 && (!has_routines || is_small(p) || !fits_library(p))) {
-    linear_loops().product[kElementOf<T>](with_strides(p), a, b, c);
-  } else if (p.k > 0) {
-    by_library(p, a, b, c);
-  } else if (!p.accumulate) {
-    for (int64_t i = 0; i < p.m; ++i) std::fill_n(c + i * p.c_row, p.n, T(0));
+  if (p.k == 0) {
+    for (int64_t i = 0; !p.accumulate && i < p.m; ++i) std::fill_n(c + i * p.c_row, p.n, T(0));
+    return;
   }
+  if constexpr (kInLibrary<T>) {
+    if (has_routines && !is_small(p) && fits_library(p)) {
+      by_library(p, a, b, c);
+      return;
+    }
+  }
+  linear_loops().product[kElementOf<T>](with_strides(p), a, b, c);
 }
 
 // Rows of C that are in blocks, or columns.
@@ -188,8 +199,10 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
 }
 
 template <typename T>
-int32_t multiply_here(const Product& p, const T* a, const T* b, T* c) {
-  return multiply<T>(nullptr, p, a, b, c);
+void multiply_here(const Product& p, const T* a, const T* b, T* c) {
+  for (int64_t i = 0; i < p.batch; ++i) {
+    multiply_one(p, a + i * p.a_step, b + i * p.b_step, c + i * p.c_step);
+  }
 }
 
 namespace {
@@ -206,27 +219,19 @@ int32_t gemm(Call* call, void* const* buffers, const int64_t* numbers) {
 }
 
 // The same for integers, which wrap around, and for truth values, of which a sum is their `or`.
-template <Element kElement, int kSize>
+template <typename T>
 int32_t gemm_by_loops(Call* call, void* const* buffers, const int64_t* numbers) {
   const Product p = Product::of(numbers);
   if (p.batch == 0 || p.m == 0 || p.n == 0) return 0;
-  const char *a = static_cast<const char*>(buffers[0]), *b = static_cast<const char*>(buffers[1]);
-  char* c = static_cast<char*>(buffers[2]);
+  const T *a = static_cast<const T*>(buffers[0]), *b = static_cast<const T*>(buffers[1]);
+  T* c = static_cast<T*>(buffers[2]);
   const int64_t row_work = p.n * std::max<int64_t>(1, p.k);
   const Blocks rows = Blocks::of(p.m, std::max<int64_t>(1, kBlockWork / 16 / row_work), 8);
   return over_blocks(call, p.batch * rows.count, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      const int64_t item = i / rows.count, begin = rows.begin(i % rows.count);
-      Product part = p;
-      part.m = rows.end(i % rows.count) - begin;
-      const int64_t left = item * p.a_step + begin * (p.transpose_a ? 1 : p.a_row);
-      char* out = c + (item * p.c_step + begin * p.c_row) * kSize;
-      if (p.k > 0) {
-        linear_loops().product[kElement](with_strides(part), a + left * kSize,
-                                         b + item * p.b_step * kSize, out);
-      } else if (!p.accumulate) {
-        std::fill_n(out, part.m * p.n * kSize, char{0});
-      }
+      const int64_t item = i / rows.count, block = i % rows.count;
+      multiply_part(p, true, rows.begin(block), rows.end(block), a + item * p.a_step,
+                    b + item * p.b_step, c + item * p.c_step);
     }
     return 0;
   });
@@ -237,25 +242,35 @@ Symbols symbols{
     {"kiln_gemm_f64", gemm<double>},
     {"kiln_gemm_c64", gemm<Complex64>},
     {"kiln_gemm_c128", gemm<Complex128>},
-    {"kiln_gemm_i8", gemm_by_loops<kI8, 1>},
-    {"kiln_gemm_i16", gemm_by_loops<kI16, 2>},
-    {"kiln_gemm_i32", gemm_by_loops<kI32, 4>},
-    {"kiln_gemm_i64", gemm_by_loops<kI64, 8>},
-    {"kiln_gemm_u8", gemm_by_loops<kI8, 1>},
-    {"kiln_gemm_u16", gemm_by_loops<kI16, 2>},
-    {"kiln_gemm_u32", gemm_by_loops<kI32, 4>},
-    {"kiln_gemm_u64", gemm_by_loops<kI64, 8>},
-    {"kiln_gemm_bool", gemm_by_loops<kBool, 1>},
+    {"kiln_gemm_i8", gemm_by_loops<uint8_t>},
+    {"kiln_gemm_i16", gemm_by_loops<uint16_t>},
+    {"kiln_gemm_i32", gemm_by_loops<uint32_t>},
+    {"kiln_gemm_i64", gemm_by_loops<uint64_t>},
+    {"kiln_gemm_u8", gemm_by_loops<uint8_t>},
+    {"kiln_gemm_u16", gemm_by_loops<uint16_t>},
+    {"kiln_gemm_u32", gemm_by_loops<uint32_t>},
+    {"kiln_gemm_u64", gemm_by_loops<uint64_t>},
+    {"kiln_gemm_bool", gemm_by_loops<bool>},
 };
 
 }  // namespace
 
-#define KILN_INSTANTIATE(T)                                                        \
-  template int32_t multiply<T>(Call*, const Product&, const T*, const T*, T*);     \
-  template int32_t multiply_here<T>(const Product&, const T*, const T*, T*);
+#define KILN_INSTANTIATE(T) \
+  template int32_t multiply<T>(Call*, const Product&, const T*, const T*, T*);
 KILN_INSTANTIATE(float)
 KILN_INSTANTIATE(double)
 KILN_INSTANTIATE(Complex64)
 KILN_INSTANTIATE(Complex128)
+#define KILN_INSTANTIATE_HERE(T) \
+  template void multiply_here<T>(const Product&, const T*, const T*, T*);
+KILN_INSTANTIATE_HERE(float)
+KILN_INSTANTIATE_HERE(double)
+KILN_INSTANTIATE_HERE(Complex64)
+KILN_INSTANTIATE_HERE(Complex128)
+KILN_INSTANTIATE_HERE(uint8_t)
+KILN_INSTANTIATE_HERE(uint16_t)
+KILN_INSTANTIATE_HERE(uint32_t)
+KILN_INSTANTIATE_HERE(uint64_t)
+KILN_INSTANTIATE_HERE(bool)
 
 }  // namespace kiln

@@ -23,8 +23,9 @@ struct Product {
 template <typename T>
 int32_t multiply(Call* call, const Product& product, const T* a, const T* b, T* c);
 
-// Runs on the calling thread.
+// Runs on the calling thread. T may also be an unsigned integer, for integers of either sign, or
+// bool.
 template <typename T>
-int32_t multiply_here(const Product& product, const T* a, const T* b, T* c);
+void multiply_here(const Product& product, const T* a, const T* b, T* c);
 
 }  // namespace kiln

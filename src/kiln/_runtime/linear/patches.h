@@ -1,0 +1,48 @@
+// What windows of an array hold, as a matrix: how convolutions become products.
+#pragma once
+
+#include <cstdint>
+
+namespace kiln {
+
+constexpr int kMaxSpace = 6;  // spatial axes of a convolution
+constexpr int kMaxAxes = kMaxSpace + 1;
+
+// An axis of positions or of a kernel: its size, the axis of the operand that it walks along, how
+// far one step goes there, and the step in another array (the kernel, or the result).
+struct WalkAxis {
+  int64_t size, along, step, other;
+};
+
+// Axes that are walked in order, the last one fastest.
+struct Walk {
+  int count = 0;
+  WalkAxis axes[kMaxAxes];
+
+  void add(const WalkAxis& axis);
+  int64_t size() const;
+  // Orders the axes by their steps in the other array, and drops those of size 1.
+  void sort();
+  // How many of the indices, in aligned runs, lie evenly spaced in the other array, and how far apart.
+  int64_t run(int64_t* step) const;
+  // The place in the other array.
+  int64_t offset(int64_t index) const;
+};
+
+// The operand of a convolution. Axis 0 is the batch, 1 the features, the rest space.
+struct Operand {
+  int axes;
+  int64_t size[kMaxAxes + 1];      // without holes
+  int64_t step[kMaxAxes + 1];      // in memory, in elements
+  int64_t dilation[kMaxAxes + 1];  // 1 + the number of holes between elements
+  int64_t low[kMaxAxes + 1];       // padding before the first; negative: elements dropped
+};
+
+// Writes the elements that lie at the sum of a row's and a column's place; zeros beyond the operand
+// and in its holes. Rows of the matrix are dense.
+template <typename T>
+void write_patches(const Operand& operand, const T* x, const Walk& rows, int64_t first_row,
+                   int64_t last_row, const Walk& columns, int64_t first_column,
+                   int64_t last_column, T* to);
+
+}  // namespace kiln
