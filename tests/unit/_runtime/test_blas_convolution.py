@@ -86,6 +86,8 @@ def random_case(rng: np.random.Generator, dtype: Any) -> tuple[Any, Any, dict[st
     batch = int(rng.integers(1, 4)) * batches
     inputs = int(rng.integers(1, 6))
     features = int(rng.integers(1, 6)) * groups * batches
+    if groups > 1 and rng.random() < 0.5:  # each feature by itself
+        inputs, features = 1, groups
     space = rng.integers(1, 9, rank)
     kernel = rng.integers(1, 4, rank)
     specs = [tuple(int(a) for a in rng.permutation(rank + 2)) for _ in range(3)]

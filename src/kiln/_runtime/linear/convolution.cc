@@ -38,9 +38,15 @@ struct Plan {
   bool by_features;        // rows of the product are features, rather than positions
   int64_t position_run, position_step, depth_run, depth_step;
   bool packs_kernel, scatters;
+  bool patches_by_depth;   // rows of the patches are elements of the depth, rather than positions
+  bool is_direct;          // the operand is the matrix of patches, as it lies
+  int64_t x_row;
   int64_t groups, x_step, w_step, out_step;
 
   explicit Plan(const Convolution& c);
+
+ private:
+  bool find_direct(const Convolution& c);
 };
 
 Plan::Plan(const Convolution& c) {
@@ -78,6 +84,30 @@ Plan::Plan(const Convolution& c) {
   const bool is_deep = depth_run >= std::min(kLongRun, depth.size());
   packs_kernel = !is_deep || (depth_step != 1 && kernel_feature_step != 1);
   if (packs_kernel) depth_run = depth.size();
+  patches_by_depth = line_cost(operand, positions) <= line_cost(operand, depth);
+  is_direct = find_direct(c);
+}
+
+// With a kernel of one element the patches are the operand, if it is evenly spaced.
+bool Plan::find_direct(const Convolution& c) {
+  for (int d = 2; d < operand.axes; ++d) {
+    const bool fits = c.rhs_size[d] == 1 && operand.low[d] == 0 && operand.dilation[d] == 1 &&
+                      (c.out_size[d] - 1) * c.stride[d - 2] < operand.size[d];
+    if (!fits) return false;
+  }
+  const WalkAxis& inner = positions.axes[positions.count - 1];
+  const int64_t step = inner.step * operand.step[inner.along];
+  int64_t length = inner.size;
+  for (int i = positions.count - 2; i >= 0 && length < position_run; --i) {
+    const WalkAxis& axis = positions.axes[i];
+    if (axis.step * operand.step[axis.along] != length * step) return false;
+    length *= axis.size;
+  }
+  patches_by_depth = step == 1;
+  x_row = patches_by_depth ? operand.step[1] : step;
+  // Rows of a matrix do not overlap, as the library checks.
+  return (step == 1 || operand.step[1] == 1) &&
+         x_row >= (patches_by_depth ? position_run : operand.size[1]);
 }
 
 // The kernel of a group as a dense matrix of features times depth.
@@ -97,7 +127,7 @@ int32_t convolve_part(const Plan& plan, const T* x, const T* w, const T* packed,
   const int64_t count = last - first, features = last_feature - feature;
   const int64_t depth = plan.depth.size();
   const int64_t most = std::min(depth, kDepth);
-  const size_t patch_size = static_cast<size_t>(most * count);
+  const size_t patch_size = plan.is_direct ? 0 : static_cast<size_t>(most * count);
   const size_t sum_size = plan.scatters ? static_cast<size_t>(features * count) : 0;
   Scratch scratch(Scratch::size_of<T>(patch_size) + Scratch::size_of<T>(sum_size));
   if (!scratch) return 1;
@@ -105,6 +135,15 @@ int32_t convolve_part(const Plan& plan, const T* x, const T* w, const T* packed,
   T* target = plan.scatters
                   ? sums
                   : out + plan.positions.offset(first) + feature * plan.feature_step;
+  const T* direct = x;
+  if (plan.is_direct) {
+    int64_t index = first;
+    for (int i = plan.positions.count - 1; i >= 0; --i) {
+      const WalkAxis& axis = plan.positions.axes[i];
+      direct += index % axis.size * axis.step * plan.operand.step[axis.along];
+      index /= axis.size;
+    }
+  }
   const int64_t dense_row = plan.by_features ? count : features;
   Product p{};
   p.batch = 1;
@@ -130,18 +169,26 @@ int32_t convolve_part(const Plan& plan, const T* x, const T* w, const T* packed,
       kernel_row = by_depth ? plan.depth_step : plan.kernel_feature_step;
       if ((by_depth ? p.k : features) == 1) kernel_row = by_depth ? features : p.k;
     }
-    if (plan.by_features) {
+    const T* matrix = patches;
+    int64_t row = plan.patches_by_depth ? count : p.k;
+    if (plan.is_direct) {
+      matrix = direct + k * plan.operand.step[1];
+      row = plan.x_row;
+    } else if (plan.patches_by_depth) {
       write_patches(plan.operand, x, plan.depth, k, end, plan.positions, first, last, patches);
-      p.m = features, p.n = count;
-      p.a_row = kernel_row, p.transpose_a = by_depth;
-      p.b_row = count;
-      multiply_here(p, kernel, patches, target);
     } else {
       write_patches(plan.operand, x, plan.positions, first, last, plan.depth, k, end, patches);
+    }
+    if (plan.by_features) {
+      p.m = features, p.n = count;
+      p.a_row = kernel_row, p.transpose_a = by_depth;
+      p.b_row = row, p.transpose_b = !plan.patches_by_depth;
+      multiply_here(p, kernel, matrix, target);
+    } else {
       p.m = count, p.n = features;
-      p.a_row = p.k;
+      p.a_row = row, p.transpose_a = plan.patches_by_depth;
       p.b_row = kernel_row, p.transpose_b = !by_depth;
-      multiply_here(p, patches, kernel, target);
+      multiply_here(p, matrix, kernel, target);
     }
     k = end;
   }
@@ -194,6 +241,7 @@ int32_t convolve(Call* call, const Convolution& c, const T* x, const T* w, T* ou
     std::fill_n(out, c.out_count(), T(0));
     return 0;
   }
+  if (is_depthwise(c)) return convolve_depthwise(call, c, x, w, out);
   const Plan plan(c);
   const int64_t positions = plan.positions.size(), depth = plan.depth.size();
   Scratch scratch(plan.packs_kernel

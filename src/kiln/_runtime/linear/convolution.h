@@ -34,4 +34,10 @@ struct Convolution {
 template <typename T>
 int32_t convolve(Call* call, const Convolution& convolution, const T* x, const T* w, T* out);
 
+// Whether each feature is convolved by itself, and all features of a position lie together.
+bool is_depthwise(const Convolution& convolution);
+template <typename T>
+int32_t convolve_depthwise(Call* call, const Convolution& convolution, const T* x, const T* w,
+                           T* out);
+
 }  // namespace kiln

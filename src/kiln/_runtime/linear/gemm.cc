@@ -11,16 +11,6 @@ namespace kiln {
 namespace {
 
 template <typename T>
-constexpr Element kElementOf = std::is_same_v<T, float>        ? kF32
-                               : std::is_same_v<T, double>     ? kF64
-                               : std::is_same_v<T, Complex64>  ? kC64
-                               : std::is_same_v<T, Complex128> ? kC128
-                               : std::is_same_v<T, bool>       ? kBool
-                               : sizeof(T) == 1                ? kI8
-                               : sizeof(T) == 2                ? kI16
-                               : sizeof(T) == 4                ? kI32
-                                                               : kI64;
-template <typename T>
 constexpr bool kInLibrary = std::is_floating_point_v<T> || kIsComplex<T>;
 
 // Below this size of each side the library's call costs as much as the product.

@@ -2,9 +2,22 @@
 #pragma once
 
 #include "../native_call.h"
+#include "blas.h"
 #include "levels.h"
 
 namespace kiln {
+
+// The loops for a type; unsigned integers stand for those of either sign.
+template <typename T>
+constexpr Element kElementOf = std::is_same_v<T, float>        ? kF32
+                               : std::is_same_v<T, double>     ? kF64
+                               : std::is_same_v<T, Complex64>  ? kC64
+                               : std::is_same_v<T, Complex128> ? kC128
+                               : std::is_same_v<T, bool>       ? kBool
+                               : sizeof(T) == 1                ? kI8
+                               : sizeof(T) == 2                ? kI16
+                               : sizeof(T) == 4                ? kI32
+                                                               : kI64;
 
 // C = op(A) op(B), or C += op(A) op(B), for each of a stack of matrices that lie by rows. Steps from
 // one row to the next, and from one matrix to the next, are in elements.

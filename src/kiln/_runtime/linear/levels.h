@@ -17,6 +17,8 @@ struct SmallProduct {
 enum Element { kF32, kF64, kC64, kC128, kI8, kI16, kI32, kI64, kBool, kElements };
 
 using ProductLoop = void (*)(const SmallProduct&, const void* a, const void* b, void* c);
+// sums[i] += a[i] * b[i]
+using MultiplyAddLoop = void (*)(void* sums, const void* a, const void* b, int64_t count);
 using ConvertLoop = void (*)(const void* from, void* to, int64_t count);
 // Writes the transpose of a matrix of `rows` times `columns`; steps are in elements, between rows of
 // either.
@@ -25,6 +27,7 @@ using TransposeLoop = void (*)(const void* from, void* to, int64_t rows, int64_t
 
 struct LinearLoops {
   ProductLoop product[kElements];  // any sizes; for floats meant for few elements
+  MultiplyAddLoop multiply_add[kElements];
   ConvertLoop bf16_to_f32, f32_to_bf16, f16_to_f32, f32_to_f16;
   TransposeLoop transpose[5];  // by the logarithm of the size of an element
 };

@@ -92,6 +92,14 @@ int64_t Walk::offset(int64_t index) const {
   return sum;
 }
 
+double line_cost(const Operand& operand, const Walk& walk) {
+  const WalkAxis& inner = walk.axes[walk.count - 1];
+  const bool has_holes = operand.dilation[inner.along] != 1;
+  const bool is_dense = inner.step * operand.step[inner.along] == 1;
+  constexpr double kLine = 24;  // what starting a line costs, in elements that are copied
+  return (has_holes ? 8 : is_dense ? 1 : 4) + kLine / static_cast<double>(inner.size);
+}
+
 template <typename T>
 void write_patches(const Operand& operand, const T* x, const Walk& rows, int64_t first_row,
                    int64_t last_row, const Walk& columns, int64_t first_column,

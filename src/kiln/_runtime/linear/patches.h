@@ -38,6 +38,9 @@ struct Operand {
   int64_t low[kMaxAxes + 1];       // padding before the first; negative: elements dropped
 };
 
+// What an element costs of lines along the last axis of a walk.
+double line_cost(const Operand& operand, const Walk& walk);
+
 // Writes the elements that lie at the sum of a row's and a column's place; zeros beyond the operand
 // and in its holes. Rows of the matrix are dense.
 template <typename T>

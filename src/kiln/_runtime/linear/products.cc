@@ -194,6 +194,41 @@ void complex_product(const SmallProduct& p, const void* a_, const void* b_, void
   }
 }
 
+template <typename T>
+void multiply_add(void* sums_, const void* a_, const void* b_, int64_t count) {
+  T* __restrict sums = static_cast<T*>(sums_);
+  const T *__restrict a = static_cast<const T*>(a_), *__restrict b = static_cast<const T*>(b_);
+  for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<T>(sums[i] + a[i] * b[i]);
+}
+
+// 16-bit numbers would be multiplied as signed ones, which may overflow.
+void multiply_add_words(void* sums_, const void* a_, const void* b_, int64_t count) {
+  uint16_t* __restrict sums = static_cast<uint16_t*>(sums_);
+  const uint16_t* __restrict a = static_cast<const uint16_t*>(a_);
+  const uint16_t* __restrict b = static_cast<const uint16_t*>(b_);
+  for (int64_t i = 0; i < count; ++i) {
+    sums[i] = static_cast<uint16_t>(sums[i] + static_cast<uint32_t>(a[i]) * b[i]);
+  }
+}
+
+void multiply_add_truths(void* sums_, const void* a_, const void* b_, int64_t count) {
+  uint8_t* __restrict sums = static_cast<uint8_t*>(sums_);
+  const uint8_t* __restrict a = static_cast<const uint8_t*>(a_);
+  const uint8_t* __restrict b = static_cast<const uint8_t*>(b_);
+  for (int64_t i = 0; i < count; ++i) sums[i] |= a[i] != 0 && b[i] != 0;
+}
+
+template <typename R>
+void complex_multiply_add(void* sums_, const void* a_, const void* b_, int64_t count) {
+  R* __restrict sums = static_cast<R*>(sums_);
+  const R *__restrict a = static_cast<const R*>(a_), *__restrict b = static_cast<const R*>(b_);
+  for (int64_t i = 0; i < 2 * count; i += 2) {
+    const R real = a[i] * b[i] - a[i + 1] * b[i + 1];
+    sums[i + 1] += a[i] * b[i + 1] + a[i + 1] * b[i];
+    sums[i] += real;
+  }
+}
+
 }  // namespace
 
 namespace KILN_LEVEL {
@@ -209,6 +244,15 @@ void add_products(LinearLoops& loops) {
   loops.product[kI32] = product<uint32_t, false>;
   loops.product[kI64] = product<uint64_t, false>;
   loops.product[kBool] = product<uint8_t, true>;
+  loops.multiply_add[kF32] = multiply_add<float>;
+  loops.multiply_add[kF64] = multiply_add<double>;
+  loops.multiply_add[kC64] = complex_multiply_add<float>;
+  loops.multiply_add[kC128] = complex_multiply_add<double>;
+  loops.multiply_add[kI8] = multiply_add<uint8_t>;
+  loops.multiply_add[kI16] = multiply_add_words;
+  loops.multiply_add[kI32] = multiply_add<uint32_t>;
+  loops.multiply_add[kI64] = multiply_add<uint64_t>;
+  loops.multiply_add[kBool] = multiply_add_truths;
 }
 
 }  // namespace KILN_LEVEL
