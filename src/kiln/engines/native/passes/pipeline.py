@@ -8,6 +8,7 @@ from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.fusion import fuse
+from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
 
 Pass = Callable[[Function], None]
@@ -17,6 +18,7 @@ PASSES: dict[str, Pass] = {
     "copies": remove_copies,
     "rows": by_rows,
     "collapse": collapse,
+    "reductions": split_reductions,
 }
 """Each changes a function in place."""
 
