@@ -10,12 +10,14 @@ from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
+from kiln.engines.native.passes.transposes import turn_operands
 
 Pass = Callable[[Function], None]
 
 PASSES: dict[str, Pass] = {
     "fuse": fuse,
     "copies": remove_copies,
+    "transposes": turn_operands,
     "rows": by_rows,
     "collapse": collapse,
     "reductions": split_reductions,
