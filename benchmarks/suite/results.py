@@ -51,7 +51,7 @@ def means(lines: Sequence[Line], key: str = "median_s") -> dict[str, Line]:
         chosen = [line for line in lines if line["kind"] in kinds]
         jax = [speed(line, "jax", key) for line in chosen]
         best = [speed(line, best_peer(line, key) or "", key) for line in chosen]
-        if any(jax) or any(best):
+        if chosen:
             found[name] = {
                 "rows": len(chosen),
                 "against_jax": geometric_mean([x for x in jax if x]),
