@@ -168,8 +168,7 @@ def measure(
             except Exception as error:  # noqa: BLE001
                 cells[peer.name] = {"failed": reason(error)}
                 continue
-            waiting = row.kind != "call"
-            samplers[peer.name] = call.sampler(result, waiting, seconds / ROUNDS)
+            samplers[peer.name] = call.sampler(result, row.waits, seconds / ROUNDS)
             kept.append(call)
         del reference
         order = [peer.name for peer in peers if peer.name in samplers]
