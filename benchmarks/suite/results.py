@@ -157,12 +157,12 @@ def document(result: Mapping[str, Any]) -> str:
     parts = [
         (
             f"{place['date']}; {place['cpu']}, {settings['threads']} of {place['cores']} cores, "
-            f"load {load}; {place['system']}; Python {place['python']}; {versions}; engine of kiln: "
+            f"load {load}; {place['system']}; Python {place['python']}; {versions}; kiln on: "
             f"{place['engine']}."
         ),
         (
-            "A cell is the median over the rounds, with the minimum in parentheses. Quotients are "
-            "of medians: above 1, kiln is faster."
+            "A cell is the median over the rounds, with the minimum in parentheses. Quotients "
+            "are of medians: above 1, kiln is faster."
         ),
         summary(result),
     ]
