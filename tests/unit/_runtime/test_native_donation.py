@@ -12,6 +12,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
+from kiln.base.config import override
 from kiln.core.array import PlacedArray
 from kiln.ir.sharding import SingleDeviceSharding
 from tests.unit._runtime import native_code
@@ -182,8 +183,8 @@ class Mix:
         self.gone = placed("nothing", 1, 1, (0,), shared=[(0, 0)])
         self.both = placed("both", 1, 2, (0,), shared=[(0, 0)], reused=[(1, 0)])
         self.add = placed("add", 2, 1, (0,), reused=[(0, 0)])
-        self.xla = kiln.jit(lambda x: x + 1)
-        self.xla_donated = kiln.jit(lambda x: x + 1, donate_argnums=0)
+        self.jitted = kiln.jit(lambda x: x + 1)
+        self.jitted_donated = kiln.jit(lambda x: x + 1, donate_argnums=0)
         self.arrays: list[tuple[Any, np.ndarray]] = []
         self.views: list[tuple[Any, np.ndarray]] = []
 
@@ -194,6 +195,10 @@ class Mix:
         self.views.append((view, np.array(value, np.float32)))
 
     def step(self) -> None:
+        with override(engine=self.rng.choice(["xla", "native"])):
+            self.operation()
+
+    def operation(self) -> None:
         rng = self.rng
         if len(self.arrays) < 2 or rng.random() < 0.1:
             start = np.float32(rng.randrange(100))
@@ -204,13 +209,13 @@ class Mix:
         what = rng.randrange(16)
         if what <= 6:
             run: Any = (
-                self.bump, self.bump, self.gone, self.xla_donated, self.both, self.add, self.bump
+                self.bump, self.bump, self.gone, self.jitted_donated, self.both, self.add, self.bump
             )[what]  # fmt: skip
             if run is self.add:
                 j = rng.choice([k for k in range(len(self.arrays)) if k != i])
                 other, more = self.arrays[j]
                 outs, values = run([x, other]), [value + more]
-            elif run is self.xla_donated:
+            elif run is self.jitted_donated:
                 outs, values = [run(x)], [value + 1]
             else:
                 outs = run([x])
@@ -224,7 +229,7 @@ class Mix:
         elif what == 8:
             self.put(self.same([x])[0], value)
         elif what == 9:
-            self.put(self.xla(x), value + 1)
+            self.put(self.jitted(x), value + 1)
         elif what == 10:
             self.see(x.reshape(2, -1), value.reshape(2, -1))
         elif what == 11:
