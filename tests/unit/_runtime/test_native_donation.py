@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -269,3 +270,34 @@ def test_no_array_that_is_held_changes(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4, 64))
 def test_no_array_that_is_held_changes_at_length(seed: int) -> None:
     _run(seed, 1000)
+
+
+def test_threads_that_read_and_donate() -> None:
+    """A reader sees the values that the array had, or that it was deleted, never others."""
+    bump = placed("bump", 1, 1, (0,), reused=[(0, 0)], is_long=True)
+    keep = placed("bump", 1, 1, (), is_long=True)
+    turns, current, wrong = 400, [fresh(0)], list[Any]()
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            x = current[0]
+            try:
+                view, (more,) = np.asarray(x), keep([x])
+            except RuntimeError:
+                continue
+            value = view.copy()
+            if len(set(value.tolist())) != 1 or more.tolist() != (value + 1).tolist():
+                wrong.append((value, more))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for thread in readers:
+        thread.start()
+    try:
+        for _ in range(turns):
+            current[0] = bump([current[0]])[0]
+    finally:
+        over.set()
+        for thread in readers:
+            thread.join()
+    assert not wrong and current[0].tolist() == [turns] * SIZE
