@@ -115,6 +115,7 @@ hooks: $(VENV)/.has-lint
 docs: $(VENV)/.has-bench
 	$(RUN) -m kiln coverage --markdown > $(VENV)/primitives.md
 	mv $(VENV)/primitives.md docs/primitives.md
+	$(RUN) -m tests.unit.engines.native.elementary.measured docs/elementary.md
 	$(RUN) -m benchmarks.report docs/performance.md
 
 wheel: $(VENV)/.has-runtime
