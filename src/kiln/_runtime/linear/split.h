@@ -1,5 +1,5 @@
-// Work in blocks. Where a block begins depends on the sizes alone, so that the results have the same
-// bits on every number of threads.
+// Work in blocks. Where a block begins depends on the sizes alone, so that the results have the
+// same bits on every number of threads.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace kiln {
 
-// Runs `body(begin, end)` over ranges of blocks that cover 0..count, of `grain` blocks but the last,
-// on the threads of the call; over all at once if there is no other thread. Returns the first
+// Runs `body(begin, end)` over ranges of blocks that cover 0..count, of `grain` blocks but the
+// last, on the threads of the call; over all at once if there is no other thread. Returns the first
 // failure.
 template <typename Body>
 int32_t over_blocks(Call* call, int64_t count, int64_t grain, const Body& body) {

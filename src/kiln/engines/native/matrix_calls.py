@@ -1,7 +1,7 @@
-"""Which kernel on matrices computes a primitive, and with which numbers: `_runtime/linear/README.md`.
+"""Which kernel on matrices computes a primitive, and with which numbers.
 
-A kernel's buffers are the operands, then the results: dense, row-major, none over another. It shares its
-work among the threads of the call.
+`_runtime/linear/README.md` lists the kernels. Buffers are the operands, then the results: dense,
+row-major, none over another. A kernel shares its work among the threads of the call.
 """
 
 from __future__ import annotations
