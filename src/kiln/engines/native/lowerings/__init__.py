@@ -9,8 +9,10 @@ from kiln.engines.native.lowerings import (
     contraction,
     control,
     conversion,
+    cumulative,
     custom_rules,
     elementwise,
+    fft,
     generators,
     indexing,
     linear_solve,
@@ -18,7 +20,9 @@ from kiln.engines.native.lowerings import (
     reduction,
     shape,
     slicing,
+    sorting,
     static_slicing,
+    window,
 )
 from kiln.ir.operation import Operation
 
@@ -28,8 +32,10 @@ LOWERINGS: dict[Operation, Lowering] = {
     **contraction.LOWERINGS,
     **control.LOWERINGS,
     **conversion.LOWERINGS,
+    **cumulative.LOWERINGS,
     **custom_rules.LOWERINGS,
     **elementwise.LOWERINGS,
+    **fft.LOWERINGS,
     **generators.LOWERINGS,
     **indexing.LOWERINGS,
     **linear_solve.LOWERINGS,
@@ -37,5 +43,7 @@ LOWERINGS: dict[Operation, Lowering] = {
     **reduction.LOWERINGS,
     **shape.LOWERINGS,
     **slicing.LOWERINGS,
+    **sorting.LOWERINGS,
     **static_slicing.LOWERINGS,
+    **window.LOWERINGS,
 }
