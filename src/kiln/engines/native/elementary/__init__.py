@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kiln.engines.native.elementary import exponential, logarithm, trigonometric
+from kiln.engines.native.elementary import (
+    error,
+    exponential,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    remainder,
+    trigonometric,
+)
 from kiln.engines.native.scalars import Value
 
 Expansion = Callable[..., Value]
@@ -26,8 +34,22 @@ EXPANSIONS: dict[str, Expansion] = {
     "sin": trigonometric.sin,
     "cos": trigonometric.cos,
     "tan": trigonometric.tan,
+    "asin": inverse_trigonometric.asin,
+    "acos": inverse_trigonometric.acos,
+    "atan": inverse_trigonometric.atan,
+    "atan2": inverse_trigonometric.atan2,
+    "pow": power.power,
+    "cbrt": power.cbrt,
+    "rsqrt": power.rsqrt,
+    "erf": error.erf,
+    "erfc": error.erfc,
+    "erf_inv": error.erf_inv,
+    "rem": remainder.rem,
 }
-"""The functions by name; their operands are f32 or f64, and of one type."""
+"""The functions by name; their operands are f32 or f64, and of one type.
+
+`rem` of integers is a basic operation; that of floats is this function.
+"""
 
 
 def expand(x: Value) -> Value:

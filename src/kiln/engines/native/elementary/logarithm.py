@@ -27,16 +27,16 @@ def split(x: Value) -> tuple[Value, Value]:
     return n, (raw - (n << f.digits)).bitcast(x.dtype)
 
 
-def _number(n: Value, dtype: str) -> Value:
+def number_of(n: Value, dtype: str) -> Value:
     """Return a small integer as a float: by its bits, as old processors convert no i64."""
     f = FORMATS[dtype]
     return (n + f.magic_bits).bitcast(dtype) - f.magic
 
 
-def _logarithm(n: Value, f: Value) -> Value:
+def logarithm_of(n: Value, f: Value) -> Value:
     """Return n ln 2 + log(1 + f)."""
     high, low = parts("ln2", f.dtype)
-    count = _number(n, f.dtype)
+    count = number_of(n, f.dtype)
     square = f * f * 0.5
     if f.dtype == "f32":
         curved = (f * f * f).muladd(polynomial("log", f), count * low)
@@ -79,13 +79,13 @@ def _exact(x: Value, logarithm: object) -> Value:
 def log(x: Value) -> Value:
     """Return the natural logarithm."""
     n, m = split(x)
-    return x.scope.rare(_rare(x), _logarithm(n, m - 1), _exact(x, _logarithm))
+    return x.scope.rare(_rare(x), logarithm_of(n, m - 1), _exact(x, logarithm_of))
 
 
 def _binary(n: Value, f: Value) -> Value:
     high, low = parts("1/ln2", f.dtype)
-    natural = _logarithm(n * 0, f)
-    return natural.muladd(high, natural.muladd(low, _number(n, f.dtype)))
+    natural = logarithm_of(n * 0, f)
+    return natural.muladd(high, natural.muladd(low, number_of(n, f.dtype)))
 
 
 def log2(x: Value) -> Value:
@@ -100,7 +100,7 @@ def log1p(x: Value) -> Value:
     n, _ = split(x + 1)
     # 2^-n (1 + x) - 1, without the rounding of 1 + x.
     inverse = power_of_two(-n, x.dtype)
-    usual = _logarithm(n, x.muladd(inverse, inverse - 1))
+    usual = logarithm_of(n, x.muladd(inverse, inverse - 1))
     high = 2.0 ** (f.bias - 2)
     # Above, log(x) is the same; at -1 and below and for nan it is special.
     outside = ~(x.gt(-1) & x.lt(high))

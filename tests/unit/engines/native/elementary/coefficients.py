@@ -60,12 +60,22 @@ def _erfcx(t, k):
     return mp.exp(x * x) * mp.erfc(x) * (1 + 2 * x)
 
 
+def _erf_inv(w):
+    if abs(w) < 10 * NEAR:
+        return mp.sqrt(mp.pi) / 2
+    with mp.workdps(60):
+        target = mp.sqrt(-mp.expm1(-w))
+        # erfc(y) = 1 - target, without cancelling.
+        rest = mp.exp(-w) / (1 + target)
+        y = mp.sqrt(w) * (0.9 if w > 1 else mp.sqrt(mp.pi) / 2)
+        return mp.findroot(lambda y: mp.log(mp.erfc(y)) - mp.log(rest), y) / target
+
+
 HALF_LN2 = LN2 / 2
 SPLIT = mp.sqrt(2)
 LOG_S = ((SPLIT - 1) / (SPLIT + 1)) ** 2
 QUARTER = (mp.pi / 4) ** 2
 WHOLE = (mp.pi / 2) ** 2
-ATAN = (SPLIT - 1) ** 2
 
 # name: (function, low, high, degrees by dtype). The intervals are a little wider than needed.
 FITS: dict = {
@@ -103,14 +113,24 @@ FITS: dict = {
     ),
     # tanh(x) = x + x^3 p(x^2) below 0.65
     "tanh": (lambda z: _odd(mp.tanh, 1, z), 0, 0.65**2, {"f32": 4, "f64": 12}),
-    # atan(t) = t + t^3 p(t^2) below tan(pi/8)
-    "atan": (lambda z: _odd(mp.atan, 1, z), 0, ATAN, {"f32": 4, "f64": 11}),
+    # atan(t) = t + t^3 p(t^2) up to 1/2
+    "atan": (lambda z: _odd(mp.atan, 1, z), 0, 0.25, {"f32": 5, "f64": 13}),
     # asin(x) = x + x^3 p(x^2) below 1/2
     "asin": (lambda z: _odd(mp.asin, 1, z), 0, 0.25, {"f32": 5, "f64": 13}),
-    # erf(x) = x p(x^2) below 1
-    "erf": (lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z), 0, 1, {"f32": 6, "f64": 13}),
+    # erf(x) = x + x p(x^2) below 1
+    "erf": (lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 0, 1, {"f32": 6, "f64": 13}),
     # erfc(x) exp(x^2) (1 + 2 x) = p((x - k) / (x + k)), k = 3.75: Shepherd and Laframboise (1981)
     "erfcx": (lambda t: _erfcx(t, mp.mpf(15) / 4), -1, 0.9999, {"f32": 12, "f64": 24}),
+    # erfc(x) = exp(-p(x)) between 1 and 4
+    "erfc_log": (lambda x: -mp.log(mp.erfc(x)), 0.99, 4.01, {"f32": 9}),
+    # erf_inv(x) = x p(w - middle), w = -log(1 - x^2), then x p(sqrt(w) - middle): Giles (2010)
+    "erf_inv": (_erf_inv, 0, 5, {"f32": 9}),
+    "erf_inv_tail": (lambda s: _erf_inv((s + 3) ** 2), 2.235 - 3, 4.1 - 3, {"f32": 8}),
+}
+LONG = {
+    "erf_inv": (lambda w: _erf_inv(w + mp.mpf(25) / 8), -3.125, 3.125, {"f64": 22}),
+    "erf_inv_tail": (lambda s: _erf_inv((s + 3.25) ** 2), 2.49 - 3.25, 4.01 - 3.25, {"f64": 18}),
+    "erf_inv_far": (lambda s: _erf_inv((s + 5) ** 2), 3.99 - 5, 6.1 - 5, {"f64": 16}),
 }  # fmt: skip
 
 
@@ -146,7 +166,7 @@ with mp.workdps(500):
 def derived() -> dict[str, dict[str, tuple[float, ...]]]:
     """All polynomials by name and dtype."""
     found: dict = {}
-    for name, (f, low, high, degrees) in FITS.items():
+    for name, (f, low, high, degrees) in [*FITS.items(), *LONG.items()]:
         for dtype, degree in degrees.items():
             width = high - low
             low_, high_ = (low - width * 1e-4 if low < 0 else low), high + width * 1e-4

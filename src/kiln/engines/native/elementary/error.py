@@ -1,0 +1,81 @@
+"""erf, erfc, erf_inv."""
+
+from __future__ import annotations
+
+from kiln.engines.native.elementary.exponential import less_one, reduced
+from kiln.engines.native.elementary.formats import (
+    FORMATS,
+    at_most,
+    copysign,
+    integer_of,
+    parts,
+    polynomial,
+    scaled,
+    two_product,
+)
+from kiln.engines.native.elementary.logarithm import logarithm_of, split
+from kiln.engines.native.scalars import Value
+
+
+def erf(x: Value) -> Value:
+    """Return the error function."""
+    f = FORMATS[x.dtype]
+    size = abs(x)
+    small = size.muladd(polynomial("erf", size * size), size)
+    if x.dtype == "f32":
+        # erfc = exp(-p); erfc(4) is nothing beside 1.
+        r, t = reduced(-polynomial("erfc_log", at_most(size, 4.0)))
+        power = ((integer_of(t) << f.digits) + f.one).bitcast("f32")
+        large = 1 - (less_one(r) + 1) * power
+    else:
+        large = 1 - _complement(at_most(size, 6.0))
+    return copysign(size.lt(1).select(small, large), x)
+
+
+def _complement(x: Value) -> Value:
+    """Return erfc(x), 0 <= x < 28, of f64: exp(-x^2) times a polynomial of (x - k) / (x + k)."""
+    f = FORMATS["f64"]
+    square, square_low = two_product(x, x)
+    high, low = parts("ln2", "f64")
+    t = (-square).muladd(parts("1/ln2", "f64")[0], f.magic)
+    n = t - f.magic
+    large = n.muladd(-high, -square)
+    r = n.muladd(-low, large)
+    e = (r * r).muladd(polynomial("exp", r), n.muladd(-low, large - r)) + r
+    e = (-square_low).muladd(e, e - square_low)
+    k = 3.75
+    # One division for both quotients.
+    inverse = 1 / ((x + k) * x.muladd(2, 1))
+    series = polynomial("erfcx", (x - k) * x.muladd(2, 1) * inverse) * ((x + k) * inverse)
+    return scaled(e.muladd(series, series), integer_of(t) - f.magic_bits)
+
+
+def erfc(x: Value) -> Value:
+    """Return 1 - erf(x), to full relative precision; of f32, computed in f64."""
+    if x.dtype == "f32":
+        return erfc(x.convert("f64")).convert("f32")
+    size = abs(x)
+    small = 1 - x.muladd(polynomial("erf", x * x), x)
+    large = _complement(at_most(size, 28.0))
+    large = x.lt(0).select(2 - large, large)
+    return size.lt(0.65).select(small, large)
+
+
+def erf_inv(x: Value) -> Value:
+    """Return the inverse of erf, a polynomial of w = -log(1 - x^2) or, in the tails, of its root."""
+    scope, f = x.scope, FORMATS[x.dtype]
+    n, m = split((1 - x) * (1 + x))
+    w = -logarithm_of(n, m - 1)
+    bound, middle = (5.0, 0.0) if x.dtype == "f32" else (6.25, 3.125)
+    root = w.unary("sqrt")
+    usual = polynomial("erf_inv", w - middle) * x
+    if x.dtype == "f32":
+        tail = polynomial("erf_inv_tail", root - 3)
+    else:
+        near, far = polynomial("erf_inv_tail", root - 3.25), polynomial("erf_inv_far", root - 5)
+        tail = root.lt(4).select(near, far)
+    infinity = scope.bits(f.infinity, x.dtype)
+    exact = abs(x).lt(1).select(tail * x, copysign(infinity, x))
+    exact = abs(x).gt(1).select(scope.constant(float("nan"), x.dtype), exact)
+    exact = x.ne(x).select(x, exact)
+    return scope.rare(~w.lt(bound), usual, exact)
