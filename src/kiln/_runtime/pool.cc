@@ -85,6 +85,7 @@ class Pool {
     work(nullptr, epoch_ & kEpochs);
     wait_until_done();
     status = status_;
+    if (status != kDone) *job.call->fault = fault_;
     is_taken_.store(false, std::memory_order_release);
     return true;
   }
@@ -159,7 +160,7 @@ class Pool {
     if (chunk >= failed_chunk_.load(std::memory_order_relaxed)) return;
     failed_chunk_.store(chunk, std::memory_order_release);
     status_ = status;
-    if (call.fault != job_.call->fault) *job_.call->fault = *call.fault;
+    fault_ = *call.fault;
   }
 
   void wait_until_done() {
@@ -248,6 +249,7 @@ class Pool {
   std::atomic<int64_t> failed_chunk_{0};
   Job job_{};
   int32_t status_ = kDone;
+  Fault fault_{};
   uint32_t epoch_ = 0;
   std::mutex mutex_, failure_mutex_;
   std::condition_variable has_work_, is_done_;
@@ -261,7 +263,7 @@ std::atomic<Pool*> pool{nullptr};
 // The child of a fork has none of the threads, and whatever they held.
 void forget_pool() { pool.store(nullptr); }
 
-PyObject* set_num_threads(PyObject*, PyObject* given) {
+PyObject* limit_threads(PyObject*, PyObject* given) {
   long threads = PyLong_AsLong(given);
   if (threads < 0 && PyErr_Occurred()) return nullptr;
   if (threads < 0) {
@@ -280,7 +282,7 @@ PyObject* pool_workers(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
-    {"set_num_threads", set_num_threads, METH_O,
+    {"limit_threads", limit_threads, METH_O,
      "Set how many threads compiled code uses; 0: as many as there are processors for it."},
     {"num_threads", num_threads, METH_NOARGS,
      "Return how many threads compiled code uses in calls of this thread."},
@@ -322,6 +324,11 @@ int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t co
   // A call may go on in the child of a fork, where the pool it began with has no threads.
   if (threads > 1 && current_pool()->run(job, threads, status)) return status;
   return run_alone(job);
+}
+
+// Visible in the library, which threadpoolctl knows by it.
+extern "C" __attribute__((visibility("default"))) int kiln_num_threads() {
+  return threads_in_use();
 }
 
 int add_pool(PyObject* module) {

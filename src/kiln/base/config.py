@@ -174,7 +174,7 @@ def _set_base(base: Options) -> None:
     global _base
     _base = base
     _runtime.set_base_options(base)
-    _runtime.set_num_threads(base.num_threads or 0)
+    _runtime.limit_threads(base.num_threads or 0)
 
 
 _base: Options

@@ -171,6 +171,8 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
             host, buffer, memory = self._held()
             if buffer is not None and memory is not None:
                 return self._ask(memory.pointer, memory, buffer)
+            if not options().engine:
+                return int(host_value(self).ctypes.data)
             # A buffer of its own, which programs may reuse if the array is donated to them.
             home = default_engine().memory
             self._settle(buffer, home.put(host, self.sharding), home, False)

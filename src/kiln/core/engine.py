@@ -83,6 +83,11 @@ class Executable(Protocol):
         """Run the program."""
         ...
 
+    @property
+    def final_stage(self) -> str:
+        """The stage of the optimised program, for `as_text`."""
+        ...
+
     def as_text(self, stage: str) -> str:
         """Return the program at one of the engine's stages."""
         ...
@@ -177,6 +182,11 @@ class Compiler(Protocol):
     @property
     def places_programs(self) -> bool:
         """Whether programs honor their placement; if not, all run on the first device."""
+        ...
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """The languages of `text`, beside jaxprs."""
         ...
 
     def unsupported(self, program: Program) -> str | None:

@@ -7,7 +7,7 @@ import os
 from typing import NamedTuple
 
 from kiln.base.config import Options
-from kiln.core.engine import DEFAULT_ENGINE, Engine, Placement, Program, engine
+from kiln.core.engine import DEFAULT_ENGINE, Compiler, Engine, Placement, Program, engine
 from kiln.ir.jaxpr import Jaxpr
 
 HOST_ENGINE = "reference"
@@ -59,6 +59,14 @@ def compiling(choice: Choice, program: Program) -> Choice:
     if why_not is None:
         return _choice(HOST_COMPILER, "all of it is compiled for the host")
     return Choice(choice.engine, f"not compiled for the host: {why_not}")
+
+
+def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:
+    """Return the compiler that writes programs in a dialect, the preferred one if it does."""
+    if dialect is None or dialect in preferred.dialects:
+        return preferred
+    host = engine(HOST_COMPILER).compiler
+    return host if dialect in host.dialects else preferred
 
 
 @functools.lru_cache(maxsize=16)

@@ -25,7 +25,7 @@ from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.engine import Placement, default_sharding
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
-from kiln.execution.engine_choice import engine_for
+from kiln.execution.engine_choice import compiler_of, engine_for
 from kiln.execution.nonfinite import check_program, kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.ir.jaxpr import ClosedJaxpr
@@ -189,7 +189,9 @@ class Lowered(Stage):
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """Return the program's text: `stablehlo`, `hlo` or `jaxpr`, or the engine's own language.
+        """Return the program's text: `stablehlo`, `hlo`, `loops`, `llvm`, `asm` or `jaxpr`.
+
+        By default it is StableHLO, or the language of the engine that was chosen by name.
 
         With `debug_info` it names the source line of each operation.
 
@@ -197,7 +199,8 @@ class Lowered(Stage):
         """
         if dialect == "jaxpr":
             return str(self._program.jaxpr)
-        return self._compiler.text(self._program, dialect, locations=debug_info)
+        compiler = compiler_of(dialect, self._compiler)
+        return compiler.text(self._program, dialect, locations=debug_info)
 
     @api_boundary
     def compiler_ir(self, dialect: str | None = None) -> Any:
@@ -445,9 +448,15 @@ class Compiled(Stage):
         place = self._place
         return default_sharding() if place is None else SingleDeviceSharding(place.devices[0])
 
-    def as_text(self) -> str:
-        """Return the optimised program's text."""
-        return self._program.executable.as_text("hlo")
+    def as_text(self, stage: str | None = None) -> str:
+        """Return the optimised program's text: `hlo`, or `loops`, `llvm` or `asm`.
+
+        By default it is the first of them that the program's engine has.
+
+        Raises: ValueError for a stage that the engine does not have.
+        """
+        executable = self._program.executable
+        return executable.as_text(stage or executable.final_stage)
 
     def cost_analysis(self) -> dict[str, float] | None:
         """Return the costs, such as `flops` and `bytes accessed`; None if not available."""

@@ -619,7 +619,24 @@ class Fuzz:
             ]
             for _ in range(2)
         ]
-        return self.runtime.Native(self.address, *types, self.value())
+        options = {
+            "workspace": self.number(),
+            "sizes": [self.number()],
+            "shared": [(0, 0)],
+            "reused": [(0, self.number())],
+            "explain": self.function(),
+            "callbacks": [(self.function(), [(self.dtype(), (self.number(),))], self.value())],
+            "has_loops": True,
+            "threads": self.number(),
+            self.rng.choice(["is_long", "nothing"]): self.value(),
+        }
+        chosen = {name: x for name, x in options.items() if self.rng.random() < 0.1}
+        if self.rng.random() < 0.1:
+            chosen["sizes"] = self.value()
+        made = self.runtime.Native(self.address, *types, self.value(), **chosen)
+        if self.rng.random() < 0.3:
+            made([self.value() for _ in range(self.rng.randrange(3))])
+        return made
 
     def eager(self) -> Any:
         def plus(*args: Any, **_: Any) -> Any:

@@ -214,7 +214,8 @@ def test_forked_children_make_threads_of_their_own() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_forks_while_threads_compute() -> None:
+@pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.full)])
+def test_forks_while_threads_compute(count: int) -> None:
     busy = native_code.program(SOURCE, "busy", [], [ONE], is_long=True)
     stop = threading.Event()
 
@@ -225,7 +226,7 @@ def test_forks_while_threads_compute() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        _fork_children(100)
+        _fork_children(count)
     finally:
         stop.set()
         thread.join()

@@ -46,9 +46,10 @@ struct Geometry {
     for (int64_t a = 0; a < rank; ++a) product *= axes[a].size;
     return product;
   }
-  int64_t windows() const {
+  // Of windows, each along the last axis.
+  int64_t lines() const {
     int64_t product = 1;
-    for (int64_t a = 0; a < rank; ++a) product *= axes[a].count;
+    for (int64_t a = 0; a < rank - 1; ++a) product *= axes[a].count;
     return product;
   }
 };
@@ -170,63 +171,75 @@ struct Smaller {
   }
 };
 
-// Reduces a line of windows: all windows of the last axis, from one place of the others. The windows are
-// taken by one element after another, each for as many windows as have it inside: no test within.
-template <typename Op, typename W, typename T>
-void reduce_line(const Axis& axis, const T* line, W* sums) {
-  for (int64_t k = 0; k < axis.window; ++k) {
-    if (axis.base_dilation == 1) {
-      const int64_t offset = k * axis.dilation - axis.low;
-      int64_t begin = offset >= 0 ? 0 : (-offset + axis.stride - 1) / axis.stride;
-      int64_t end = axis.size <= offset ? 0 : (axis.size - 1 - offset) / axis.stride + 1;
-      end = std::min(end, axis.count);
-      const T* from = line + offset;
-      if (axis.stride == 1) {
-        for (int64_t i = begin; i < end; ++i) sums[i] = Op::of(sums[i], wide(from[i]));
-      } else {
-        for (int64_t i = begin; i < end; ++i) sums[i] = Op::of(sums[i], wide(from[i * axis.stride]));
-      }
-      continue;
-    }
+// Visits the windows along an axis whose element `k` is inside, with its place: no test within.
+template <typename Visit>
+void visit_inside(const Axis& axis, int64_t k, Visit visit) {
+  if (axis.base_dilation != 1) {
     for (int64_t i = 0; i < axis.count; ++i) {
-      const int64_t place = axis.place(i, k);
-      if (place >= 0) sums[i] = Op::of(sums[i], wide(line[place]));
+      if (const int64_t place = axis.place(i, k); place >= 0) visit(i, place);
     }
+    return;
+  }
+  const int64_t offset = k * axis.dilation - axis.low;
+  const int64_t begin = offset >= 0 ? 0 : (-offset + axis.stride - 1) / axis.stride;
+  const int64_t end =
+      axis.size <= offset ? 0 : std::min((axis.size - 1 - offset) / axis.stride + 1, axis.count);
+  if (axis.stride == 1) {
+    for (int64_t i = begin; i < end; ++i) visit(i, i + offset);
+  } else {
+    for (int64_t i = begin; i < end; ++i) visit(i, i * axis.stride + offset);
   }
 }
 
-// Every line of windows from `first` on; a line is all windows of the last axis.
-template <typename Op, typename T>
-void reduce(const Geometry& all, const T* in, T* out, int64_t first, int64_t lines) {
-  using W = decltype(wide(T()));
+// Visits the lines of windows (all along the last axis) from `first` on, and for each line the lines of
+// elements that it covers, -1 for those of padding and holes.
+template <typename Begin, typename Cover, typename End>
+void visit_lines(const Geometry& all, int64_t first, int64_t lines, Begin begin, Cover cover, End end) {
   if (lines <= 0) return;  // there may be no windows along an axis
   const int64_t outer = all.rank - 1;
-  const Axis& last = all.axes[outer];
-  const Scratch scratch(last.count * static_cast<int64_t>(sizeof(W)));
-  if (!scratch) throw std::bad_alloc();
-  W* sums = reinterpret_cast<W*>(scratch.data());
   int64_t at[kMostAxes], rest = first;
   for (int64_t a = outer - 1; a >= 0; --a) {
     at[a] = rest % all.axes[a].count;
     rest /= all.axes[a].count;
   }
   for (int64_t line = first; line < first + lines; ++line) {
-    std::fill(sums, sums + last.count, Op::template identity<W>());
+    begin();
     int64_t within[kMostAxes] = {};
     do {
-      int64_t offset = 0;
-      bool is_inside = true;
-      for (int64_t a = 0; a < outer && is_inside; ++a) {
+      int64_t covered = 0;
+      for (int64_t a = 0; a < outer && covered >= 0; ++a) {
         const int64_t place = all.axes[a].place(at[a], within[a]);
-        is_inside = place >= 0;
-        offset = offset * all.axes[a].size + place;
+        covered = place < 0 ? -1 : covered * all.axes[a].size + place;
       }
-      if (is_inside) reduce_line<Op>(last, in + offset * last.size, sums);
+      cover(covered);
     } while (advance(within, outer, [&](int64_t a) { return all.axes[a].window; }));
-    T* to = out + line * last.count;
-    for (int64_t i = 0; i < last.count; ++i) put(sums[i], to[i]);
+    end(line);
     advance(at, outer, [&](int64_t a) { return all.axes[a].count; });
   }
+}
+
+template <typename Op, typename T>
+void reduce(const Geometry& all, const T* in, T* out, int64_t first, int64_t lines) {
+  using W = decltype(wide(T()));
+  const Axis& last = all.axes[all.rank - 1];
+  const Scratch scratch(last.count * static_cast<int64_t>(sizeof(W)));
+  if (!scratch) throw std::bad_alloc();
+  W* reduced = reinterpret_cast<W*>(scratch.data());
+  visit_lines(
+      all, first, lines,
+      [&] { std::fill(reduced, reduced + last.count, Op::template identity<W>()); },
+      [&](int64_t covered) {
+        if (covered < 0) return;
+        const T* line = in + covered * last.size;
+        for (int64_t k = 0; k < last.window; ++k) {
+          visit_inside(last, k, [=](int64_t i, int64_t place) {
+            reduced[i] = Op::of(reduced[i], wide(line[place]));
+          });
+        }
+      },
+      [&](int64_t line) {
+        for (int64_t i = 0; i < last.count; ++i) put(reduced[i], out[line * last.count + i]);
+      });
 }
 
 template <typename Op, typename Visit>
@@ -282,47 +295,46 @@ int32_t reduce_window(Call*, void* const* buffers, const int64_t* numbers) {
   }
 }
 
-// The winner of a window: its place in the operand, or -1 if padding or a hole won.
-template <typename Op, typename T>
-int64_t winner(const Geometry& all, const T* x, const int64_t* at) {
-  using W = decltype(wide(T()));
-  int64_t within[kMostAxes] = {};
-  int64_t best = -1;
-  W value{};
-  bool any = false;
-  do {
-    int64_t offset = 0;
-    for (int64_t a = 0; a < all.rank && offset >= 0; ++a) {
-      const int64_t place = all.axes[a].place(at[a], within[a]);
-      offset = place < 0 ? -1 : offset * all.axes[a].size + place;
-    }
-    const W here = offset < 0 ? Op::template identity<W>() : wide(x[offset]);
-    if (!any || !Op::keeps(value, here)) {
-      value = here;
-      best = offset;
-      any = true;
-    }
-  } while (advance(within, all.rank, [&](int64_t a) { return all.axes[a].window; }));
-  return best;
-}
-
-// Calls back with each window's number and its winner's place.
+// Calls back with each window's number and its winner's place, which is -1 for padding and holes.
 template <typename Op, typename Visit>
-int32_t visit_winners(const Geometry& all, int64_t type, const void* x, int64_t first, int64_t count,
+int32_t visit_winners(const Geometry& all, int64_t type, const void* data, int64_t first, int64_t lines,
                       Visit visit) {
   return visit_type<Op>(type, [&](auto zero) {
     using T = decltype(zero);
-    if (count <= 0) return kDone;
-    int64_t at[kMostAxes], rest = first;
-    for (int64_t a = all.rank - 1; a >= 0; --a) {
-      at[a] = rest % all.axes[a].count;
-      rest /= all.axes[a].count;
-    }
-    for (int64_t window = first; window < first + count; ++window) {
-      visit(window, winner<Op>(all, static_cast<const T*>(x), at));
-      advance(at, all.rank, [&](int64_t a) { return all.axes[a].count; });
-    }
-    return kDone;
+    using W = decltype(wide(T()));
+    const T* x = static_cast<const T*>(data);
+    const Axis& last = all.axes[all.rank - 1];
+    const Scratch values(last.count * static_cast<int64_t>(sizeof(W)));
+    const Scratch winners(last.count * static_cast<int64_t>(sizeof(int64_t)));
+    if (!values || !winners) return int32_t(kOutOfMemory);
+    W* best = reinterpret_cast<W*>(values.data());
+    int64_t* where = reinterpret_cast<int64_t*>(winners.data());
+    bool is_first = true;
+    visit_lines(
+        all, first, lines,
+        [&] {
+          std::fill(best, best + last.count, Op::template identity<W>());
+          std::fill(where, where + last.count, -1);
+          is_first = true;
+        },
+        [&](int64_t covered) {
+          // Padding wins where it is first and nothing is better: no element is worse.
+          const int64_t base = covered * last.size;
+          for (int64_t k = 0; k < last.window && covered >= 0; ++k) {
+            const bool takes = is_first && k == 0;
+            visit_inside(last, k, [=](int64_t i, int64_t place) {
+              const W here = wide(x[base + place]);
+              const bool keeps = !takes && Op::keeps(best[i], here);
+              best[i] = keeps ? best[i] : here;
+              where[i] = keeps ? where[i] : base + place;
+            });
+          }
+          is_first = false;
+        },
+        [&](int64_t line) {
+          for (int64_t i = 0; i < last.count; ++i) visit(line * last.count + i, where[i]);
+        });
+    return int32_t(kDone);
   });
 }
 
@@ -334,7 +346,7 @@ void move_winners(const char* from, char* to, int64_t window, int64_t place) {
 }
 
 // select_and_gather_add. Buffers: what is read, what decides, result.
-// Numbers: first row, rows (a row is a window), type of what decides, choice (largest 1, smallest 2), axes,
+// Numbers: first row, rows (as reduce_window has them), type of what decides, choice (largest 1, smallest 2), axes,
 // those of reduce_window for each axis, type of what is read.
 int32_t select_and_gather_add(Call*, void* const* buffers, const int64_t* numbers) {
   if (is_bad(numbers)) return kUnsupported;
@@ -385,8 +397,8 @@ int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbe
       if (place >= 0) sums[place] = Sum::of(sums[place], wide(source[window]));
     };
     const int32_t status =
-        numbers[3] == 1 ? visit_winners<Larger>(all, numbers[2], buffers[1], 0, all.windows(), visit)
-                        : visit_winners<Smaller>(all, numbers[2], buffers[1], 0, all.windows(), visit);
+        numbers[3] == 1 ? visit_winners<Larger>(all, numbers[2], buffers[1], 0, all.lines(), visit)
+                        : visit_winners<Smaller>(all, numbers[2], buffers[1], 0, all.lines(), visit);
     if constexpr (!std::is_same_v<W, T>) {
       for (int64_t i = 0; i < elements; ++i) put(sums[i], out[i]);
     }

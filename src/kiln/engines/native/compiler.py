@@ -6,15 +6,15 @@ from typing import Any, NoReturn
 
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
+from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.executable import NativeExecutable
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.loop_ir import Function
-from kiln.engines.native.loop_text import to_text
 from kiln.engines.native.lowerings import LOWERINGS
-from kiln.engines.native.passes.buffers import workspace
 from kiln.engines.native.passes.expansion import missing
+from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.passes.pipeline import optimized
 
 _LOOPS = "loops of the native engine"
@@ -24,6 +24,7 @@ class NativeCompiler:
     """Compiles programs for the host."""
 
     places_programs = False
+    dialects = ("loops", "llvm", "asm")
 
     def unsupported(self, program: Program) -> str | None:
         """Return which part of a program this engine does not compile; None if it compiles all."""
@@ -66,19 +67,19 @@ class NativeCompiler:
         return NativeExecutable(program, function, text, assemble(text), size)
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
-        """Return the program's loops, or its jaxpr.
+        """Return the program as loops, LLVM or assembly.
 
-        Raises: ValueError for another dialect.
+        Raises: ValueError for another dialect, or if a part of the program cannot be compiled.
         """
-        if dialect not in (None, "loops", "jaxpr"):
+        if dialect not in (None, *self.dialects):
             raise ValueError(
                 three_lines(
                     f"the program {program.name} as {dialect!r} on the native engine",
                     f"unknown dialect: {dialect!r}",
-                    "use 'loops' or 'jaxpr', or the xla engine for 'stablehlo' and 'hlo'",
+                    "use 'loops', 'llvm', 'asm' or 'jaxpr'; the xla engine has 'stablehlo', 'hlo'",
                 )
             )
-        return str(program.jaxpr) if dialect == "jaxpr" else to_text(self.loops(program))
+        return self.compile(program).as_text(dialect or "loops")
 
     def compiler_ir(self, program: Program, dialect: str | None = None) -> Any:
         """Return the loops.
@@ -89,8 +90,9 @@ class NativeCompiler:
             self.text(program, dialect)
         return self.loops(program)
 
-    def cost(self, program: Program) -> None:
-        """Return None: nothing is estimated."""
+    def cost(self, program: Program) -> dict[str, float]:
+        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
+        return costs(self.loops(program))
 
     def described_devices(self, platform: str, topology: str = "") -> NoReturn:
         """Raise ValueError: code is generated for this machine only."""

@@ -10,11 +10,14 @@ from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
+from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native import openblas
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.loop_ir import Function, Kernel, Loop, Role, Statement, While, blocks
 from kiln.engines.native.loop_text import to_text
+from kiln.engines.native.passes.donation import reusable
+from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 
 if TYPE_CHECKING:
@@ -24,11 +27,15 @@ if TYPE_CHECKING:
 class NativeExecutable(_runtime.Native):
     """A compiled program: an object, loaded, with the bytes that its temporaries need."""
 
-    __slots__ = ("function", "image", "llvm", "program")
+    __slots__ = ("function", "image", "llvm", "program", "taken", "workspace")
+
+    final_stage = "loops"
 
     def __init__(
         self, program: Program, function: Function, llvm: str, image: bytes, workspace: int
     ) -> None:
+        wanted = aliasing.reused(program.jaxpr, program.donated)
+        taken = reusable(function, {result: operand for operand, result in wanted.items()})
         if _needs_library(function.body):
             openblas.load()
         code = load(image, ENTRY)
@@ -46,9 +53,11 @@ class NativeExecutable(_runtime.Native):
             workspace=workspace,
             has_loops=_has_loops(function.body),
             shared=shared,
+            reused=taken,
             callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
         )
         self.program, self.function, self.llvm, self.image = program, function, llvm, image
+        self.workspace, self.taken = workspace, taken
 
     @property
     def name(self) -> str:
@@ -83,11 +92,20 @@ class NativeExecutable(_runtime.Native):
         """Return the host, for each result."""
         return [SingleDeviceSharding(HOST_MEMORY.devices()[0])] * len(self.function.outputs)
 
-    def cost_analysis(self) -> None:
-        """Return None: nothing is estimated."""
+    def cost_analysis(self) -> dict[str, float]:
+        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
+        return costs(self.function)
 
-    def memory_analysis(self) -> None:
-        """Return None: nothing is estimated."""
+    def memory_analysis(self) -> MemoryAnalysis:
+        """Return the bytes of arguments, results, temporaries and code."""
+        inputs, outputs = self.function.inputs, self.function.outputs
+        return MemoryAnalysis(
+            sum(buffer.nbytes for buffer in inputs),
+            sum(buffer.nbytes for buffer in outputs),
+            sum(outputs[result].nbytes for result, _ in self.taken),
+            self.workspace,
+            len(self.image),
+        )
 
     def runtime_executable(self) -> NativeExecutable:
         """Return itself."""

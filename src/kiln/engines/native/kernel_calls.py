@@ -152,7 +152,7 @@ def _select_windows(name: str) -> Making:
         windows = geometry(**given)
         # Sums at the winners are one row: windows may share a winner.
         is_sum = name == "select_and_scatter_add"
-        rows = 1 if is_sum else math.prod(windows.counts(x.shape))
+        rows = 1 if is_sum else math.prod(windows.counts(x.shape)[:-1])
         moved, deciding = _types(operands)
         if is_sum and moved == ELEMENTS["bool"]:
             return None

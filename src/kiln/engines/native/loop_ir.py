@@ -317,6 +317,15 @@ class Callback:
     results: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
 
 
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class KeptCopy:
+    """A copy of a whole buffer that the program makes, and why it has to."""
+
+    to: Buffer
+    reason: str
+    source: Any
+
+
 @dataclasses.dataclass(eq=False)
 class Function:
     """A program: outputs from inputs.
@@ -330,6 +339,7 @@ class Function:
     outputs: list[Buffer]
     body: list[Statement]
     callbacks: list[Callback] = dataclasses.field(default_factory=list)
+    copies: list[KeptCopy] = dataclasses.field(default_factory=list)
 
 
 def blocks(statement: Statement) -> list[list[Statement]]:

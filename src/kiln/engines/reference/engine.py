@@ -23,6 +23,8 @@ from kiln.ir.sharding import Sharding, SingleDeviceSharding
 class ReferenceExecutable:
     """A program run equation by equation."""
 
+    final_stage = "jaxpr"
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.jaxpr = program.jaxpr
@@ -59,6 +61,7 @@ class ReferenceCompiler:
     """Wraps programs: nothing is compiled."""
 
     places_programs = False
+    dialects = ()
 
     def unsupported(self, program: Program) -> str | None:
         """Return which compiler option was given, if any: each primitive has a meaning."""

@@ -33,6 +33,7 @@ class XlaCompiler:
     """Compiles programs for the devices of one platform."""
 
     places_programs = True
+    dialects = ("stablehlo", "hlo")
 
     def __init__(self, platform: str, effects: Effects) -> None:
         self._platform = platform

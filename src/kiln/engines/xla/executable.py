@@ -35,6 +35,7 @@ _runtime.set_explain_failure(_explain)
 class XlaExecutable(_runtime.Launcher):
     """A compiled program. Calling it enqueues it; results may not be computed yet."""
 
+    final_stage = "hlo"
     __slots__ = ("_client", "lowered", "raw", "shardings")
 
     def __init__(

@@ -29,6 +29,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
 from kiln.engines.native.scalars import NUMPY_TYPES
 
@@ -205,6 +206,7 @@ class _Code:
                     self.branch(statement)
 
     def nest(self, nest: Nest) -> None:
+        nest = expanded(nest)
         plan = schedule(nest, self.module.target.vector_bytes)
         whole = plan.order[0].size if plan.order else 1
         is_row = any(buffer.role is Role.ROW for buffer in touched(nest))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kiln.engines.native.elementary import EXPANSIONS, expand
-from kiln.engines.native.loop_ir import Function, Nest, Statement, blocks
+from kiln.engines.native.loop_ir import Nest
 from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.passes.fusion import roots_of, with_roots
 from kiln.engines.native.scalars import BASIC, Scope, Value, rebuilt
@@ -20,19 +20,13 @@ def missing(scope: Scope) -> str | None:
     return None
 
 
-def expand_functions(function: Function) -> None:
-    """Expand the functions of all nests."""
-    _expand(function.body)
-
-
-def _expand(statements: list[Statement]) -> None:
-    for i, statement in enumerate(statements):
-        for block in blocks(statement):
-            _expand(block)
-        if isinstance(statement, Nest) and any(x.op in EXPANSIONS for x in nodes(statement)):
-            found: dict[Value, Value] = {}
-            for x in nodes(statement):
-                operands = tuple([found[y] for y in x.operands])
-                made = rebuilt(x, operands)
-                found[x] = expand(made) if x.op in EXPANSIONS else made
-            statements[i] = with_roots(statement, [found[x] for x in roots_of(statement)])
+def expanded(nest: Nest) -> Nest:
+    """Return a nest of basic operations only."""
+    values = nodes(nest)
+    if not any(x.op in EXPANSIONS for x in values):
+        return nest
+    found: dict[Value, Value] = {}
+    for x in values:
+        made = rebuilt(x, tuple([found[y] for y in x.operands]))
+        found[x] = expand(made) if x.op in EXPANSIONS else made
+    return with_roots(nest, [found[x] for x in roots_of(nest)])

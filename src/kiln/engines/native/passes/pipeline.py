@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kiln.engines.native.loop_ir import Function
+from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
-from kiln.engines.native.passes.expansion import expand_functions
 from kiln.engines.native.passes.fusion import fuse
+from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
+from kiln.engines.native.passes.transposes import turn_operands
 
 Pass = Callable[[Function], None]
 
-PASSES: dict[str, Pass] = {"fuse": fuse, "rows": by_rows, "collapse": collapse, "expand": expand_functions}
+PASSES: dict[str, Pass] = {
+    "fuse": fuse,
+    "copies": remove_copies,
+    "transposes": turn_operands,
+    "rows": by_rows,
+    "collapse": collapse,
+    "reductions": split_reductions,
+}
 """Each changes a function in place."""
 
 

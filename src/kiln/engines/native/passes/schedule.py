@@ -41,7 +41,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         + [v for effect in nest.effects for v, _ in effect.index.values()]
     )
     candidates = [axis for axis in axes if _is_apart(nest, axis)] if nest.ordered else axes
-    vector = _vector_axis(nest, nodes, candidates, reduced)
+    vector = _vector_axis(nest, nodes, candidates)
     width = 1
     if vector is not None:
         width = _width(nodes, vector, vector_bytes)
@@ -93,9 +93,13 @@ def _depends(value: Value, axis: Axis) -> bool:
     return False
 
 
-def _vector_axis(
-    nest: Nest, nodes: list[Value], axes: list[Axis], reduced: list[Axis]
-) -> Axis | None:
+def vector_axis(nest: Nest) -> Axis | None:
+    """Return the axis of a nest that is counted in vectors."""
+    roots = [effect.value for effect in nest.effects]
+    return _vector_axis(nest, postorder(roots), [axis for axis in nest.axes if axis.size != 1])
+
+
+def _vector_axis(nest: Nest, nodes: list[Value], axes: list[Axis]) -> Axis | None:
     if not axes:
         return None
     indices = [(x.attr[1], 1) for x in nodes if x.op == "load"]

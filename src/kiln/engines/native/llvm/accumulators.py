@@ -1,0 +1,177 @@
+"""What reductions carry through their loops, as LLVM."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from kiln.engines.native.llvm.instructions import instruction, type_text
+from kiln.engines.native.loop_ir import Index, Reduce
+from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, is_float
+
+if TYPE_CHECKING:
+    from kiln.engines.native.llvm.nests import NestCode
+
+
+class Accumulator:
+    """What a reduction carries through its loops."""
+
+    def __init__(self, code: NestCode, reduce: Reduce) -> None:
+        self.code = code
+        self.reduce = reduce
+        self.scope: Scope = reduce.value.scope
+        kept = code.schedule.kept
+        vector = code.vector
+        self.across = vector is not None and vector in code.order[kept:]
+        self.width = 1 if vector is None else code.width
+        if not self.across and not any(axis is vector for axis, _ in reduce.index.axes()):
+            self.width = 1
+        self.dtype = reduce.value.dtype
+        self.count = 1 if reduce.along is None else 2
+
+    def _identity(self) -> Value:
+        return identity(self.scope, self.reduce.op, self.dtype)
+
+    def initial(self) -> list[tuple[str, str]]:
+        """Return the types and initial values."""
+        width = self.width
+        start = instruction(self.code.w, self._identity(), (), width)
+        found = [(type_text(self.dtype, width), start)]
+        if self.count == 2:
+            none = instruction(self.code.w, self.scope.constant(-1, "i32"), (), width)
+            found.append((type_text("i32", width), none))
+        return found
+
+    def combined(self, values: list[str]) -> list[str]:
+        """Combine the carried values with those of a point."""
+        code, width = self.code, self.width
+        value = code.operand(self.reduce.value, width)
+        if self.count == 2:
+            return self._nearer(values, [value, self._place()], width, code.mask)
+        if code.mask is not None and self.across:
+            rest = instruction(code.w, self._identity(), (), width)
+            kind = type_text(self.dtype, width)
+            value = code.w.emit(
+                f"select <{width} x i1> {code.mask}, {kind} {value}, {kind} {rest}"
+            )
+        return [self._apply(values[0], value, width)]
+
+    def _place(self) -> str:
+        assert self.reduce.along is not None
+        axis = self.reduce.along
+        index = Index(0, ((axis, 1),))
+        return self.code.number(index, "i32", self.width if axis is self.code.vector else 1) if (
+            self.width == 1 or axis is self.code.vector
+        ) else self.code.splat(self.code.number(index, "i32", 1), "i32", self.width)
+
+    def _apply(self, x: str, y: str, width: int) -> str:
+        node = self.scope.constant(0, self.dtype)
+        made = self.scope.node(self.reduce.op, self.dtype, (node, node))
+        return instruction(self.code.w, made, [x, y], width)
+
+    def _nearer(
+        self, best: list[str], found: list[str], width: int, mask: str | None
+    ) -> list[str]:
+        """Keep the better of two pairs of value and position; of equal ones the first."""
+        w = self.code.w
+        kind, places = type_text(self.dtype, width), type_text("i32", width)
+        flags = type_text("i1", width)
+        how = "gt" if self.reduce.op == "argmax" else "lt"
+
+        def compare(how: str, x: str, y: str, dtype: str) -> str:
+            node = self.scope.constant(0, dtype)
+            made = self.scope.node(how, "i1", (node, node))
+            return instruction(w, made, [x, y], width)
+
+        (x, at), (y, place) = best, found
+        better = compare(how, y, x, self.dtype)
+        none = compare("lt", at, instruction(w, self.scope.constant(0, "i32"), (), width), "i32")
+        tie = compare("eq", y, x, self.dtype)
+        before = compare("lt", place, at, "i32")
+        if is_float(self.dtype):
+            y_nan, x_nan = compare("ne", y, y, self.dtype), compare("ne", x, x, self.dtype)
+            fresh = w.emit(f"xor {flags} {x_nan}, {_true(width)}")
+            first_nan = w.emit(f"and {flags} {y_nan}, {fresh}")
+            better = w.emit(f"or {flags} {better}, {first_nan}")
+            both = w.emit(f"and {flags} {y_nan}, {x_nan}")
+            tie = w.emit(f"or {flags} {tie}, {both}")
+        earlier = w.emit(f"and {flags} {tie}, {before}")
+        take = w.emit(f"or {flags} {better}, {earlier}")
+        take = w.emit(f"or {flags} {take}, {none}")
+        exists = compare(
+            "ge", place, instruction(w, self.scope.constant(0, "i32"), (), width), "i32"
+        )
+        take = w.emit(f"and {flags} {take}, {exists}")
+        if mask is not None and self.across:
+            take = w.emit(f"and {flags} {take}, {mask}")
+        return [
+            w.emit(f"select {flags} {take}, {kind} {y}, {kind} {x}"),
+            w.emit(f"select {flags} {take}, {places} {place}, {places} {at}"),
+        ]
+
+    def finish(self, values: list[str]) -> None:
+        """Combine the lanes if they are of one result, and store it."""
+        code, width = self.code, self.width
+        if self.across:
+            values, width = self.lanes(values), 1
+        name, dtype = values[-1], "i32" if self.count == 2 else self.dtype
+        buffer = self.reduce.buffer
+        if dtype != buffer.dtype:
+            node = self.scope.node("convert", buffer.dtype, (self.scope.constant(0, dtype),))
+            name = instruction(code.w, node, [name], width)
+        mask = code.mask if width > 1 else None
+        code.write_element(buffer, self.reduce.index, name, mask, width)
+
+    def lanes(self, values: list[str]) -> list[str]:
+        """Combine the lanes of vectors, half with half."""
+        w, width = self.code.w, self.width
+        dtypes = [self.dtype, "i32"][: self.count]
+        while width > 1:
+            half = width // 2
+            parts: list[list[str]] = [[], []]
+            for name, dtype in zip(values, dtypes, strict=True):
+                kind = type_text(dtype, width)
+                for i in (0, 1):
+                    lanes = ", ".join(f"i32 {i * half + j}" for j in range(half))
+                    made = w.emit(
+                        f"shufflevector {kind} {name}, {kind} poison, <{half} x i32> <{lanes}>"
+                    )
+                    if half == 1:
+                        made = w.emit(
+                            f"extractelement <1 x {type_text(dtype, 1)}> {made}, i32 0"
+                        )
+                    parts[i].append(made)
+            if self.count == 2:
+                values = self._nearer(parts[0], parts[1], half, None)
+            else:
+                values = [self._apply(parts[0][0], parts[1][0], half)]
+            width = half
+        return values
+
+
+def identity(scope: Scope, op: str, dtype: str) -> Value:
+    """Return the constant that an operation of reductions leaves others as they are with."""
+    kind = NUMPY_TYPES[dtype]
+    match op:
+        case "add" | "or" | "xor":
+            return scope.constant(0, dtype)
+        case "mul":
+            return scope.constant(1, dtype)
+        case "and":
+            return ~scope.constant(0, dtype)
+        case "max" | "argmax":
+            return scope.constant(-math.inf if is_float(dtype) else _bound(kind, low=True), dtype)
+        case _:
+            return scope.constant(math.inf if is_float(dtype) else _bound(kind, low=False), dtype)
+
+
+def _bound(kind: object, *, low: bool) -> int:
+    signed = kind.kind == "i"  # type: ignore[attr-defined]
+    width = 8 * kind.itemsize  # type: ignore[attr-defined]
+    if low:
+        return -(1 << (width - 1)) if signed else 0
+    return (1 << (width - signed)) - 1
+
+
+def _true(width: int) -> str:
+    return "1" if width == 1 else "splat (i1 1)"

@@ -1,0 +1,349 @@
+"""Scalar expressions as LLVM: values, the memory they are read from and written to.
+
+A `Frame` is a place in a function under construction: the counters of the axes around it, and the
+registers of what has been computed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kiln.engines.native.llvm.instructions import instruction, type_text
+from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.loop_ir import Axis, Buffer, Index
+from kiln.engines.native.scalars import NUMPY_TYPES, Value, postorder
+
+Saved = tuple[dict[Value, str], dict[tuple[str, Axis, int], str], dict[str, str]]
+Pointer = Callable[[Buffer], str]
+"""Returns the register that holds where a buffer begins."""
+
+
+def memory_type(dtype: str, width: int) -> str:
+    """Return the type of elements in memory, where a bool is a byte."""
+    return type_text("u8" if dtype == "i1" else dtype, width)
+
+
+class Frame:
+    """Writes values into a function; those that depend on the axis `vector` are vectors."""
+
+    def __init__(
+        self,
+        w: Writer,
+        pointer: Pointer,
+        counters: dict[Axis, str],
+        order: tuple[Axis, ...],
+        vector: Axis | None,
+        width: int,
+    ) -> None:
+        self.w = w
+        self.pointer = pointer
+        self.counters = counters
+        self.order = order
+        self.vector = vector
+        self.width = width
+        self.mask: str | None = None
+        self.is_vector: dict[Value, bool] = {}
+        self.names: dict[Value, str] = {}
+        self.offsets: dict[tuple[str, Axis, int], str] = {}
+        self.splats: dict[str, str] = {}
+
+    def when(
+        self,
+        condition: str,
+        values: list[str],
+        carried: list[tuple[str, str]],
+        then: Callable[[], list[str]],
+    ) -> list[str]:
+        """Write a block that runs if a condition holds."""
+        w = self.w
+        before, yes, after = w.block, w.label("then"), w.label("done")
+        w.do(f"br i1 {condition}, label %{yes}, label %{after}")
+        w.begin(yes)
+        saved = self.save()
+        found = then()
+        self.restore(saved)
+        last = w.block
+        w.do(f"br label %{after}")
+        w.begin(after)
+        return [
+            w.emit(f"phi {kind} [ {old}, %{before} ], [ {made}, %{last} ]")
+            for (kind, _), old, made in zip(carried, values, found, strict=True)
+        ]
+
+    def save(self) -> Saved:
+        return dict(self.names), dict(self.offsets), dict(self.splats)
+
+    def restore(self, saved: Saved) -> None:
+        self.names, self.offsets, self.splats = saved
+
+    # Values.
+    def compute(self, x: Value) -> str:
+        """Write the instructions of a value whose operands are written; return its register."""
+        known = self.names.get(x)
+        if known is not None:
+            return known
+        width = self.width if self.is_vector[x] else 1
+        if x.op == "load":
+            name = self._load(x, width)
+        elif x.op == "index":
+            name = self.number(x.attr, x.dtype, width)
+        elif x.op == "rare":
+            name = self._rare(x, width)
+        else:
+            operands = [self.operand(y, width) for y in x.operands]
+            name = instruction(self.w, x, operands, width)
+        self.names[x] = name
+        return name
+
+    def operand(self, x: Value, width: int) -> str:
+        """Return a value as an operand of vectors of a width, or of scalars."""
+        name = self.compute(x)
+        if width == 1 or self.is_vector[x]:
+            return name
+        if x.op == "constant":
+            return instruction(self.w, x, (), width)
+        found = self.splats.get(name)
+        if found is None:
+            found = self.splats[name] = self.splat(name, type_text(x.dtype, 1), width)
+        return found
+
+    def splat(self, name: str, kind: str, width: int) -> str:
+        w = self.w
+        first = w.emit(f"insertelement <{width} x {kind}> poison, {kind} {name}, i32 0")
+        return w.emit(
+            f"shufflevector <{width} x {kind}> {first}, <{width} x {kind}> poison, "
+            f"<{width} x i32> zeroinitializer"
+        )
+
+    def _rare(self, x: Value, width: int) -> str:
+        w = self.w
+        mask, usual, exact = x.operands
+        flags, plain = self.operand(mask, width), self.operand(usual, width)
+        kind = type_text(x.dtype, width)
+        some = flags
+        if width > 1:
+            some = w.emit(f"call i1 @llvm.vector.reduce.or.v{width}i1(<{width} x i1> {flags})")
+
+        def slow() -> list[str]:
+            found = self.operand_in_place(exact, width)
+            if width == 1:
+                return [found]
+            return [
+                w.emit(f"select <{width} x i1> {flags}, {kind} {found}, {kind} {plain}")
+            ]
+
+        return self.when(some, [plain], [(kind, plain)], slow)[0]
+
+    def operand_in_place(self, x: Value, width: int) -> str:
+        for y in postorder([x]):
+            self.compute(y)
+        return self.operand(x, width)
+
+    # Memory.
+
+    def offset(self, index: Index, depth: int | None = None) -> str:
+        """Return the register of the part of an index that is the same for all lanes.
+
+        With a depth, only the terms in so many axes are added up.
+        """
+        w = self.w
+        name = str(index.const)
+        for axis, factor in sorted(index.axes(), key=lambda term: self._place(term[0])):
+            if depth is not None and self._place(axis) > depth:
+                return name
+            counter = self.counters[axis]
+            if counter.isdigit() and name.isdigit() and factor >= 0:
+                name = str(int(name) + int(counter) * factor)
+                continue
+            key = (name, axis, factor)
+            found = self.offsets.get(key)
+            if found is None:
+                product = counter if factor == 1 else w.emit(f"mul i64 {counter}, {factor}")
+                found = product if name == "0" else w.emit(f"add i64 {product}, {name}")
+                self.offsets[key] = found
+            name = found
+        if depth is not None:
+            return name
+        for value, factor in index.values():
+            if self.is_vector[value]:
+                continue
+            number = self._wide_integer(self.compute(value), value.dtype, 1)
+            product = number if factor == 1 else w.emit(f"mul i64 {number}, {factor}")
+            name = product if name == "0" else w.emit(f"add i64 {product}, {name}")
+        return name
+
+    def _place(self, axis: Axis) -> int:
+        return self.order.index(axis) + 1 if axis in self.order else 0
+
+    def _wide_integer(self, name: str, dtype: str, width: int) -> str:
+        kind, wide = type_text(dtype, width), type_text("i64", width)
+        if dtype in ("i64", "u64"):
+            return name
+        how = "zext" if dtype.startswith("u") or dtype == "i1" else "sext"
+        return self.w.emit(f"{how} {kind} {name} to {wide}")
+
+    def lanes(self, index: Index) -> str | None:
+        """Return the register of what each lane adds to an index; None if lanes follow on."""
+        w, width = self.w, self.width
+        factor = index.factor(self.vector) if self.vector is not None else 0
+        dynamic = [(v, f) for v, f in index.values() if self.is_vector[v]]
+        if not dynamic and factor == 1:
+            return None
+        kind = f"<{width} x i64>"
+        name = iota(width, factor)
+        for value, f in dynamic:
+            number = self._wide_integer(self.compute(value), value.dtype, width)
+            if f != 1:
+                splat = instruction(w, value.scope.constant(f, "i64"), (), width)
+                number = w.emit(f"mul {kind} {number}, {splat}")
+            name = w.emit(f"add {kind} {number}, {name}") if factor else number
+            factor = 1
+        return name
+
+    def number(self, index: Index, dtype: str, width: int) -> str:
+        """Return the number of an index."""
+        w = self.w
+        name = self.offset(index)
+        kind = type_text(dtype, 1)
+        if kind != "i64" and not name.isdigit():
+            name = w.emit(f"trunc i64 {name} to {kind}")
+        if width == 1:
+            return name
+        base = self.splat(name, kind, width)
+        lanes = self.lanes(index)
+        vector = type_text(dtype, width)
+        if lanes is None:
+            lanes = iota(width, 1)
+        if kind != "i64":
+            if lanes.startswith("<"):
+                lanes = lanes.replace("i64", kind)
+            else:
+                lanes = w.emit(f"trunc <{width} x i64> {lanes} to {vector}")
+        return w.emit(f"add {vector} {base}, {lanes}")
+
+    def _address(self, buffer: Buffer, index: Index) -> str:
+        base, offset = self.pointer(buffer), self.offset(index)
+        if offset == "0":
+            return base
+        return self.w.emit(f"getelementptr {memory_type(buffer.dtype, 1)}, ptr {base}, i64 {offset}")
+
+    def _addresses(self, buffer: Buffer, index: Index, lanes: str) -> str:
+        base = self._address(buffer, index)
+        return self.w.emit(
+            f"getelementptr {memory_type(buffer.dtype, 1)}, ptr {base}, "
+            f"<{self.width} x i64> {lanes}"
+        )
+
+    def both(self, mask: Value | None, width: int) -> str | None:
+        """Return the mask of a load or store: its own, and that of the end of an axis."""
+        own = None if mask is None else self.operand(mask, width)
+        if width == 1 or self.mask is None:
+            return own
+        if own is None:
+            return self.mask
+        return self.w.emit(f"and <{width} x i1> {own}, {self.mask}")
+
+    def _load(self, x: Value, width: int) -> str:
+        w = self.w
+        buffer, index = x.attr
+        rest = x.operands[sum(1 for _ in index.values()) :]
+        own, other = rest if rest else (None, None)
+        bytes_ = NUMPY_TYPES[buffer.dtype].itemsize
+        kind = memory_type(buffer.dtype, width)
+        mask = self.both(own, width)
+        if width == 1:
+            if mask is None:
+                name = w.emit(f"load {kind}, ptr {self._address(buffer, index)}, align {bytes_}")
+                return self._from_memory(name, buffer.dtype, 1)
+            assert other is not None
+            fallback = self.operand(other, 1)
+            result = type_text(buffer.dtype, 1)
+
+            def read() -> list[str]:
+                place = self._address(buffer, index)
+                name = w.emit(f"load {kind}, ptr {place}, align {bytes_}")
+                return [self._from_memory(name, buffer.dtype, 1)]
+
+            return self.when(mask, [fallback], [(result, fallback)], read)[0]
+        instead = "zeroinitializer"
+        if other is not None:
+            instead = self._to_memory(self.operand(other, width), buffer.dtype, width)
+        lanes = self.lanes(index)
+        flags = mask or "splat (i1 1)"
+        suffix = _suffix(kind)
+        if lanes is not None:
+            places = self._addresses(buffer, index, lanes)
+            name = w.emit(
+                f"call {kind} @llvm.masked.gather.{suffix}.v{width}p0(<{width} x ptr> align {bytes_} "
+                f"{places}, <{width} x i1> {flags}, {kind} {instead})"
+            )
+        elif mask is None:
+            name = w.emit(f"load {kind}, ptr {self._address(buffer, index)}, align {bytes_}")
+        else:
+            place = self._address(buffer, index)
+            name = w.emit(
+                f"call {kind} @llvm.masked.load.{suffix}.p0(ptr align {bytes_} {place}, "
+                f"<{width} x i1> {flags}, {kind} {instead})"
+            )
+        return self._from_memory(name, buffer.dtype, width)
+
+    def _from_memory(self, name: str, dtype: str, width: int) -> str:
+        if dtype != "i1":
+            return name
+        return self.w.emit(f"icmp ne {memory_type('i1', width)} {name}, zeroinitializer"
+                           if width > 1 else f"icmp ne i8 {name}, 0")
+
+    def _to_memory(self, name: str, dtype: str, width: int) -> str:
+        if dtype != "i1":
+            return name
+        return self.w.emit(f"zext {type_text('i1', width)} {name} to {memory_type('i1', width)}")
+
+    def write_element(
+        self, buffer: Buffer, index: Index, name: str, mask: str | None, width: int
+    ) -> None:
+        w = self.w
+        bytes_ = NUMPY_TYPES[buffer.dtype].itemsize
+        kind = memory_type(buffer.dtype, width)
+        if width == 1:
+            stored = self._to_memory(name, buffer.dtype, 1)
+
+            def put() -> list[str]:
+                place = self._address(buffer, index)
+                w.do(f"store {kind} {stored}, ptr {place}, align {bytes_}")
+                return []
+
+            if mask is None:
+                put()
+            else:
+                self.when(mask, [], [], put)
+            return
+        stored = self._to_memory(name, buffer.dtype, width)
+        lanes = self.lanes(index)
+        flags = mask or "splat (i1 1)"
+        suffix = _suffix(kind)
+        if lanes is not None:
+            places = self._addresses(buffer, index, lanes)
+            w.do(
+                f"call void @llvm.masked.scatter.{suffix}.v{width}p0({kind} {stored}, "
+                f"<{width} x ptr> align {bytes_} {places}, <{width} x i1> {flags})"
+            )
+        elif mask is None:
+            place = self._address(buffer, index)
+            w.do(f"store {kind} {stored}, ptr {place}, align {bytes_}")
+        else:
+            place = self._address(buffer, index)
+            w.do(
+                f"call void @llvm.masked.store.{suffix}.p0({kind} {stored}, "
+                f"ptr align {bytes_} {place}, <{width} x i1> {flags})"
+            )
+
+
+def iota(width: int, factor: int = 1) -> str:
+    return "<" + ", ".join(f"i64 {i * factor}" for i in range(width)) + ">"
+
+
+def _suffix(kind: str) -> str:
+    """Return how intrinsics name a vector type: `v16f32` for `<16 x float>`."""
+    count, _, element = kind[1:-1].partition(" x ")
+    short = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
+    return f"v{count}{short.get(element, element)}"

@@ -1,0 +1,261 @@
+"""Copies that need not be made: what is copied from one buffer to another lies in one.
+
+The values that loops carry, the results of branches, and whatever is updated in part begin as
+copies. Two buffers, one copied to the other, become one if neither is written while the other is
+still needed; a nest may write one of them while it reads the other if each of its points reads only
+the element that it writes. Each copy that remains is noted with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kiln.engines.native.loop_ir import (
+    Branch,
+    Buffer,
+    Copy,
+    Function,
+    Index,
+    Kernel,
+    KeptCopy,
+    Loop,
+    Nest,
+    Place,
+    Reduce,
+    Role,
+    Statement,
+    Store,
+    While,
+    blocks,
+    mask_of,
+)
+from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.fusion import is_in_place
+from kiln.engines.native.passes.liveness import Liveness, is_covered
+from kiln.engines.native.passes.substitution import substituted
+from kiln.engines.native.scalars import Value, postorder
+
+
+def remove_copies(function: Function) -> None:
+    """Let buffers share memory instead of being copied; note the copies that remain."""
+    found = list(_copies(function.body, 0))
+    if not found:
+        return
+    classes = _Classes(function, found)
+    for copy in sorted(found, key=lambda each: (-each.depth, -each.to.nbytes)):
+        classes.join(copy)
+    chosen = classes.chosen()
+    if chosen:
+        _rename(function.body, chosen)
+    for copy in found:
+        reason = classes.reasons.get((copy.statement, copy.to))
+        if reason is not None:
+            to = chosen.get(copy.to, copy.to)
+            function.copies.append(KeptCopy(to, reason, copy.statement.source))
+
+
+class _WholeCopy(NamedTuple):
+    """A statement that makes all elements of a buffer those of another."""
+
+    statement: Nest | Copy
+    to: Buffer
+    of: Buffer
+    depth: int
+
+
+def _copies(statements: Sequence[Statement], depth: int) -> Iterator[_WholeCopy]:
+    for statement in statements:
+        match statement:
+            case Copy():
+                of, to = statement.operand, statement.result
+                is_whole = of.index == to.index == Index() and statement.count == to.buffer.size
+                if is_whole and _are_alike(to.buffer, of.buffer):
+                    yield _WholeCopy(statement, to.buffer, of.buffer, depth)
+            case Nest():
+                for to, of in _copied(statement).items():
+                    yield _WholeCopy(statement, to, of, depth)
+        is_loop = isinstance(statement, (Loop, While))
+        for block in blocks(statement):
+            yield from _copies(block, depth + is_loop)
+
+
+def _are_alike(x: Buffer, y: Buffer) -> bool:
+    return x is not y and x.size == y.size and x.dtype == y.dtype
+
+
+def _copied(nest: Nest) -> dict[Buffer, Buffer]:
+    """Return the buffers that a nest makes the same as another; it may write only a part."""
+    found: dict[Buffer, Buffer | None] = {}
+    for effect in nest.effects:
+        of = None if nest.ordered else _plain_load(effect)
+        to = effect.buffer
+        if of is None or not _are_alike(to, of) or found.get(to, of) is not of:
+            of = None
+        found[to] = of
+    return {to: of for to, of in found.items() if of is not None}
+
+
+def _plain_load(effect: Store | Reduce) -> Buffer | None:
+    """Return the buffer from which an effect copies an element to the same place of another."""
+    value = effect.value
+    if not isinstance(effect, Store) or effect.mask is not None or value.op != "load":
+        return None
+    buffer, index = value.attr
+    if index != effect.index or any(True for _ in index.values()) or mask_of(value) is not None:
+        return None
+    found: Buffer = buffer
+    return found
+
+
+class _Classes:
+    """Buffers that share memory."""
+
+    def __init__(self, function: Function, copies: Sequence[_WholeCopy]) -> None:
+        self.outputs = set(function.outputs)
+        self.liveness = Liveness(function)
+        self.reasons: dict[tuple[Statement, Buffer], str] = {}
+        self._members: dict[Buffer, list[Buffer]] = {}
+        self._writers: dict[Buffer, list[Statement]] = {}
+        for statement in self.liveness.after:
+            for buffer in set(writes(statement)):
+                self._writers.setdefault(buffer, []).append(statement)
+        self._sources = {(each.statement, each.to): each.of for each in copies}
+
+    def members(self, x: Buffer) -> list[Buffer]:
+        """Return the buffers that share memory with one."""
+        return self._members.get(x) or [x]
+
+    def join(self, copy: _WholeCopy) -> None:
+        """Let both buffers of a copy share memory, or note why they cannot."""
+        to, of = self.members(copy.to), self.members(copy.of)
+        if to is of or to[0] is of[0]:
+            return
+        reason = self._refused(copy, to, of)
+        if reason is not None:
+            self.reasons[copy.statement, copy.to] = reason
+            return
+        together = [*to, *of]
+        for each in together:
+            self._members[each] = together
+
+    def chosen(self) -> dict[Buffer, Buffer]:
+        """Return the buffer that each of several becomes."""
+        found = {}
+        for members in {id(each): each for each in self._members.values()}.values():
+            keep = next((x for x in members if x in self.outputs), members[0])
+            found.update({x: keep for x in members if x is not keep})
+        return found
+
+    def _refused(
+        self, copy: _WholeCopy, to: Sequence[Buffer], of: Sequence[Buffer]
+    ) -> str | None:
+        both = [*to, *of]
+        if any(x.role is Role.INPUT for x in both):
+            return "an input is never written"
+        if any(x.role is Role.CONST for x in both):
+            return "a constant is never written"
+        if any(x.role is Role.ROW for x in both):
+            return "a row belongs to one turn of a loop"
+        if sum(x in self.outputs for x in both) > 1:
+            return "both are results"
+        if not is_covered(self.liveness.written(copy.statement).get(copy.to, ()), copy.to.size):
+            return "only a part is copied"
+        return self._conflict(to, of) or self._conflict(of, to)
+
+    def _conflict(self, written: Sequence[Buffer], kept: Sequence[Buffer]) -> str | None:
+        """Return why some buffers cannot be written where others lie, if they cannot."""
+        for buffer in written:
+            for statement in self._writers.get(buffer, ()):
+                source = self._sources.get((statement, buffer))
+                is_same = source is not None and (source in written or source in kept)
+                if is_same and source not in set(writes(statement)):
+                    continue
+                after = self.liveness.after[statement]
+                if any(x in after for x in kept):
+                    return "the old value is needed after the new one is computed"
+                if not all(_reads_in_place(statement, x, buffer) for x in kept):
+                    return "other elements of the old value are read where the new one is computed"
+        return None
+
+
+def _reads_in_place(statement: Statement, read: Buffer, written: Buffer) -> bool:
+    """Tell whether a statement that writes a buffer can do so where one lies that it reads."""
+    if not isinstance(statement, Nest):
+        return read not in set(reads(statement))
+    return all(
+        is_in_place(x.attr[1], written, statement)
+        for x in nodes(statement)
+        if x.op == "load" and x.attr[0] is read
+    )
+
+
+# Renaming.
+
+
+def _rename(statements: list[Statement], chosen: Mapping[Buffer, Buffer]) -> None:
+    """Let statements use other buffers; drop those that copy a buffer to itself."""
+    kept: list[Statement] = []
+    for statement in statements:
+        match statement:
+            case Nest():
+                statement = _renamed_nest(statement, chosen)
+                if not statement.effects:
+                    continue
+            case Copy():
+                statement.operand = _renamed(statement.operand, chosen)
+                statement.result = _renamed(statement.result, chosen)
+                of, to = statement.operand, statement.result
+                if of.buffer is to.buffer and of.index == to.index:
+                    continue
+            case Kernel():
+                statement.operands = [_renamed(x, chosen) for x in statement.operands]
+                statement.results = [_renamed(x, chosen) for x in statement.results]
+            case Branch():
+                statement.number = _renamed(statement.number, chosen)
+            case While():
+                statement.flag = chosen.get(statement.flag, statement.flag)
+        for block in blocks(statement):
+            _rename(block, chosen)
+        kept.append(statement)
+    statements[:] = kept
+
+
+def _renamed(place: Place, chosen: Mapping[Buffer, Buffer]) -> Place:
+    values = [value for value, _ in place.index.values()]
+    moved = dict(zip(values, _renamed_values(values, chosen), strict=True))
+    return Place(chosen.get(place.buffer, place.buffer), place.index.replaced({}, moved))
+
+
+def _renamed_values(roots: Sequence[Value], chosen: Mapping[Buffer, Buffer]) -> list[Value]:
+    loads: dict[Value, Value] = {}
+    for x in postorder(roots):
+        if x.op != "load" or x.attr[0] not in chosen:
+            continue
+        buffer, index = x.attr
+        operands = tuple(substituted(x.operands, {}, loads))
+        pairs = dict(zip(x.operands, operands, strict=True))
+        place = (chosen[buffer], index.replaced({}, pairs))
+        loads[x] = x.scope.node("load", x.dtype, operands, place)
+    return substituted(roots, {}, loads)
+
+
+def _renamed_nest(nest: Nest, chosen: Mapping[Buffer, Buffer]) -> Nest:
+    effects: list[Any] = []
+    for effect in nest.effects:
+        roots = [effect.value, *[value for value, _ in effect.index.values()]]
+        mask = effect.mask if isinstance(effect, Store) else None
+        if mask is not None:
+            roots.append(mask)
+        made = dict(zip(roots, _renamed_values(roots, chosen), strict=True))
+        buffer = chosen.get(effect.buffer, effect.buffer)
+        index = effect.index.replaced({}, made)
+        if isinstance(effect, Reduce):
+            effects.append(Reduce(buffer, index, effect.op, made[effect.value], effect.along))
+            continue
+        found = Store(buffer, index, made[effect.value], None if mask is None else made[mask])
+        value = found.value
+        is_same = value.op == "load" and value.attr == (buffer, index)
+        if not is_same or mask_of(value) is not None:
+            effects.append(found)
+    return Nest(nest.axes, effects, ordered=nest.ordered, source=nest.source)

@@ -1,0 +1,50 @@
+"""Donation: which results may be written where an operand lies that the call gives away.
+
+A result may take an operand's memory if nothing reads the operand after the result's first element
+is written, but for nests that read an element just before they write the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kiln.engines.native.loop_ir import Buffer, Function, Nest, Role, Statement, Store
+from kiln.engines.native.passes.buffers import nodes
+from kiln.engines.native.passes.fusion import everything
+
+
+def reusable(function: Function, wanted: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Return those pairs (result, operand) of the wanted ones that are safe."""
+    found = []
+    for result, operand in wanted.items():
+        target, source = function.outputs[result], function.inputs[operand]
+        if target.role is Role.OUTPUT and _is_safe(function.body, target, source):
+            found.append((result, operand))
+    return found
+
+
+def _is_safe(body: list[Statement], target: Buffer, source: Buffer) -> bool:
+    if target.nbytes != source.nbytes or target.dtype != source.dtype:
+        return False
+    begun = False
+    for statement in body:
+        read, written = everything(statement)
+        if source in read and (begun or target in written):
+            if not isinstance(statement, Nest) or not _in_place(statement, target, source):
+                return False
+        begun |= target in written
+    return True
+
+
+def _in_place(nest: Nest, target: Buffer, source: Buffer) -> bool:
+    """Tell whether a nest reads only the elements that it writes at the same point."""
+    stores = [e for e in nest.effects if e.buffer is target]
+    reads = [x.attr[1] for x in nodes(nest) if x.op == "load" and x.attr[0] is source]
+    return (
+        not nest.ordered
+        and len(stores) == 1
+        and isinstance(stores[0], Store)
+        and all(index == stores[0].index for index in reads)
+        and not stores[0].mask
+        and {axis for axis, _ in stores[0].index.axes()} >= {a for a in nest.axes if a.size != 1}
+    )

@@ -1,0 +1,71 @@
+"""Where temporaries lie: values that are not needed at the same time share memory.
+
+Statements are numbered in order; a temporary lives from the first statement that touches it to the
+last. What is alive when a turn of a loop begins, or before the loop, lives throughout the loop.
+"""
+
+from __future__ import annotations
+
+from kiln.engines.native.loop_ir import Buffer, Function, Loop, Role, Statement, While, blocks
+from kiln.engines.native.passes.buffers import reads, writes
+from kiln.engines.native.passes.liveness import Liveness
+
+ALIGNMENT = 64
+
+
+class _Lives:
+    """The first and the last statement of each temporary's life."""
+
+    def __init__(self, liveness: Liveness) -> None:
+        self.now = 0
+        self.liveness = liveness
+        self.spans: dict[Buffer, list[int]] = {}
+
+    def touch(self, buffer: Buffer) -> None:
+        if buffer.role is Role.TEMP:
+            self.spans.setdefault(buffer, [self.now, self.now])[1] = self.now
+
+    def walk(self, statements: list[Statement]) -> None:
+        for statement in statements:
+            self.now += 1
+            for buffer in (*reads(statement), *writes(statement)):
+                self.touch(buffer)
+            inner = blocks(statement)
+            if not inner:
+                continue
+            start = self.now
+            for block in inner:
+                self.walk(block)
+            self.now += 1
+            if isinstance(statement, (Loop, While)):
+                self._stretch(statement, start)
+
+    def _stretch(self, statement: Statement, start: int) -> None:
+        """Let what a loop carries, or shares with its surroundings, live throughout it."""
+        carried = self.liveness.carried[statement]
+        for buffer, span in self.spans.items():
+            if span[1] >= start and (span[0] < start or buffer in carried):
+                span[0], span[1] = min(span[0], start), self.now
+
+
+def workspace(function: Function) -> tuple[dict[Buffer, int], int]:
+    """Return the offset of each temporary, and the bytes they take together."""
+    lives = _Lives(Liveness(function))
+    lives.walk(function.body)
+    offsets: dict[Buffer, int] = {}
+    placed: list[tuple[int, int, int, int]] = []
+    total = 0
+    order = sorted(lives.spans.items(), key=lambda item: -item[0].nbytes)
+    for buffer, (first, last) in order:
+        size = -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        offset = 0
+        for begin, end, start, stop in placed:
+            if begin >= offset + size:
+                break
+            if start <= last and first <= stop and begin < offset + size and offset < end:
+                offset = end
+        offsets[buffer] = offset
+        placed.append((offset, offset + size, first, last))
+        placed.sort()
+        total = max(total, offset + size)
+    return offsets, total
