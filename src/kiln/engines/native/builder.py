@@ -232,11 +232,12 @@ class Builder:
         operands: Sequence[Layout],
         results: Sequence[Layout],
         numbers: Sequence[int],
+        grain: int = 0,
     ) -> None:
-        """Call a kernel on dense copies of the operands."""
+        """Call a kernel on dense copies of the operands; a thread takes `grain` rows at a time."""
         given = [self.place(self.dense(x)) for x in operands]
         made = [self.place(x) for x in results]
-        self.body.append(Kernel(symbol, given, made, numbers, self.source))
+        self.body.append(Kernel(symbol, given, made, numbers, self.source, grain))
 
     def copy(self, to: Layout, x: Layout) -> None:
         """Copy a dense value to another of its size."""
@@ -285,13 +286,22 @@ class Builder:
             return found if primitive.multiple else [found]
         if not primitive.has("expand"):
             raise Unsupported(f"the primitive {primitive.name} has no native lowering")
+        return self.expansion(primitive, [v.aval for v in eqn.invars], operands, eqn.params)
+
+    def expansion(
+        self,
+        primitive: Operation,
+        avals: Sequence[ShapedArray],
+        operands: Sequence[Layout],
+        params: Mapping[str, Any],
+    ) -> Sequence[Layout]:
+        """Add what a primitive's `expand` makes of operands of some types; return its results."""
 
         def expanded(*xs: Any) -> Sequence[Any]:
-            results = primitive.expand(*xs, **eqn.params)
+            results = primitive.expand(*xs, **params)
             return results if primitive.multiple else [results]
 
-        jaxpr = stage_pure(expanded, [v.aval for v in eqn.invars], name=primitive.name)
-        return self.inline(jaxpr, operands)
+        return self.inline(stage_pure(expanded, avals, name=primitive.name), operands)
 
 
 def function_of(jaxpr: Jaxpr, name: str, lowerings: Mapping[Operation, Lowering]) -> Function:

@@ -268,9 +268,13 @@ class Branch:
 
 
 class Kernel:
-    """Call a function of the extension by name: see `_runtime/native_call.h`."""
+    """Call a function of the extension by name: see `_runtime/native_call.h`.
 
-    __slots__ = ("numbers", "operands", "results", "source", "symbol")
+    With a `grain`, the first two numbers are the first row and the count of rows to compute, and
+    threads take so many rows at a time.
+    """
+
+    __slots__ = ("grain", "numbers", "operands", "results", "source", "symbol")
 
     def __init__(
         self,
@@ -279,12 +283,14 @@ class Kernel:
         results: Sequence[Place],
         numbers: Sequence[int],
         source: Any = None,
+        grain: int = 0,
     ) -> None:
         self.symbol = symbol
         self.operands = list(operands)
         self.results = list(results)
         self.numbers = tuple(numbers)
         self.source = source
+        self.grain = grain
 
 
 class Copy:

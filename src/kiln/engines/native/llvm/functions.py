@@ -103,6 +103,10 @@ class _Module:
             assert plan is not None
             code.nest_here(statement, plan, "%begin", "%end")
         code.finish()
+        return self.part(w)
+
+    def part(self, w: Writer) -> str:
+        """Return the name of the function that runs a range; equal ones are written once."""
         body = "\n".join(w.lines)
         name = self.names.get(body)
         if name is None:
@@ -134,6 +138,27 @@ class _Module:
             )
             self.parts.append(w.text(f"define internal {kind} {name}({listed}) #0"))
         return name
+
+    def by_rows(self, kernel: Kernel) -> str:
+        """Return the name of a function that runs a kernel on a range of its rows.
+
+        Its context holds the buffers of the kernel, then its numbers.
+        """
+        w = Writer(self.target)
+        count, buffers = len(kernel.numbers), len(kernel.operands) + len(kernel.results)
+        numbers = w.emit(f"alloca i64, i64 {count}, align 8")
+        place = w.emit(f"getelementptr i64, ptr %context, i64 {buffers}")
+        w.do(
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {numbers}, ptr {place}, i64 {8 * count}, "
+            "i1 false)"
+        )
+        w.do(f"store i64 %begin, ptr {numbers}, align 8")
+        rows = w.emit("sub i64 %end, %begin")
+        second = w.emit(f"getelementptr i64, ptr {numbers}, i64 1")
+        w.do(f"store i64 {rows}, ptr {second}, align 8")
+        status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %context, ptr {numbers})")
+        w.do(f"ret i32 {status}")
+        return self.part(w)
 
     def constant(self, buffer: Buffer) -> str:
         """Return the name of a constant's memory."""
@@ -292,6 +317,16 @@ class _Code:
         values = [f"ptr {place}" for place in places]
         values += [f"i64 {number}" for number in kernel.numbers]
         self.slots(values)
+        if kernel.grain and 2 * kernel.grain <= kernel.numbers[1]:
+            name = self.module.by_rows(kernel)
+            rows, grain = kernel.numbers[1], kernel.grain
+            self.check(
+                w.emit(
+                    f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {rows}, "
+                    f"i64 {grain})"
+                )
+            )
+            return
         numbers = w.emit(f"getelementptr i64, ptr %slots, i64 {len(places)}")
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)

@@ -102,7 +102,7 @@ def _dot_general(
         pairs = _ordered_pairs(x, lc, y, rc)
         kind = _kernel_type(x.dtype, y.dtype, dtype)
         if kind is None:
-            x, y, kind = converted(b, x, dtype), converted(b, y, dtype), _name(dtype)
+            x, y, kind = converted(b, x, dtype), converted(b, y, dtype), kernel_name(dtype)
         left = matrices(b, x, lb, x_free, [d for d, _ in pairs])
         right = matrices(b, y, rb, [d for _, d in pairs], y_free)
         gemm(b, kind, left, right, made, (count, m, n, k))
@@ -172,7 +172,8 @@ def _ordered_pairs(
     return pairs
 
 
-def _name(dtype: np.dtype[Any]) -> str:
+def kernel_name(dtype: np.dtype[Any]) -> str:
+    """Return how the names of kernels end that compute in a dtype."""
     kind = machine_type(dtype)
     if dtype.kind == "c":
         return f"c{8 * dtype.itemsize}"
@@ -184,9 +185,9 @@ def _kernel_type(x: Any, y: Any, accumulator: Any) -> str | None:
     if x != y:
         return None
     if x == accumulator:
-        return _name(x)
+        return kernel_name(x)
     if is_narrow(machine_type(x)) and accumulator == np.float32:
-        return f"{_name(x)}_f32"
+        return f"{kernel_name(x)}_f32"
     return None
 
 

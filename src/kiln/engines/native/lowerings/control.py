@@ -20,12 +20,16 @@ from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import (
     Axis,
     Branch,
+    Buffer,
+    Index,
     Loop,
     Statement,
     Store,
     While,
     axis_index,
 )
+from kiln.engines.native.passes.buffers import loaded
+from kiln.engines.native.scalars import postorder
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
@@ -126,7 +130,8 @@ def assign(b: Builder, to: Sequence[Layout], values: Sequence[Layout]) -> None:
     nests: dict[tuple[int, ...], list[tuple[Layout, Layout]]] = {}
     for x, value in moved:
         place = places.get(value.buffer)
-        if place is not None and (value.shape != x.shape or value != place):
+        moves = place is not None and (value.shape != x.shape or value != place)
+        if moves or any(buffer in places for buffer in _offset_reads(value)):
             made = b.space(value.shape, value.dtype)
             b.write(made, value)
             value = made
@@ -137,6 +142,13 @@ def assign(b: Builder, to: Sequence[Layout], values: Sequence[Layout]) -> None:
         for x, value in pairs:
             effects += b.stores(x, axes, b.read(value, axes))
         b.nest(axes, effects)
+
+
+def _offset_reads(x: Layout) -> list[Buffer]:
+    """Return the buffers that hold where a value begins."""
+    if not isinstance(x.offset, Index):
+        return []
+    return list(loaded(postorder([value for value, _ in x.offset.values()])))
 
 
 def _cond(

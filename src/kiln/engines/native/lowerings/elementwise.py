@@ -8,6 +8,7 @@ from typing import Any
 
 from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, Unsupported
 from kiln.engines.native.layout import Layout
+from kiln.engines.native.lowerings import complex_functions
 from kiln.engines.native.scalars import Value, bits, is_float, is_signed
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
@@ -37,8 +38,25 @@ def real_only(function: Callable[..., Value]) -> Lowering:
 
 
 def operation(op: str) -> Lowering:
-    """Return the lowering of an operation or a function of real scalars."""
-    return real_only(lambda *xs: xs[0].scope.op(op, xs[0].dtype, *xs))
+    """Return the lowering of an operation or a function of scalars."""
+
+    def scalar(*xs: Scalar) -> Scalar:
+        x = xs[0]
+        if not isinstance(x, Complex):
+            return x.scope.op(op, x.dtype, *xs)
+        function = complex_functions.FUNCTIONS.get(op)
+        if function is None:
+            raise Unsupported(f"{op} of complex numbers has no native lowering")
+        return function(*xs)
+
+    return elementwise(scalar)
+
+
+def _either(
+    real: Callable[..., Scalar], of_complex: Callable[..., Scalar]
+) -> Callable[..., Scalar]:
+    """Return a function of scalars, given those of real and of complex ones."""
+    return lambda *xs: (of_complex if isinstance(xs[0], Complex) else real)(*xs)
 
 
 def _by_parts(function: Callable[..., Value]) -> Lowering:
@@ -53,7 +71,7 @@ def _by_parts(function: Callable[..., Value]) -> Lowering:
 def mul(x: Scalar, y: Scalar) -> Scalar:
     """Return the product of two numbers."""
     if isinstance(x, Complex) and isinstance(y, Complex):
-        return Complex(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
+        return complex_functions.product(x, y)
     return x * y  # type: ignore[operator]
 
 
@@ -98,16 +116,21 @@ def _shifted(x: Value, by: int) -> Value:
     return x if by == 0 else x.scope.op("lshr", x.dtype, x, x.scope.constant(by, x.dtype))
 
 
-def _pow(x: Value, y: Value) -> Value:
+def _pow(x: Scalar, y: Scalar) -> Scalar:
+    if isinstance(x, Complex):
+        if not isinstance(y, Complex):
+            y = Complex(y.convert(x.re.dtype), x.re.scope.constant(0, x.re.dtype))
+        return complex_functions.power(x, y)
+    assert isinstance(y, Value)
     if not is_float(x.dtype):
         return _integer_power(x, y)
     return x.scope.op("pow", x.dtype, x, y.convert(x.dtype))
 
 
 def _integer_pow(x: Scalar, *, y: int) -> Scalar:
-    if isinstance(x, Complex) and y < 0:
-        raise Unsupported("negative powers of complex numbers have no native lowering")
     if isinstance(x, Value) and y < 0 and not is_float(x.dtype):
+        if not is_signed(x.dtype):
+            return x.eq(1).convert(x.dtype)
         return _integer_power(x, x.scope.constant(y, x.dtype))
     if y == 0:
         return _one(x)
@@ -121,7 +144,9 @@ def _integer_pow(x: Scalar, *, y: int) -> Scalar:
             break
         square = mul(square, square)
     assert total is not None
-    return total if y > 0 else 1 / total  # type: ignore[operator]
+    if y > 0:
+        return total
+    return complex_functions.inverse(total) if isinstance(total, Complex) else 1 / total
 
 
 def _one(x: Scalar) -> Scalar:
@@ -130,13 +155,17 @@ def _one(x: Scalar) -> Scalar:
     return x.scope.constant(1, x.dtype)
 
 
-def maximum(x: Value, y: Value) -> Value:
+def maximum(x: Scalar, y: Scalar) -> Scalar:
     """Return the larger of two numbers; nans propagate, and 0 is larger than -0."""
+    if isinstance(x, Complex) or isinstance(y, Complex):
+        return complex_functions.maximum(x, y)  # type: ignore[arg-type]
     return x | y if x.dtype == "i1" else x.scope.op("max", x.dtype, x, y)
 
 
-def minimum(x: Value, y: Value) -> Value:
+def minimum(x: Scalar, y: Scalar) -> Scalar:
     """Return the smaller of two numbers; nans propagate, and -0 is smaller than 0."""
+    if isinstance(x, Complex) or isinstance(y, Complex):
+        return complex_functions.minimum(x, y)  # type: ignore[arg-type]
     return x & y if x.dtype == "i1" else x.scope.op("min", x.dtype, x, y)
 
 
@@ -151,7 +180,7 @@ def _sign(x: Value) -> Value:
 
 def _abs(x: Scalar) -> Value:
     if isinstance(x, Complex):
-        raise Unsupported("abs of complex numbers has no native lowering")
+        return complex_functions.modulus(x)
     return x if x.dtype.startswith("u") else abs(x)
 
 
@@ -277,15 +306,15 @@ LOWERINGS: dict[Operation, Lowering] = {
     ops.sub_p: _by_parts(lambda x, y: x - y),
     ops.neg_p: _by_parts(lambda x: -x),
     ops.mul_p: elementwise(mul),
-    ops.div_p: real_only(_div),
+    ops.div_p: elementwise(_either(_div, complex_functions.quotient)),
     ops.rem_p: real_only(_rem),
-    ops.pow_p: real_only(_pow),
+    ops.pow_p: elementwise(_pow),
     ops.integer_pow_p: elementwise(_integer_pow),
     ops.square_p: elementwise(lambda x: mul(x, x)),
-    ops.max_p: real_only(maximum),
-    ops.min_p: real_only(minimum),
-    ops.clamp_p: real_only(lambda low, x, high: minimum(maximum(x, low), high)),
-    ops.sign_p: real_only(_sign),
+    ops.max_p: elementwise(maximum),
+    ops.min_p: elementwise(minimum),
+    ops.clamp_p: elementwise(lambda low, x, high: minimum(maximum(x, low), high)),
+    ops.sign_p: elementwise(_either(_sign, complex_functions.sign)),
     ops.abs_p: elementwise(_abs),
     ops.round_p: real_only(_round),
     ops.is_finite_p: real_only(_is_finite),

@@ -33,3 +33,12 @@ def arranged(b: Builder, x: Layout, axes: Sequence[int]) -> Layout:
         Kernel("kiln_transpose", [b.place(source)], [b.place(made)], numbers, b.source)
     )
     return made
+
+
+def as_it_lies(b: Builder, x: Layout) -> tuple[Layout, list[int]]:
+    """Return a dense value with the axes of `x` in the order of memory, and where each is."""
+    order = sorted(range(len(x.shape)), key=lambda d: (-abs(x.strides[d]), d))
+    seen = x.with_axes([(x.shape[d], x.strides[d]) for d in order])
+    if not seen.is_dense:
+        return b.dense(x), list(range(len(x.shape)))
+    return seen, [order.index(d) for d in range(len(order))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kiln.base import dtypes
 from kiln.engines.native.builder import (
     Builder,
     Complex,
@@ -15,6 +16,9 @@ from kiln.engines.native.builder import (
 )
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Reduce
+from kiln.engines.native.lowerings import complex_functions
+from kiln.engines.native.lowerings.elementwise import elementwise
+from kiln.engines.native.scalars import NUMPY_TYPES, Value, bits
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import reduction as ops
@@ -22,6 +26,12 @@ from kiln.ops.product import reduce_prod_p
 from kiln.ops.shape import reduce_sum_p
 
 Out = Sequence[ShapedArray]
+
+_OF_COMPLEX = {
+    "mul": complex_functions.product,
+    "max": complex_functions.maximum,
+    "min": complex_functions.minimum,
+}
 
 
 def _reduce(op: str) -> Lowering:
@@ -35,9 +45,16 @@ def _reduce(op: str) -> Lowering:
         kept = [axis for d, axis in enumerate(points) if d not in axes]
         value = b.read(x, points)
         index = b.element(made, kept)
+        if isinstance(value, Complex) and op != "add":
+            start = identity(op, kind)
+            b.fill(made, complex(start, 0 if op == "mul" else start))
+            old = b.read(made, kept)
+            assert isinstance(old, Complex)
+            both = _OF_COMPLEX[op](old, value)
+            order = [*kept, *[axis for axis in points if axis not in kept]]
+            b.nest(order, b.stores(made, kept, both), ordered=True)
+            return made
         if isinstance(value, Complex):
-            if op != "add":
-                raise Unsupported("reductions of complex numbers have no native lowering")
             effects = [
                 Reduce(made.buffer, index + i, op, part) for i, part in enumerate(value)
             ]
@@ -91,7 +108,31 @@ def _position(op: str) -> Lowering:
     return lower
 
 
+def _reduced_precision(x: Value, *, exponent_bits: int, mantissa_bits: int) -> Value:
+    """Round as the meaning in `ops/reduction.py` does, on the bits."""
+    info = dtypes.finfo(NUMPY_TYPES[x.dtype])
+    kind = f"u{bits(x.dtype)}"
+    pattern = x.bitcast(kind)
+    found = pattern
+    dropped = int(info.nmant) - mantissa_bits
+    if dropped > 0:
+        last_kept = (pattern >> dropped) & 1
+        rounded = pattern + ((1 << (dropped - 1)) - 1) + last_kept
+        found = (rounded >> dropped) << dropped
+    if exponent_bits < int(info.nexp):
+        mask = ((1 << int(info.nexp)) - 1) << int(info.nmant)
+        bias, reduced_bias = (1 << (int(info.nexp) - 1)) - 1, (1 << (exponent_bits - 1)) - 1
+        highest = (bias + reduced_bias) << int(info.nmant)
+        lowest = (bias - reduced_bias) << int(info.nmant)
+        exponent = found & mask
+        sign = found & (1 << (bits(x.dtype) - 1))
+        above, below = exponent.gt(highest), exponent.le(lowest)
+        found = below.select(sign, above.select(sign | mask, found))
+    return x.ne(x).select(x, found.bitcast(x.dtype))
+
+
 LOWERINGS: dict[Operation, Lowering] = {
+    ops.reduce_precision_p: elementwise(_reduced_precision),
     reduce_sum_p: _reduce("add"),
     reduce_prod_p: _reduce("mul"),
     ops.reduce_max_p: _reduce("max"),

@@ -8,7 +8,8 @@ from kiln.engines.native.elementary import EXPANSIONS, expand
 from kiln.engines.native.loop_ir import Function, Nest, Statement, blocks
 from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.passes.fusion import roots_of, with_roots
-from kiln.engines.native.scalars import BASIC, Scope, Value, rebuilt
+from kiln.engines.native.passes.substitution import moved
+from kiln.engines.native.scalars import BASIC, Scope, Value, is_float
 
 MOST_REPEATED = 3
 """A function that occurs more often in a program is a function of its code, too."""
@@ -34,7 +35,7 @@ def called(function: Function) -> frozenset[str]:
 def _count(statements: list[Statement], uses: Counter[str]) -> None:
     for statement in statements:
         if isinstance(statement, Nest):
-            uses.update(x.op for x in nodes(statement) if x.op in EXPANSIONS)
+            uses.update(x.op for x in nodes(statement) if x.op in EXPANSIONS and x.op not in BASIC)
         for block in blocks(statement):
             _count(block, uses)
 
@@ -42,10 +43,15 @@ def _count(statements: list[Statement], uses: Counter[str]) -> None:
 def expanded(nest: Nest, but: frozenset[str] = frozenset()) -> Nest:
     """Return a nest of basic operations only, but for some functions."""
     values = nodes(nest)
-    if not any(x.op in EXPANSIONS and x.op not in but for x in values):
+    if not any(_is_function(x) and x.op not in but for x in values):
         return nest
     found: dict[Value, Value] = {}
     for x in values:
-        made = rebuilt(x, tuple([found[y] for y in x.operands]))
-        found[x] = expand(made) if x.op in EXPANSIONS and x.op not in but else made
+        made = moved(x, {}, found)
+        found[x] = expand(made) if _is_function(made) and x.op not in but else made
     return with_roots(nest, [found[x] for x in roots_of(nest)])
+
+
+def _is_function(x: Value) -> bool:
+    """Tell whether a node is not a basic operation: the remainder is one of integers only."""
+    return x.op in EXPANSIONS and (x.op not in BASIC or is_float(x.dtype))

@@ -91,11 +91,12 @@ def substituted(
             stack.extend(waiting)
             continue
         stack.pop()
-        found[x] = _moved(x, axes, found)
+        found[x] = moved(x, axes, found)
     return [found[x] for x in roots]
 
 
-def _moved(x: Value, axes: Mapping[Axis, Index], found: Mapping[Value, Value]) -> Value:
+def moved(x: Value, axes: Mapping[Axis, Index], found: Mapping[Value, Value]) -> Value:
+    """Return a node whose operands have been found in other terms."""
     operands = tuple([found[y] for y in x.operands])
     if x.op == "load":
         buffer, index = x.attr

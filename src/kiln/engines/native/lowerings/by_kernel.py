@@ -1,0 +1,53 @@
+"""Primitives that a kernel of the extension computes, whose rows threads share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.engines.native.builder import Builder, Lowering, Unsupported
+from kiln.engines.native.kernel_calls import kernel_call
+from kiln.engines.native.layout import Layout
+from kiln.ir.operation import Operation
+from kiln.ir.types import ShapedArray
+
+Out = Sequence[ShapedArray]
+
+THREAD_ELEMENTS = 1 << 14
+"""How many elements a thread takes at a time, at least."""
+TOGETHER = 16
+"""Rows that lie side by side are best taken so many at a time."""
+
+
+def kernel_results(
+    b: Builder, primitive: Operation, out: Out, xs: Sequence[Layout], params: dict[str, Any]
+) -> list[Layout] | None:
+    """Call the kernel of a primitive and return its results; None if there is none."""
+    avals = [ShapedArray(x.shape, x.dtype) for x in xs]
+    call = kernel_call(primitive.name, avals, out, params)
+    if call is None:
+        return None
+    made = [b.room(aval) for aval in out]
+    if not call.rows or all(x.size == 0 for x in made):
+        return made
+    largest = max(x.size for x in (*xs, *made))
+    rows = max(1, math.ceil(THREAD_ELEMENTS * call.rows / largest))
+    rows = -(-rows // TOGETHER) * TOGETHER if call.rows >= 4 * TOGETHER else rows
+    b.kernel(call.symbol, xs, made, call.numbers, grain=rows)
+    return made
+
+
+def by_kernel(primitive: Operation) -> Lowering:
+    """Return the lowering of a primitive that a kernel computes, or its `expand`."""
+
+    def lower(b: Builder, out: Out, *xs: Layout, **params: Any) -> Any:
+        found = kernel_results(b, primitive, out, xs, params)
+        if found is None and primitive.has("expand"):
+            avals = [ShapedArray(x.shape, x.dtype) for x in xs]
+            found = list(b.expansion(primitive, avals, xs, params))
+        if found is None:
+            raise Unsupported(f"no kernel computes {primitive.name} of these types")
+        return found if primitive.multiple else found[0]
+
+    return lower
