@@ -1,7 +1,7 @@
 """From LLVM text to code in memory: the only file that speaks to LLVM.
 
-No optimization passes run: the text is as good as the engine can make it, and the passes would take
-more time than all the rest. Objects are plain bytes that may be kept on disk.
+The only optimization pass lets memory on the stack become registers where the text asks for it: else
+the text is as good as the engine can make it, and the passes would take more time than all the rest. Objects are plain bytes that may be kept on disk.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import llvmlite.binding as llvm
 from kiln import _runtime
 from kiln.engines.native.llvm import target as targets
 from kiln.engines.native.llvm.target import Target
+from kiln.engines.native.llvm.turns import PROMOTED
 
 _lock = threading.RLock()
 _names = itertools.count()
 _LEVEL_OF_CODEGEN = 1
+_PROMOTED = f"%{PROMOTED}"
 
 
 @functools.cache
@@ -68,6 +70,26 @@ def _linker() -> Any:
     return llvm.create_lljit_compiler(_machine(host_target(), _LEVEL_OF_CODEGEN))
 
 
+@functools.cache
+def _promotion(target: Target, codegen: int) -> tuple[Any, Any]:
+    tuning = llvm.create_pipeline_tuning_options(speed_level=codegen)
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    return passes, llvm.create_pass_builder(_machine(target, codegen), tuning)
+
+
+def _compiled(text: str, target: Target, codegen: int) -> tuple[Any, Any]:
+    """Return the target machine, and the module of a text for it."""
+    machine = _machine(target, codegen)
+    module = _module(text, machine)
+    if _PROMOTED in text:
+        passes, builder = _promotion(target, codegen)
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+    return machine, module
+
+
 def _module(text: str, machine: Any) -> Any:
     # A context of its own, so that what one module defines does not outlive it.
     module = llvm.parse_assembly(text, llvm.create_context())
@@ -83,15 +105,15 @@ def assemble(text: str, target: Target | None = None, codegen: int = _LEVEL_OF_C
     text that LLVM does not parse.
     """
     with _lock:
-        machine = _machine(target or host_target(), codegen)
-        return bytes(machine.emit_object(_module(text, machine)))
+        machine, module = _compiled(text, target or host_target(), codegen)
+        return bytes(machine.emit_object(module))
 
 
 def disassemble(text: str, target: Target | None = None, codegen: int = _LEVEL_OF_CODEGEN) -> str:
     """Return the assembly that LLVM text compiles to."""
     with _lock:
-        machine = _machine(target or host_target(), codegen)
-        return str(machine.emit_assembly(_module(text, machine)))
+        machine, module = _compiled(text, target or host_target(), codegen)
+        return str(machine.emit_assembly(module))
 
 
 class Code:

@@ -12,7 +12,8 @@ from kiln.engines.native.elementary import expand
 from kiln.engines.native.llvm.instructions import type_text
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.target import Target
-from kiln.engines.native.llvm.values import Frame
+from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
+from kiln.engines.native.llvm.values import Frame, memory_type
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -175,6 +176,8 @@ class _Code:
         self.counters: dict[Axis, str] = {}
         self.most = 0
         self.start = 0
+        self.polls: str | None = None
+        self.results: list[tuple[Buffer, str]] = []
 
     def enter(self) -> None:
         """Find the buffers of a call."""
@@ -184,6 +187,11 @@ class _Code:
         for buffer in [*buffers, *constants(module.function.body)]:
             self.pointers[buffer] = self._pointer(buffer, fields)
         self.start = self.w.mark()
+        for buffer in in_registers(module.function):
+            if buffer.role is Role.OUTPUT:
+                self.results.append((buffer, self.pointers[buffer]))
+            kind = f"[{buffer.size} x {memory_type(buffer.dtype, 1)}]"
+            self.pointers[buffer] = self.w.emit(f"alloca {kind}, align 64", PROMOTED)
 
     def _field(self, number: int) -> str:
         place = self.w.emit(f"getelementptr i64, ptr %call, i64 {number}")
@@ -214,7 +222,13 @@ class _Code:
 
     def finish(self) -> None:
         """End the function."""
+        for buffer, place in self.results:
+            self.copy(Copy(Place(buffer), Place(buffer), buffer.size), place)
         self.w.do("ret i32 0")
+        if self.polls is not None:
+            made = [f"{self.polls} = alloca i64, align 8"]
+            made.append(f"store i64 {BETWEEN_POLLS}, ptr {self.polls}, align 8")
+            self.w.insert(self.start, made)
         if self.most:
             self.w.insert(self.start, [f"%slots = alloca i64, i64 {self.most}, align 8"])
 
@@ -331,8 +345,8 @@ class _Code:
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)
 
-    def copy(self, copy: Copy) -> None:
-        operand, result = self.place(copy.operand), self.place(copy.result)
+    def copy(self, copy: Copy, to: str | None = None) -> None:
+        operand, result = self.place(copy.operand), to or self.place(copy.result)
         count = copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize
         self.w.do(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {operand}, i64 {count}, i1 false)"
@@ -374,9 +388,21 @@ class _Code:
         w.begin(after)
 
     def poll(self, body: list[Statement]) -> None:
-        """Let signals in, once per turn of an innermost loop."""
-        if not any(isinstance(each, (Loop, While)) for each in body):
-            self.check(self.w.emit("call i32 @kiln_poll(ptr %call)"))
+        """Let signals in, whenever the turns of loops have done enough work."""
+        w = self.w
+        if self.polls is None:
+            self.polls = w.name(PROMOTED)
+        left = w.emit(f"load i64, ptr {self.polls}, align 8")
+        left = w.emit(f"sub i64 {left}, {work(body, self.module.target.vector_bytes)}")
+        w.do(f"store i64 {left}, ptr {self.polls}, align 8")
+        due, after = w.label("poll"), w.label("done")
+        enough = w.emit(f"icmp slt i64 {left}, 1")
+        w.do(f"br i1 {enough}, label %{due}, label %{after}")
+        w.begin(due)
+        w.do(f"store i64 {BETWEEN_POLLS}, ptr {self.polls}, align 8")
+        self.check(w.emit("call i32 @kiln_poll(ptr %call)"))
+        w.do(f"br label %{after}")
+        w.begin(after)
 
     def while_(self, loop: While) -> None:
         w = self.w

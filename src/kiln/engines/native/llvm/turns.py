@@ -1,0 +1,65 @@
+"""What turns of loops cost, and which buffers live in registers meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kiln.engines.native.loop_ir import (
+    Branch,
+    Buffer,
+    Copy,
+    Function,
+    Kernel,
+    Loop,
+    Nest,
+    Role,
+    Statement,
+    While,
+    blocks,
+)
+from kiln.engines.native.passes.buffers import reads, writes
+from kiln.engines.native.passes.schedule import schedule
+
+PROMOTED = "scalar"
+"""How the names of memory on the stack begin that is to become registers."""
+BETWEEN_POLLS = 1 << 15
+"""So many instructions run, roughly, before a loop lets signals in: some ten microseconds."""
+MOST_BYTES = 256
+"""Larger buffers do not fit into the registers of vectors."""
+
+
+def work(statements: Sequence[Statement], vector_bytes: int) -> int:
+    """Return roughly how many instructions statements run, but for those of loops in them."""
+    total = 1
+    for statement in statements:
+        match statement:
+            case Nest():
+                plan = schedule(statement, vector_bytes)
+                total += int(4 * plan.work * statement.points / plan.width)
+            case Copy():
+                total += statement.count // 4
+            case Kernel():
+                total += BETWEEN_POLLS
+            case Branch():
+                total += max(work(block, vector_bytes) for block in statement.blocks)
+    return min(total, BETWEEN_POLLS)
+
+
+def in_registers(function: Function) -> list[Buffer]:
+    """Return the small buffers that loops change or read over and over."""
+    found: dict[Buffer, None] = {}
+    _find(function.body, False, found)
+    return list(found)
+
+
+def _find(statements: Sequence[Statement], is_inside: bool, found: dict[Buffer, None]) -> None:
+    for statement in statements:
+        if isinstance(statement, Loop) and statement.parallel:
+            continue
+        inside = is_inside or isinstance(statement, (Loop, While))
+        if inside:
+            for buffer in (*reads(statement), *writes(statement)):
+                if buffer.role in (Role.TEMP, Role.OUTPUT) and 0 < buffer.nbytes <= MOST_BYTES:
+                    found[buffer] = None
+        for block in blocks(statement):
+            _find(block, inside, found)
