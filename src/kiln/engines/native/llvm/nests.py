@@ -22,6 +22,8 @@ from kiln.engines.native.scalars import (
     postorder,
 )
 
+UNROLLED = 24
+"""A loop whose turns are no more values than this is written out."""
 Saved = tuple[dict[Value, str], dict[tuple[str, Axis, int], str], dict[str, str]]
 Pointer = Callable[[Buffer], str]
 """Returns the register that holds where a buffer begins."""
@@ -197,12 +199,16 @@ class NestCode:
         may_skip: bool = False,
     ) -> list[str]:
         w = self.w
-        if begin.isdigit() and end.isdigit() and int(end) - int(begin) <= step:
-            saved = self._save()
-            self.counters[axis] = begin
-            found = body([value for _, value in carried])
-            self._restore(saved)
-            return found
+        if begin.isdigit() and end.isdigit():
+            starts = range(int(begin), int(end), step)
+            if len(starts) == 1 or len(starts) * sum(map(len, self.levels)) <= UNROLLED:
+                found = [value for _, value in carried]
+                for start in starts:
+                    saved = self._save()
+                    self.counters[axis] = str(start)
+                    found = body(found)
+                    self._restore(saved)
+                return found
         before, head, after = w.block, w.label("loop"), w.label("done")
         if may_skip or not (begin.isdigit() and end.isdigit()):
             some = w.emit(f"icmp slt i64 {begin}, {end}")
