@@ -108,6 +108,8 @@ def _integer_pow(x: Scalar, *, y: int) -> Scalar:
     if isinstance(x, Complex) and y < 0:
         raise Unsupported("negative powers of complex numbers have no native lowering")
     if isinstance(x, Value) and y < 0 and not is_float(x.dtype):
+        if not is_signed(x.dtype):
+            return x.eq(1).convert(x.dtype)
         return _integer_power(x, x.scope.constant(y, x.dtype))
     if y == 0:
         return _one(x)
