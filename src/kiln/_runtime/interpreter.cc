@@ -84,7 +84,7 @@ Ref array_of(const ArrayType& type, const void* memory) {
 bool copy_result(PyObject* returned, const ArrayType& type, void* memory) {
   // What NumPy computes of arrays without axes are its scalars.
   Ref scalar;
-  if (PyArray_CheckScalar(returned)) {
+  if (PyArray_IsScalar(returned, Generic)) {
     scalar = Ref::own(PyArray_FromScalar(returned, nullptr));
     if (!scalar) return false;
   }

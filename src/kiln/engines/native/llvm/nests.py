@@ -16,6 +16,9 @@ from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.schedule import Schedule
 from kiln.engines.native.scalars import Value, postorder
 
+UNROLLED = 24
+"""A loop whose turns are no more values than this is written out."""
+
 
 class NestCode(Frame):
     """Writes one nest into a function that is being written."""
@@ -174,12 +177,16 @@ class NestCode(Frame):
         may_skip: bool = False,
     ) -> list[str]:
         w = self.w
-        if begin.isdigit() and end.isdigit() and int(end) - int(begin) <= step:
-            saved = self.save()
-            self.counters[axis] = begin
-            found = body([value for _, value in carried])
-            self.restore(saved)
-            return found
+        if begin.isdigit() and end.isdigit():
+            starts = range(int(begin), int(end), step)
+            if len(starts) == 1 or len(starts) * sum(map(len, self.levels)) <= UNROLLED:
+                found = [value for _, value in carried]
+                for start in starts:
+                    saved = self.save()
+                    self.counters[axis] = str(start)
+                    found = body(found)
+                    self.restore(saved)
+                return found
         before, head, after = w.block, w.label("loop"), w.label("done")
         if may_skip or not (begin.isdigit() and end.isdigit()):
             some = w.emit(f"icmp slt i64 {begin}, {end}")

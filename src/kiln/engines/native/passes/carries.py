@@ -151,6 +151,8 @@ class _Classes:
         self, copy: _WholeCopy, to: Sequence[Buffer], of: Sequence[Buffer]
     ) -> str | None:
         both = [*to, *of]
+        if copy.of in set(writes(copy.statement)):
+            return "buffers exchange their values"
         if any(x.role is Role.INPUT for x in both):
             return "an input is never written"
         if any(x.role is Role.CONST for x in both):
