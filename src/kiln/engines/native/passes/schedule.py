@@ -40,7 +40,8 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         [effect.value for effect in nest.effects]
         + [v for effect in nest.effects for v, _ in effect.index.values()]
     )
-    candidates = [axis for axis in axes if _is_apart(nest, axis)] if nest.ordered else axes
+    fits = _is_apart if nest.ordered else _varies
+    candidates = [axis for axis in axes if fits(nest, axis)]
     vector = _vector_axis(nest, nodes, candidates)
     width = 1
     if vector is not None:
@@ -57,6 +58,16 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         vector is not None and vector.size % width == 0,
         1 + sum(map(cost, nodes)) / 4,
         _grain(nodes, order, vector, width) if kept and _is_shared(nest, order[0]) else 0,
+    )
+
+
+def _varies(nest: Nest, axis: Axis) -> bool:
+    """Tell whether each store along an axis is to another place."""
+    return all(
+        effect.index.factor(axis) != 0
+        or any(_depends(value, axis) for value, _ in effect.index.values())
+        for effect in nest.effects
+        if isinstance(effect, Store)
     )
 
 
