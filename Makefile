@@ -25,7 +25,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons oracle breaks sanitize bench lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons oracle breaks sanitize bench bench-suite lint format hooks docs \
   wheel check-wheel clean
 
 help:
@@ -38,6 +38,7 @@ help:
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
 	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
+	@echo "make bench-suite  time kiln beside jax, torch, NumPy and numba; ROWS=\"selu sort\" PEERS=kiln,jax"
 	@echo "make lint       ruff, mypy, pyright over a program of a user, and clang-format"
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
@@ -93,6 +94,10 @@ sanitize: $(VENV)/.has-test
 bench: $(VENV)/.has-bench
 	$(RUN) -m benchmarks $(ARGS)
 
+# Parts of names of rows; one that holds a blank goes into ARGS.
+bench-suite: $(VENV)/.has-peers
+	$(RUN) -m benchmarks.suite $(ROWS) $(if $(PEERS),--peers $(PEERS)) $(ARGS)
+
 lint: $(VENV)/.has-lint
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -110,6 +115,7 @@ hooks: $(VENV)/.has-lint
 docs: $(VENV)/.has-bench
 	$(RUN) -m kiln coverage --markdown > $(VENV)/primitives.md
 	mv $(VENV)/primitives.md docs/primitives.md
+	$(RUN) -m tests.unit.engines.native.elementary.measured docs/elementary.md
 	$(RUN) -m benchmarks.report docs/performance.md
 
 wheel: $(VENV)/.has-runtime
@@ -134,6 +140,7 @@ clean:
 $(VENV)/.has-test: EXTRAS := test,examples
 $(VENV)/.has-examples: EXTRAS := examples
 $(VENV)/.has-bench: EXTRAS := bench
+$(VENV)/.has-peers: EXTRAS := bench,peers
 $(VENV)/.has-lint: EXTRAS := lint
 $(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime
 	@echo "installing kiln[$(EXTRAS)] into $(VENV)"

@@ -90,14 +90,17 @@ def main() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     peers, lines, started = ready(names), [], time.perf_counter()
-    for number, row in enumerate(rows, 1):
-        line = results.line(row, measure(row, peers, arguments.seconds, arguments.tiny))
-        lines.append(line)
-        print(progress(number, len(rows), line, started), flush=True)
+    try:
+        for number, row in enumerate(rows, 1):
+            line = results.line(row, measure(row, peers, arguments.seconds, arguments.tiny))
+            lines.append(line)
+            print(progress(number, len(rows), line, started), flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted: the results of {len(lines)} rows", flush=True)
     settings = {"threads": arguments.threads, "seconds": arguments.seconds, "tiny": arguments.tiny}
     result = results.whole(lines, settings)
     print(f"\n{results.summary(result)}\n\n{time.perf_counter() - started:.0f} s")
-    everything = len(rows) == len(ROWS) and len(peers) > 1 and not arguments.tiny
+    everything = len(lines) == len(ROWS) and len(peers) > 1 and not arguments.tiny
     if arguments.output or everything:
         folder = arguments.output or results.JSON.parent
         results.write(result, folder)

@@ -52,6 +52,4 @@ def chosen(texts: Sequence[str], kinds: Sequence[str] = ()) -> list[Row]:
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(f"no rows are of kind {kind!r}, but of: {', '.join(KINDS)}")
-    return [
-        row for row in ROWS if row.kind in kinds or any(text in row.name for text in texts)
-    ]
+    return [row for row in ROWS if row.kind in kinds or any(text in row.name for text in texts)]

@@ -161,9 +161,7 @@ ROWS = [
         tolerance=1e-4,
         compiled=True,
     ),
-    Row(
-        "segment sum 1e5 into 1e5", "indexing", segment_sum, (100_000, 100_000), (9, 9), 1e-4
-    ),
+    Row("segment sum 1e5 into 1e5", "indexing", segment_sum, (100_000, 100_000), (9, 9), 1e-4),
     Row(
         "add 4096 rows into 10,000 x 128",
         "indexing",

@@ -89,7 +89,7 @@ def cholesky(n: int) -> Work:
     return Work(
         (_definite(n),),
         lambda lib, a: lib.np.linalg.cholesky(a),
-        lambda a: numpy.linalg.cholesky(a),
+        numpy.linalg.cholesky,
         lambda torch, a: torch.linalg.cholesky(a),
     )
 
@@ -99,7 +99,7 @@ def solve(n: int) -> Work:
     return Work(
         (_definite(n), normal(n, seed=1)),
         lambda lib, a, b: lib.np.linalg.solve(a, b),
-        lambda a, b: numpy.linalg.solve(a, b),
+        numpy.linalg.solve,
         lambda torch, a, b: torch.linalg.solve(a, b),
     )
 
@@ -109,7 +109,7 @@ def small_solves(batch: int, n: int) -> Work:
     return Work(
         (_definite(batch, n), normal(batch, n, 1, seed=1)),
         lambda lib, a, b: lib.np.linalg.solve(a, b),
-        lambda a, b: numpy.linalg.solve(a, b),
+        numpy.linalg.solve,
         lambda torch, a, b: torch.linalg.solve(a, b),
     )
 
@@ -133,7 +133,7 @@ def eigenvalues(n: int) -> Work:
     return Work(
         (_definite(n),),
         lambda lib, a: lib.np.linalg.eigvalsh(a),
-        lambda a: numpy.linalg.eigvalsh(a),
+        numpy.linalg.eigvalsh,
         lambda torch, a: torch.linalg.eigvalsh(a),
     )
 
@@ -143,7 +143,7 @@ def inverse(n: int) -> Work:
     return Work(
         (_definite(n, dtype="float64"),),
         lambda lib, a: lib.np.linalg.inv(a),
-        lambda a: numpy.linalg.inv(a),
+        numpy.linalg.inv,
         lambda torch, a: torch.linalg.inv(a),
     )
 

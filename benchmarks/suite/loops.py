@@ -25,7 +25,7 @@ def cumulative_maximum(n: int) -> Work:
     return Work(
         (normal(n),),
         lambda lib, x: lib.root.lax.cummax(x),
-        lambda x: numpy.maximum.accumulate(x),
+        numpy.maximum.accumulate,
         lambda torch, x: torch.cummax(x, 0)[0],
     )
 
@@ -221,7 +221,7 @@ def switching(n: int) -> Work:
         branches = [
             lambda x: x + 1.0,
             lambda x: x * 0.5,
-            lambda x: lib.np.sin(x),
+            lib.np.sin,
             lambda x: x - 0.25,
         ]
 

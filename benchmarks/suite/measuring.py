@@ -100,13 +100,22 @@ def difference(result: Any, reference: Any, tolerance: float, shapes_only: bool)
 
 
 @contextlib.contextmanager
-def wide_types(row: Row, peers: Sequence[Peer]) -> Any:
-    """Let kiln and JAX have 64 bits in rows of these."""
+def same_options(row: Row, peers: Sequence[Peer]) -> Any:
+    """Let kiln and JAX have 64 bits in rows of these, and draw the same random numbers."""
     with contextlib.ExitStack() as stack:
         for peer in peers:
             if isinstance(peer, ArrayLibrary):
                 stack.enter_context(peer.library.root.enable_x64(row.x64))
+                # JAX's default.
+                stack.enter_context(peer.library.root.threefry_partitionable(True))
         yield
+
+
+def forget_the_past() -> None:
+    """Collect garbage, and leave what is left out of the collections before each sample."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def reason(error: Exception) -> str:
@@ -140,7 +149,7 @@ def measure(
     cells: dict[str, Cell] = {}
     samplers: dict[str, harness.Sampler] = {}
     kept, reference = [], None
-    with wide_types(row, peers):
+    with same_options(row, peers):
         for peer in sorted(peers, key=lambda peer: peer.name != JUDGE):
             try:
                 call = peer.prepare(row, work)
@@ -159,22 +168,18 @@ def measure(
             except Exception as error:  # noqa: BLE001
                 cells[peer.name] = {"failed": reason(error)}
                 continue
-            waiting = row.kind != "call"
-            samplers[peer.name] = call.sampler(result, waiting, seconds / ROUNDS)
+            samplers[peer.name] = call.sampler(result, row.waits, seconds / ROUNDS)
             kept.append(call)
         del reference
         order = [peer.name for peer in peers if peer.name in samplers]
         case = harness.Case(row.name, {name: samplers[name] for name in order}, ROUNDS)
-        # Collections before each sample then look only at what the row makes.
-        gc.collect()
-        gc.freeze()
+        forget_the_past()
         for name, timing in harness.measure(case, budget_s=seconds).columns.items():
             cells[name] |= {
                 "median_s": timing.median_s,
                 "min_s": timing.min_s,
                 "samples": timing.samples,
             }
-        gc.unfreeze()
     return {peer.name: cells[peer.name] for peer in peers if peer.name in cells}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy
@@ -35,7 +36,7 @@ def mlp_step(batch: int, inputs: int, width: int, classes: int) -> Work:
     """Train a network of three dense layers for one step."""
     sizes = (inputs, width, width, classes)
     params = {}
-    for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
+    for i, (a, b) in enumerate(itertools.pairwise(sizes)):
         params |= {f"w{i}": _scaled(a, b, seed=i), f"b{i}": numpy.zeros(b, "float32")}
 
     def program(lib: Any, params: Any, x: Any, labels: Any) -> Any:
@@ -155,7 +156,10 @@ def block(batch: int, n: int, width: int, heads: int) -> Work:
 
 def transformer_step(batch: int, n: int, width: int, heads: int, vocabulary: int) -> Work:
     """Train a transformer of two blocks for one step."""
-    params = {"embed": _scaled(vocabulary, width, seed=20), "head": _scaled(width, vocabulary, seed=21)}
+    params = {
+        "embed": _scaled(vocabulary, width, seed=20),
+        "head": _scaled(width, vocabulary, seed=21),
+    }
     for i in range(2):
         params |= {f"{name}{i}": w for name, w in _block_params(width, 5 * i).items()}
 
@@ -241,7 +245,7 @@ def adam(count: int, n: int) -> Work:
         tuple(groups),
         lambda lib, *xs: step(lib.np, *xs),
         lambda *xs: step(numpy, *xs),
-        lambda torch, *xs: step(torch, *xs),
+        step,
     )
 
 

@@ -18,6 +18,9 @@ import numpy
 from benchmarks import harness
 from benchmarks.suite.row import Row, Work
 
+PARALLEL_FROM = 20_000
+"""From so many numbers on, numba's loops are run by several threads."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
@@ -30,8 +33,7 @@ class Prepared:
         """Call once, and wait."""
         result = self.names["f"](*self.arguments)
         if self.asynchronous:
-            path, leaf = first_leaf(result)
-            leaf.block_until_ready()
+            first_leaf(result)[1].block_until_ready()
         return result
 
     @property
@@ -211,7 +213,11 @@ class Numba(Peer):
         function = getattr(self.loops, work.numba, None)
         if function is None:
             return None
-        return Prepared(_named(self.numba.njit(parallel=True)(function), work.arguments), False)
+        # Waking threads takes longer than a small row.
+        numbers = sum(x.size for x in leaves(work.arguments) if isinstance(x, numpy.ndarray))
+        parallel = max(numbers, *row.size, 0) >= PARALLEL_FROM
+        compiled = self.numba.njit(parallel=parallel)(function)
+        return Prepared(_named(compiled, work.arguments), False)
 
 
 PEERS: dict[str, Peer] = {

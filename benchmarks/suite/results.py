@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks import report
 from benchmarks.report import duration
 from benchmarks.suite.measuring import Cell, geometric_mean
+from benchmarks.suite.peers import PEERS
 from benchmarks.suite.row import EMITTED, KERNELS, KINDS, Row
 
 JSON, TABLE, PICTURE = (report.RESULTS / f"suite.{end}" for end in ("json", "md", "svg"))
@@ -51,7 +52,7 @@ def means(lines: Sequence[Line], key: str = "median_s") -> dict[str, Line]:
         chosen = [line for line in lines if line["kind"] in kinds]
         jax = [speed(line, "jax", key) for line in chosen]
         best = [speed(line, best_peer(line, key) or "", key) for line in chosen]
-        if any(jax) or any(best):
+        if chosen:
             found[name] = {
                 "rows": len(chosen),
                 "against_jax": geometric_mean([x for x in jax if x]),
@@ -151,13 +152,18 @@ def document(result: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in place["versions"].items())
     load = ", ".join(f"{x:.1f}" for x in place["load"])
     lines = result["rows"]
-    names = list(dict.fromkeys(name for one in lines for name in one["peers"]))
+    present = {name for one in lines for name in one["peers"]}
+    names = [name for name in PEERS if name in present]
     parts = [
-        f"{place['date']}; {place['cpu']}, {settings['threads']} of {place['cores']} cores, load "
-        f"{load}; {place['system']}; Python {place['python']}; {versions}; engine of kiln: "
-        f"{place['engine']}.",
-        "A cell is the median over the rounds, with the minimum in parentheses. Quotients are of "
-        "medians: above 1, kiln is faster.",
+        (
+            f"{place['date']}; {place['cpu']}, {settings['threads']} of {place['cores']} cores, "
+            f"load {load}; {place['system']}; Python {place['python']}; {versions}; kiln on: "
+            f"{place['engine']}."
+        ),
+        (
+            "A cell is the median over the rounds, with the minimum in parentheses. Quotients "
+            "are of medians: above 1, kiln is faster."
+        ),
         summary(result),
     ]
     for kind in KINDS:

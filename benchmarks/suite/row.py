@@ -63,6 +63,8 @@ class Row:
     compiled: bool = False
     """Whether `torch.compile` takes part: each of its compilations takes seconds."""
     by_shape: tuple[str, ...] = ()
+    waits: bool = True
+    """Whether each call is waited for, or calls follow each other at once."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

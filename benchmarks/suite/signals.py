@@ -74,9 +74,7 @@ def conv_last(batch: int, channels: int, n: int, out: int) -> Work:
     numbers = ("NHWC", "HWIO", "NHWC")
 
     def program(lib: Any, x: Any, w: Any) -> Any:
-        return lib.root.lax.conv_general_dilated(
-            x, w, (1, 1), "SAME", dimension_numbers=numbers
-        )
+        return lib.root.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=numbers)
 
     def torch_of(torch: Any, x: Any, w: Any) -> Any:
         # A view: torch keeps the memory format of its argument.
@@ -91,9 +89,7 @@ def depthwise(batch: int, channels: int, n: int) -> Work:
     """Convolve each channel with a window of its own."""
 
     def program(lib: Any, x: Any, w: Any) -> Any:
-        return lib.root.lax.conv_general_dilated(
-            x, w, (1, 1), "SAME", feature_group_count=channels
-        )
+        return lib.root.lax.conv_general_dilated(x, w, (1, 1), "SAME", feature_group_count=channels)
 
     def torch_of(torch: Any, x: Any, w: Any) -> Any:
         return torch.nn.functional.conv2d(x, w, padding=1, groups=channels)
@@ -122,9 +118,7 @@ def pooled(batch: int, channels: int, n: int) -> Work:
 
     def program(lib: Any, x: Any) -> Any:
         window = (1, 1, 2, 2)
-        return lib.root.lax.reduce_window(
-            x, -lib.np.inf, lib.root.lax.max, window, window, "VALID"
-        )
+        return lib.root.lax.reduce_window(x, -lib.np.inf, lib.root.lax.max, window, window, "VALID")
 
     def plain(x: Any) -> Any:
         return x.reshape(batch, channels, n // 2, 2, n // 2, 2).max((3, 5))
@@ -144,7 +138,9 @@ ROWS = [
     Row("filter by rfft 2^18", "fft", filtered, (1 << 18,), (16,)),
     Row("conv 3x3, 8 x 64 x 56^2", "conv", conv, (8, 64, 56, 64, 3, 1), (1, 2, 5, 3, 3, 1), 1e-4),
     Row("conv 7x7 / 2, 3 x 224^2", "conv", conv, (1, 3, 224, 64, 7, 2), (1, 2, 9, 3, 7, 2), 1e-4),
-    Row("conv 1x1, 8 x 256 x 14^2", "conv", conv, (8, 256, 14, 256, 1, 1), (1, 2, 4, 3, 1, 1), 1e-4),
+    Row(
+        "conv 1x1, 8 x 256 x 14^2", "conv", conv, (8, 256, 14, 256, 1, 1), (1, 2, 4, 3, 1, 1), 1e-4
+    ),
     Row("conv 3x3 channels last, 56^2", "conv", conv_last, (8, 64, 56, 64), (1, 2, 5, 3), 1e-4),
     Row("depthwise conv 8 x 64 x 56^2", "conv", depthwise, (8, 64, 56), (1, 2, 5), 1e-4),
     Row("convolve 1e5 with 31", "conv", convolve, (100_000, 31), (17, 3), 1e-4),

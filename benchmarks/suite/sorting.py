@@ -15,7 +15,7 @@ def sort(n: int, dtype: str = "float32") -> Work:
     return Work(
         (x,),
         lambda lib, x: lib.np.sort(x),
-        lambda x: numpy.sort(x),
+        numpy.sort,
         lambda torch, x: torch.sort(x)[0],
         "sort" if n > 100 else None,
     )

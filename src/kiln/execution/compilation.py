@@ -86,6 +86,7 @@ class CachedProgram(_runtime.CompiledProgram):
         "own",
         "pinned",
         "program",
+        "retyped",
         "seconds",
         "size",
         "was_evicted",
@@ -112,6 +113,7 @@ class CachedProgram(_runtime.CompiledProgram):
         self.seconds = 0.0
         self.size = 0
         self.was_evicted = False
+        self.retyped: weakref.WeakSet[_Retyped] = weakref.WeakSet()
         self._executable: Executable | None = None
 
     @property
@@ -164,6 +166,8 @@ class CachedProgram(_runtime.CompiledProgram):
         """Release the executable."""
         if not self.pinned:
             self._call = _Evicted(self.key)
+            for each in list(self.retyped):
+                each.forget()
             self._executable = None
             self.was_evicted = True
 
@@ -177,11 +181,20 @@ class _Retyped(CachedProgram):
         super().__init__(base.key, base.program, base.choice, base.kept, base.own, out_avals)
         self._base = base
         self._call = self._run
+        base.retyped.add(self)
 
     def _run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         base = self._base
         base.used = CLOCK.now
-        return base._call(buffers)
+        run = base._call
+        if isinstance(run, _runtime.Native):
+            # From now on it is called by its address, until it is evicted.
+            self._call = run
+        return run(buffers)
+
+    def forget(self) -> None:
+        """Ask for the executable again on the next call."""
+        self._call = self._run
 
     @property
     def base(self) -> CachedProgram:
@@ -288,7 +301,9 @@ Kept = Callable[[], CachedProgram | None]
 
 def _used(kept: Kept) -> int:
     compiled = kept()
-    return 0 if compiled is None else compiled.used
+    if compiled is None:
+        return 0
+    return max([compiled.used, *(each.used for each in list(compiled.retyped))])
 
 
 def _unload(kept: Kept) -> None:

@@ -23,7 +23,8 @@ def test_random_orders(dtype: type) -> None:
     rng = np.random.default_rng(0)
     for _ in range(60):
         rank = int(rng.integers(0, 6))
-        shape = tuple(int(n) for n in rng.choice([0, 1, 2, 3, 5, 8, 17], rank, p=[.02, .18, *[.16] * 5]))  # fmt: skip
+        likely = [0.02, 0.18, *[0.16] * 5]
+        shape = tuple(int(n) for n in rng.choice([0, 1, 2, 3, 5, 8, 17], rank, p=likely))
         x = (rng.integers(0, 255, shape)).astype(dtype)
         order = tuple(int(a) for a in rng.permutation(rank))
         np.testing.assert_array_equal(transposed(x, order), x.transpose(order))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
+from kiln.base.config import override
 from kiln.core.array import PlacedArray
 from kiln.ir.sharding import SingleDeviceSharding
 from tests.unit._runtime import native_code
@@ -182,8 +184,8 @@ class Mix:
         self.gone = placed("nothing", 1, 1, (0,), shared=[(0, 0)])
         self.both = placed("both", 1, 2, (0,), shared=[(0, 0)], reused=[(1, 0)])
         self.add = placed("add", 2, 1, (0,), reused=[(0, 0)])
-        self.xla = kiln.jit(lambda x: x + 1)
-        self.xla_donated = kiln.jit(lambda x: x + 1, donate_argnums=0)
+        self.jitted = kiln.jit(lambda x: x + 1)
+        self.jitted_donated = kiln.jit(lambda x: x + 1, donate_argnums=0)
         self.arrays: list[tuple[Any, np.ndarray]] = []
         self.views: list[tuple[Any, np.ndarray]] = []
 
@@ -194,6 +196,10 @@ class Mix:
         self.views.append((view, np.array(value, np.float32)))
 
     def step(self) -> None:
+        with override(engine=self.rng.choice(["xla", "native"])):
+            self.operation()
+
+    def operation(self) -> None:
         rng = self.rng
         if len(self.arrays) < 2 or rng.random() < 0.1:
             start = np.float32(rng.randrange(100))
@@ -204,13 +210,13 @@ class Mix:
         what = rng.randrange(16)
         if what <= 6:
             run: Any = (
-                self.bump, self.bump, self.gone, self.xla_donated, self.both, self.add, self.bump
+                self.bump, self.bump, self.gone, self.jitted_donated, self.both, self.add, self.bump
             )[what]  # fmt: skip
             if run is self.add:
                 j = rng.choice([k for k in range(len(self.arrays)) if k != i])
                 other, more = self.arrays[j]
                 outs, values = run([x, other]), [value + more]
-            elif run is self.xla_donated:
+            elif run is self.jitted_donated:
                 outs, values = [run(x)], [value + 1]
             else:
                 outs = run([x])
@@ -224,7 +230,7 @@ class Mix:
         elif what == 8:
             self.put(self.same([x])[0], value)
         elif what == 9:
-            self.put(self.xla(x), value + 1)
+            self.put(self.jitted(x), value + 1)
         elif what == 10:
             self.see(x.reshape(2, -1), value.reshape(2, -1))
         elif what == 11:
@@ -264,3 +270,34 @@ def test_no_array_that_is_held_changes(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4, 64))
 def test_no_array_that_is_held_changes_at_length(seed: int) -> None:
     _run(seed, 1000)
+
+
+def test_threads_that_read_and_donate() -> None:
+    """A reader sees the values that the array had, or that it was deleted, never others."""
+    bump = placed("bump", 1, 1, (0,), reused=[(0, 0)], is_long=True)
+    keep = placed("bump", 1, 1, (), is_long=True)
+    turns, current, wrong = 400, [fresh(0)], list[Any]()
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            x = current[0]
+            try:
+                view, (more,) = np.asarray(x), keep([x])
+            except RuntimeError:
+                continue
+            value = view.copy()
+            if len(set(value.tolist())) != 1 or more.tolist() != (value + 1).tolist():
+                wrong.append((value, more))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for thread in readers:
+        thread.start()
+    try:
+        for _ in range(turns):
+            current[0] = bump([current[0]])[0]
+    finally:
+        over.set()
+        for thread in readers:
+            thread.join()
+    assert not wrong and current[0].tolist() == [turns] * SIZE

@@ -339,3 +339,24 @@ def test_programs_with_the_users_functions_die_with_their_holder(compiled: list[
     del run
     assert watch() is None
     assert len(compilation._cache) == 0
+
+
+def test_weakly_typed_results_are_called_by_address_until_eviction(compiled: list[str]) -> None:
+    strong, other = programs(3)[1:]
+    choice = Choice(engine("native"), "the test asks for it")
+    run = compile_jaxpr(strong, "first", choice=choice)
+    retyped = run.giving([ShapedArray((3,), np.dtype(np.float32), weak_type=True)])
+    assert retyped is not run
+    for _ in range(2):
+        for _ in range(2):
+            (out,) = retyped([X])
+        assert out.aval.weak_type
+        np.testing.assert_allclose(np.asarray(out), np.sin([1, 2, 3]), 1e-6)
+        assert retyped._call is run._call
+        retyped.used = compilation.CLOCK.now + 5
+        assert compilation._used(lambda: run) == retyped.used
+        with override(executable_cache_mb=0):
+            compile_jaxpr(other, "second", choice=choice)
+            run.unload()
+        assert retyped._call is not run._call
+    assert compiled[:3] == ["first", "second", "first"]

@@ -7,14 +7,11 @@
 
 namespace kiln {
 
-// The level of x86-64 whose loops run here: 2, 3 or 4; 0 on other processors.
-int processor_level();
-
 // The form of NumPy's loops: pointers of operands and results, a count, bytes from one element to
 // the next.
 using StridedLoop = void (*)(char** args, const intptr_t* count, const intptr_t* steps, void* data);
 
-// This processor's level of x86-64: 2, 3 or 4; 0 if it is another.
+// The level of x86-64 whose loops run here: 2, 3 or 4; 0 on another processor.
 int processor_level();
 
 // What families add their loops to. Its code is that of the lowest level, as of all that levels share:

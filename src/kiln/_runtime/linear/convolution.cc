@@ -116,7 +116,9 @@ void pack_kernel(const Plan& plan, const T* w, T* to) {
   const int64_t size = plan.depth.size();
   for (int64_t k = 0; k < size; ++k) {
     const T* from = w + plan.depth.offset(k);
-    for (int64_t f = 0; f < plan.features; ++f) to[f * size + k] = from[f * plan.kernel_feature_step];
+    for (int64_t f = 0; f < plan.features; ++f) {
+      to[f * size + k] = from[f * plan.kernel_feature_step];
+    }
   }
 }
 

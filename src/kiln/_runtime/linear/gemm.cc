@@ -18,11 +18,13 @@ constexpr int64_t kSmall = 16;
 // Products of less work than this (multiplications) stay on one thread, as one block. The library
 // takes other ways through smaller products, whose bits may differ; blocks must not be so small.
 constexpr int64_t kBlockWork = int64_t{1} << 23;
-// Blocks of rows begin at multiples of this. The library gives an element the same bits then, however
-// many blocks it is asked for at once; of columns that is not true.
+// Blocks of rows begin at multiples of this. The library gives an element the same bits then,
+// however many blocks it is asked for at once; of columns that is not true.
 constexpr int64_t kBlockStep = 48;
 // Products with fewer rows than this, and more columns than rows, are split by columns.
 constexpr int64_t kFewRows = 192;
+// A product of this many rows takes far longer than packing the other matrix.
+constexpr int64_t kManyRows = 1024;
 // Blocks of a product with a vector have at least this many elements of the matrix.
 constexpr int64_t kVectorBlock = int64_t{1} << 17;
 
@@ -174,12 +176,16 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
   const int64_t length = by_rows ? p.m : p.n;
   const Blocks blocks =
       Blocks::of(length, kBlockWork / std::max<int64_t>(1, work / length), kBlockStep);
-  return over_blocks(call, p.batch * blocks.count, [&](int64_t first, int64_t last) {
+  // Blocks of rows that follow each other are one product: the library packs the other matrix each
+  // time. So each thread takes few ranges of them.
+  const int64_t threads = threads_in_use(), count = p.batch * blocks.count;
+  const int64_t ranges = p.batch * p.m >= threads * kManyRows ? 2 * threads : threads;
+  const int64_t grain = by_rows ? (count + ranges - 1) / ranges : 1;
+  return over_blocks(call, count, grain, [&](int64_t first, int64_t last) {
     while (first < last) {
-      // Blocks of rows that follow each other are one product: the library packs the other matrix
-      // each time.
       const int64_t item = first / blocks.count, block = first % blocks.count;
-      const int64_t until = by_rows ? std::min(last - item * blocks.count, blocks.count) : block + 1;
+      const int64_t until =
+          by_rows ? std::min(last - item * blocks.count, blocks.count) : block + 1;
       multiply_part(p, by_rows, blocks.begin(block), blocks.end(until - 1), a + item * p.a_step,
                     b + item * p.b_step, c + item * p.c_step);
       first = item * blocks.count + until;

@@ -19,8 +19,8 @@ constexpr Element kElementOf = std::is_same_v<T, float>        ? kF32
                                : sizeof(T) == 4                ? kI32
                                                                : kI64;
 
-// C = op(A) op(B), or C += op(A) op(B), for each of a stack of matrices that lie by rows. Steps from
-// one row to the next, and from one matrix to the next, are in elements.
+// C = op(A) op(B), or C += op(A) op(B), for each of a stack of matrices that lie by rows. Steps
+// from one row to the next, and from one matrix to the next, are in elements.
 struct Product {
   int64_t batch, m, n, k;
   bool transpose_a, transpose_b;

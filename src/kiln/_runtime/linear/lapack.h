@@ -1,5 +1,5 @@
-// What the kernels of factorizations share. LAPACK's matrices lie by columns, those of compiled code
-// by rows: most are copied both ways, so that signs and orders are LAPACK's choice.
+// What the kernels of factorizations share. LAPACK's matrices lie by columns, those of compiled
+// code by rows: most are copied both ways, so that signs and orders are LAPACK's choice.
 #pragma once
 
 #include <algorithm>

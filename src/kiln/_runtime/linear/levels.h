@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-// One matrix product: C = A B, or C += A B. Steps are in elements, from one row to the next and from
-// one column to the next; those of C's columns are 1.
+// One matrix product: C = A B, or C += A B. Steps are in elements, from one row to the next and
+// from one column to the next; those of C's columns are 1.
 struct SmallProduct {
   int64_t m, n, k;
   int64_t a_row, a_column, b_row, b_column, c_row;
@@ -20,8 +20,8 @@ using ProductLoop = void (*)(const SmallProduct&, const void* a, const void* b, 
 // sums[i] += a[i] * b[i]
 using MultiplyAddLoop = void (*)(void* sums, const void* a, const void* b, int64_t count);
 using ConvertLoop = void (*)(const void* from, void* to, int64_t count);
-// Writes the transpose of a matrix of `rows` times `columns`; steps are in elements, between rows of
-// either.
+// Writes the transpose of a matrix of `rows` times `columns`; steps are in elements, between rows
+// of either.
 using TransposeLoop = void (*)(const void* from, void* to, int64_t rows, int64_t columns,
                                int64_t from_step, int64_t to_step);
 

@@ -23,7 +23,8 @@ struct Walk {
   int64_t size() const;
   // Orders the axes by their steps in the other array, and drops those of size 1.
   void sort();
-  // How many of the indices, in aligned runs, lie evenly spaced in the other array, and how far apart.
+  // How many of the indices, in aligned runs, lie evenly spaced in the other array, and how far
+  // apart.
   int64_t run(int64_t* step) const;
   // The place in the other array.
   int64_t offset(int64_t index) const;

@@ -8,11 +8,16 @@ namespace {
 // What a thread keeps at most: more is rare, and a thread of the pool lives as long as the process.
 constexpr size_t kKept = size_t{64} << 20;
 
+// Kernels that call others: one block for each level of them.
+constexpr int kLevels = 3;
+
 struct Held {
-  char* memory = nullptr;
-  size_t size = 0;
-  bool in_use = false;
-  ~Held() { std::free(memory); }
+  char* memory[kLevels] = {};
+  size_t size[kLevels] = {};
+  int in_use = 0;
+  ~Held() {
+    for (char* block : memory) std::free(block);
+  }
 };
 
 thread_local Held held;
@@ -24,24 +29,26 @@ char* aligned(size_t bytes) {
 
 }  // namespace
 
-Scratch::Scratch(size_t bytes) : is_kept_(!held.in_use && bytes <= kKept) {
+Scratch::Scratch(size_t bytes) : is_kept_(held.in_use < kLevels && bytes <= kKept) {
   if (bytes == 0) bytes = 1;
   if (!is_kept_) {
     memory_ = aligned(bytes);
     return;
   }
-  if (held.size < bytes) {
-    std::free(held.memory);
-    held.memory = aligned(bytes);
-    held.size = held.memory == nullptr ? 0 : bytes;
+  char*& memory = held.memory[held.in_use];
+  size_t& size = held.size[held.in_use];
+  if (size < bytes) {
+    std::free(memory);
+    memory = aligned(bytes);
+    size = memory == nullptr ? 0 : bytes;
   }
-  memory_ = held.memory;
-  held.in_use = memory_ != nullptr;
-  is_kept_ = memory_ != nullptr;
+  memory_ = memory;
+  is_kept_ = memory != nullptr;
+  held.in_use += is_kept_;
 }
 
 Scratch::~Scratch() {
-  if (is_kept_) held.in_use = false;
+  if (is_kept_) --held.in_use;
   else std::free(memory_);
 }
 

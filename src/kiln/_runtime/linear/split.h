@@ -1,17 +1,27 @@
-// Work in blocks. Where a block begins depends on the sizes alone, so that the results have the same
-// bits on every number of threads.
+// Work in blocks. Where a block begins depends on the sizes alone, so that the results have the
+// same bits on every number of threads.
 #pragma once
 
 #include <cstdint>
 
-#include "../native_call.h"
+#include "../pool.h"
 
 namespace kiln {
 
-// Runs `body(begin, end)` over ranges of blocks that cover 0..count; returns the first failure.
+// Runs `body(begin, end)` over ranges of blocks that cover 0..count, of `grain` blocks but the
+// last, on the threads of the call; over all at once if there is no other thread. Returns the first
+// failure.
 template <typename Body>
-int32_t over_blocks(Call*, int64_t count, const Body& body) {
-  return count > 0 ? body(int64_t{0}, count) : 0;
+int32_t over_blocks(Call* call, int64_t count, int64_t grain, const Body& body) {
+  if (count <= 0) return 0;
+  if (call == nullptr || call->pool == nullptr) return body(int64_t{0}, count);
+  return parallel_for(call, count, grain,
+                      [&](Call*, int64_t begin, int64_t end) { return body(begin, end); });
+}
+
+template <typename Body>
+int32_t over_blocks(Call* call, int64_t count, const Body& body) {
+  return over_blocks(call, count, 1, body);
 }
 
 // Where the blocks of a number of items begin: all of the same size, but that the last is larger

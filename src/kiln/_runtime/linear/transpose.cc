@@ -67,8 +67,8 @@ int32_t transpose(Call* call, void* const* buffers, const int64_t* numbers) {
     std::memcpy(to, from, total);
     return 0;
   }
-  // Two axes are walked at a time: the result's last, and the operand's, of which one is read along.
-  // Where they are the same, rows are copied, and the other is the result's last but one.
+  // Two axes are walked at a time: the result's last, and the operand's, of which one is read
+  // along. Where they are the same, rows are copied, and the other is the result's last but one.
   const bool by_rows = axes[count - 1].from == 1;
   int read = count - 2;
   for (int i = 0; !by_rows && i < count; ++i) {

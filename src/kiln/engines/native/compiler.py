@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.engines.native.analysis import costs
@@ -49,7 +50,7 @@ class NativeCompiler:
         found = program.jaxpr.memo.pop(_LOOPS, None)
         if not isinstance(found, Function):
             found = _lowered(program)
-        return optimized(found)
+        return optimized(found, checked=options().check)
 
     def compile(self, program: Program) -> NativeExecutable:
         """Return the program ready to run.

@@ -161,7 +161,20 @@ def _select_windows(name: str) -> Making:
     return call
 
 
+def _special(name: str) -> Making:
+    def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+        x, *others = operands
+        if any(y.shape != x.shape or y.dtype != x.dtype for y in others):
+            return None
+        return KernelCall(
+            "special", (0, math.prod(x.shape), _SPECIAL.index(name), *_types([x]))
+        )
+
+    return call
+
+
 _MOST_WINDOW_AXES = 16
+_SPECIAL = ("lgamma", "digamma", "bessel_i0e", "bessel_i1e", "polygamma", "zeta")
 _REDUCE_WINDOW = ("reduce_window_sum", "reduce_window_max", "reduce_window_min")
 _SELECT_WINDOWS = ("select_and_gather_add", "select_and_scatter_add")
 _CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
@@ -170,6 +183,7 @@ _CALLS: dict[str, Making] = {
     "top_k": _top_k,
     "fft": _fft,
     **{name: _cumulative(name) for name in _CUMULATIVE},
+    **{name: _special(name) for name in _SPECIAL},
     **{name: _reduce_window(name) for name in _REDUCE_WINDOW},
     **{name: _select_windows(name) for name in _SELECT_WINDOWS},
 }

@@ -1,7 +1,7 @@
-"""The packaged OpenBLAS: found, loaded with the right loops for the processor, given to the kernels.
+"""The packaged OpenBLAS: found, loaded with the right loops for the processor, given to kernels.
 
-It is loaded when a program first needs it, privately (NumPy and SciPy have copies of their own), and
-uses no threads of its own: the kernels split the work.
+It is loaded when a program first needs it, privately (NumPy and SciPy have copies of their own),
+and uses no threads of its own: the kernels split the work.
 """
 
 from __future__ import annotations

@@ -15,6 +15,9 @@ from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value
 
 Known = dict[Value, str]
 
+UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 4000}\n'
+"""What must follow the functions of a module."""
+
 
 def _emitted(w: Writer, x: Value, known: Known, width: int) -> str:
     if x in known:
@@ -47,7 +50,11 @@ def _memory(dtype: str, width: int) -> str:
 
 
 def loop_text(
-    target: Target, build: Callable[..., Value], dtypes: Sequence[str], width: int
+    target: Target,
+    build: Callable[..., Value],
+    dtypes: Sequence[str],
+    width: int,
+    name: str = "run",
 ) -> tuple[str, str]:
     """Return LLVM's text of `run(n, out, operands...)`, and the dtype of its result."""
     scope, w = Scope(), Writer(target)
@@ -79,8 +86,7 @@ def loop_text(
     w.do("ret void")
     w.lines = [line.replace("%LAST", "%" + last) for line in w.lines]
     pointers = "".join(f", ptr %p{i}" for i in range(len(dtypes)))
-    text = w.text(f"define void @run(i64 %n, ptr %out{pointers})")
-    return text + '!0 = !{!"branch_weights", i32 1, i32 4000}\n', d
+    return w.text(f"define void @{name}(i64 %n, ptr %out{pointers})"), d
 
 
 def compiled(
@@ -94,7 +100,7 @@ def compiled(
     Its attribute `raw` is the C function; lengths there are multiples of the width.
     """
     text, dtype = loop_text(target or assembly.host_target(), build, dtypes, width)
-    code = assembly.load(assembly.assemble(text, target), "run")
+    code = assembly.load(assembly.assemble(text + UNLIKELY, target), "run")
     raw = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (1 + len(dtypes)))(
         code.address
     )

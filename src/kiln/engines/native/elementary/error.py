@@ -62,7 +62,7 @@ def erfc(x: Value) -> Value:
 
 
 def erf_inv(x: Value) -> Value:
-    """Return the inverse of erf, a polynomial of w = -log(1 - x^2) or, in the tails, of its root."""
+    """Return the inverse of erf, a polynomial of -log(1 - x^2) or, in the tails, its root."""
     scope, f = x.scope, FORMATS[x.dtype]
     n, m = split((1 - x) * (1 + x))
     w = -logarithm_of(n, m - 1)
@@ -72,10 +72,11 @@ def erf_inv(x: Value) -> Value:
     if x.dtype == "f32":
         tail = polynomial("erf_inv_tail", root - 3)
     else:
-        near, far = polynomial("erf_inv_tail", root - 3.25), polynomial("erf_inv_far", root - 5)
-        tail = root.lt(4).select(near, far)
+        near = polynomial("erf_inv_tail", root - 3.25)
+        tail = root.lt(4).select(near, polynomial("erf_inv_far", root - 5))
     infinity = scope.bits(f.infinity, x.dtype)
     exact = abs(x).lt(1).select(tail * x, copysign(infinity, x))
     exact = abs(x).gt(1).select(scope.constant(float("nan"), x.dtype), exact)
     exact = x.ne(x).select(x, exact)
-    return scope.rare(~w.lt(bound), usual, exact)
+    inside = abs(x).lt(1) & w.lt(bound)
+    return scope.rare(~inside, usual, exact)

@@ -152,8 +152,8 @@ def tanh(x: Value) -> Value:
     return copysign(left.muladd(quotient.muladd(0.5, 0.5), quotient), x)
 
 
-def _hyperbolic(x: Value, short: bool) -> tuple[Value, Value]:
-    """Return sinh and cosh of a float that is not negative."""
+def _hyperbolic(x: Value, precision: str) -> tuple[Value, Value]:
+    """Return sinh and cosh of an f64 that is not negative, to the precision of a dtype."""
     f = FORMATS[x.dtype]
     x = at_most(x, 710.6)
     high, low = parts("ln2", x.dtype)
@@ -163,20 +163,9 @@ def _hyperbolic(x: Value, short: bool) -> tuple[Value, Value]:
     r = n.muladd(-low, large)
     rest = n.muladd(-low, large - r)
     z = r * r
-    scope = x.scope
-
-    def series(name: str) -> Value:
-        if not short:
-            return polynomial(name, z)
-        from_f32 = [scope.constant(c, "f64") for c in parts(name, "f32")]
-        total = from_f32[-1]
-        for c in reversed(from_f32[:-1]):
-            total = total.muladd(z, c)
-        return total
-
-    sinh = (z * r).muladd(series("sinh"), rest) + r
+    sinh = (z * r).muladd(polynomial("sinh", z, precision), rest) + r
     # cosh(r) - 1
-    cosh = z.muladd(z.muladd(series("cosh"), 0.5), r * rest)
+    cosh = z.muladd(z.muladd(polynomial("cosh", z, precision), 0.5), r * rest)
     # 2^(n-2): a quarter, doubled in the end, does not overflow before the result does.
     up = power_of_two(_count(t) - 2, x.dtype)
     down = power_of_two(-_count(t) - 2, x.dtype)
@@ -191,13 +180,13 @@ def sinh(x: Value) -> Value:
     """Return sinh(x); of f32, computed in f64."""
     if x.dtype == "f32":
         wide = x.convert("f64")
-        return copysign(_hyperbolic(abs(wide), True)[0].convert("f32"), x)
-    found = _hyperbolic(abs(x), False)[0]
+        return copysign(_hyperbolic(abs(wide), "f32")[0].convert("f32"), x)
+    found = _hyperbolic(abs(x), "f64")[0]
     return copysign(abs(x).lt(2.0**-27).select(abs(x), found), x)
 
 
 def cosh(x: Value) -> Value:
     """Return cosh(x); of f32, computed in f64."""
     if x.dtype == "f32":
-        return _hyperbolic(abs(x.convert("f64")), True)[1].convert("f32")
-    return _hyperbolic(abs(x), False)[1]
+        return _hyperbolic(abs(x.convert("f64")), "f32")[1].convert("f32")
+    return _hyperbolic(abs(x), "f64")[1]

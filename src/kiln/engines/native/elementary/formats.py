@@ -34,9 +34,9 @@ FORMATS = {
 }  # fmt: skip
 
 
-def polynomial(name: str, x: Value) -> Value:
-    """Return one of the fitted polynomials at x, in its precision."""
-    return x.scope.polynomial(x, COEFFICIENTS[name][x.dtype])
+def polynomial(name: str, x: Value, precision: str | None = None) -> Value:
+    """Return one of the fitted polynomials at x, for its dtype or for a lower precision."""
+    return x.scope.polynomial(x, COEFFICIENTS[name][precision or x.dtype])
 
 
 def parts(name: str, dtype: str) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from kiln.engines.native.scalars import Value
 
 
 def _arc(x: Value) -> tuple[Value, Value, Value]:
-    """Return whether |x| > 1/2, s, and asin(s) - s, where asin|x| is asin(s) or pi/2 - 2 asin(s)."""
+    """Return whether |x| > 1/2, s and asin(s) - s; asin|x| is asin(s), then pi/2 - 2 asin(s)."""
     size = abs(x)
     large = size.gt(0.5)
     z = large.select((1 - size) * 0.5, size * size)

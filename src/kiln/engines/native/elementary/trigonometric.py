@@ -61,7 +61,14 @@ def cos(x: Value) -> Value:
 def tan(x: Value) -> Value:
     """Return the tangent; nan of infinities. Of f32, computed in f64."""
     if x.dtype == "f32":
-        return tan(x.convert("f64")).convert("f32")
+        wide = x.convert("f64")
+        huge = ~abs(wide).le(_HUGE["f64"])
+        finite = abs(x).lt(x.scope.bits(FORMATS["f32"].infinity, "f32"))
+        r, _, quarter = _signed(wide, _short_product)
+        exact = finite.select(_short_tangent(r, quarter), float("nan"))
+        r, _, quarter = _reduced(wide)
+        found = x.scope.rare(huge, _short_tangent(r, quarter), exact)
+        return x.eq(0).select(x, found.convert("f32"))
     return x.eq(0).select(x, _function(x, _of_tangent))
 
 
@@ -102,19 +109,34 @@ def _of_tangent(r: Value, rest: Value, quarter: Value) -> Value:
     return left.muladd(inverse, quotient)
 
 
+def _short_tangent(r: Value, quarter: Value) -> Value:
+    """Return the tangent in f64, to the precision of f32."""
+    z = r * r
+    sine = (r * z).muladd(polynomial("sin_short", z, "f32"), r)
+    cosine = z.muladd(z.muladd(polynomial("cos_short", z, "f32"), -0.5), 1)
+    even = (quarter & 1).eq(0)
+    return even.select(sine, -cosine) / even.select(cosine, sine)
+
+
+def _signed(
+    x: Value, product: Callable[[Value], tuple[Value, Value, Value]]
+) -> tuple[Value, Value, Value]:
+    """Return r, rest and quarter of x, from those of |x|."""
+    r, rest, quarter = product(x)
+    negative = x.lt(0)
+    rest = negative.select(-rest, rest)
+    return negative.select(-r, r), rest, negative.select(-quarter, quarter)
+
+
 def _quarters(x: Value, finish: Callable[[Value, Value, Value], Value]) -> Value:
     """Return a function of (r, rest, quarter), x = quarter * pi / 2 + r + rest, for huge x."""
     scope = x.scope
-    wide = x.convert("f64")
-    r, rest, quarter = (_short_product if x.dtype == "f32" else _long_product)(wide)
-    negative = wide.lt(0)
-    quarter = negative.select(-quarter, quarter)
-    r, rest = negative.select(-r, r), negative.select(-rest, rest)
     if x.dtype == "f32":
+        r, _, quarter = _signed(x.convert("f64"), _short_product)
         near = r.convert("f32")
         found = finish(near, (r - near.convert("f64")).convert("f32"), quarter.convert("i32"))
     else:
-        found = finish(r, rest, quarter)
+        found = finish(*_signed(x, _long_product))
     finite = abs(x).lt(scope.bits(FORMATS[x.dtype].infinity, x.dtype))
     return finite.select(found, scope.constant(float("nan"), x.dtype))
 
@@ -122,7 +144,7 @@ def _quarters(x: Value, finish: Callable[[Value, Value, Value], Value]) -> Value
 def _turned(x: Value, digits: int, highest: int, needed: int) -> tuple[Value, list[Value]]:
     """Return the mantissa of |x|, an integer, and the bits of 2 / pi it is to be multiplied by.
 
-    Those above weight 4 add whole turns; the first word of the result has two bits before the point.
+    Those above weight 4 add whole turns; the first word has two bits before the point.
     """
     raw = x.bitcast("u64")
     mantissa = ((raw & ((1 << 52) - 1)) | (1 << 52)) >> (52 - digits)

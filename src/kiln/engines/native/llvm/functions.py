@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 
+from kiln.engines.native.elementary import expand
+from kiln.engines.native.llvm.instructions import type_text
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.target import Target
+from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -29,9 +32,9 @@ from kiln.engines.native.loop_ir import (
     blocks,
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
-from kiln.engines.native.passes.expansion import expanded
+from kiln.engines.native.passes.expansion import called, expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
-from kiln.engines.native.scalars import NUMPY_TYPES
+from kiln.engines.native.scalars import NUMPY_TYPES, Value, postorder
 
 ENTRY = "kiln_entry"
 # The fields of `Call`, by number.
@@ -58,6 +61,8 @@ class _Module:
         self.parts: list[str] = []
         self.names: dict[str, str] = {}
         self.constants: dict[Buffer, str] = {}
+        self.called = called(function)
+        self.functions: dict[tuple[str, str, int], str] = {}
 
     def text(self) -> str:
         entry = _Code(self, Writer(self.target))
@@ -108,6 +113,30 @@ class _Module:
             name = self.names[body] = f"nest{len(self.names)}"
             parameters = "ptr %call, ptr %context, i64 %begin, i64 %end"
             self.parts.append(w.text(f"define internal i32 @{name}({parameters}) #0"))
+        return name
+
+    def elementary(self, x: Value, width: int) -> str:
+        """Return the name of the function that computes an elementary function of vectors."""
+        key = (x.op, x.dtype, width)
+        name = self.functions.get(key)
+        if name is None:
+            name = self.functions[key] = f"@{x.op}.{x.dtype}x{width}"
+            w = Writer(self.target)
+            frame = Frame(w, {}.__getitem__, {}, (), None, width, self.elementary)
+            parameters = []
+            for i, y in enumerate(x.operands):
+                parameter = x.scope.node("parameter", y.dtype, (), i)
+                frame.names[parameter] = f"%x{i}"
+                parameters.append(parameter)
+            root = expand(x.scope.node(x.op, x.dtype, tuple(parameters)))
+            for y in postorder([root]):
+                frame.is_vector[y] = width > 1 and y.op != "constant"
+            kind = type_text(x.dtype, width)
+            w.do(f"ret {kind} {frame.operand_in_place(root, width)}")
+            listed = ", ".join(
+                f"{type_text(y.dtype, width)} %x{i}" for i, y in enumerate(x.operands)
+            )
+            self.parts.append(w.text(f"define internal {kind} {name}({listed}) #0"))
         return name
 
     def by_rows(self, kernel: Kernel) -> str:
@@ -206,7 +235,7 @@ class _Code:
                     self.branch(statement)
 
     def nest(self, nest: Nest) -> None:
-        nest = expanded(nest)
+        nest = expanded(nest, self.module.called)
         plan = schedule(nest, self.module.target.vector_bytes)
         whole = plan.order[0].size if plan.order else 1
         is_row = any(buffer.role is Role.ROW for buffer in touched(nest))
@@ -217,7 +246,12 @@ class _Code:
 
     def nest_here(self, nest: Nest, plan: Schedule, begin: str, end: str) -> None:
         """Write a nest into this function."""
-        NestCode(self.w, nest, plan, self.pointers.__getitem__, self.counters).write(begin, end)
+        self.code(nest, plan).write(begin, end)
+
+    def code(self, nest: Nest, plan: Schedule) -> NestCode:
+        """Return the writer of a nest."""
+        pointer, elementary = self.pointers.__getitem__, self.module.elementary
+        return NestCode(self.w, nest, plan, pointer, self.counters, elementary)
 
     def apart(
         self, statement: Nest | Loop, plan: Schedule | None, count: int, grain: int
@@ -273,7 +307,7 @@ class _Code:
         nest = Nest((), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x)
                          for x, _ in index.values()])
         plan = schedule(nest, self.module.target.vector_bytes)
-        code = NestCode(self.w, nest, plan, self.pointers.__getitem__, self.counters)
+        code = self.code(nest, plan)
         return code.scalar(index)
 
     def kernel(self, kernel: Kernel) -> None:

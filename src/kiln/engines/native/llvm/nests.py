@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kiln.engines.native.llvm.accumulators import Accumulator
-from kiln.engines.native.llvm.values import Frame, Pointer, iota
+from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.schedule import Schedule
@@ -27,8 +27,10 @@ class NestCode(Frame):
         schedule: Schedule,
         pointer: Pointer,
         outer: dict[Axis, str],
+        elementary: Elementary,
     ) -> None:
-        super().__init__(w, pointer, dict(outer), schedule.order, schedule.vector, schedule.width)
+        order, vector = schedule.order, schedule.vector
+        super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary)
         self.nest = nest
         self.schedule = schedule
         self.first_reduced = schedule.kept

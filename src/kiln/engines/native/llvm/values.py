@@ -11,11 +11,15 @@ from collections.abc import Callable
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index
-from kiln.engines.native.scalars import NUMPY_TYPES, Value, postorder
+from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, postorder
 
 Saved = tuple[dict[Value, str], dict[tuple[str, Axis, int], str], dict[str, str]]
 Pointer = Callable[[Buffer], str]
 """Returns the register that holds where a buffer begins."""
+
+
+Elementary = Callable[[Value, int], str]
+"""Returns the name of a function of this module that computes an elementary function."""
 
 
 def memory_type(dtype: str, width: int) -> str:
@@ -34,8 +38,10 @@ class Frame:
         order: tuple[Axis, ...],
         vector: Axis | None,
         width: int,
+        elementary: Elementary,
     ) -> None:
         self.w = w
+        self.elementary = elementary
         self.pointer = pointer
         self.counters = counters
         self.order = order
@@ -71,12 +77,15 @@ class Frame:
         ]
 
     def save(self) -> Saved:
+        """Return what is computed here, for `restore`."""
         return dict(self.names), dict(self.offsets), dict(self.splats)
 
     def restore(self, saved: Saved) -> None:
+        """Forget what was computed since."""
         self.names, self.offsets, self.splats = saved
 
     # Values.
+
     def compute(self, x: Value) -> str:
         """Write the instructions of a value whose operands are written; return its register."""
         known = self.names.get(x)
@@ -91,7 +100,15 @@ class Frame:
             name = self._rare(x, width)
         else:
             operands = [self.operand(y, width) for y in x.operands]
-            name = instruction(self.w, x, operands, width)
+            if x.op in BASIC or x.op == "constant":
+                name = instruction(self.w, x, operands, width)
+            else:
+                kind = type_text(x.dtype, width)
+                listed = ", ".join(
+                    f"{type_text(y.dtype, width)} {each}"
+                    for y, each in zip(x.operands, operands, strict=True)
+                )
+                name = self.w.emit(f"call {kind} {self.elementary(x, width)}({listed})")
         self.names[x] = name
         return name
 

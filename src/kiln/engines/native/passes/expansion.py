@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kiln.engines.native.elementary import EXPANSIONS, expand
-from kiln.engines.native.loop_ir import Nest
+from kiln.engines.native.loop_ir import Function, Nest, Statement, blocks
 from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.passes.fusion import roots_of, with_roots
 from kiln.engines.native.passes.substitution import moved
 from kiln.engines.native.scalars import BASIC, Scope, Value, is_float
 
+MOST_REPEATED = 3
+"""A function that occurs more often in a program is a function of its code, too."""
 OTHERS = frozenset(("constant", "load", "index", "rare"))
 """Nodes that are neither basic operations nor functions."""
 
@@ -21,15 +25,30 @@ def missing(scope: Scope) -> str | None:
     return None
 
 
-def expanded(nest: Nest) -> Nest:
-    """Return a nest of basic operations only."""
+def called(function: Function) -> frozenset[str]:
+    """Return the functions that are so frequent that code calls them rather than repeat them."""
+    uses: Counter[str] = Counter()
+    _count(function.body, uses)
+    return frozenset(op for op, count in uses.items() if count > MOST_REPEATED)
+
+
+def _count(statements: list[Statement], uses: Counter[str]) -> None:
+    for statement in statements:
+        if isinstance(statement, Nest):
+            uses.update(x.op for x in nodes(statement) if x.op in EXPANSIONS and x.op not in BASIC)
+        for block in blocks(statement):
+            _count(block, uses)
+
+
+def expanded(nest: Nest, but: frozenset[str] = frozenset()) -> Nest:
+    """Return a nest of basic operations only, but for some functions."""
     values = nodes(nest)
-    if not any(map(_is_function, values)):
+    if not any(_is_function(x) and x.op not in but for x in values):
         return nest
     found: dict[Value, Value] = {}
     for x in values:
         made = moved(x, {}, found)
-        found[x] = expand(made) if _is_function(made) else made
+        found[x] = expand(made) if _is_function(made) and x.op not in but else made
     return with_roots(nest, [found[x] for x in roots_of(nest)])
 
 

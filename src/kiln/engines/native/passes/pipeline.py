@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kiln.engines.native.loop_check import check
 from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
@@ -25,8 +26,15 @@ PASSES: dict[str, Pass] = {
 """Each changes a function in place."""
 
 
-def optimized(function: Function) -> Function:
-    """Run all passes on a function, and return it."""
-    for run in PASSES.values():
+def optimized(function: Function, *, checked: bool = False) -> Function:
+    """Run all passes on a function, and return it; with `checked`, check what each leaves.
+
+    Raises: CheckError if a pass breaks the function.
+    """
+    if checked:
+        check(function, "lowering")
+    for name, run in PASSES.items():
         run(function)
+        if checked:
+            check(function, name)
     return function

@@ -21,6 +21,7 @@ from kiln.engines.native.scalars import (
     is_float,
 )
 from kiln.ops import edge_semantics
+from tests.unit.engines.native.object_file import undefined_symbols
 from tests.unit.engines.native.vectors import compiled, loop_text
 
 INTEGERS = (*SIGNED, *UNSIGNED)
@@ -211,30 +212,9 @@ def test_no_operation_calls_a_library(dtype, level):
     for width in (1, level.lanes(max(8, bits(dtype))), 16):
         joined = ""
         for i, (expression, dtypes) in enumerate(text):
-            loop, _ = loop_text(level, expression, dtypes, width)
-            joined += loop.rpartition("!0 =")[0].replace("@run", f"@run{i}")
+            joined += loop_text(level, expression, dtypes, width, f"run{i}")[0]
         object_ = assembly.assemble(joined, level)
         assert undefined_symbols(object_) == []
-
-
-def undefined_symbols(image):
-    """Names that an object (ELF, 64 bit) takes from elsewhere."""
-    def at(offset, size):
-        return int.from_bytes(image[offset : offset + size], "little")
-
-    table, size, count = at(0x28, 8), at(0x3A, 2), at(0x3C, 2)
-    names = []
-    for i in range(count):
-        section = table + i * size
-        if at(section + 4, 4) != 2:
-            continue
-        offset, length, strings = at(section + 24, 8), at(section + 32, 8), at(section + 40, 4)
-        start = at(table + strings * size + 24, 8)
-        for entry in range(offset + 24, offset + length, 24):
-            if at(entry + 6, 2) == 0:
-                name = start + at(entry, 4)
-                names.append(image[name : image.index(b"\0", name)].decode())
-    return names
 
 
 def test_constants_are_written_bit_by_bit():

@@ -1,0 +1,182 @@
+"""Which kernel on matrices computes a primitive, and with which numbers.
+
+`_runtime/linear/README.md` lists the kernels. Buffers are the operands, then the results: dense,
+row-major, none over another. A kernel shares its work among the threads of the call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kiln.base import dtypes
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import kept_axes
+from kiln.ops.spectral import SvdAlgorithm
+
+Avals = Sequence[ShapedArray]
+Params = Mapping[str, Any]
+
+_SUFFIXES = {
+    "bool": "bool",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "complex128": "c128",
+}
+_IN_LAPACK = ("f32", "f64", "c64", "c128")
+
+
+class MatrixCall(NamedTuple):
+    """A kernel by name and its numbers; `openblas.load()` must have been called if it needs it."""
+
+    symbol: str
+    numbers: tuple[int, ...]
+    needs_openblas: bool
+
+
+def matrix_call(name: str, operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
+    """Return the kernel that computes a primitive on operands of these types, or None.
+
+    Sizes must be numbers. A `dot_general` has a kernel if the axes of each operand are its batch
+    axes, then either the other or the contracting ones; otherwise transpose first.
+    """
+    of = _CALLS.get(name)
+    return None if of is None else of(operands, results, params)
+
+
+def _suffix(x: ShapedArray) -> str | None:
+    return _SUFFIXES.get(dtypes.long_name(x.dtype))
+
+
+def _call(kernel: str, suffix: str, *numbers: Any) -> MatrixCall:
+    return MatrixCall(f"kiln_{kernel}_{suffix}", tuple(map(int, numbers)), suffix in _HAVE_OPENBLAS)
+
+
+_HAVE_OPENBLAS = (*_IN_LAPACK, "f16", "bf16")
+
+
+def _stacked(x: ShapedArray, rank: int = 2) -> tuple[int, ...]:
+    """Return the number of matrices (vectors for rank 1) of a stack, and the sizes of one."""
+    return math.prod(x.shape[: x.ndim - rank]), *x.shape[x.ndim - rank :]
+
+
+def _product(operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
+    (x, y), (out,) = operands, results
+    (lc, rc), (lb, rb) = params["dimension_numbers"]
+    suffix, made = _suffix(x), _suffix(out)
+    if suffix is None or suffix != _suffix(y):
+        return None
+    if made != suffix:
+        if (suffix, made) not in (("f16", "f32"), ("bf16", "f32")):
+            return None
+        suffix = f"{suffix}_{made}"
+    pairs = sorted(zip(lc, rc, strict=True))
+    lc, rc = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    trans_a = _order(x.ndim, lb, lc)
+    trans_b = _order(y.ndim, rb, rc)
+    if trans_a is None or trans_b is None:
+        return None
+    batch = math.prod(x.shape[a] for a in lb)
+    k = math.prod(x.shape[a] for a in lc)
+    m = math.prod(x.shape[a] for a in kept_axes(x.ndim, (*lb, *lc)))
+    n = math.prod(y.shape[a] for a in kept_axes(y.ndim, (*rb, *rc)))
+    numbers = (batch, m, n, k, trans_a, not trans_b, m * k, k * n, m * n, 0)
+    call = _call("gemm", suffix, *numbers)
+    return call._replace(needs_openblas=suffix.partition("_")[0] in _HAVE_OPENBLAS)
+
+
+def _order(rank: int, batch: Sequence[int], summed: Sequence[int]) -> bool | None:
+    """Return whether axes are batch, summed, free (else batch, free, summed); None if neither."""
+    free = kept_axes(rank, (*batch, *summed))
+    in_order = tuple(range(rank))
+    if (*batch, *free, *summed) == in_order:
+        return False
+    return True if (*batch, *summed, *free) == in_order else None
+
+
+def _convolution(operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
+    (x, w), (out,) = operands, results
+    suffix = _suffix(x)
+    if suffix is None or {suffix} != {_suffix(w), _suffix(out)} or x.ndim - 2 > 6:
+        return None
+    lows = [low for low, _ in params["padding"]]
+    spaces = zip(
+        params["window_strides"], lows, params["lhs_dilation"], params["rhs_dilation"], strict=True
+    )
+    return _call(
+        "conv",
+        suffix,
+        x.ndim - 2,
+        params["feature_group_count"],
+        params["batch_group_count"],
+        *(n for array in (x, w, out) for n in array.shape),
+        *(axis for spec in params["dimension_numbers"] for axis in spec),
+        *(number for space in spaces for number in space),
+    )
+
+
+def _transpose(operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
+    (x,) = operands
+    log_size = x.dtype.itemsize.bit_length() - 1
+    if x.dtype.itemsize not in (1, 2, 4, 8, 16) or x.ndim > 32:
+        return None
+    numbers = (log_size, x.ndim, *x.shape, *params["permutation"])
+    return MatrixCall("kiln_transpose", tuple(map(int, numbers)), False)
+
+
+def _pivots(operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
+    numbers = (*_stacked(operands[0], 1), params["permutation_size"])
+    return MatrixCall("kiln_lu_pivots_to_permutation", tuple(map(int, numbers)), False)
+
+
+def _factor(
+    kernel: str, numbers: Callable[[Avals, Params], tuple[Any, ...]]
+) -> Callable[[Avals, Avals, Params], MatrixCall | None]:
+    def call(operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
+        suffix = _suffix(operands[0])
+        if suffix not in _IN_LAPACK:
+            return None
+        return _call(kernel, suffix, *numbers(operands, params))
+
+    return call
+
+
+def _matrix(operands: Avals, params: Params) -> tuple[Any, ...]:
+    return _stacked(operands[0])
+
+
+_SOLVE = ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")
+_EIG = ("compute_left_eigenvectors", "compute_right_eigenvectors")
+_CALLS: dict[str, Callable[[Avals, Avals, Params], MatrixCall | None]] = {
+    "dot_general": _product,
+    "conv_general_dilated": _convolution,
+    "transpose": _transpose,
+    "cholesky": _factor("cholesky", lambda xs, _: _stacked(xs[0])[:2]),
+    "triangular_solve": _factor(
+        "triangular_solve", lambda xs, p: (*_stacked(xs[1]), *(p[name] for name in _SOLVE))
+    ),
+    "lu": _factor("lu", _matrix),
+    "lu_pivots_to_permutation": _pivots,
+    "geqrf": _factor("geqrf", _matrix),
+    "geqp3": _factor("geqp3", _matrix),
+    "householder_product": _factor(
+        "householder_product", lambda xs, _: (*_stacked(xs[0]), xs[1].shape[-1])
+    ),
+    "eigh": _factor("eigh", lambda xs, p: (*_stacked(xs[0])[:2], p["lower"])),
+    "svd": _factor(
+        "svd",
+        lambda xs, p: (
+            *_stacked(xs[0]),
+            p["full_matrices"],
+            p["compute_uv"],
+            p["algorithm"] is SvdAlgorithm.QR,
+        ),
+    ),
+    "eig": _factor("eig", lambda xs, p: (*_stacked(xs[0])[:2], *(p[name] for name in _EIG))),
+}
