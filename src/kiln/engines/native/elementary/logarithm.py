@@ -113,14 +113,18 @@ def log1p(x: Value) -> Value:
     return scope.rare(outside, zero, special)
 
 
+def short_logarithm_of(n: Value, f: Value) -> Value:
+    """Return n ln 2 + log(1 + f) in f64, to the precision of f32."""
+    square = f * f
+    series = (square * f).muladd(polynomial("log", f, "f32"), square.muladd(-0.5, f))
+    return number_of(n, "f64").muladd(math.log(2), series)
+
+
 def _short_log1p(x: Value) -> Value:
     """Return log(1 + x) in f64, to the precision of f32, for x > -1 and infinity."""
     n, _ = split(x + 1)
     inverse = power_of_two(-n, "f64")
-    f = x.muladd(inverse, inverse - 1)
-    square = f * f
-    series = (square * f).muladd(polynomial("log", f, "f32"), square.muladd(-0.5, f))
-    found = number_of(n, "f64").muladd(math.log(2), series)
+    found = short_logarithm_of(n, x.muladd(inverse, inverse - 1))
     return x.lt(x.scope.constant(math.inf, "f64")).select(found, x)
 
 

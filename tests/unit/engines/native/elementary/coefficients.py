@@ -71,6 +71,16 @@ def _erf_inv(w):
         return mp.findroot(lambda y: mp.log(mp.erfc(y)) - mp.log(rest), y) / target
 
 
+def _stirling(z):
+    x = 1 / mp.sqrt(z)
+    return (mp.loggamma(x) - (x - 0.5) * mp.log(x) + x - mp.log(2 * mp.pi) / 2) * x
+
+
+def _digamma(z):
+    x = 1 / mp.sqrt(z)
+    return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) / z
+
+
 HALF_LN2 = LN2 / 2
 SPLIT = mp.sqrt(2)
 LOG_S = ((SPLIT - 1) / (SPLIT + 1)) ** 2
@@ -121,6 +131,14 @@ FITS: dict = {
     "erf": (lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 0, 1, {"f32": 6, "f64": 13}),
     # erfc(x) exp(x^2) (1 + 2 x) = p((x - k) / (x + k)), k = 3.75: Shepherd and Laframboise (1981)
     "erfcx": (lambda t: _erfcx(t, mp.mpf(15) / 4), -1, 0.9999, {"f32": 12, "f64": 24}),
+    # lgamma(2 + t) = t (1 + t) p(t) for |t| <= 1/2
+    "lgamma": (
+        lambda t: mp.loggamma(2 + t) / t / (1 + t), -0.5, 0.5, {"f32": 8, "f64": 18},
+    ),
+    # lgamma(x) = (x - 1/2) log(x) - x + log(2 pi) / 2 + p(1 / x^2) / x for x >= 8
+    "stirling": (_stirling, 0, 1 / mp.mpf(64), {"f32": 2, "f64": 7}),
+    # digamma(x) = log(x) - 1 / (2 x) - p(1 / x^2) / x^2 for x >= 8
+    "digamma": (_digamma, 0, 1 / mp.mpf(64), {"f32": 2, "f64": 7}),
     # erfc(x) = exp(-p(x)) between 1 and 4
     "erfc_log": (lambda x: -mp.log(mp.erfc(x)), 0.99, 4.01, {"f32": 9}),
     # erf_inv(x) = x p(w - middle), w = -log(1 - x^2), then x p(sqrt(w) - middle): Giles (2010)
