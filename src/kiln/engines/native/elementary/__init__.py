@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kiln.engines.native.elementary import (
     error,
     exponential,
+    gamma,
     inverse_trigonometric,
     logarithm,
     power,
@@ -44,6 +45,8 @@ EXPANSIONS: dict[str, Expansion] = {
     "erf": error.erf,
     "erfc": error.erfc,
     "erf_inv": error.erf_inv,
+    "lgamma": gamma.lgamma,
+    "digamma": gamma.digamma,
     "rem": remainder.rem,
 }
 """The functions by name; their operands are f32 or f64, and of one type.

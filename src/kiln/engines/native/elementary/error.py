@@ -16,6 +16,9 @@ from kiln.engines.native.elementary.formats import (
 from kiln.engines.native.elementary.logarithm import logarithm_of, split
 from kiln.engines.native.scalars import Value
 
+_K = 3.75
+"""The parameter of the polynomial for erfc."""
+
 
 def erf(x: Value) -> Value:
     """Return the error function."""
@@ -43,22 +46,34 @@ def _complement(x: Value) -> Value:
     r = n.muladd(-low, large)
     e = (r * r).muladd(polynomial("exp", r), n.muladd(-low, large - r)) + r
     e = (-square_low).muladd(e, e - square_low)
-    k = 3.75
     # One division for both quotients.
-    inverse = 1 / ((x + k) * x.muladd(2, 1))
-    series = polynomial("erfcx", (x - k) * x.muladd(2, 1) * inverse) * ((x + k) * inverse)
+    inverse = 1 / ((x + _K) * x.muladd(2, 1))
+    series = polynomial("erfcx", (x - _K) * x.muladd(2, 1) * inverse) * ((x + _K) * inverse)
     return scaled(e.muladd(series, series), integer_of(t) - f.magic_bits)
+
+
+def _short_complement(x: Value) -> Value:
+    """Return erfc(x), 0 <= x < 11, in f64 to the precision of f32."""
+    f = FORMATS["f64"]
+    r, t = reduced(-(x * x))
+    e = (r * r).muladd(polynomial("exp", r, "f32"), r) + 1
+    power = ((integer_of(t) << f.digits) + f.one).bitcast("f64")
+    inverse = 1 / ((x + _K) * x.muladd(2, 1))
+    series = polynomial("erfcx", (x - _K) * x.muladd(2, 1) * inverse, "f32")
+    return e * power * (series * ((x + _K) * inverse))
 
 
 def erfc(x: Value) -> Value:
     """Return 1 - erf(x), to full relative precision; of f32, computed in f64."""
+    wide = x.convert("f64")
+    size = abs(wide)
+    small = 1 - wide.muladd(polynomial("erf", wide * wide, x.dtype), wide)
     if x.dtype == "f32":
-        return erfc(x.convert("f64")).convert("f32")
-    size = abs(x)
-    small = 1 - x.muladd(polynomial("erf", x * x), x)
-    large = _complement(at_most(size, 28.0))
-    large = x.lt(0).select(2 - large, large)
-    return size.lt(0.65).select(small, large)
+        large = _short_complement(at_most(size, 11.0))
+    else:
+        large = _complement(at_most(size, 28.0))
+    large = wide.lt(0).select(2 - large, large)
+    return size.lt(0.65).select(small, large).convert(x.dtype)
 
 
 def erf_inv(x: Value) -> Value:

@@ -164,7 +164,7 @@ def _hyperbolic(x: Value, precision: str) -> tuple[Value, Value]:
     rest = n.muladd(-low, large - r)
     z = r * r
     sinh = (z * r).muladd(polynomial("sinh", z, precision), rest) + r
-    # cosh(r) - 1
+    # That of r, less 1.
     cosh = z.muladd(z.muladd(polynomial("cosh", z, precision), 0.5), r * rest)
     # 2^(n-2): a quarter, doubled in the end, does not overflow before the result does.
     up = power_of_two(_count(t) - 2, x.dtype)

@@ -6,6 +6,9 @@ f64 a series in s = f / (2 + f), as in FreeBSD's libm, needs fewer terms.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from kiln.engines.native.elementary.formats import (
     FORMATS,
     copysign,
@@ -51,7 +54,7 @@ def _special(x: Value) -> Value:
     """Return log(x) of 0, infinity, nan and negative numbers."""
     scope, f = x.scope, FORMATS[x.dtype]
     infinity = scope.bits(f.infinity, x.dtype)
-    below = x.lt(0).select(scope.constant(float("nan"), x.dtype), x)
+    below = x.lt(0).select(scope.constant(math.nan, x.dtype), x)
     return x.eq(0).select(-infinity, below)
 
 
@@ -69,11 +72,11 @@ def _normal(x: Value) -> tuple[Value, Value]:
     return x * 2.0**shift, x.scope.constant(shift, f.integer)
 
 
-def _exact(x: Value, logarithm: object) -> Value:
+def _exact(x: Value, logarithm: Callable[[Value, Value], Value]) -> Value:
     large, shift = _normal(x)
     n, m = split(large)
     finite = x.gt(0) & x.lt(x.scope.bits(FORMATS[x.dtype].infinity, x.dtype))
-    return finite.select(logarithm(n - shift, m - 1), _special(x))  # type: ignore[operator]
+    return finite.select(logarithm(n - shift, m - 1), _special(x))
 
 
 def log(x: Value) -> Value:
@@ -110,35 +113,58 @@ def log1p(x: Value) -> Value:
     return scope.rare(outside, zero, special)
 
 
+def short_logarithm_of(n: Value, f: Value) -> Value:
+    """Return n ln 2 + log(1 + f) in f64, to the precision of f32."""
+    square = f * f
+    series = (square * f).muladd(polynomial("log", f, "f32"), square.muladd(-0.5, f))
+    return number_of(n, "f64").muladd(math.log(2), series)
+
+
+def _short_log1p(x: Value) -> Value:
+    """Return log(1 + x) in f64, to the precision of f32, for x > -1 and infinity."""
+    n, _ = split(x + 1)
+    inverse = power_of_two(-n, "f64")
+    found = short_logarithm_of(n, x.muladd(inverse, inverse - 1))
+    return x.lt(x.scope.constant(math.inf, "f64")).select(found, x)
+
+
+def _of_size(x: Value, near: Value) -> Value:
+    """Return log1p(near), or log(2 x) where x is so large that x^2 may overflow."""
+    large = x.gt(_LARGE)
+    found = log1p(large.select(x, near))
+    high, low = parts("ln2", "f64")
+    return large.select((found + low) + high, found)
+
+
+# Beyond, 1 + x^2 is x^2, and x + 1 is x.
+_LARGE = 2.0**60
+
+
 def asinh(x: Value) -> Value:
     """Return asinh(x); of f32, computed in f64."""
-    if x.dtype == "f32":
-        return asinh(x.convert("f64")).convert("f32")
-    size = abs(x)
-    large = size.gt(2.0**60)
+    size = abs(x.convert("f64"))
     z = size * size
     near = z / ((z + 1).unary("sqrt") + 1) + size
-    found = log1p(large.select(size, near))
-    high, low = parts("ln2", "f64")
-    return copysign(large.select((found + low) + high, found), x)
+    if x.dtype == "f32":
+        infinite = size.gt(2.0**200)
+        return copysign(infinite.select(size, _short_log1p(near)).convert("f32"), x)
+    return copysign(_of_size(size, near), x)
 
 
 def acosh(x: Value) -> Value:
     """Return acosh(x), nan below 1; of f32, computed in f64."""
-    if x.dtype == "f32":
-        return acosh(x.convert("f64")).convert("f32")
-    large = x.gt(2.0**60)
-    t = x - 1
+    wide = x.convert("f64")
+    t = wide - 1
     near = t + (t * (t + 2)).unary("sqrt")
-    found = log1p(large.select(x, near))
-    high, low = parts("ln2", "f64")
-    found = large.select((found + low) + high, found)
-    return x.lt(1).select(x.scope.constant(float("nan"), "f64"), found)
+    found = _short_log1p(near) if x.dtype == "f32" else _of_size(wide, near)
+    return wide.lt(1).select(x.scope.constant(math.nan, "f64"), found).convert(x.dtype)
 
 
 def atanh(x: Value) -> Value:
-    """Return atanh(x); of f32, computed in f64."""
-    if x.dtype == "f32":
-        return atanh(x.convert("f64")).convert("f32")
-    size = abs(x)
-    return copysign(log1p((size + size) / (1 - size)) * 0.5, x)
+    """Return atanh(x), nan where |x| > 1; of f32, computed in f64."""
+    size = abs(x.convert("f64"))
+    twice = (size + size) / (1 - size)
+    if x.dtype == "f64":
+        return copysign(log1p(twice) * 0.5, x)
+    found = size.gt(1).select(x.scope.constant(math.nan, "f64"), _short_log1p(twice) * 0.5)
+    return copysign(found.convert("f32"), x)

@@ -59,9 +59,13 @@ def _machine(target: Target, codegen: int) -> Any:
         llvm.initialize_all_asmprinters()
         triple = f"{target.triple}-unknown-linux-gnu"
     return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=codegen, jit=True,
+        cpu=target.cpu,
+        features=target.features,
+        opt=codegen,
+        jit=True,
         # The default for code made at run time is the large model, which builds each address.
-        codemodel="small", reloc="pic",
+        codemodel="small",
+        reloc="pic",
     )
 
 

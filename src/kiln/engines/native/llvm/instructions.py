@@ -77,12 +77,12 @@ def _arithmetic(w: Writer, op: str, dtype: str, operands: list[str], width: int)
     kind = type_text(dtype, width)
     if op in _COMPARISONS:
         return w.emit(f"{_comparison(op, dtype)} {kind} {', '.join(operands)}")
-    table = _FLOAT if is_float(dtype) else _SIGNED if is_signed(dtype) else _UNSIGNED
-    if op in table:
-        return w.emit(f"{table[op]} {kind} {', '.join(operands)}")
-    table = _FLOAT_CALLS if is_float(dtype) else _INTEGER_CALLS
-    if op in table:
-        name, rest = table[op]
+    plain = _FLOAT if is_float(dtype) else _INTEGER
+    if op in plain:
+        return w.emit(f"{plain[op]} {kind} {', '.join(operands)}")
+    calls = _FLOAT_CALLS if is_float(dtype) else _INTEGER_CALLS
+    if op in calls:
+        name, rest = calls[op]
         return call(w, name.format("s" if is_signed(dtype) else "u"), dtype, operands, width, rest)
     if is_float(dtype) and op in ("fma", "muladd"):
         return _multiply_add(w, op, dtype, operands, width)
@@ -120,10 +120,7 @@ def call(
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "neg": "fneg"}
-_BITS = {
-    op: op for op in ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")
-}  # fmt: skip
-_SIGNED = _UNSIGNED = _BITS
+_INTEGER = {op: op for op in ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")}
 _FLOAT_CALLS = {
     # maximum and minimum pass nan on, and -0 is below 0.
     "min": ("minimum", ""), "max": ("maximum", ""), "abs": ("fabs", ""), "sqrt": ("sqrt", ""),
@@ -165,7 +162,7 @@ def _divide(w: Writer, op: str, dtype: str, operands: list[str], width: int) -> 
     ratio = w.emit(f"fdiv {floats} {x}, {y}")
     wide = f"i{max(bits(dtype), 32)}"
     integers = type_text(wide, width)
-    # A signed number of 32 bits or less: u32 is the only one that needs the unsigned conversion.
+    # Unsigned numbers of fewer bits fit in the signed integer.
     how = "fptoui" if dtype == "u32" else "fptosi"
     quotient = w.emit(f"{how} {floats} {ratio} to {integers}")
     if integers != kind:
@@ -219,9 +216,7 @@ def _logical_not(w: Writer, x: Value, operands: list[str], width: int) -> str:
 
 def _select(w: Writer, x: Value, operands: list[str], width: int) -> str:
     mask, kind = type_text("i1", width), type_text(x.dtype, width)
-    return w.emit(
-        f"select {mask} {operands[0]}, {kind} {operands[1]}, {kind} {operands[2]}"
-    )
+    return w.emit(f"select {mask} {operands[0]}, {kind} {operands[1]}, {kind} {operands[2]}")
 
 
 def _bitcast(w: Writer, x: Value, operands: list[str], width: int) -> str:

@@ -36,9 +36,7 @@ class _Lanes:
         then, otherwise = (
             self.constant(c, element) if isinstance(c, int) else c for c in (then, otherwise)
         )
-        return self.w.emit(
-            f"select {self.kind('i1')} {mask}, {kind} {then}, {kind} {otherwise}"
-        )
+        return self.w.emit(f"select {self.kind('i1')} {mask}, {kind} {then}, {kind} {otherwise}")
 
     def cast(self, how: str, x: str, before: str, after: str) -> str:
         return self.w.emit(f"{how} {self.kind(before)} {x} to {self.kind(after)}")

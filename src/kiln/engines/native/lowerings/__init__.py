@@ -25,6 +25,7 @@ from kiln.engines.native.lowerings import (
     sharding,
     slicing,
     sorting,
+    special,
     static_slicing,
     window,
 )
@@ -52,6 +53,7 @@ LOWERINGS: dict[Operation, Lowering] = {
     **sharding.LOWERINGS,
     **slicing.LOWERINGS,
     **sorting.LOWERINGS,
+    **special.LOWERINGS,
     **static_slicing.LOWERINGS,
     **window.LOWERINGS,
 }

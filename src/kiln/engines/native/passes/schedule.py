@@ -9,9 +9,11 @@ from kiln.engines.native.loop_ir import Axis, Index, Nest, Store
 from kiln.engines.native.passes.substitution import bounds
 from kiln.engines.native.scalars import BASIC, Value, bits, postorder
 
-WIDE_BODY = 12
-"""Bodies of fewer operations are computed for several vectors at a time."""
+REGISTERS = 32
+"""Bodies are computed for several vectors at a time as long as their values fit so many."""
 MOST_VECTORS = 4
+LONG_BODY = 64
+"""Longer bodies are computed for two vectors at a time: more take longer to compile."""
 SPLIT_POINTS = 1 << 14
 """How many points a thread takes at a time, at least."""
 
@@ -40,7 +42,8 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         [effect.value for effect in nest.effects]
         + [v for effect in nest.effects for v, _ in effect.index.values()]
     )
-    candidates = [axis for axis in axes if _is_apart(nest, axis)] if nest.ordered else axes
+    fits = _is_apart if nest.ordered else _varies
+    candidates = [axis for axis in axes if fits(nest, axis)]
     vector = _vector_axis(nest, nodes, candidates)
     width = 1
     if vector is not None:
@@ -57,6 +60,16 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         vector is not None and vector.size % width == 0,
         1 + sum(map(cost, nodes)) / 4,
         _grain(nodes, order, vector, width) if kept and _is_shared(nest, order[0]) else 0,
+    )
+
+
+def _varies(nest: Nest, axis: Axis) -> bool:
+    """Tell whether each store along an axis is to another place."""
+    return all(
+        effect.index.factor(axis) != 0
+        or any(_depends(value, axis) for value, _ in effect.index.values())
+        for effect in nest.effects
+        if isinstance(effect, Store)
     )
 
 
@@ -117,18 +130,41 @@ def _vector_axis(nest: Nest, nodes: list[Value], axes: list[Axis]) -> Axis | Non
 
 
 def _width(nodes: list[Value], vector: Axis, vector_bytes: int) -> int:
-    widest = max(
-        [bits(x.dtype) // 8 or 1 for x in nodes if x.op not in ("constant", "index")] or [4]
-    )
+    varying = _varying(nodes, vector)
+    widest = max([bits(x.dtype) // 8 or 1 for x in varying if x.op != "index"] or [4])
     base = max(1, vector_bytes // widest)
     if vector.size < base:
         return 1 << (vector.size - 1).bit_length()
-    work = sum(cost(x) for x in nodes)
-    vectors = max(1, min(MOST_VECTORS, WIDE_BODY // max(work, 1)))
+    most = MOST_VECTORS if len(varying) < LONG_BODY else 2
+    vectors = max(1, min(most, REGISTERS // max(_most_alive(varying), 1)))
     vectors = 1 << (vectors.bit_length() - 1)
     while vectors > 1 and vector.size < 2 * base * vectors:
         vectors //= 2
     return base * vectors
+
+
+def _varying(nodes: list[Value], vector: Axis) -> list[Value]:
+    """Return the nodes that differ from lane to lane."""
+    found: dict[Value, None] = {}
+    for x in nodes:
+        index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
+        if any(y in found for y in x.operands) or (index is not None and index.factor(vector)):
+            found[x] = None
+    return list(found)
+
+
+def _most_alive(nodes: list[Value]) -> int:
+    """Return how many values are needed at a time, if they are computed in this order."""
+    last = {y: i for i, x in enumerate(nodes) for y in x.operands}
+    alive: set[Value] = set()
+    ending: dict[int, list[Value]] = {}
+    most = 0
+    for i, x in enumerate(nodes):
+        alive.add(x)
+        most = max(most, len(alive))
+        ending.setdefault(last.get(x, i), []).append(x)
+        alive.difference_update(ending.pop(i, ()))
+    return most
 
 
 def cost(x: Value) -> int:

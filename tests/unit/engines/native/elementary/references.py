@@ -19,6 +19,8 @@ class Case(NamedTuple):
     bounds: tuple[float, float]
     """Of f32 and f64."""
     arity: int = 1
+    floor: float = 0.0
+    """Below this size of results errors are those of an absolute error: near zeros."""
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:
@@ -40,6 +42,24 @@ def _power(x: mp.mpf, y: mp.mpf) -> mp.mpf:
     # Far out of range the digits of the result would be those of its exponent.
     size = y * mp.log(abs(x))
     return mp.inf if size > 1000 else mp.mpf(0) if size < -1000 else x**y
+
+
+def _lgamma(x: mp.mpf) -> mp.mpf:
+    if not mp.isfinite(x) or (x <= 0 and x == mp.floor(x)):
+        return mp.inf
+    if x > 0:
+        return mp.loggamma(x)
+    return mp.log(mp.pi / abs(mp.sinpi(x))) - mp.loggamma(1 - x)
+
+
+def _digamma(x: mp.mpf) -> mp.mpf:
+    if x <= 0 and x == mp.floor(x):
+        return mp.nan
+    return mp.digamma(x) if x > 0 else mp.digamma(1 - x) - mp.pi * mp.cospi(x) / mp.sinpi(x)
+
+
+def _digamma_in_f64(x: np.ndarray) -> np.ndarray:
+    return np.where((x <= 0) & (x == np.rint(x)), np.nan, scipy.special.digamma(x))
 
 
 def _real(f: Callable[..., mp.mpf], low: float, high: float) -> Callable[..., mp.mpf]:
@@ -93,8 +113,12 @@ CASES: dict[str, Case] = {
         [(0, 1e-307), (0, 1e-38), (0.25, 4)], (1.6, 1.6),
     ),
     "erf": Case(scipy.special.erf, _bounded(mp.erf, 30), [(-1, 1), (-6, 6)], (1.5, 1.5)),
-    "erfc": Case(scipy.special.erfc, _bounded(mp.erfc, 30), [(-1, 1), (0, 11), (0, 28)], (0.6, 5)),
+    "erfc": Case(scipy.special.erfc, _bounded(mp.erfc, 30), [(-1, 1), (0, 11), (0, 28)], (0.9, 5)),
     "erf_inv": Case(scipy.special.erfinv, _erf_inv, [(-1, 1), (0.999, 1)], (3.2, 4)),
+    "lgamma": Case(
+        scipy.special.gammaln, _lgamma, [(0, 3), (-9, 9), (9, 100)], (0.8, 8.0), floor=1.0,
+    ),
+    "digamma": Case(_digamma_in_f64, _digamma, [(0, 3), (-9, 9), (9, 100)], (0.8, 16.0), floor=1.0),
     "rem": Case(np.fmod, None, [(-1, 1), (-9, 9)], (0.5, 0.5), 2),
 }  # fmt: skip
 
@@ -147,7 +171,9 @@ def in_mpmath(case: Case, xs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndar
     return np.array(high), np.array(low)
 
 
-def errors(found: np.ndarray, wanted: np.ndarray, low: np.ndarray | float = 0.0) -> np.ndarray:
+def errors(
+    found: np.ndarray, wanted: np.ndarray, low: np.ndarray | float = 0.0, floor: float = 0.0
+) -> np.ndarray:
     """Errors in ulp of the result's dtype; infinite where nan or infinity disagree."""
     kind = found.dtype
     info = np.finfo(kind)
@@ -158,7 +184,6 @@ def errors(found: np.ndarray, wanted: np.ndarray, low: np.ndarray | float = 0.0)
         exact = np.isfinite(rounded)
         agree = (wide == rounded) | (np.isnan(wide) & np.isnan(rounded))
         near = (np.abs(wanted) > float(info.max) * (1 - 4 * float(info.eps))) & ~np.isnan(wide)
-    spacing = np.spacing(np.abs(np.where(exact, rounded, 1)).astype(kind)).astype(np.float64)
-    with np.errstate(all="ignore"):
-        error = np.abs((wide - wanted) - low) / spacing
+        size = np.maximum(np.abs(np.where(exact, rounded, 1)), floor)
+        error = np.abs((wide - wanted) - low) / np.spacing(size.astype(kind)).astype(np.float64)
     return np.where(exact & np.isfinite(wide), error, np.where(agree | near, 0, np.inf))

@@ -110,7 +110,7 @@ def expected(op, dtype, xs):
     if op in ("lshr", "ashr"):
         right = edge_semantics.shift_right_logical
         return (right if op == "lshr" else edge_semantics.shift_right_arithmetic)(*xs)
-    found = {
+    return {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative,
         "abs": np.abs, "min": edge_semantics.minimum, "max": edge_semantics.maximum,
         "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
@@ -120,7 +120,6 @@ def expected(op, dtype, xs):
         "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
         "gt": np.greater, "ge": np.greater_equal, "select": np.where,
     }[op](*xs)  # fmt: skip
-    return found
 
 
 def _fma32(x, y, z):
@@ -224,7 +223,7 @@ def test_constants_are_written_bit_by_bit():
             unsigned = int(np.asarray(x).view(f"u{np.asarray(x).itemsize}"))
             if is_float(dtype) and np.isnan(float(x)):
                 continue
-            constant = lambda y: y.scope.bits(unsigned, dtype)  # noqa: B023, E731
+            constant = lambda y: y.scope.bits(unsigned, dtype)  # noqa: B023
             found = compiled(constant, [dtype], 4)(np.zeros(4, NUMPY_TYPES[dtype]))
             assert int(found[:1].view(f"u{found.itemsize}")[0]) == unsigned
     assert scope.constant(1.5, "f32").attr == 0x3FC00000

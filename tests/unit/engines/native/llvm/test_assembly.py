@@ -1,0 +1,119 @@
+"""From text to code in memory: errors, kernels, threads, code that is dropped."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+
+import pytest
+
+from kiln import _runtime
+from kiln.engines.native.llvm import assembly, target
+from kiln.engines.native.llvm.writer import Writer
+
+SUM = """
+define i64 @run(i64 %x) {
+  %y = add i64 %x, NUMBER
+  ret i64 %y
+}
+"""
+
+
+def run(code: assembly.Code, x: int) -> int:
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address)(x)
+
+
+def test_code_of_one_name_may_be_loaded_many_times() -> None:
+    codes = [assembly.load(assembly.assemble(SUM.replace("NUMBER", str(i))), "run") for i in (1, 2)]
+    assert [run(c, 40) for c in codes] == [41, 42]
+    again = assembly.load(assembly.assemble(SUM.replace("NUMBER", "3")), "run")
+    del codes
+    gc.collect()
+    assert run(again, 40) == 43
+
+
+def test_errors_are_said() -> None:
+    with pytest.raises(RuntimeError, match="parsing"):
+        assembly.assemble("define void @f( {")
+    with pytest.raises(RuntimeError, match="other"):
+        assembly.load(assembly.assemble(SUM.replace("NUMBER", "1")), "other")
+    calls = "declare void @nowhere()\ndefine void @run() {\n  call void @nowhere()\n  ret void\n}\n"
+    with pytest.raises(RuntimeError, match="materialize"):
+        assembly.load(assembly.assemble(calls), "run")
+
+
+def test_code_calls_kernels_of_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    kernel = kind(lambda x: 2 * x)
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    monkeypatch.setattr(_runtime, "native_symbols", lambda: {"kiln_twice": address})
+    text = """
+declare i64 @kiln_twice(i64)
+define i64 @run(i64 %x) {
+  %y = call i64 @kiln_twice(i64 %x)
+  ret i64 %y
+}
+"""
+    assert run(assembly.load(assembly.assemble(text), "run"), 21) == 42
+
+
+def test_threads_compile_at_once() -> None:
+    found: dict[int, int] = {}
+
+    def work(i: int) -> None:
+        for k in range(5):
+            code = assembly.load(assembly.assemble(SUM.replace("NUMBER", str(10 * i + k))), "run")
+            found[10 * i + k] = run(code, 0)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == {n: n for n in found}
+    assert len(found) == 20
+
+
+def test_assembly_text_names_the_function() -> None:
+    for level in target.LEVELS.values():
+        assert "run:" in assembly.disassemble(SUM.replace("NUMBER", "1"), level)
+
+
+def test_levels_are_chosen_by_features() -> None:
+    new = dict.fromkeys(
+        ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "bmi", "bmi2", "f16c",
+         "fma", "lzcnt", "movbe", "sse4.2", "ssse3", "popcnt", "cx16"], True,
+    )  # fmt: skip
+    assert target.best("x86_64", new).name == "x86-64-v4"
+    assert target.best("x86_64", {**new, "avx512vl": False}).name == "x86-64-v3"
+    # Without fma nothing newer than the second level.
+    assert target.best("x86_64", {**new, "fma": False}).name == "x86-64-v2"
+    assert target.best("aarch64", {}).name == "aarch64"
+    for architecture, features in (("x86_64", {}), ("riscv64", new)):
+        with pytest.raises(RuntimeError, match="native engine needs"):
+            target.best(architecture, features)
+    assert target.LEVELS["x86-64-v3"].lanes(32) == 8
+
+
+def test_a_target_may_be_forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KILN_TARGET", "x86-64-v2")
+    assert assembly.host_target.__wrapped__().name == "x86-64-v2"
+    monkeypatch.setenv("KILN_TARGET", "z80")
+    with pytest.raises(ValueError, match="KILN_TARGET"):
+        assembly.host_target.__wrapped__()
+
+
+def test_a_writer_joins_blocks_by_phi() -> None:
+    w = Writer(assembly.host_target())
+    then, end = w.label("then"), w.label("end")
+    positive = w.emit("icmp sgt i64 %x, 0")
+    w.do(f"br i1 {positive}, label %{then}, label %{end}")
+    w.begin(then)
+    twice = w.emit("add i64 %x, %x")
+    w.do(f"br label %{end}")
+    w.begin(end)
+    found = w.phi("i64", (twice, then), ("0", "entry"))
+    w.do(f"ret i64 {found}")
+    code = assembly.load(assembly.assemble(w.text("define i64 @run(i64 %x)")), "run")
+    assert [run(code, x) for x in (-3, 4)] == [0, 8]
