@@ -1,4 +1,4 @@
-"""Kernels run on NumPy arrays by their address, whole or in parts, and their primitives' meanings."""
+"""Kernels run on NumPy arrays by their address, whole or in parts, and their meanings."""
 
 from __future__ import annotations
 

@@ -84,9 +84,7 @@ def test_threads_share_plans() -> None:
 
     def work() -> None:
         for n, known in expected.items():
-            (got,) = run(
-                fft_p, np.arange(n) + 0j, fft_type=FftType.FFT, fft_lengths=(n,)
-            )
+            (got,) = run(fft_p, np.arange(n) + 0j, fft_type=FftType.FFT, fft_lengths=(n,))
             if not np.allclose(got, known):
                 wrong.append(n)
 

@@ -160,7 +160,9 @@ struct Lanes {
   static V pick(V v, V other, I from) {
 #if defined(__clang__)
     V out;
-    for (int l = 0; l < kCount; ++l) out[l] = from[l] < kCount ? v[from[l]] : other[from[l] - kCount];
+    for (int l = 0; l < kCount; ++l) {
+      out[l] = from[l] < kCount ? v[from[l]] : other[from[l] - kCount];
+    }
     return out;
 #else
     return __builtin_shuffle(v, other, from);
@@ -263,7 +265,8 @@ void scan_row(const T* in, T* out, int64_t n) {
   W carry = wide(in[reverse ? n - 1 : 0]);
   if constexpr (kHasVectors<Op, T>) {
     // Sums wrap in vectors of unsigned numbers; extremes compare numbers as they are.
-    constexpr bool wraps = kIsInteger<T> && (std::is_same_v<Op, Sum> || std::is_same_v<Op, Product>);
+    constexpr bool wraps =
+        kIsInteger<T> && (std::is_same_v<Op, Sum> || std::is_same_v<Op, Product>);
     using U = std::conditional_t<
         wraps, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>, T>;
     U carried = Op::template identity<U>();
@@ -360,8 +363,8 @@ int32_t scan_any(void* const* buffers, const int64_t* numbers) {
 namespace KILN_LEVEL {
 
 // cumulative. Buffers: operand, result, which may be the same.
-// Numbers: first row, rows, size of the axis, inner, operation (sum, product, largest, smallest, and for
-// real floats logarithm of the sum of exponentials), 1 from the end or 0, type.
+// Numbers: first row, rows, size of the axis, inner, operation (sum, product, largest, smallest,
+// and for real floats logarithm of the sum of exponentials), 1 from the end or 0, type.
 int32_t cumulative(Call*, void* const* buffers, const int64_t* numbers) {
   switch (numbers[4]) {
     case 0: return scan_any<Sum>(buffers, numbers);

@@ -130,7 +130,8 @@ struct Brain {
   out.bits = static_cast<uint16_t>(sign | found);
 }
 
-// An array seen as rows along one axis: (outer, size, inner), row r being [r / inner, :, r % inner].
+// An array seen as rows along one axis: (outer, size, inner), row r being [r / inner, :, r %
+// inner].
 struct Rows {
   int64_t size, inner;
 

@@ -109,7 +109,9 @@ void run_stage(const FftStage<T>& stage, Planes<T> x, Planes<T> y, int64_t s) {
       for (int j = 0; j < radix; ++j) a[j] = x.load(q + s * (k + stage.rest * j));
       transform<T, radix>(a);
       y.store(q + s * radix * k, a[0]);
-      for (int j = 1; j < radix; ++j) y.store(q + s * (radix * k + j), a[j].turned(w + 2 * (j - 1)));
+      for (int j = 1; j < radix; ++j) {
+        y.store(q + s * (radix * k + j), a[j].turned(w + 2 * (j - 1)));
+      }
     }
   }
 }

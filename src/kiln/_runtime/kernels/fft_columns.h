@@ -28,10 +28,12 @@ struct FftColumns {
   T* out;
   int64_t out_step, out_column;
   int64_t out_block;  // from kFftColumns<T> results of a column to the next as many
-  // An inverse transform is that of numbers with real and imaginary parts exchanged, exchanged again.
+  // An inverse transform is that of numbers with real and imaginary parts exchanged, exchanged
+  // again.
   bool exchange_in, exchange_out;
   T scale;
-  const T* factors;  // null, or (size, kFftColumns<T>) complex numbers that results are multiplied by
+  // Null, or (size, kFftColumns<T>) complex numbers that results are multiplied by.
+  const T* factors;
   T* scratch;  // 4 * size * kFftColumns<T> numbers, aligned to a line
 };
 

@@ -1,4 +1,5 @@
-// Kernels that are compiled once for each level of the processor; leveled.cc names the best of each.
+// Kernels that are compiled once for each level of the processor; leveled.cc names the best of
+// each.
 //
 // The files that define them include nothing of the standard library but its C headers and types: a
 // template that two levels instantiate is linked once, possibly from a level that is too new.

@@ -61,7 +61,8 @@ E* radix_sort(E* a, E* b, int64_t n, int bits) {
   return a;
 }
 
-// Sorts `a` by the low `bits` of its keys, with `b` as scratch; returns which of them is the result.
+// Sorts `a` by the low `bits` of its keys, with `b` as scratch; returns which of them is the
+// result.
 template <typename E>
 E* sort_by_key(E* a, E* b, int64_t n, int bits) {
   if (n <= kInsertion) {

@@ -14,8 +14,8 @@ using StridedLoop = void (*)(char** args, const intptr_t* count, const intptr_t*
 // The level of x86-64 whose loops run here: 2, 3 or 4; 0 on another processor.
 int processor_level();
 
-// What families add their loops to. Its code is that of the lowest level, as of all that levels share:
-// nothing here may be inline.
+// What families add their loops to. Its code is that of the lowest level, as of all that levels
+// share: nothing here may be inline.
 class Registry {
  public:
   // Types are NumPy's characters, of the operands and the result.

@@ -193,7 +193,8 @@ struct Sorter {
     if (operands == 2 && keys == 1 && types[0] < kComplex64 && size_of(types[1]) == 8) {
       return with_payload<uint64_t>(in, out);
     }
-    return size < int64_t(1) << 32 ? by_position<uint32_t>(in, out) : by_position<uint64_t>(in, out);
+    return size < int64_t(1) << 32 ? by_position<uint32_t>(in, out)
+                                   : by_position<uint64_t>(in, out);
   }
 
  private:
@@ -239,8 +240,8 @@ struct Sorter {
   }
 };
 
-// What sorting needs for each element: keys with payloads twice, and positions. Fresh memory costs as
-// much as a pass over it.
+// What sorting needs for each element: keys with payloads twice, and positions. Fresh memory costs
+// as much as a pass over it.
 int64_t bytes_to_sort(int64_t operands, int64_t keys, const int64_t* types) {
   int64_t key = 4;
   for (int64_t k = 0; k < keys; ++k) {

@@ -1,5 +1,5 @@
-// Gamma, zeta and Bessel functions, element by element, computed in 64 bits. What each computes is said
-// by ops/special.py.
+// Gamma, zeta and Bessel functions, element by element, computed in 64 bits. What each computes is
+// said by ops/special.py.
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -21,7 +21,8 @@ double log_gamma(double x) {
   return lgamma_r(x, &sign);
 }
 
-// From here on, the asymptotic series of digamma reaches full precision; that of zeta, from s further.
+// From here on, the asymptotic series of digamma reaches full precision; that of zeta, from s
+// further.
 constexpr double kAsymptotic = 10.0;
 // Bernoulli numbers B(2n) / 2n.
 constexpr double kDigammaTerms[] = {1.0 / 12,  -1.0 / 120,      1.0 / 252, -1.0 / 240,
@@ -178,9 +179,9 @@ int32_t compute(void* const* buffers, const int64_t* numbers) {
   }
 }
 
-// special. Buffers: one operand, or two of the same shape, then the result, which may be one of them.
-// Numbers: first row, rows (elements), function (lgamma, digamma, bessel_i0e, bessel_i1e, polygamma,
-// zeta), type.
+// special. Buffers: one operand, or two of the same shape, then the result, which may be one of
+// them. Numbers: first row, rows (elements), function (lgamma, digamma, bessel_i0e, bessel_i1e,
+// polygamma, zeta), type.
 int32_t special(Call*, void* const* buffers, const int64_t* numbers) {
   switch (numbers[3]) {
     case kFloat16: return compute<Half>(buffers, numbers);

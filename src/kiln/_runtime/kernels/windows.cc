@@ -191,10 +191,11 @@ void visit_inside(const Axis& axis, int64_t k, Visit visit) {
   }
 }
 
-// Visits the lines of windows (all along the last axis) from `first` on, and for each line the lines of
-// elements that it covers, -1 for those of padding and holes.
+// Visits the lines of windows (all along the last axis) from `first` on, and for each line the
+// lines of elements that it covers, -1 for those of padding and holes.
 template <typename Begin, typename Cover, typename End>
-void visit_lines(const Geometry& all, int64_t first, int64_t lines, Begin begin, Cover cover, End end) {
+void visit_lines(const Geometry& all, int64_t first, int64_t lines, Begin begin, Cover cover,
+                 End end) {
   if (lines <= 0) return;  // there may be no windows along an axis
   const int64_t outer = all.rank - 1;
   int64_t at[kMostAxes], rest = first;
@@ -278,9 +279,9 @@ int32_t reduce_as(void* const* buffers, const int64_t* numbers) {
 constexpr bool is_bad(const int64_t* numbers) { return numbers[4] < 1 || numbers[4] > kMostAxes; }
 
 // reduce_window. Buffers: operand, result; not the same.
-// Numbers: first row, rows (a row is all windows along the last axis), type, operation (sum, largest,
-// smallest), axes, and for each axis: size, windows, window, stride, padding below, base dilation,
-// window dilation.
+// Numbers: first row, rows (a row is all windows along the last axis), type, operation (sum,
+// largest, smallest), axes, and for each axis: size, windows, window, stride, padding below, base
+// dilation, window dilation.
 int32_t reduce_window(Call*, void* const* buffers, const int64_t* numbers) {
   if (is_bad(numbers)) return kUnsupported;
   try {
@@ -297,8 +298,8 @@ int32_t reduce_window(Call*, void* const* buffers, const int64_t* numbers) {
 
 // Calls back with each window's number and its winner's place, which is -1 for padding and holes.
 template <typename Op, typename Visit>
-int32_t visit_winners(const Geometry& all, int64_t type, const void* data, int64_t first, int64_t lines,
-                      Visit visit) {
+int32_t visit_winners(const Geometry& all, int64_t type, const void* data, int64_t first,
+                      int64_t lines, Visit visit) {
   return visit_type<Op>(type, [&](auto zero) {
     using T = decltype(zero);
     using W = decltype(wide(T()));
@@ -346,8 +347,8 @@ void move_winners(const char* from, char* to, int64_t window, int64_t place) {
 }
 
 // select_and_gather_add. Buffers: what is read, what decides, result.
-// Numbers: first row, rows (as reduce_window has them), type of what decides, choice (largest 1, smallest 2), axes,
-// those of reduce_window for each axis, type of what is read.
+// Numbers: first row, rows (as reduce_window has them), type of what decides, choice (largest 1,
+// smallest 2), axes, those of reduce_window for each axis, type of what is read.
 int32_t select_and_gather_add(Call*, void* const* buffers, const int64_t* numbers) {
   if (is_bad(numbers)) return kUnsupported;
   const Geometry all(numbers);
@@ -370,8 +371,8 @@ int32_t select_and_gather_add(Call*, void* const* buffers, const int64_t* number
 }
 
 // select_and_scatter_add. Buffers: what is added, what decides, result.
-// Numbers: those of select_and_gather_add, the last being the type of what is added; all rows at once, for
-// windows may share a winner.
+// Numbers: those of select_and_gather_add, the last being the type of what is added; all rows at
+// once, for windows may share a winner.
 int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbers) {
   if (is_bad(numbers) || numbers[0] != 0) return kUnsupported;
   const Geometry all(numbers);
@@ -396,9 +397,10 @@ int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbe
     auto visit = [&](int64_t window, int64_t place) {
       if (place >= 0) sums[place] = Sum::of(sums[place], wide(source[window]));
     };
+    const int64_t lines = all.lines();
     const int32_t status =
-        numbers[3] == 1 ? visit_winners<Larger>(all, numbers[2], buffers[1], 0, all.lines(), visit)
-                        : visit_winners<Smaller>(all, numbers[2], buffers[1], 0, all.lines(), visit);
+        numbers[3] == 1 ? visit_winners<Larger>(all, numbers[2], buffers[1], 0, lines, visit)
+                        : visit_winners<Smaller>(all, numbers[2], buffers[1], 0, lines, visit);
     if constexpr (!std::is_same_v<W, T>) {
       for (int64_t i = 0; i < elements; ++i) put(sums[i], out[i]);
     }

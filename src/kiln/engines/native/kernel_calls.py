@@ -1,7 +1,7 @@
 """Which C++ kernel computes a primitive, and with which numbers: `_runtime/kernels/README.md`.
 
-A kernel's buffers are the operands, then the results: dense, row-major, none over another. Its numbers
-begin with the first row and the count of rows to compute, so that threads can share the rows.
+A kernel has the operands as buffers, then the results: dense, row-major, none over another. Its
+numbers begin with the first row and the count of rows to compute, so that threads can share them.
 """
 
 from __future__ import annotations
@@ -96,9 +96,8 @@ def _cumulative(name: str) -> Making:
             return None
         rows = _rows(x, params["axis"])
         operation = _CUMULATIVE.index(name)
-        return KernelCall(
-            "cumulative", (*rows, operation, int(params["reverse"]), *_types(operands))
-        )
+        numbers = (*rows, operation, int(params["reverse"]), *_types(operands))
+        return KernelCall("cumulative", numbers)
 
     return call
 
@@ -166,9 +165,8 @@ def _special(name: str) -> Making:
         x, *others = operands
         if any(y.shape != x.shape or y.dtype != x.dtype for y in others):
             return None
-        return KernelCall(
-            "special", (0, math.prod(x.shape), _SPECIAL.index(name), *_types([x]))
-        )
+        function = _SPECIAL.index(name)
+        return KernelCall("special", (0, math.prod(x.shape), function, *_types([x])))
 
     return call
 
