@@ -177,7 +177,8 @@ def _tanh(x: Complex) -> Complex:
     sinh = near.unary("sinh")
     cosh = (sinh * sinh + 1).unary("sqrt")
     below = stretch * sinh * sinh + 1
-    re = far.select(_signed(x.re.scope.constant(1, x.re.dtype), x.re), stretch * cosh * sinh / below)
+    limit = _signed(x.re.scope.constant(1, x.re.dtype), x.re)
+    re = far.select(limit, stretch * cosh * sinh / below)
     decay = (abs(x.re) * -2).unary("exp")
     im = far.select(4 * x.im.unary("sin") * x.im.unary("cos") * decay, slope / below)
     return Complex(re, im)
@@ -259,9 +260,7 @@ def minimum(x: Complex, y: Complex) -> Complex:
 
 def _first(x: Complex, y: Complex, strictly: str, weakly: str) -> Complex:
     numbers = x.im.eq(x.im) & y.im.eq(y.im)
-    better = (x.re.compare(strictly, y.re) & numbers) | (
-        x.re.eq(y.re) & x.im.compare(weakly, y.im)
-    )
+    better = (x.re.compare(strictly, y.re) & numbers) | (x.re.eq(y.re) & x.im.compare(weakly, y.im))
     take = better | x.re.ne(x.re) | x.im.ne(x.im)
     return Complex(choose(take, x.re, y.re), choose(take, x.im, y.im))
 

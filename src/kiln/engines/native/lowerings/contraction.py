@@ -145,9 +145,7 @@ def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any
         at: dict[int, Any] = dict(zip(batch, kept, strict=False))
         at.update(zip(contracted, summed, strict=True))
         places.append([at[d] if d in at else next(free) for d in range(len(v.shape))])
-    left, right = (
-        convert(b.read(v, at), made.dtype) for v, at in zip((x, y), places, strict=True)
-    )
+    left, right = (convert(b.read(v, at), made.dtype) for v, at in zip((x, y), places, strict=True))
     is_bool = made.dtype == np.bool_
     product: Scalar = left & right if is_bool else mul(left, right)  # type: ignore[operator]
     if all(axis.size == 1 for axis in summed):

@@ -1,10 +1,9 @@
-"""Elementwise primitives as scalar expressions. What is guarded gives the results of the meanings."""
+"""Elementwise primitives as scalar expressions, guarded where the meanings say what results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-
 
 from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, Unsupported
 from kiln.engines.native.layout import Layout

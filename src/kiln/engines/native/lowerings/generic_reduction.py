@@ -62,9 +62,7 @@ def _folded(
     _around(b, kept, body)
 
 
-def _reduce(
-    b: Builder, out: Out, *operands: Layout, jaxpr: Jaxpr, dimensions: Any
-) -> list[Layout]:
+def _reduce(b: Builder, out: Out, *operands: Layout, jaxpr: Jaxpr, dimensions: Any) -> list[Layout]:
     n = len(operands) // 2
     xs, starts = operands[:n], operands[n:]
     axes = [b.fresh_axis("r", size) for size in xs[0].shape]
@@ -105,9 +103,7 @@ def _reduce_window(
                 number = whole
             inside = inside & number.lt(size)
             place = clamped(number, max(size - 1, 0))
-            places.append(
-                Index(place.attr) if place.op == "constant" else Index(0, ((place, 1),))
-            )
+            places.append(Index(place.attr) if place.op == "constant" else Index(0, ((place, 1),)))
         if xs[0].size == 0:
             return state
         combined = b.inline(jaxpr, [*state, *[_at(x, places) for x in xs]])

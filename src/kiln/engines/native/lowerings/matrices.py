@@ -29,9 +29,7 @@ def arranged(b: Builder, x: Layout, axes: Sequence[int]) -> Layout:
         *source.shape,
         *[order.index(d) for d in range(len(order))],
     ]
-    b.body.append(
-        Kernel("kiln_transpose", [b.place(source)], [b.place(made)], numbers, b.source)
-    )
+    b.body.append(Kernel("kiln_transpose", [b.place(source)], [b.place(made)], numbers, b.source))
     return made
 
 

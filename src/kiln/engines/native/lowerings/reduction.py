@@ -55,9 +55,7 @@ def _reduce(op: str) -> Lowering:
             b.nest(order, b.stores(made, kept, both), ordered=True)
             return made
         if isinstance(value, Complex):
-            effects = [
-                Reduce(made.buffer, index + i, op, part) for i, part in enumerate(value)
-            ]
+            effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(value)]
         else:
             effects = [Reduce(made.buffer, index, name, value.convert(wide))]
         if x.size == 0:
@@ -100,9 +98,7 @@ def _position(op: str) -> Lowering:
         if x.shape[axis] == 1:
             b.fill(made, 0)
         else:
-            b.nest(
-                points, [Reduce(made.buffer, b.element(made, kept), op, value, points[axis])]
-            )
+            b.nest(points, [Reduce(made.buffer, b.element(made, kept), op, value, points[axis])])
         return made
 
     return lower

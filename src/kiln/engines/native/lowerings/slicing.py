@@ -55,9 +55,7 @@ def _window(b: Builder, x: Layout, starts: Sequence[Layout], sizes: Sequence[int
     return moved(x, list(zip(sizes, x.strides, strict=True)), offset)
 
 
-def _dynamic_slice(
-    b: Builder, out: Out, x: Layout, *starts: Layout, slice_sizes: Any
-) -> Layout:
+def _dynamic_slice(b: Builder, out: Out, x: Layout, *starts: Layout, slice_sizes: Any) -> Layout:
     return _window(b, x, starts, slice_sizes)
 
 

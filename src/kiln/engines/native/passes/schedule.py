@@ -1,4 +1,4 @@
-"""How a nest runs: the order of its axes, which of them is counted in vectors, how wide they are."""
+"""How a nest runs: the order of its axes, which one is counted in vectors, how wide they are."""
 
 from __future__ import annotations
 

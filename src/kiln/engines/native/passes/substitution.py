@@ -1,4 +1,4 @@
-"""What a buffer holds, written where it is read: expressions of one nest in terms of another's axes."""
+"""What a buffer holds, written where it is read: expressions in terms of another nest's axes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def value_bounds(x: Value) -> tuple[int | None, int | None]:
         return min(lows) if len(lows) == 2 else None, min(highs, default=None)
     if x.op == "convert" and x.operands[0].dtype[0] in "iu" and x.dtype in ("i64", "i32"):
         first, last = value_bounds(x.operands[0])
-        if first is not None and last is not None and -(2**31) <= first and last < 2**31:
+        if first is not None and last is not None and first >= -(2**31) and last < 2**31:
             return first, last
     return None, None
 
@@ -80,7 +80,7 @@ def substituted(
 ) -> list[Value]:
     """Return expressions with axes replaced by indices, and loads by other expressions."""
     found: dict[Value, Value] = dict(loads)
-    stack = [x for x in roots]
+    stack = list(roots)
     while stack:
         x = stack[-1]
         if x in found:
@@ -108,9 +108,7 @@ def moved(x: Value, axes: Mapping[Axis, Index], found: Mapping[Value, Value]) ->
         moved = x.attr.replaced(axes, found)
         if not moved.terms:
             return x.scope.constant(moved.const, x.dtype)
-        return x.scope.node(
-            "index", x.dtype, tuple([value for value, _ in moved.values()]), moved
-        )
+        return x.scope.node("index", x.dtype, tuple([value for value, _ in moved.values()]), moved)
     return rebuilt(x, operands)
 
 
