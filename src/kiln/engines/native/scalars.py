@@ -254,8 +254,12 @@ class Scope:
                 return x
             if is_constant(x, 1):
                 return y
-        elif op == "mul" and is_constant(operands[1], number_one(dtype)):
-            return operands[0]
+        elif op == "mul":
+            x, y = operands
+            if is_constant(y, number_one(dtype)):
+                return x
+            if is_constant(x, number_one(dtype)):
+                return y
         return self.node(op, dtype, operands)
 
     def constant(self, number: Any, dtype: str) -> Value:

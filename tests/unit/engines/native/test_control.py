@@ -17,7 +17,7 @@ from kiln.control.callback import io_callback
 from kiln.engines.native.loop_ir import Function
 from tests.unit.engines.native.random_loops import operands, program
 
-FEW, MANY = 24, 1500
+FEW, MANY = 24, 1224
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -52,10 +52,12 @@ def assert_same(fun: Callable[..., Any], *args: Any, tolerance: float = 1e-5) ->
 
 
 def _agrees(seed: int) -> None:
-    args = operands(seed)
-    found = kiln.jit(program(seed))(*args)
+    args, fun = operands(seed), program(seed)
+    if seed % 3 == 0:
+        args, fun = [np.stack([x, x + 1, -x]) for x in args], kiln.vmap(fun)
+    found = kiln.jit(fun)(*args)
     with override(engine="reference"):
-        expected = kiln.jit(program(seed))(*args)
+        expected = kiln.jit(fun)(*args)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b), f"seed {seed}")
 
@@ -66,9 +68,10 @@ def test_random_loops_give_what_they_mean(seed: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(FEW, MANY))
-def test_many_random_loops_give_what_they_mean(seed: int) -> None:
-    _agrees(seed)
+@pytest.mark.parametrize("first", range(FEW, MANY, 100))
+def test_many_random_loops_give_what_they_mean(first: int) -> None:
+    for seed in range(first, first + 100):
+        _agrees(seed)
 
 
 # Carries.

@@ -86,9 +86,17 @@ def log(x: Value) -> Value:
 
 
 def _binary(n: Value, f: Value) -> Value:
+    """Return n + log2(1 + f)."""
+    square = f * f * 0.5
+    if f.dtype == "f32":
+        curved = (f * f * f).muladd(polynomial("log", f), -square)
+    else:
+        s = f / (f + 2)
+        z = s * s
+        curved = s.muladd(square + z * polynomial("log_s", z), -square)
     high, low = parts("1/ln2", f.dtype)
-    natural = logarithm_of(n * 0, f)
-    return natural.muladd(high, natural.muladd(low, number_of(n, f.dtype)))
+    # The product with f, the largest term, is rounded only with the sum.
+    return number_of(n, f.dtype) + f.muladd(high, curved.muladd(high, f * low))
 
 
 def log2(x: Value) -> Value:

@@ -13,11 +13,11 @@ from kiln.engines.native.llvm.accumulators import Accumulator
 from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
-from kiln.engines.native.passes.schedule import Schedule
+from kiln.engines.native.passes.schedule import Schedule, cost
 from kiln.engines.native.scalars import Value, postorder
 
 UNROLLED = 24
-"""A loop whose turns are no more values than this is written out."""
+"""A loop whose turns are no more instructions than this, roughly, is written out."""
 
 
 class NestCode(Frame):
@@ -77,6 +77,7 @@ class NestCode(Frame):
             self.is_vector[x] = vector
             if x not in rare_only:
                 self.levels[depth].append(x)
+        self.work = sum(cost(x) for level in self.levels for x in level)
 
     # Loops.
 
@@ -179,7 +180,7 @@ class NestCode(Frame):
         w = self.w
         if begin.isdigit() and end.isdigit():
             starts = range(int(begin), int(end), step)
-            if len(starts) == 1 or len(starts) * sum(map(len, self.levels)) <= UNROLLED:
+            if len(starts) == 1 or len(starts) * self.work <= UNROLLED:
                 found = [value for _, value in carried]
                 for start in starts:
                     saved = self.save()

@@ -19,6 +19,7 @@ from kiln.engines.native.loop_ir import (
     Role,
     Statement,
     Store,
+    While,
     blocks,
 )
 from kiln.engines.native.passes.buffers import nodes
@@ -28,22 +29,27 @@ from kiln.engines.native.scalars import Value
 
 MOST_ROW_BYTES = 1 << 15
 """A longer row is not kept on the stack."""
+FEWEST_IN_TURN = 1 << 15
+"""What a turn of a loop computes stays in the cache anyway if it is no more points than this."""
 
 
 def by_rows(function: Function) -> None:
     """Group the nests of each block that share an outer axis."""
-    _grouped(function.body, set(function.outputs), function)
+    _grouped(function.body, set(function.outputs), function, 0)
 
 
-def _grouped(statements: list[Statement], outputs: set[Buffer], function: Function) -> None:
+def _grouped(
+    statements: list[Statement], outputs: set[Buffer], function: Function, fewest: int
+) -> None:
     for statement in statements:
+        inner = FEWEST_IN_TURN if isinstance(statement, (Loop, While)) else fewest
         for block in blocks(statement):
-            _grouped(block, outputs, function)
+            _grouped(block, outputs, function, inner)
     found: list[Statement] = []
     group: list[Nest] = []
 
     def close() -> None:
-        if len(group) > 1:
+        if len(group) > 1 and sum(nest.points for nest in group) >= fewest:
             found.append(Loop(group[0].axes[0], list(group), parallel=True, source=group[0].source))
         else:
             found.extend(group)

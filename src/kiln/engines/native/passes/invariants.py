@@ -1,0 +1,187 @@
+"""What does not change in a loop is computed before it.
+
+That is what costs more than to be computed again, with all it needs; and the operands of sums that
+the turns read along the summed axis: turned once, they let each turn sum whole vectors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kiln.engines.native.loop_ir import (
+    Axis,
+    Buffer,
+    Function,
+    Index,
+    Kernel,
+    Loop,
+    Nest,
+    Reduce,
+    Role,
+    Statement,
+    Store,
+    While,
+    blocks,
+    load,
+)
+from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.fusion import CHEAP, everything, roots_of, with_roots
+from kiln.engines.native.passes.liveness import leaves
+from kiln.engines.native.passes.schedule import cost
+from kiln.engines.native.passes.substitution import substituted
+from kiln.engines.native.scalars import Value
+
+FEWEST_TURNS = 8
+"""Operands are not turned for fewer turns of a loop than this."""
+FEWEST_KEPT = 8
+MOST_TURNED_BYTES = 1 << 21
+
+
+def hoist(function: Function) -> None:
+    """Move what is the same in all turns of a loop before it."""
+    writers: Counter[Buffer] = Counter()
+    for statement in leaves(function.body):
+        writers.update(set(writes(statement)))
+    _hoist(function.body, writers)
+
+
+def _hoist(statements: list[Statement], writers: Counter[Buffer]) -> None:
+    found: list[Statement] = []
+    for statement in statements:
+        for block in blocks(statement):
+            _hoist(block, writers)
+        if isinstance(statement, (Loop, While)):
+            found += _invariant(statement, writers)
+        found.append(statement)
+    statements[:] = found
+
+
+def _invariant(loop: Loop | While, writers: Counter[Buffer]) -> list[Statement]:
+    """Take the statements out of a loop's body that are the same in each turn and cost much."""
+    _, changing = everything(loop)
+    constant: dict[Statement, None] = {}
+    makers: dict[Buffer, Statement] = {}
+    for statement in loop.body:
+        made = set(writes(statement))
+        if (
+            _may_move(statement, loop)
+            and not (set(reads(statement)) & changing)
+            and all(writers[b] == 1 and b.role is Role.TEMP for b in made)
+        ):
+            constant[statement] = None
+            changing -= made
+            makers.update((b, statement) for b in made)
+    taken: set[Statement] = set()
+    waiting = [each for each in constant if _is_dear(each)]
+    while waiting:
+        statement = waiting.pop()
+        if statement not in taken:
+            taken.add(statement)
+            waiting += [makers[b] for b in reads(statement) if b in makers]
+    loop.body[:] = [each for each in loop.body if each not in taken]
+    return [each for each in constant if each in taken]
+
+
+def _may_move(statement: Statement, loop: Loop | While) -> bool:
+    """Tell whether a statement has no effect but its results, and no need of the loop's axis."""
+    axis = loop.axis if isinstance(loop, Loop) else None
+    match statement:
+        case Nest():
+            indices = [x.attr[1] if x.op == "load" else x.attr for x in nodes(statement)
+                       if x.op in ("load", "index")]
+            indices += [effect.index for effect in statement.effects]
+            return axis is None or not any(index.factor(axis) for index in indices)
+        case Kernel():
+            # A loop whose condition fails at once does not run at all.
+            places = [*statement.operands, *statement.results]
+            return (
+                axis is not None
+                and statement.symbol != "kiln_call_python"
+                and not any(place.index.factor(axis) for place in places)
+            )
+    return False
+
+
+def _is_dear(statement: Statement) -> bool:
+    if not isinstance(statement, Nest):
+        return True
+    return not statement.is_map or sum(map(cost, nodes(statement))) > 2 * CHEAP
+
+
+# Operands of sums.
+
+
+def turn_summed(function: Function) -> None:
+    """Turn operands that loops sum along their elements, once before each loop."""
+    _turn(function.body)
+
+
+def _turn(statements: list[Statement]) -> None:
+    found: list[Statement] = []
+    for statement in statements:
+        for block in blocks(statement):
+            _turn(block)
+        if isinstance(statement, Loop) and statement.axis.size >= FEWEST_TURNS:
+            found += _turned(statement)
+        found.append(statement)
+    statements[:] = found
+
+
+def _turned(loop: Loop) -> list[Statement]:
+    """Let a loop read turned operands; return what turns them."""
+    _, changing = everything(loop)
+    made: list[Statement] = []
+    known: dict[tuple[Buffer, Index, Axis], Value] = {}
+    for i, statement in enumerate(loop.body):
+        axis = _vector(statement, changing) if isinstance(statement, Nest) else None
+        if axis is None or not isinstance(statement, Nest):
+            continue
+        replaced: dict[Value, Value] = {}
+        for x in nodes(statement):
+            if x.op == "load" and x.attr[1].factor(axis) > 1:
+                key = (*x.attr, axis)
+                if key not in known:
+                    known[key], nest = _copied(x, axis, statement)
+                    made.append(nest)
+                replaced[x] = known[key]
+        loop.body[i] = with_roots(statement, substituted(roots_of(statement), {}, replaced))
+    return made
+
+
+def _vector(nest: Nest, changing: set[Buffer]) -> Axis | None:
+    """Return the axis that is not summed over and that operands should be turned for, if any."""
+    reduced = nest.reduced_axes()
+    if nest.ordered or len(reduced) != 1 or not all(isinstance(e, Reduce) for e in nest.effects):
+        return None
+    loads = [x for x in nodes(nest) if x.op == "load"]
+    own = set(nest.axes)
+    for axis in nest.axes:
+        if axis.size < FEWEST_KEPT or axis in reduced:
+            continue
+        across = [x for x in loads if x.attr[1].factor(axis) not in (0, 1)]
+        if across and all(e.index.factor(axis) == 1 for e in nest.effects) and all(
+            not x.operands
+            and x.attr[0] not in changing
+            and x.attr[0].nbytes <= MOST_TURNED_BYTES
+            and x.attr[1].factor(reduced[0]) == 1
+            and all(a in own and f > 0 for a, f in x.attr[1].axes())
+            for x in across
+        ):
+            return axis
+    return None
+
+
+def _copied(x: Value, last: Axis, nest: Nest) -> tuple[Value, Nest]:
+    """Return a load of a turned operand, and the nest that turns it."""
+    buffer, index = x.attr
+    axes = [a for a, _ in index.axes() if a is not last] + [last]
+    terms, step = [], 1
+    for axis in reversed(axes):
+        terms.append((axis, step))
+        step *= axis.size
+    turned = Buffer(f"{buffer.name}t", buffer.dtype, step, Role.TEMP)
+    place = Index(0, terms)
+    return (
+        load(x.scope, turned, place),
+        Nest(axes, [Store(turned, place, x)], source=nest.source),
+    )
