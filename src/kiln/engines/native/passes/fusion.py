@@ -124,7 +124,7 @@ class _Fuser:
 
     def run(self) -> list[Statement]:
         for time, statement in enumerate(self.statements):
-            if isinstance(statement, Nest) and not statement.ordered:
+            if isinstance(statement, Nest):
                 self._nest(statement, time)
             else:
                 self._barrier(statement)
@@ -148,7 +148,7 @@ class _Fuser:
         roots = roots_of(nest)
         own = nodes(nest)
         loads = [x for x in own if x.op == "load"]
-        home = self._home(nest, loads)
+        home = -1 if nest.ordered else self._home(nest, loads)
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
@@ -166,7 +166,10 @@ class _Fuser:
             work += definition.cost
         if replaced:
             nest = with_roots(nest, substituted(roots, {}, replaced))
-        self._place(nest, inputs, size, work, time)
+        if nest.ordered:
+            self._barrier(nest)
+        else:
+            self._place(nest, inputs, size, work, time)
 
     def _home(self, nest: Nest, loads: Sequence[Value]) -> int:
         """Return where the nest could be joined to one that computes what it reads."""
@@ -212,7 +215,7 @@ class _Fuser:
         for t in self.write_times.get(buffer, ()):
             if t == time:
                 # A point reads before it writes: what it reads of a buffer must be what it writes.
-                if moved or not is_in_place(index, buffer, nest):
+                if moved or nest.ordered or not is_in_place(index, buffer, nest):
                     return False
             elif definition.position <= t < time:
                 return False
