@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from kiln.control.cond import cond_p
 from kiln.control.scan import scan_p
