@@ -48,7 +48,11 @@ def compiling(choice: Choice, program: Program) -> Choice:
     A program that no option and no argument places anywhere is compiled for the host, if all of it
     can be; the reason says what kept it from there.
     """
-    if not os.environ.get("KILN_HOST") or choice.reason != _DEFAULT or program.placement is not None:
+    if (
+        not os.environ.get("KILN_HOST")
+        or choice.reason != _DEFAULT
+        or program.placement is not None
+    ):
         return choice
     if program.compiler_options:
         return Choice(choice.engine, "the default: it has compiler_options of XLA")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ def run(primitive: Primitive, *operands: np.ndarray, parts: int = 1, **params: A
     assert made is not None
     results = [np.full(out.shape, 77, out.dtype) for out in outs]
     bounds = np.linspace(0, made.rows, parts + 1).astype(int)
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in itertools.pairwise(bounds):
         numbers = made.part(int(low), int(high - low))
         assert call(made.symbol, [*operands, *results], numbers) == 0
     return results

@@ -67,7 +67,9 @@ def native(
 ) -> _runtime.Native:
     """Return a compiled function for operands and results like these values."""
     loaded = library(source)
-    return _runtime.Native(address_of(loaded, name), types_of(ins), types_of(outs), loaded, **options)
+    return _runtime.Native(
+        address_of(loaded, name), types_of(ins), types_of(outs), loaded, **options
+    )
 
 
 def program(

@@ -117,9 +117,7 @@ def test_orthogonal(kind: str) -> None:
                 close(found, expected, 10)
         outs = [empty(x.shape, x.dtype), empty((2, n), np.int32), empty((2, count), x.dtype)]
         run_kernel(f"kiln_geqp3_{kind}", [x, *outs], [2, m, n])
-        for at, (found, expected) in enumerate(
-            zip(outs, orthogonal.geqp3_p.numpy(x), strict=True)
-        ):
+        for at, (found, expected) in enumerate(zip(outs, orthogonal.geqp3_p.numpy(x), strict=True)):
             if x.size or at == 1:
                 close(found, expected, 10)
         if m >= n:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from kiln.engines.native import openblas
-
 from tests.unit._runtime.kernels import run_kernel
 
 FLOATS = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
@@ -170,9 +169,7 @@ def test_special_values() -> None:
     for size in (4, 40, 300):
         out = np.full((1, size, size), np.nan, np.float32)
         ones = np.ones((1, size, size), np.float32)
-        run_kernel(
-            "kiln_gemm_f32", [ones, ones, out], [1, size, size, size, 0, 0, 0, 0, 0, 0]
-        )
+        run_kernel("kiln_gemm_f32", [ones, ones, out], [1, size, size, size, 0, 0, 0, 0, 0, 0])
         assert (out == size).all()
 
 

@@ -12,9 +12,7 @@ DTYPES = [np.uint8, np.uint16, np.uint32, np.uint64, np.complex128]
 
 def transposed(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
     out = np.full([x.shape[a] for a in order], 77, x.dtype)
-    run_kernel(
-        "kiln_transpose", [x, out], [x.itemsize.bit_length() - 1, x.ndim, *x.shape, *order]
-    )
+    run_kernel("kiln_transpose", [x, out], [x.itemsize.bit_length() - 1, x.ndim, *x.shape, *order])
     return out
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit._runtime.kernel_running import call, meaning, run, same_bits, sample
 
 from kiln.base import dtypes
 from kiln.engines.native.kernel_calls import ELEMENTS, kernel_call
 from kiln.ir.types import ShapedArray
 from kiln.ops import cumulative
+from tests.unit._runtime.kernel_running import call, meaning, run, same_bits, sample
 
 BFLOAT = dtypes.bfloat16
 FLOATS = ["e", BFLOAT, "f", "d"]

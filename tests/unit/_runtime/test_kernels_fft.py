@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit._runtime.kernel_running import call, meaning, run
 
 from kiln.engines.native.kernel_calls import ELEMENTS, kernel_call
 from kiln.ir.types import ShapedArray
 from kiln.ops.fft import FftType, fft_p
+from tests.unit._runtime.kernel_running import call, meaning, run
 
 SIZES = [
     *range(1, 34),

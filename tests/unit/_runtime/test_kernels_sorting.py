@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit._runtime.kernel_running import call, meaning, run, same_bits, sample
 
 from kiln.base import dtypes
 from kiln.engines.native.kernel_calls import ELEMENTS
 from kiln.ops.sorting import sort_p, top_k_p
+from tests.unit._runtime.kernel_running import call, meaning, run, same_bits, sample
 
 BFLOAT = dtypes.bfloat16
 REAL = [np.bool_, *"bhilBHILefd", BFLOAT]

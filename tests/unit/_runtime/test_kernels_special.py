@@ -8,10 +8,10 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from tests.unit._runtime.kernel_running import call, meaning, run
 
 from kiln.base import dtypes
 from kiln.ops import special
+from tests.unit._runtime.kernel_running import call, meaning, run
 
 mp: Any = mpmath
 BFLOAT = dtypes.bfloat16

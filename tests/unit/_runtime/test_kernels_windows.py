@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit._runtime.kernel_running import call, meaning, run, sample
 
 from kiln.base import dtypes
 from kiln.ops.elementwise import ge_p, le_p
@@ -20,6 +19,7 @@ from kiln.ops.window import (
     select_and_gather_add_p,
     select_and_scatter_add_p,
 )
+from tests.unit._runtime.kernel_running import call, meaning, run, sample
 
 BFLOAT = dtypes.bfloat16
 NUMBERS = [*"bhilBHILefdFD", BFLOAT]

@@ -60,6 +60,7 @@ def test_the_process_ends(name: str) -> None:
         cwd=root,
         capture_output=True,
         text=True,
+        check=False,
         timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")

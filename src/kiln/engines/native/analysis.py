@@ -66,7 +66,9 @@ def _nest_costs(nest: Nest) -> tuple[float, float]:
     values = nodes(nest)
     work = sum(x.op not in _FREE and _counts(x) for x in values)
     work += sum(isinstance(e, Reduce) for e in nest.effects)
-    loaded = {x.attr[0]: None for x in values if x.op == "load" and x.attr[0].role is not Role.CONST}
+    loaded = {
+        x.attr[0]: None for x in values if x.op == "load" and x.attr[0].role is not Role.CONST
+    }
     stored = sum(NUMPY_TYPES[e.buffer.dtype].itemsize * _places(nest, e) for e in nest.effects)
     return float(work * nest.points), float(sum(b.nbytes for b in loaded) + stored)
 

@@ -103,9 +103,7 @@ class Builder:
         aval = aval.physical()
         return self.space(self.sizes(aval), aval.dtype, role)
 
-    def space(
-        self, sizes: Sequence[int], dtype: np.dtype[Any], role: Role = Role.TEMP
-    ) -> Layout:
+    def space(self, sizes: Sequence[int], dtype: np.dtype[Any], role: Role = Role.TEMP) -> Layout:
         """Return a new buffer of a shape and dtype."""
         kind = machine_type(dtype)
         count = math.prod(sizes) * (2 if dtype.kind == "c" else 1)
@@ -171,9 +169,7 @@ class Builder:
         index = self.element(x, at if x.shape else ())
         if x.dtype.kind != "c":
             return load(self.scope, x.buffer, index)
-        return Complex(
-            load(self.scope, x.buffer, index), load(self.scope, x.buffer, index + 1)
-        )
+        return Complex(load(self.scope, x.buffer, index), load(self.scope, x.buffer, index + 1))
 
     def stores(
         self, x: Layout, at: Sequence[Axis | Index], value: Scalar, mask: Value | None = None
@@ -271,7 +267,6 @@ class Builder:
             env.update(zip(eqn.outvars, results, strict=True))
             self.source = outer
         return [read(v) for v in jaxpr.outvars]
-
 
     def equation(self, eqn: Eqn, operands: Sequence[Layout]) -> Sequence[Layout]:
         """Add an equation by its lowering, or by the primitive's `expand`; return its results.

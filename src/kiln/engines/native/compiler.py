@@ -15,8 +15,8 @@ from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
-from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.passes.pipeline import optimized
+from kiln.engines.native.passes.workspace import workspace
 
 _LOOPS = "loops of the native engine"
 

@@ -10,8 +10,8 @@ from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
-from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native import openblas
+from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.loop_ir import Function, Kernel, Loop, Role, Statement, While, blocks

@@ -143,7 +143,7 @@ def _reduce_window(name: str) -> Making:
 
 def _select_windows(name: str) -> Making:
     def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
-        moving, x = operands
+        _, x = operands
         if not 1 <= x.ndim <= _MOST_WINDOW_AXES:
             return None
         given = dict(params)

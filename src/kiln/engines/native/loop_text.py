@@ -39,7 +39,9 @@ class _Printer:
         inputs = ", ".join(self.declared(buffer) for buffer in self.function.inputs)
         outputs = ", ".join(self.declared(buffer) for buffer in self.function.outputs)
         self.statements(self.function.body, 1)
-        return "\n".join([f"function {self.function.name}({inputs}) -> ({outputs}) {{", *self.lines, "}", ""])
+        return "\n".join(
+            [f"function {self.function.name}({inputs}) -> ({outputs}) {{", *self.lines, "}", ""]
+        )
 
     def declared(self, buffer: Buffer) -> str:
         return f"{self.buffer(buffer)}: {buffer.dtype}[{buffer.size}]"

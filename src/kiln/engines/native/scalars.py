@@ -331,5 +331,3 @@ def rebuilt(x: Value, operands: tuple[Value, ...]) -> Value:
     if all(a is b for a, b in zip(operands, x.operands, strict=True)):
         return x
     return x.scope.node(x.op, x.dtype, operands, x.attr)
-
-

@@ -306,9 +306,13 @@ def test_signals_arrive_in_endless_loops() -> None:
     before = signal.signal(signal.SIGALRM, stop)
     try:
         for shape in ((), (64,), (5000,)):
-            endless = kiln.jit(
-                lambda x: lax.while_loop(lambda s: jnp.sum(s) > -1, lambda s: s * 0.5 + 1, x)
-            ).lower(np.ones(shape, np.float32)).compile()
+            endless = (
+                kiln.jit(
+                    lambda x: lax.while_loop(lambda s: jnp.sum(s) > -1, lambda s: s * 0.5 + 1, x)
+                )
+                .lower(np.ones(shape, np.float32))
+                .compile()
+            )
             signal.setitimer(signal.ITIMER_REAL, 0.2)
             with pytest.raises(Alarm):
                 endless(np.ones(shape, np.float32))

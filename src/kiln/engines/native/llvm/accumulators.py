@@ -51,27 +51,25 @@ class Accumulator:
         if code.mask is not None and self.across:
             rest = instruction(code.w, self._identity(), (), width)
             kind = type_text(self.dtype, width)
-            value = code.w.emit(
-                f"select <{width} x i1> {code.mask}, {kind} {value}, {kind} {rest}"
-            )
+            value = code.w.emit(f"select <{width} x i1> {code.mask}, {kind} {value}, {kind} {rest}")
         return [self._apply(values[0], value, width)]
 
     def _place(self) -> str:
         assert self.reduce.along is not None
         axis = self.reduce.along
         index = Index(0, ((axis, 1),))
-        return self.code.number(index, "i32", self.width if axis is self.code.vector else 1) if (
-            self.width == 1 or axis is self.code.vector
-        ) else self.code.splat(self.code.number(index, "i32", 1), "i32", self.width)
+        return (
+            self.code.number(index, "i32", self.width if axis is self.code.vector else 1)
+            if (self.width == 1 or axis is self.code.vector)
+            else self.code.splat(self.code.number(index, "i32", 1), "i32", self.width)
+        )
 
     def _apply(self, x: str, y: str, width: int) -> str:
         node = self.scope.constant(0, self.dtype)
         made = self.scope.node(self.reduce.op, self.dtype, (node, node))
         return instruction(self.code.w, made, [x, y], width)
 
-    def _nearer(
-        self, best: list[str], found: list[str], width: int, mask: str | None
-    ) -> list[str]:
+    def _nearer(self, best: list[str], found: list[str], width: int, mask: str | None) -> list[str]:
         """Keep the better of two pairs of value and position; of equal ones the first."""
         w = self.code.w
         kind, places = type_text(self.dtype, width), type_text("i32", width)
@@ -137,9 +135,7 @@ class Accumulator:
                         f"shufflevector {kind} {name}, {kind} poison, <{half} x i32> <{lanes}>"
                     )
                     if half == 1:
-                        made = w.emit(
-                            f"extractelement <1 x {type_text(dtype, 1)}> {made}, i32 0"
-                        )
+                        made = w.emit(f"extractelement <1 x {type_text(dtype, 1)}> {made}, i32 0")
                     parts[i].append(made)
             if self.count == 2:
                 values = self._nearer(parts[0], parts[1], half, None)

@@ -1,7 +1,8 @@
 """From LLVM text to code in memory: the only file that speaks to LLVM.
 
-The only optimization pass lets memory on the stack become registers where the text asks for it: else
-the text is as good as the engine can make it, and the passes would take more time than all the rest. Objects are plain bytes that may be kept on disk.
+The only optimization pass turns memory on the stack into registers, where the text asks for it:
+otherwise the text is as good as the engine can make it, and passes would take longer than all the
+rest. Objects are plain bytes that may be kept on disk.
 """
 
 from __future__ import annotations

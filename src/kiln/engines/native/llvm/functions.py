@@ -55,9 +55,7 @@ class _Module:
         self.offsets = offsets
         self.target = target
         self.inputs = {x: i for i, x in enumerate(function.inputs)}
-        self.outputs = {
-            x: i for i, x in enumerate(function.outputs) if x.role is not Role.INPUT
-        }
+        self.outputs = {x: i for i, x in enumerate(function.outputs) if x.role is not Role.INPUT}
         self.symbols: set[str] = set()
         self.parts: list[str] = []
         self.names: dict[str, str] = {}
@@ -267,9 +265,7 @@ class _Code:
         pointer, elementary = self.pointers.__getitem__, self.module.elementary
         return NestCode(self.w, nest, plan, pointer, self.counters, elementary)
 
-    def apart(
-        self, statement: Nest | Loop, plan: Schedule | None, count: int, grain: int
-    ) -> None:
+    def apart(self, statement: Nest | Loop, plan: Schedule | None, count: int, grain: int) -> None:
         """Call a function of its own for a statement, from several threads if there is a grain."""
         w = self.w
         outer = [axis for axis in _axes(statement) if axis in self.counters]
@@ -318,8 +314,9 @@ class _Code:
         """Return the register of an index of axes around this place, and of values in buffers."""
         if not index.terms:
             return str(index.const)
-        nest = Nest((), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x)
-                         for x, _ in index.values()])
+        nest = Nest(
+            (), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x) for x, _ in index.values()]
+        )
         plan = schedule(nest, self.module.target.vector_bytes)
         code = self.code(nest, plan)
         return code.scalar(index)
@@ -437,7 +434,9 @@ class _Code:
 
 def touched(statement: Nest | Loop) -> list[Buffer]:
     """Return the buffers of a statement, but for rows, in the order in which it meets them."""
-    return [b for b in everywhere(statement) if b.role is not Role.ROW or isinstance(statement, Nest)]
+    return [
+        b for b in everywhere(statement) if b.role is not Role.ROW or isinstance(statement, Nest)
+    ]
 
 
 def everywhere(statement: Statement) -> list[Buffer]:

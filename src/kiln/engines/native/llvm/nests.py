@@ -1,7 +1,7 @@
 """A nest of loops as LLVM: the order of its axes, vectors, and where each value is computed.
 
-Axes that are kept come before those that are reduced, and one axis is counted in vectors. A value is
-computed in the outermost loop that has all axes it depends on. What does not fill a vector at the
+Axes that are kept come before those that are reduced, and one axis is counted in vectors. A value
+is computed in the outermost loop that has all axes it depends on. What does not fill a vector at the
 end of an axis is computed by one more vector under a mask.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from kiln.engines.native.llvm.accumulators import Accumulator
 from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
+from kiln.engines.native.loop_ir import Axis, Buffer, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.schedule import Schedule, cost
 from kiln.engines.native.scalars import Value, postorder
 
@@ -130,7 +130,9 @@ class NestCode(Frame):
             if self.schedule.is_exact:
                 return found
             some = self.w.emit(f"icmp ne i64 {rest}, 0")
-            return self.when(some, found, carried, lambda: self._masked(axis, whole, rest, found, body))
+            return self.when(
+                some, found, carried, lambda: self._masked(axis, whole, rest, found, body)
+            )
         whole = size // width * width
         values = [value for _, value in carried]
         if whole:

@@ -125,6 +125,7 @@ class Frame:
         return found
 
     def splat(self, name: str, kind: str, width: int) -> str:
+        """Return a vector with a number in all lanes."""
         w = self.w
         first = w.emit(f"insertelement <{width} x {kind}> poison, {kind} {name}, i32 0")
         return w.emit(
@@ -145,13 +146,12 @@ class Frame:
             found = self.operand_in_place(exact, width)
             if width == 1:
                 return [found]
-            return [
-                w.emit(f"select <{width} x i1> {flags}, {kind} {found}, {kind} {plain}")
-            ]
+            return [w.emit(f"select <{width} x i1> {flags}, {kind} {found}, {kind} {plain}")]
 
         return self.when(some, [plain], [(kind, plain)], slow)[0]
 
     def operand_in_place(self, x: Value, width: int) -> str:
+        """Return a value as an operand, with all it depends on computed here."""
         for y in postorder([x]):
             self.compute(y)
         return self.operand(x, width)
@@ -242,7 +242,9 @@ class Frame:
         base, offset = self.pointer(buffer), self.offset(index)
         if offset == "0":
             return base
-        return self.w.emit(f"getelementptr {memory_type(buffer.dtype, 1)}, ptr {base}, i64 {offset}")
+        return self.w.emit(
+            f"getelementptr {memory_type(buffer.dtype, 1)}, ptr {base}, i64 {offset}"
+        )
 
     def _addresses(self, buffer: Buffer, index: Index, lanes: str) -> str:
         base = self._address(buffer, index)
@@ -264,7 +266,7 @@ class Frame:
         w = self.w
         buffer, index = x.attr
         rest = x.operands[sum(1 for _ in index.values()) :]
-        own, other = rest if rest else (None, None)
+        own, other = rest or (None, None)
         bytes_ = NUMPY_TYPES[buffer.dtype].itemsize
         kind = memory_type(buffer.dtype, width)
         mask = self.both(own, width)
@@ -291,8 +293,8 @@ class Frame:
         if lanes is not None:
             places = self._addresses(buffer, index, lanes)
             name = w.emit(
-                f"call {kind} @llvm.masked.gather.{suffix}.v{width}p0(<{width} x ptr> align {bytes_} "
-                f"{places}, <{width} x i1> {flags}, {kind} {instead})"
+                f"call {kind} @llvm.masked.gather.{suffix}.v{width}p0("
+                f"<{width} x ptr> align {bytes_} {places}, <{width} x i1> {flags}, {kind} {instead})"
             )
         elif mask is None:
             name = w.emit(f"load {kind}, ptr {self._address(buffer, index)}, align {bytes_}")
@@ -307,8 +309,11 @@ class Frame:
     def _from_memory(self, name: str, dtype: str, width: int) -> str:
         if dtype != "i1":
             return name
-        return self.w.emit(f"icmp ne {memory_type('i1', width)} {name}, zeroinitializer"
-                           if width > 1 else f"icmp ne i8 {name}, 0")
+        return self.w.emit(
+            f"icmp ne {memory_type('i1', width)} {name}, zeroinitializer"
+            if width > 1
+            else f"icmp ne i8 {name}, 0"
+        )
 
     def _to_memory(self, name: str, dtype: str, width: int) -> str:
         if dtype != "i1":
@@ -318,6 +323,7 @@ class Frame:
     def write_element(
         self, buffer: Buffer, index: Index, name: str, mask: str | None, width: int
     ) -> None:
+        """Write an element, or as many as there are lanes, where the mask holds."""
         w = self.w
         bytes_ = NUMPY_TYPES[buffer.dtype].itemsize
         kind = memory_type(buffer.dtype, width)
@@ -356,6 +362,7 @@ class Frame:
 
 
 def iota(width: int, factor: int = 1) -> str:
+    """Return the constant vector of the multiples of a factor, from 0."""
     return "<" + ", ".join(f"i64 {i * factor}" for i in range(width)) + ">"
 
 

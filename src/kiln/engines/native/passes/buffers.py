@@ -8,18 +8,15 @@ from kiln.engines.native.loop_ir import (
     Branch,
     Buffer,
     Copy,
-    Function,
     Kernel,
-    Loop,
     Nest,
     Place,
-    Role,
     Statement,
     Store,
     While,
-    blocks,
 )
 from kiln.engines.native.scalars import Value, postorder
+
 
 def nodes(nest: Nest) -> list[Value]:
     """Return all nodes of a nest, operands first."""

@@ -17,8 +17,8 @@ from kiln.engines.native.loop_ir import (
     Copy,
     Function,
     Index,
-    Kernel,
     KeptCopy,
+    Kernel,
     Loop,
     Nest,
     Place,
@@ -147,9 +147,7 @@ class _Classes:
             found.update({x: keep for x in members if x is not keep})
         return found
 
-    def _refused(
-        self, copy: _WholeCopy, to: Sequence[Buffer], of: Sequence[Buffer]
-    ) -> str | None:
+    def _refused(self, copy: _WholeCopy, to: Sequence[Buffer], of: Sequence[Buffer]) -> str | None:
         both = [*to, *of]
         if copy.of in set(writes(copy.statement)):
             return "buffers exchange their values"

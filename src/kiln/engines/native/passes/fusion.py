@@ -188,9 +188,7 @@ class _Fuser:
         for buffer in read:
             found = max(found, self.last_written.get(buffer, -1))
         for buffer in written:
-            found = max(
-                found, self.last_written.get(buffer, -1), self.last_read.get(buffer, -1)
-            )
+            found = max(found, self.last_written.get(buffer, -1), self.last_read.get(buffer, -1))
         return found
 
     def _definition(self, x: Value, nest: Nest, time: int, home: int) -> Definition | None:
@@ -202,14 +200,14 @@ class _Fuser:
             axes = solved(definition.store.index, index)
             if axes is None:
                 continue
-            if not all(self._lasts(y, definition, nest, time, bool(axes)) for y in definition.inputs):
+            if not all(
+                self._lasts(y, definition, nest, time, bool(axes)) for y in definition.inputs
+            ):
                 return None
             return definition if self._pays(definition, x, nest, home, bool(axes)) else None
         return None
 
-    def _lasts(
-        self, y: Value, definition: Definition, nest: Nest, time: int, moved: bool
-    ) -> bool:
+    def _lasts(self, y: Value, definition: Definition, nest: Nest, time: int, moved: bool) -> bool:
         """Tell whether what a definition reads is still there, or is overwritten only here."""
         buffer, index = y.attr
         for t in self.write_times.get(buffer, ()):
@@ -221,9 +219,7 @@ class _Fuser:
                 return False
         return True
 
-    def _pays(
-        self, definition: Definition, x: Value, nest: Nest, home: int, moved: bool
-    ) -> bool:
+    def _pays(self, definition: Definition, x: Value, nest: Nest, home: int, moved: bool) -> bool:
         buffer, index = x.attr
         if moved and definition.size > MOST_MOVED:
             return False
@@ -249,9 +245,7 @@ class _Fuser:
 
     # Placing it.
 
-    def _place(
-        self, nest: Nest, inputs: set[Value], size: int, work: int, time: int
-    ) -> None:
+    def _place(self, nest: Nest, inputs: set[Value], size: int, work: int, time: int) -> None:
         read = {x.attr[0] for x in inputs}
         written = set(writes(nest))
         after = self._earliest(read, written)
@@ -354,7 +348,7 @@ def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
 
 
 def _evaluations(nest: Nest, index: object) -> int:
-    """Return how often an expression of an index is computed in a nest, hoisted as far as can be."""
+    """Return how often a nest computes an expression of an index, hoisted as far as can be."""
     reduced = nest.reduced_axes()
     order = [a for a in nest.axes if a not in reduced] + reduced
     total, found = 1, 1
@@ -390,5 +384,3 @@ def _dropped(statements: list[Statement], uses: Counter[Buffer], outputs: set[Bu
         kept.append(statement)
     statements[:] = kept
     return changed
-
-

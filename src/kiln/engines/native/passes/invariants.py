@@ -87,8 +87,11 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
     axis = loop.axis if isinstance(loop, Loop) else None
     match statement:
         case Nest():
-            indices = [x.attr[1] if x.op == "load" else x.attr for x in nodes(statement)
-                       if x.op in ("load", "index")]
+            indices = [
+                x.attr[1] if x.op == "load" else x.attr
+                for x in nodes(statement)
+                if x.op in ("load", "index")
+            ]
             indices += [effect.index for effect in statement.effects]
             return axis is None or not any(index.factor(axis) for index in indices)
         case Kernel():
@@ -159,13 +162,17 @@ def _vector(nest: Nest, changing: set[Buffer]) -> Axis | None:
         if axis.size < FEWEST_KEPT or axis in reduced:
             continue
         across = [x for x in loads if x.attr[1].factor(axis) not in (0, 1)]
-        if across and all(e.index.factor(axis) == 1 for e in nest.effects) and all(
-            not x.operands
-            and x.attr[0] not in changing
-            and x.attr[0].nbytes <= MOST_TURNED_BYTES
-            and x.attr[1].factor(reduced[0]) == 1
-            and all(a in own and f > 0 for a, f in x.attr[1].axes())
-            for x in across
+        if (
+            across
+            and all(e.index.factor(axis) == 1 for e in nest.effects)
+            and all(
+                not x.operands
+                and x.attr[0] not in changing
+                and x.attr[0].nbytes <= MOST_TURNED_BYTES
+                and x.attr[1].factor(reduced[0]) == 1
+                and all(a in own and f > 0 for a, f in x.attr[1].axes())
+                for x in across
+            )
         ):
             return axis
     return None

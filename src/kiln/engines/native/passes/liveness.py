@@ -217,7 +217,5 @@ def _over(axis: Axis, segments: Segments) -> Segments:
             elif abs(factor) == count:
                 first = index.const + min(0, factor * (axis.size - 1))
                 terms = [(t, f) for t, f in index.terms if t is not axis]
-                found.setdefault(buffer, []).append(
-                    Segment(Index(first, terms), count * axis.size)
-                )
+                found.setdefault(buffer, []).append(Segment(Index(first, terms), count * axis.size))
     return found

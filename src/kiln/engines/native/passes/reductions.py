@@ -3,7 +3,7 @@
 A part is as long whatever the number of threads, so the result has the same bits on any number of
 them. Two kinds of reductions are changed, after axes were collapsed:
 
-- one long axis to few results: each chunk of the axis gives a partial result, and those are reduced;
+- one long axis to few results: each chunk of the axis gives a partial result, which are reduced;
 - rows that are added up: each chunk of rows is added to one row that stays in the nearest cache.
 """
 
@@ -111,9 +111,7 @@ def _chunks(nest: Nest) -> list[Statement] | None:
         made.append(part(Index(count), rest, []))
     scope = reduces[0].value.scope
     last = [
-        Reduce(
-            e.buffer, e.index, e.op, load(scope, b, e.index * parts.size + axis_index(parts))
-        )
+        Reduce(e.buffer, e.index, e.op, load(scope, b, e.index * parts.size + axis_index(parts)))
         for e, b in zip(reduces, partial, strict=True)
     ]
     made.append(Nest([*kept, parts], last, source=nest.source))
@@ -121,7 +119,9 @@ def _chunks(nest: Nest) -> list[Statement] | None:
 
 
 def _indices(nest: Nest) -> list[Index]:
-    return [x.attr[1] if x.op == "load" else x.attr for x in nodes(nest) if x.op in ("load", "index")]
+    return [
+        x.attr[1] if x.op == "load" else x.attr for x in nodes(nest) if x.op in ("load", "index")
+    ]
 
 
 # Rows.
@@ -215,7 +215,14 @@ def _sum_of_rows(
 
 
 def _added(
-    nest: Nest, rows: Axis, first: Index, count: int, row: list[Buffer], scope: Scope, *, fresh: bool
+    nest: Nest,
+    rows: Axis,
+    first: Index,
+    count: int,
+    row: list[Buffer],
+    scope: Scope,
+    *,
+    fresh: bool,
 ) -> list[Store]:
     values = [_moved(nest, {rows: first + i}) for i in range(count)]
     effects = []
@@ -234,5 +241,3 @@ def _added(
 
 def _both(op: str, x: Value, y: Value) -> Value:
     return x.scope.op(op, x.dtype, x, y)
-
-

@@ -125,9 +125,7 @@ def _stride(places: list[tuple[Index, bool]], axis: Axis) -> int | None:
     return stride
 
 
-def _contract(
-    loop: Loop, outputs: set[Buffer], function: Function
-) -> None:
+def _contract(loop: Loop, outputs: set[Buffer], function: Function) -> None:
     """Give temporaries that only this loop touches the room of a row."""
     elsewhere: set[Buffer] = set(outputs)
     for statement in function.body:

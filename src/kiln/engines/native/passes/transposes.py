@@ -75,9 +75,7 @@ def _turned(nest: Nest) -> list[Statement]:
             *[axes.index(axis) for axis in order],
         ]
         to = target or made
-        kernels.append(
-            Kernel("kiln_transpose", [Place(buffer)], [Place(to)], numbers, nest.source)
-        )
+        kernels.append(Kernel("kiln_transpose", [Place(buffer)], [Place(to)], numbers, nest.source))
         if target is not None:
             return kernels
         replaced[x] = load(x.scope, made, place)
