@@ -90,7 +90,7 @@ def _scan(
         early: list[Statement] = []
         earlier = {x.buffer for x in given}
         for y, row in zip(rows(ys), outs[num_carry:], strict=True):
-            if row.buffer in earlier:
+            if earlier.issuperset((row.buffer, *_offset_reads(row))):
                 with b.block() as writing:
                     b.write(y, row)
                 early += writing

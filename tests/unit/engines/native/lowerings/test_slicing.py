@@ -46,3 +46,14 @@ def test_rows_are_updated_in_a_loop() -> None:
         return lax.fori_loop(0, 4, turn, x)
 
     assert_meaning(program, X)
+
+
+def test_a_row_at_a_place_that_a_turn_computes_is_a_result() -> None:
+    def program(x: Any) -> Any:
+        def turn(i: Any, _: Any) -> Any:
+            i = (i + 3) % 4
+            return i, lax.dynamic_slice(x, (i, 0), (1, 5))
+
+        return lax.scan(turn, 1, None, length=3)[1]
+
+    assert_meaning(program, X)
