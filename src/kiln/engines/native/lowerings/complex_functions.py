@@ -209,11 +209,12 @@ def _acosh(x: Complex) -> Complex:
 
 
 def _atanh(x: Complex) -> Complex:
-    apart = 1 - x.re
+    size = abs(x.re)
+    apart = 1 - size
     square = x.im * x.im
-    re = (4 * x.re / (apart * apart + square)).unary("log1p") * 0.25
-    im = _angle(2 * x.im, apart * (x.re + 1) - square) * 0.5
-    return Complex(re, im)
+    re = (4 * size / (apart * apart + square)).unary("log1p") * 0.25
+    im = _angle(2 * x.im, apart * (size + 1) - square) * 0.5
+    return Complex(_signed(re, x.re), im)
 
 
 def _atan(x: Complex) -> Complex:

@@ -125,7 +125,7 @@ class _Fuser:
 
     def run(self) -> list[Statement]:
         for time, statement in enumerate(self.statements):
-            if isinstance(statement, Nest) and not statement.ordered:
+            if isinstance(statement, Nest):
                 self._nest(statement, time)
             else:
                 self._barrier(statement)
@@ -151,7 +151,7 @@ class _Fuser:
         own = nodes(nest)
         loads = [x for x in own if x.op == "load"]
         repeats = Counter(x.attr[0] for x in loads)
-        home = self._home(nest, loads)
+        home = -1 if nest.ordered else self._home(nest, loads)
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
@@ -169,7 +169,10 @@ class _Fuser:
             work += definition.cost
         if replaced:
             nest = with_roots(nest, substituted(roots, {}, replaced))
-        self._place(nest, inputs, size, work, time)
+        if nest.ordered:
+            self._barrier(nest)
+        else:
+            self._place(nest, inputs, size, work, time)
 
     def _in_axes_of_operands(self, nest: Nest) -> Nest:
         """Return a nest with an axis split that goes over several axes of what it reads."""
@@ -230,7 +233,7 @@ class _Fuser:
         for t in self.write_times.get(buffer, ()):
             if t == time:
                 # A point reads before it writes: what it reads of a buffer must be what it writes.
-                if moved or not is_in_place(index, buffer, nest):
+                if moved or nest.ordered or not is_in_place(index, buffer, nest):
                     return False
             elif definition.position <= t < time:
                 return False
