@@ -163,6 +163,18 @@ def test_updates_of_a_carry_touch_only_what_changes() -> None:
     assert reasons(fun, x) == []
 
 
+def test_updates_from_neighbours() -> None:
+    one = lambda i, s: s.at[i].set(s[i - 1] * 0.5 + s[i])
+    some = lambda i, s: lax.dynamic_update_slice(
+        s, lax.dynamic_slice(s, (i,), (5,)) * 0.5 + lax.dynamic_slice(s, (i + 2,), (5,)), (i + 1,)
+    )
+    x = np.arange(100, dtype=np.float32)
+    for step in (one, some):
+        fun = lambda x, step=step: lax.fori_loop(1, 50, step, x)
+        assert_same(fun, x)
+        assert reasons(fun, x) == []
+
+
 def test_branches_write_their_results_in_place() -> None:
     def fun(x: Any, n: Any) -> Any:
         def step(i: Any, s: Any) -> Any:
