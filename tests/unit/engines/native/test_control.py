@@ -14,7 +14,7 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
 from kiln.control.callback import io_callback
-from kiln.engines.native.loop_ir import Function
+from kiln.engines.native.loop_ir import Branch, Function
 from tests.unit.engines.native.random_loops import operands, program
 
 FEW, MANY = 24, 1224
@@ -204,6 +204,15 @@ def test_switch(index: int) -> None:
     branches = [lambda x: (x, x), lambda x: (x + 1, x * 2), lambda x: (x.T.reshape(2, 3), x)]
     assert_same(lambda i, x: lax.switch(i, branches, x), np.int32(index), X)
     assert_same(lambda x: lax.switch(index, branches, x), X)
+
+
+@pytest.mark.parametrize("index", [-5, 0, 1, 2, 9])
+def test_cheap_branches_are_selected(index: int) -> None:
+    branches = [lambda x: (x, 1), lambda x: (x + 1, 2), lambda x: (x * 2, 3)]
+    fun = lambda i, x: lax.switch(i, branches, x)
+    assert_same(fun, np.int32(index), np.float32(1.5))
+    body = function_of(fun, np.int32(index), np.float32(1.5)).body
+    assert not any(isinstance(each, Branch) for each in body)
 
 
 def test_mapped_branches_and_loops() -> None:
