@@ -359,7 +359,12 @@ def _is_whole(store: Store, nest: Nest) -> bool:
 
 
 def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
-    """Tell whether a point that reads a buffer reads only what it writes itself."""
+    """Tell whether a point that reads a buffer reads only what it writes itself.
+
+    A nest of one point reads all before it writes.
+    """
+    if nest.points == 1:
+        return not nest.ordered
     written = {e.index for e in nest.effects if e.buffer is buffer}
     if index not in written or nest.ordered:
         return False
