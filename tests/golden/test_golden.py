@@ -45,6 +45,7 @@ def _sections(program: Program) -> Iterator[tuple[str, Callable[[], str]]]:
         yield "jaxpr of grad", lambda: str(kiln.make_jaxpr(gradient)(*args))
     rows = [_stacked(x) for x in args]
     yield "jaxpr of vmap", lambda: str(kiln.make_jaxpr(kiln.vmap(function))(*rows))
+    yield "loops", lambda: kiln.jit(function).lower(*args).as_text("loops").strip()
     yield "stablehlo", lambda: kiln.jit(function).lower(*args).as_text().strip()
 
 

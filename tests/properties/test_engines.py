@@ -1,4 +1,4 @@
-"""A program has one meaning: run by Python, by the reference engine, and compiled by XLA."""
+"""A program has one meaning: run by Python, by the reference engine, and compiled by each other."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ def test_xla_is_the_reference_engine(program: Program) -> None:
         agree(kiln.jit(program.function)(*program.inputs()), expected)
 
 
+@explored(programs(ANY, steps=10), few=15, many=20000)
+def test_native_is_the_reference_engine(program: Program) -> None:
+    """With all checks of loops, after each pass."""
+    with by_meaning():
+        expected = program.function(*program.inputs())
+    with override(engine="native", check=True):
+        agree(kiln.jit(program.function)(*program.inputs()), expected)
+
+
 @explored(programs(ANY, steps=4), few=4, many=100)
 def test_eager_on_each_engine(program: Program) -> None:
     with by_meaning():
@@ -33,6 +42,15 @@ def test_eager_on_each_engine(program: Program) -> None:
     agree(program.function(*program.inputs()), expected)
     with kiln.disable_jit():
         agree(program.function(*program.inputs()), expected)
+
+
+@explored(programs(SMOOTH | {"grad", "custom_vjp"}), few=6, many=2000)
+def test_gradients_on_native(program: Program) -> None:
+    every = tuple(range(len(program.shapes)))
+    with by_meaning():
+        expected = kiln.grad(program.scalar(), every)(*program.inputs())
+    with override(engine="native", check=True):
+        agree(kiln.jit(kiln.grad(program.scalar(), every))(*program.inputs()), expected, 1e-3)
 
 
 @explored(programs(SMOOTH | {"grad", "custom_vjp"}), few=4, many=300)

@@ -390,7 +390,7 @@ def compile_jaxpr(
     # The program keeps its jaxpr, so the id stays its own as long as it is a key.
     identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
     wanted = (keep_unused, compiler_options, donated, placement)
-    key = _Key(identity, choice.engine.name, wanted)
+    key = _Key(identity, choice.name, wanted)
     found = _find(key)
     if found is not None:
         return found.giving(jaxpr.out_avals)
@@ -461,20 +461,20 @@ def program_of(
 
 def _compile(compiled: CachedProgram) -> Executable:
     global _recompiled_bytes
-    opts, program, (home, reason) = options(), compiled.program, compiled.choice
+    opts, program, choice = options(), compiled.program, compiled.choice
     name = program.name
     if opts.dump:
         dumping.dump(name, "jaxpr", lambda: str(program.jaxpr))
     start = time.perf_counter()
     with progress(name):
-        executable = home.compiler.compile(program)
+        executable = choice.engine.compiler.compile(program)
     seconds = time.perf_counter() - start
     if opts.dump:
         for stage in dumping.stages():
             if stage != "jaxpr":
                 dumping.dump(name, stage, lambda stage=stage: executable.as_text(stage))  # type: ignore[misc]
     if opts.log_compiles:
-        dumping.log("Compiling %s for %s (%s) took %.3f s", name, home.name, reason, seconds)
+        dumping.log("Compiling %s for %s (%s) took %.3f s", name, *choice, seconds)
     listeners = list(_listeners)
     if compiled.was_evicted:
         _recompiled_bytes += compiled.size

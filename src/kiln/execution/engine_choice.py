@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from typing import NamedTuple
 
@@ -19,10 +18,15 @@ HOST_COMPILER = "native"
 
 
 class Choice(NamedTuple):
-    """The engine of a program, and the reason for it."""
+    """The name of a program's engine, and the reason for it."""
 
-    engine: Engine
+    name: str
     reason: str
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, loaded on first use."""
+        return engine(self.name)
 
 
 def engine_for(
@@ -36,10 +40,11 @@ def engine_for(
     Raises: ValueError if the option `engine` names an unknown engine.
     """
     if options.engine:
-        return _choice(options.engine, "the option engine names it")
+        engine(options.engine)
+        return Choice(options.engine, "the option engine names it")
     if is_eager and placement is None and _runs_on_host(jaxpr):
-        return _choice(HOST_ENGINE, "the operation runs on the host, uncompiled")
-    return _choice(DEFAULT_ENGINE, _DEFAULT)
+        return Choice(HOST_ENGINE, "the operation runs on the host, uncompiled")
+    return Choice(DEFAULT_ENGINE, _DEFAULT)
 
 
 def compiling(choice: Choice, program: Program) -> Choice:
@@ -55,14 +60,12 @@ def compiling(choice: Choice, program: Program) -> Choice:
     ):
         return choice
     if program.compiler_options:
-        return Choice(choice.engine, "the default: it has compiler_options of XLA")
-    if choice.engine.memory.devices()[0].platform != "cpu":
-        return choice
+        return Choice(choice.name, "the default: it has compiler_options of XLA")
     host = engine(HOST_COMPILER)
     why_not = host.compiler.unsupported(program)
     if why_not is None:
-        return _choice(HOST_COMPILER, "all of it is compiled for the host")
-    return Choice(choice.engine, f"not compiled for the host: {why_not}")
+        return Choice(HOST_COMPILER, "all of it is compiled for the host")
+    return Choice(choice.name, f"not compiled for the host: {why_not}")
 
 
 def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:
@@ -71,11 +74,6 @@ def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:
         return preferred
     host = engine(HOST_COMPILER).compiler
     return host if dialect in host.dialects else preferred
-
-
-@functools.lru_cache(maxsize=16)
-def _choice(name: str, reason: str) -> Choice:
-    return Choice(engine(name), reason)
 
 
 def _runs_on_host(jaxpr: Jaxpr) -> bool:

@@ -130,8 +130,10 @@ class Placer:
 
     def place(self, committed: Sequence[Sharding | None]) -> Placement | None:
         """Return where to run for committed arguments; None for the first device, by default."""
-        home, request = engine_for(self.jaxpr, None, options()).engine, self.request
-        if not home.compiler.places_programs:
+        opts, request = options(), self.request
+        if self.is_plain and not any(committed) and opts.default_device is None:
+            return None
+        if not engine_for(self.jaxpr, None, opts).engine.compiler.places_programs:
             return None
         if request.device is not None:
             return Placement((request.device,))

@@ -40,7 +40,7 @@ class RandomLoops:
         """Return a value of a shape, computed from others."""
         x, y = self.like(values, shape), self.like(values, shape)
         n = self.like(values, ())
-        choice = int(self.rng.integers(10))
+        choice = int(self.rng.integers(13))
         match choice:
             case 0:
                 return x + y
@@ -60,6 +60,13 @@ class RandomLoops:
                 return jnp.concatenate([x[1:], y[:1]]) if shape else x ^ y
             case 8:
                 return jnp.sum(jnp.stack([x, y, x * y]), axis=0)
+            case 9 if shape:
+                return x.at[n].set(x[n - 1] + y[0])
+            case 10 if shape:
+                part = lax.dynamic_slice_in_dim(x, n, 2) + lax.dynamic_slice_in_dim(x, n + 1, 2)
+                return lax.dynamic_update_slice_in_dim(x, part, n, 0)
+            case 11 if shape:
+                return x.at[0].add(y[-1])
             case _:
                 return x * y + n
 

@@ -14,7 +14,7 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
 from kiln.control.callback import io_callback
-from kiln.engines.native.loop_ir import Function
+from kiln.engines.native.loop_ir import Branch, Function
 from tests.unit.engines.native.random_loops import operands, program
 
 FEW, MANY = 24, 1224
@@ -163,6 +163,18 @@ def test_updates_of_a_carry_touch_only_what_changes() -> None:
     assert reasons(fun, x) == []
 
 
+def test_updates_from_neighbours() -> None:
+    one = lambda i, s: s.at[i].set(s[i - 1] * 0.5 + s[i])
+    some = lambda i, s: lax.dynamic_update_slice(
+        s, lax.dynamic_slice(s, (i,), (5,)) * 0.5 + lax.dynamic_slice(s, (i + 2,), (5,)), (i + 1,)
+    )
+    x = np.arange(100, dtype=np.float32)
+    for step in (one, some):
+        fun = lambda x, step=step: lax.fori_loop(1, 50, step, x)
+        assert_same(fun, x)
+        assert reasons(fun, x) == []
+
+
 def test_branches_write_their_results_in_place() -> None:
     def fun(x: Any, n: Any) -> Any:
         def step(i: Any, s: Any) -> Any:
@@ -192,6 +204,15 @@ def test_switch(index: int) -> None:
     branches = [lambda x: (x, x), lambda x: (x + 1, x * 2), lambda x: (x.T.reshape(2, 3), x)]
     assert_same(lambda i, x: lax.switch(i, branches, x), np.int32(index), X)
     assert_same(lambda x: lax.switch(index, branches, x), X)
+
+
+@pytest.mark.parametrize("index", [-5, 0, 1, 2, 9])
+def test_cheap_branches_are_selected(index: int) -> None:
+    branches = [lambda x: (x, 1), lambda x: (x + 1, 2), lambda x: (x * 2, 3)]
+    fun = lambda i, x: lax.switch(i, branches, x)
+    assert_same(fun, np.int32(index), np.float32(1.5))
+    body = function_of(fun, np.int32(index), np.float32(1.5)).body
+    assert not any(isinstance(each, Branch) for each in body)
 
 
 def test_mapped_branches_and_loops() -> None:

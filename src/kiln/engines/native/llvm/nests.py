@@ -1,8 +1,8 @@
 """A nest of loops as LLVM: the order of its axes, vectors, and where each value is computed.
 
 Axes that are kept come before those that are reduced, and one axis is counted in vectors. A value
-is computed in the outermost loop that has all axes it depends on. What does not fill a vector at the
-end of an axis is computed by one more vector under a mask.
+is computed in the outermost loop that has all axes it depends on. What does not fill a vector at
+the end of an axis is computed by one more vector under a mask.
 """
 
 from __future__ import annotations

@@ -294,7 +294,8 @@ class Frame:
             places = self._addresses(buffer, index, lanes)
             name = w.emit(
                 f"call {kind} @llvm.masked.gather.{suffix}.v{width}p0("
-                f"<{width} x ptr> align {bytes_} {places}, <{width} x i1> {flags}, {kind} {instead})"
+                f"<{width} x ptr> align {bytes_} {places}, <{width} x i1> {flags}, "
+                f"{kind} {instead})"
             )
         elif mask is None:
             name = w.emit(f"load {kind}, ptr {self._address(buffer, index)}, align {bytes_}")

@@ -27,13 +27,23 @@ from kiln.engines.native.loop_ir import (
     While,
     axis_index,
 )
+from kiln.engines.native.lowerings import elementwise
+from kiln.engines.native.lowerings.elementwise import select_n
 from kiln.engines.native.passes.buffers import loaded
 from kiln.engines.native.scalars import postorder
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
+from kiln.ops import elementwise as ops
+from kiln.ops.conversion import convert_element_type_p
 
 Out = Sequence[ShapedArray]
+MOST_SELECTED = 6
+"""Branches of no more operations are all computed, and one is selected."""
+_SIMPLE = {
+    *(elementwise.LOWERINGS.keys() - elementwise.FUNCTIONS.keys()),
+    convert_element_type_p,
+} - {ops.div_p, ops.rem_p, ops.pow_p, ops.nextafter_p}
 
 
 def _while(
@@ -157,6 +167,13 @@ def _cond(
     if known is not None or len(branches) == 1:
         chosen = min(max(int(known or 0), 0), len(branches) - 1)
         return b.inline(branches[chosen], operands)
+    if all(map(_is_cheap, branches)):
+        # A wrong guess of the processor costs more than all branches.
+        cases = [b.inline(branch, operands) for branch in branches]
+        return [
+            select_n(b, [aval], index, *values)
+            for aval, values in zip(out, zip(*cases, strict=True), strict=True)
+        ]
     results = [b.room(aval) for aval in out]
     written: list[list[Statement]] = []
     for branch in branches:
@@ -167,6 +184,18 @@ def _cond(
         written.append(block)
     b.body.append(Branch(b.place(index), written, b.source))
     return results
+
+
+def _is_cheap(branch: Jaxpr) -> bool:
+    """Tell whether a branch is a few simple operations on a few numbers."""
+    return (
+        len(branch.eqns) <= MOST_SELECTED
+        and all(
+            eqn.primitive in _SIMPLE and all(v.aval.shape == () for v in eqn.outvars)
+            for eqn in branch.eqns
+        )
+        and all(aval.shape == () for aval in branch.out_avals)
+    )
 
 
 LOWERINGS: dict[Operation, Lowering] = {while_p: _while, cond_p: _cond, scan_p: _scan}

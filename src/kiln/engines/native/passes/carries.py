@@ -28,6 +28,7 @@ from kiln.engines.native.loop_ir import (
     Store,
     While,
     blocks,
+    load,
     mask_of,
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
@@ -35,6 +36,9 @@ from kiln.engines.native.passes.fusion import is_in_place
 from kiln.engines.native.passes.liveness import Liveness, is_covered
 from kiln.engines.native.passes.substitution import substituted
 from kiln.engines.native.scalars import Value, postorder
+
+SMALL_PART = 4
+"""A nest that changes at most this fraction of a buffer may be divided for it."""
 
 
 def remove_copies(function: Function) -> None:
@@ -46,6 +50,8 @@ def remove_copies(function: Function) -> None:
     for copy in sorted(found, key=lambda each: (-each.depth, -each.to.nbytes)):
         classes.join(copy)
     chosen = classes.chosen()
+    if classes.divided:
+        _divide(function.body, classes.divided)
     if chosen:
         _rename(function.body, chosen)
     for copy in found:
@@ -115,6 +121,8 @@ class _Classes:
         self.outputs = set(function.outputs)
         self.liveness = Liveness(function)
         self.reasons: dict[tuple[Statement, Buffer], str] = {}
+        self.divided: set[Nest] = set()
+        """Nests that have to compute all before they store any of it."""
         self._members: dict[Buffer, list[Buffer]] = {}
         self._writers: dict[Buffer, list[Statement]] = {}
         for statement in self.liveness.after:
@@ -131,10 +139,12 @@ class _Classes:
         to, of = self.members(copy.to), self.members(copy.of)
         if to is of or to[0] is of[0]:
             return
-        reason = self._refused(copy, to, of)
+        divided: set[Nest] = set()
+        reason = self._refused(copy, to, of, divided)
         if reason is not None:
             self.reasons[copy.statement, copy.to] = reason
             return
+        self.divided |= divided
         together = [*to, *of]
         for each in together:
             self._members[each] = together
@@ -147,7 +157,13 @@ class _Classes:
             found.update({x: keep for x in members if x is not keep})
         return found
 
-    def _refused(self, copy: _WholeCopy, to: Sequence[Buffer], of: Sequence[Buffer]) -> str | None:
+    def _refused(
+        self,
+        copy: _WholeCopy,
+        to: Sequence[Buffer],
+        of: Sequence[Buffer],
+        divided: set[Nest],
+    ) -> str | None:
         both = [*to, *of]
         if copy.of in set(writes(copy.statement)):
             return "buffers exchange their values"
@@ -161,10 +177,16 @@ class _Classes:
             return "both are results"
         if not is_covered(self.liveness.written(copy.statement).get(copy.to, ()), copy.to.size):
             return "only a part is copied"
-        return self._conflict(to, of) or self._conflict(of, to)
+        return self._conflict(to, of, divided) or self._conflict(of, to, divided)
 
-    def _conflict(self, written: Sequence[Buffer], kept: Sequence[Buffer]) -> str | None:
-        """Return why some buffers cannot be written where others lie, if they cannot."""
+    def _conflict(
+        self, written: Sequence[Buffer], kept: Sequence[Buffer], divided: set[Nest]
+    ) -> str | None:
+        """Return why some buffers cannot be written where others lie, if they cannot.
+
+        Add the nests that must be divided if they are.
+        """
+        both = {*written, *kept}
         for buffer in written:
             for statement in self._writers.get(buffer, ()):
                 source = self._sources.get((statement, buffer))
@@ -174,7 +196,11 @@ class _Classes:
                 after = self.liveness.after[statement]
                 if any(x in after for x in kept):
                     return "the old value is needed after the new one is computed"
-                if not all(_reads_in_place(statement, x, buffer) for x in kept):
+                if all(_reads_in_place(statement, x, buffer) for x in kept):
+                    continue
+                if isinstance(statement, Nest) and _may_be_divided(statement, both):
+                    divided.add(statement)
+                else:
                     return "other elements of the old value are read where the new one is computed"
         return None
 
@@ -188,6 +214,52 @@ def _reads_in_place(statement: Statement, read: Buffer, written: Buffer) -> bool
         for x in nodes(statement)
         if x.op == "load" and x.attr[0] is read
     )
+
+
+# Dividing.
+
+
+def _may_be_divided(nest: Nest, shared: set[Buffer]) -> bool:
+    """Tell whether a nest that changes a small part of a buffer may compute it apart first."""
+    largest = max(effect.buffer.size for effect in nest.effects)
+    if nest.ordered or not nest.is_map or nest.points * SMALL_PART > largest:
+        return False
+    places = [value for effect in nest.effects for value, _ in effect.index.values()]
+    places += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]
+    return all(x.op != "load" or x.attr[0] not in shared for x in postorder(places))
+
+
+def _divide(statements: list[Statement], divided: set[Nest]) -> None:
+    found: list[Statement] = []
+    for statement in statements:
+        for block in blocks(statement):
+            _divide(block, divided)
+        if isinstance(statement, Nest) and statement in divided:
+            found += _computed_apart(statement)
+        else:
+            found.append(statement)
+    statements[:] = found
+
+
+def _computed_apart(nest: Nest) -> list[Nest]:
+    """Return the nest that computes the values of another, and the one that stores them."""
+    terms, points = [], 1
+    for axis in reversed(nest.axes):
+        if axis.size != 1:
+            terms.append((axis, points))
+        points *= axis.size
+    index = Index(0, terms)
+    before: list[Store] = []
+    after: list[Store] = []
+    for i, effect in enumerate(nest.effects):
+        assert isinstance(effect, Store)
+        value = effect.value
+        part = Buffer(f"{effect.buffer.name}p{i}", value.dtype, points, Role.TEMP)
+        before.append(Store(part, index, value))
+        after.append(
+            Store(effect.buffer, effect.index, load(value.scope, part, index), effect.mask)
+        )
+    return [Nest(nest.axes, before, source=nest.source), Nest(nest.axes, after, source=nest.source)]
 
 
 # Renaming.

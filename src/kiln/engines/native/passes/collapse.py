@@ -12,11 +12,10 @@ from kiln.engines.native.loop_ir import (
     Nest,
     Reduce,
     Statement,
-    Store,
     blocks,
 )
+from kiln.engines.native.passes.axes import with_axes
 from kiln.engines.native.passes.buffers import nodes
-from kiln.engines.native.passes.substitution import substituted
 
 
 def collapse(function: Function) -> None:
@@ -64,26 +63,8 @@ def collapsed(nest: Nest) -> Nest:
         else:
             kept.append(axis)
             factors.append(mine)
-    return _with_axes(nest, kept, replaced) if replaced else nest
+    return with_axes(nest, kept, replaced) if replaced else nest
 
 
 def _has_index(op: str) -> bool:
     return op in ("load", "index")
-
-
-def _with_axes(nest: Nest, axes: list[Axis], replaced: dict[Axis, Index]) -> Nest:
-    roots = [effect.value for effect in nest.effects]
-    roots += [value for effect in nest.effects for value, _ in effect.index.values()]
-    roots += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]
-    moved = dict(zip(roots, substituted(roots, replaced, {}), strict=True))
-    effects: list[Store | Reduce] = []
-    for effect in nest.effects:
-        index = effect.index.replaced(replaced, moved)
-        if isinstance(effect, Store):
-            mask = None if effect.mask is None else moved[effect.mask]
-            effects.append(Store(effect.buffer, index, moved[effect.value], mask))
-        else:
-            effects.append(
-                Reduce(effect.buffer, index, effect.op, moved[effect.value], effect.along)
-            )
-    return Nest(axes, effects, ordered=nest.ordered, source=nest.source)

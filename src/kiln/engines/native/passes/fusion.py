@@ -22,6 +22,7 @@ from kiln.engines.native.loop_ir import (
     Store,
     blocks,
 )
+from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import leaves, solved, substituted
@@ -145,15 +146,17 @@ class _Fuser:
     # One nest.
 
     def _nest(self, nest: Nest, time: int) -> None:
+        nest = self._in_axes_of_operands(nest)
         roots = roots_of(nest)
         own = nodes(nest)
         loads = [x for x in own if x.op == "load"]
+        repeats = Counter(x.attr[0] for x in loads)
         home = -1 if nest.ordered else self._home(nest, loads)
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
         for x in loads:
-            definition = self._definition(x, nest, time, home)
+            definition = self._definition(x, nest, time, home, repeats[x.attr[0]])
             made = None
             if definition is not None and size + definition.size <= MOST_NODES:
                 made = self._inlined(x, definition)
@@ -170,6 +173,20 @@ class _Fuser:
             self._barrier(nest)
         else:
             self._place(nest, inputs, size, work, time)
+
+    def _in_axes_of_operands(self, nest: Nest) -> Nest:
+        """Return a nest with an axis split that goes over several axes of what it reads."""
+        for x in leaves(roots_of(nest)):
+            buffer, index = x.attr
+            if x.operands or self.writers[buffer] != 1:
+                continue
+            for definition in self.definitions.get(buffer, ()):
+                stored = definition.store.index
+                if solved(stored, index) is None:
+                    split = split_axes(nest, stored, index)
+                    if split is not None:
+                        return split
+        return nest
 
     def _home(self, nest: Nest, loads: Sequence[Value]) -> int:
         """Return where the nest could be joined to one that computes what it reads."""
@@ -191,7 +208,9 @@ class _Fuser:
             found = max(found, self.last_written.get(buffer, -1), self.last_read.get(buffer, -1))
         return found
 
-    def _definition(self, x: Value, nest: Nest, time: int, home: int) -> Definition | None:
+    def _definition(
+        self, x: Value, nest: Nest, time: int, home: int, repeats: int
+    ) -> Definition | None:
         """Return the definition of what is read, if it is to be computed here."""
         buffer, index = x.attr
         if self.writers[buffer] != 1 or len(x.operands) != sum(1 for _ in index.values()):
@@ -204,7 +223,8 @@ class _Fuser:
                 self._lasts(y, definition, nest, time, bool(axes)) for y in definition.inputs
             ):
                 return None
-            return definition if self._pays(definition, x, nest, home, bool(axes)) else None
+            pays = self._pays(definition, x, nest, home, bool(axes), repeats)
+            return definition if pays else None
         return None
 
     def _lasts(self, y: Value, definition: Definition, nest: Nest, time: int, moved: bool) -> bool:
@@ -219,13 +239,16 @@ class _Fuser:
                 return False
         return True
 
-    def _pays(self, definition: Definition, x: Value, nest: Nest, home: int, moved: bool) -> bool:
+    def _pays(
+        self, definition: Definition, x: Value, nest: Nest, home: int, moved: bool, repeats: int
+    ) -> bool:
+        """Tell whether to compute here what could be read; `repeats` counts such reads."""
         buffer, index = x.attr
         if moved and definition.size > MOST_MOVED:
             return False
         if definition.cluster == home and not moved:
             return True
-        times = _evaluations(nest, index)
+        times = _evaluations(nest, index) * repeats
         points = math.prod(axis.size for axis, _ in definition.store.index.axes())
         once = self.uses[buffer] == 1 and buffer not in self.outputs
         if once and times <= points:
@@ -336,7 +359,12 @@ def _is_whole(store: Store, nest: Nest) -> bool:
 
 
 def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
-    """Tell whether a point that reads a buffer reads only what it writes itself."""
+    """Tell whether a point that reads a buffer reads only what it writes itself.
+
+    A nest of one point reads all before it writes.
+    """
+    if nest.points == 1:
+        return not nest.ordered
     written = {e.index for e in nest.effects if e.buffer is buffer}
     if index not in written or nest.ordered:
         return False

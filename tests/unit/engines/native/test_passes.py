@@ -1,0 +1,280 @@
+"""Passes over loops: what they make of typical programs, and that the bits stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln import _runtime
+from kiln.base.config import override
+from kiln.base.errors import CheckError
+from kiln.engines.native.builder import function_of
+from kiln.engines.native.loop_check import check
+from kiln.engines.native.loop_ir import (
+    Axis,
+    Buffer,
+    Function,
+    Index,
+    Kernel,
+    Loop,
+    Nest,
+    Reduce,
+    Role,
+    Statement,
+    Store,
+    axis_index,
+    blocks,
+    load,
+)
+from kiln.engines.native.lowerings import LOWERINGS
+from kiln.engines.native.passes.pipeline import optimized
+from kiln.engines.native.scalars import Scope
+
+
+def loops(f: Callable[..., Any], *args: Any) -> Function:
+    """Return a program as loops, checked after each pass."""
+    jaxpr = kiln.make_jaxpr(f)(*args).jaxpr
+    return optimized(function_of(jaxpr, "f", LOWERINGS), checked=True)
+
+
+def all_of(kind: type, statements: list[Statement]) -> list[Any]:
+    """Return the statements of a kind, those inside others as well."""
+    found = []
+    for each in statements:
+        found += [each] if isinstance(each, kind) else []
+        for block in blocks(each):
+            found += all_of(kind, block)
+    return found
+
+
+def same(f: Callable[..., Any], *args: Any) -> None:
+    """Compare the native engine with the meaning."""
+    with override(engine="reference"):
+        expected = kiln.tree.leaves(kiln.jit(f)(*args))
+    with override(engine="native", check=True):
+        found = kiln.tree.leaves(kiln.jit(f)(*args))
+    for a, b in zip(found, expected, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(a, b, rtol=3e-5, atol=1e-5)
+
+
+RNG = np.random.default_rng(0)
+
+
+def draw(*shape: int) -> np.ndarray:
+    """Return random numbers."""
+    return RNG.random(shape, np.float32)
+
+
+# Fusion.
+
+
+def test_a_chain_is_one_nest() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(30):
+            x = jnp.sin(x) * 2 + 1
+        return x
+
+    (nest,) = loops(chain, draw(100)).body
+    assert isinstance(nest, Nest)
+    assert len(nest.effects) == 1
+    same(chain, draw(100))
+
+
+def test_views_cost_nothing() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return (x.T[::-1, 2:] + y).reshape(-1) * 2
+
+    assert len(loops(f, draw(6, 5), draw(4)).body) == 1
+    same(f, draw(6, 5), draw(4))
+
+
+def test_what_is_dear_is_computed_once() -> None:
+    def f(x: Any) -> Any:
+        e = jnp.exp(x)
+        return e + 1, e * 2, e.sum()
+
+    function = loops(f, draw(100))
+    nests = all_of(Nest, function.body)
+    assert sum(sum(e.value.op == "exp" for e in n.effects) for n in nests) <= 1
+    same(f, draw(100))
+
+
+def test_results_of_one_domain_are_one_nest() -> None:
+    function = loops(lambda x, y: (x + y, x - y, x * y), draw(50), draw(50))
+    assert [len(nest.effects) for nest in function.body if isinstance(nest, Nest)] == [3]
+
+
+def test_a_stencil_is_not_computed_too_often() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(12):
+            x = jnp.tanh(x[1:] + x[:-1])
+        return x
+
+    function = loops(f, draw(64))
+    assert sum(len(nest.effects) for nest in all_of(Nest, function.body)) == 12
+    same(f, draw(64))
+
+
+# Rows.
+
+
+def softmax(x: Any) -> Any:
+    e = jnp.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def test_a_softmax_runs_row_by_row() -> None:
+    function = loops(softmax, draw(40, 70))
+    (loop,) = function.body
+    assert isinstance(loop, Loop)
+    assert loop.parallel
+    assert len(loop.body) == 3
+    same(softmax, draw(40, 70))
+
+
+def test_rows_that_need_their_neighbours_are_apart() -> None:
+    def f(x: Any) -> Any:
+        s = x.sum(-1, keepdims=True)
+        return x - s[::-1]
+
+    assert not all_of(Loop, loops(f, draw(40, 70)).body)
+    same(f, draw(40, 70))
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5), (40, 1, 70), (2, 30, 40)])
+def test_norms_over_the_last_axes(shape: tuple[int, ...]) -> None:
+    def f(x: Any) -> Any:
+        m = x.mean((-2, -1), keepdims=True)
+        return (x - m) / jnp.sqrt(((x - m) ** 2).mean((-2, -1), keepdims=True) + 1e-3)
+
+    same(f, draw(*shape))
+
+
+# Reductions.
+
+LONG = [(100_000,), (70_001,), (3, 50_000), (2000, 30), (5000, 7), (300, 500), (64, 256), (65, 200)]
+
+
+@pytest.mark.parametrize("shape", LONG, ids=str)
+def test_long_reductions(shape: tuple[int, ...]) -> None:
+    x = draw(*shape)
+    for axis in (None, *range(x.ndim)):
+        same(lambda x, axis=axis: (x.sum(axis), x.max(axis), (x * 2).min(axis)), x)
+    same(lambda x: (x > 0.5).any(0), x)
+    same(lambda x: (x * 100).astype(jnp.int32).sum(0), x)
+
+
+@pytest.mark.parametrize("shape", [(300_000,), (3000, 200), (200, 3000)], ids=str)
+def test_sums_have_the_same_bits_on_any_number_of_threads(shape: tuple[int, ...]) -> None:
+    x = draw(*shape)
+    found = []
+    for threads in (1, 2, 3):
+        with override(engine="native"), kiln.num_threads(threads):
+            f = kiln.jit(lambda x: (x.sum(), x.sum(0), jnp.sin(x).mean(-1), softmax(x)))
+            found.append([np.asarray(y).tobytes() for y in f(x)])
+    assert found[0] == found[1] == found[2]
+
+
+# Transposes and axes.
+
+
+def test_a_transposed_operand_is_turned_first() -> None:
+    function = loops(lambda x: x.T + 1, draw(300, 200))
+    assert [kernel.symbol for kernel in all_of(Kernel, function.body)] == ["kiln_transpose"]
+    same(lambda x: x.T + x.T.sum(0), draw(300, 200))
+    same(lambda x: x.swapaxes(0, 2) * 2, draw(30, 20, 40))
+
+
+def test_even_axes_are_one() -> None:
+    (nest,) = loops(lambda x, y: x * 2 + y, draw(10, 20, 30), draw(10, 20, 30)).body
+    assert isinstance(nest, Nest)
+    assert [axis.size for axis in nest.axes] == [6000]
+
+
+# Compile cost.
+
+
+def test_functions_that_are_frequent_are_called() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(8):
+            x = jnp.sin(x)[::-1] + x.sum()
+        return x
+
+    text = kiln.jit(f).lower(draw(64)).as_text("llvm")
+    assert text.count("define internal <16 x float> @sin") <= 1
+    assert text.count("@sin.") >= 8
+    same(f, draw(64))
+
+
+def test_equal_nests_are_written_once() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(4):
+            x = jnp.tanh(x @ x)
+        return x
+
+    text = kiln.jit(f).lower(draw(200, 200)).as_text("llvm")
+    assert text.count("define internal i32 @nest") == 1
+
+
+# Checks.
+
+
+def _function(effect: Callable[[Scope, Buffer, Buffer, Axis], Store | Reduce]) -> Function:
+    scope, axis = Scope(), Axis("i", 8)
+    x, y = Buffer("x", "f32", 8, Role.INPUT), Buffer("y", "f32", 8, Role.OUTPUT)
+    nest = Nest([axis], [effect(scope, x, y, axis)])
+    return Function("f", scope, [x], [y], [nest])
+
+
+def test_the_check_accepts_what_is_right() -> None:
+    check(_function(lambda s, x, y, i: Store(y, axis_index(i), load(s, x, axis_index(i)))), "test")
+
+
+WRONG: dict[str, Callable[..., Any]] = {
+    "elements 1 to 8": lambda s, x, y, i: Store(y, axis_index(i), load(s, x, axis_index(i) + 1)),
+    "an input, is written": lambda s, x, y, i: Store(x, axis_index(i), s.constant(1, "f32")),
+    "f64 is stored": lambda s, x, y, i: Store(y, axis_index(i), s.constant(1, "f64")),
+    "counted by nothing": lambda s, x, y, i: Store(
+        y, axis_index(i), load(s, x, axis_index(Axis("j", 8)))
+    ),
+    "read before it is written": lambda s, x, y, i: Store(
+        y, axis_index(i), load(s, Buffer("t", "f32", 8, Role.TEMP), axis_index(i))
+    ),
+    "a reduction by pow": lambda s, x, y, i: Reduce(y, Index(), "pow", load(s, x, axis_index(i))),
+    "add of f32, f64": lambda s, x, y, i: Store(
+        y, axis_index(i), s.node("add", "f32", (s.constant(1, "f32"), s.constant(1, "f64")))
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_the_check_finds(message: str) -> None:
+    with pytest.raises(CheckError, match=message):
+        check(_function(WRONG[message]), "test")
+
+
+# Memory.
+
+
+def test_a_result_takes_donated_memory() -> None:
+    f = kiln.jit(lambda x: jnp.sin(x) + 1, donate_argnums=0)
+    with override(engine="native"):
+        f(jnp.asarray(draw(5000)))
+        x = kiln.jit(lambda x: x * 2)(draw(5000))
+        before = _runtime.memory_statistics()["allocations"]
+        f(x)
+        assert _runtime.memory_statistics()["allocations"] == before
+
+
+def test_donated_memory_is_not_taken_from_a_reversed_operand() -> None:
+    x = draw(5000)
+    with override(engine="native"):
+        given = kiln.jit(lambda x: x * 2)(x)
+        found = kiln.jit(lambda x: x[::-1] + x, donate_argnums=0)(given)
+    np.testing.assert_array_equal(found, 2 * x[::-1] + 2 * x)
