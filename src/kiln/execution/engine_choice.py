@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from kiln.base.config import Options
@@ -53,11 +52,7 @@ def compiling(choice: Choice, program: Program) -> Choice:
     A program that no option and no argument places anywhere is compiled for the host, if all of it
     can be; the reason says what kept it from there.
     """
-    if (
-        not os.environ.get("KILN_HOST")
-        or choice.reason != _DEFAULT
-        or program.placement is not None
-    ):
+    if choice.reason != _DEFAULT or program.placement is not None:
         return choice
     if program.compiler_options:
         return Choice(choice.name, "the default: it has compiler_options of XLA")
