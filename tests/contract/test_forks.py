@@ -51,8 +51,17 @@ def refused(call):
 """
 
 STARTED = """
-f = kiln.jit(lambda x: jnp.sin(x) + 1)
-loop = kiln.jit(lambda x, n: kiln.lax.fori_loop(0, n, lambda i, c: jnp.sin(c @ c), x))
+class OnXla:
+    def __init__(self, fun):
+        self.fun = kiln.jit(fun)
+    def __call__(self, *args):
+        with kiln.base.config.override(engine="xla"):
+            return self.fun(*args)
+    def compile(self, *args):
+        with kiln.base.config.override(engine="xla"):
+            return self.fun.lower(*args).compile()
+f = OnXla(lambda x: jnp.sin(x) + 1)
+loop = OnXla(lambda x, n: kiln.lax.fori_loop(0, n, lambda i, c: jnp.sin(c @ c), x))
 x = jnp.ones((300, 300))
 kept = f(x)
 loop(x, 1).block_until_ready()
@@ -64,14 +73,15 @@ def child():
         assert float((x + 1)[0, 0]) == 2.0
         np.testing.assert_allclose(jnp.cos(x), np.cos(np.ones((300, 300))), 1e-6)
     assert float(np.asarray(kept)[0, 0]) > 1.8
-    with kiln.base.config.override(engine="reference"):
-        assert float(kiln.jit(lambda x: x * 3)(2.0)) == 6.0
-        assert float(kiln.grad(lambda x: x**3)(2.0)) == 12.0
+    for name in ("reference", "native"):
+        with kiln.base.config.override(engine=name):
+            assert float(kiln.jit(lambda x: x * 3)(2.0)) == 6.0
+            assert float(kiln.grad(lambda x: x**3)(2.0)) == 12.0
     # What does.
     refused(lambda: f(x))
     refused(lambda: f(2.0))
-    refused(lambda: kiln.jit(lambda x: x - 5)(2.0))
-    refused(lambda: f.lower(jnp.ones(7)).compile())
+    refused(lambda: OnXla(lambda x: x - 5)(2.0))
+    refused(lambda: f.compile(jnp.ones(7)))
     refused(lambda: np.asarray(pending))
     refused(lambda: pending + 1)
     refused(pending.block_until_ready)
@@ -161,6 +171,32 @@ assert abs(float(f(0.0)) - 1.0) < 1e-6
 print("fine")
 """
 )
+
+NATIVE = (
+    LOCKS
+    + """
+x = np.ones((1000, 300), np.float32)
+known = kiln.jit(lambda x: jnp.sin(x).sum() + 1)
+known(x)
+def child():
+    assert abs(float(known(x)) - 252442.3) < 9
+    assert abs(float(kiln.jit(lambda x: jnp.cos(x).sum())(x)) - 162090.7) < 9
+print([forked(child) for _ in range(int(sys.argv[1]))])
+"""
+)
+
+
+@contract("13.2")
+def test_children_compile_and_run_natively() -> None:
+    """While other threads of the parent compile."""
+    assert run(NATIVE, "5") == f"{[0] * 5}\n"
+
+
+@contract("13.2")
+@pytest.mark.full
+def test_a_hundred_children_compile_and_run_natively() -> None:
+    assert run(NATIVE, "100") == f"{[0] * 100}\n"
+
 
 BEFORE = """
 # XLA has not been used yet: children use their own.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -68,6 +69,8 @@ def start(program: str, *, first: bool = False) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # What ends by itself in the native engine: tests/unit/_runtime/test_native_end.py.
+        env={**os.environ, "KILN_ENGINE": "xla"},
     )
 
 

@@ -113,7 +113,10 @@ def test_unusual_values(values, sharding) -> None:
 def test_keys_are_sharded_as_well() -> None:
     keys = kiln.random.split(kiln.random.key(3), 8)
     draw = kiln.jit(kiln.vmap(lambda k: kiln.random.normal(k, (3,))))
-    np.testing.assert_array_equal(draw(kiln.device_put(keys, ALL)), draw(keys))
+    # The bits are the same on all engines; what is computed from them has each one's rounding.
+    np.testing.assert_allclose(draw(kiln.device_put(keys, ALL)), draw(keys), rtol=1e-5)
+    bits = kiln.jit(kiln.vmap(kiln.random.bits))
+    np.testing.assert_array_equal(bits(kiln.device_put(keys, ALL)), bits(keys))
 
 
 @contract("6.2")

@@ -8,6 +8,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import ShapeDtypeStruct, stages, tree
+from kiln.base.config import override
 from kiln.ir.sharding import SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from tests.contract.marks import contract
@@ -217,7 +218,10 @@ def test_texts() -> None:
         assert "add" in text
     compiled = lowered.compile().as_text()
     assert "scaled" in compiled
-    assert "multiply" in compiled
+    assert "mul" in compiled
+    assert "fmul" in lowered.as_text("llvm")
+    with override(engine="xla"):
+        assert "multiply" in kiln.jit(scaled).lower(x, 2.0).compile().as_text()
     with pytest.raises(ValueError, match="no-such-dialect"):
         lowered.as_text("no-such-dialect")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import kiln
+from kiln.base.config import override
 from tests.programs import models, sized, spread
 from tests.programs.spread import Spread
 
@@ -41,6 +43,13 @@ SLOW = {
     *("scan_over_layers", "attention_block", "ode_sensitivity", "adam_training", "kalman_filter"),
     *("implicit_differentiation", "per_example_gradients"),
 }
+
+
+@pytest.fixture(autouse=True)
+def _on_one_engine() -> Iterator[None]:
+    """One device is compared with eight of the same engine."""
+    with override(engine="xla"):
+        yield
 
 
 def compare(found: Any, expected: Any, *, exact: bool = False) -> None:

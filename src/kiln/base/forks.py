@@ -15,6 +15,7 @@ from typing import Any
 from kiln import _runtime
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_guards: list[Any] = []
 _in_child: list[Callable[[], None]] = []
 
 
@@ -32,13 +33,34 @@ def new_rlock() -> Any:
     return lock
 
 
+def new_guard() -> Any:
+    """Return a reentrant lock that forks wait for, so that no other thread is within it then.
+
+    For libraries whose own locks a child could not free. Hold it for a short time only.
+    """
+    lock = threading.RLock()
+    _guards.append(lock)
+    return lock
+
+
 def in_child(function: Callable[[], None]) -> Callable[[], None]:
     """Register a function to call in the child of each fork, once the locks are free again."""
     _in_child.append(function)
     return function
 
 
+def _before_fork() -> None:
+    for lock in _guards:
+        lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    for lock in reversed(_guards):
+        lock.release()
+
+
 def _after_fork() -> None:
+    _after_fork_in_parent()
     _runtime.set_main_thread(threading.get_ident())
     for lock in list(_locks):
         owned = getattr(lock, "_is_owned", None)
@@ -50,4 +72,8 @@ def _after_fork() -> None:
 
 _runtime.set_main_thread(threading.main_thread().ident or 0)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork,
+    )

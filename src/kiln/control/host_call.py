@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from kiln.base.errors import three_lines
+from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.core import trace
 
 TEXT = 1 << 14
@@ -140,3 +140,19 @@ def described(error: BaseException) -> Failure:
         args = (_shortened(message),)
     attributes = {k: v for k, v in vars(error).items() if _is_small(v)}
     return Failure(type(error), args, attributes, _shortened(text))
+
+
+def raise_failure(failure: Failure, doing: str) -> NoReturn:
+    """Raise the exception of a callback as the cause of an error; SystemExit and the like as is."""
+    error = failure.error()
+    if isinstance(error, RecursionError) and "\n" not in str(error):
+        error = RecursionError(
+            three_lines(
+                f"{doing}: a host callback failed",
+                f"callbacks run programs that call them again: {error}",
+                "end the recursion, or write it as a loop (lax.while_loop)",
+            )
+        )
+    if isinstance(error, RecursionError) or not isinstance(error, Exception):
+        raise error from None
+    raise JaxRuntimeError(f"{doing}: a host callback failed\n{failure.text}") from error

@@ -40,7 +40,8 @@ def test_text() -> None:
     assert "mul" in lowered.as_text("jaxpr")
     with pytest.raises(ValueError, match="unknown dialect"):
         lowered.as_text("no such")
-    assert "multiply" in lowered.compile().as_text()
+    assert "mul" in lowered.compile().as_text()
+    assert "fmul" in lowered.compile().as_text("llvm")
 
 
 def test_compiled_checks_its_arguments() -> None:

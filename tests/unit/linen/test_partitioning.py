@@ -57,7 +57,7 @@ def test_init_makes_the_parameters_where_they_belong(mesh, x) -> None:
     assert {s.data.shape for s in kernel.value.addressable_shards} == {(8, 8)}
     plain = nn.unbox(model.init(key, x))
     for a, b in zip(kiln.tree.leaves(variables), kiln.tree.leaves(plain), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6)
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 
 
 def test_a_step_keeps_the_shardings(mesh, x) -> None:
@@ -148,7 +148,7 @@ def test_scanned_layers_lie_on_an_axis_of_their_own(mesh, x) -> None:
     (stack,) = kiln.tree.leaves(variables)
     assert {s.data.shape for s in stack.addressable_shards} == {(1, 8, 4)}
     plain = deep.init(key, x, None)
-    np.testing.assert_allclose(stack, kiln.tree.leaves(plain)[0], rtol=1e-6)
+    np.testing.assert_allclose(stack, kiln.tree.leaves(plain)[0], rtol=2e-5, atol=1e-6)
     out, _ = kiln.jit(deep.apply)(variables, x, None)
     np.testing.assert_allclose(out, deep.apply(plain, x, None)[0], rtol=2e-5, atol=1e-6)
 

@@ -18,7 +18,7 @@ from jaxlib import _jax, xla_client
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import in_child
-from kiln.control.host_call import Failure
+from kiln.control.host_call import raise_failure
 from kiln.engines.xla.callbacks import failure_in
 
 XlaError = xla_client.XlaRuntimeError
@@ -141,11 +141,3 @@ def failed(error: BaseException, doing: str) -> NoReturn:
     if found is None:
         raise JaxRuntimeError(f"{doing}\n{text}") from None
     raise_failure(found, doing)
-
-
-def raise_failure(failure: Failure, doing: str) -> NoReturn:
-    """Raise the exception of a callback as the cause of an error; SystemExit and the like as is."""
-    error = failure.error()
-    if isinstance(error, RecursionError) or not isinstance(error, Exception):
-        raise error from None
-    raise JaxRuntimeError(f"{doing}: a host callback failed\n{failure.text}") from error

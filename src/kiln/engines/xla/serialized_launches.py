@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError
 from kiln.base.forks import in_child, new_lock
-from kiln.engines.xla.binding import XlaError, raise_failure
+from kiln.control.host_call import raise_failure
+from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -226,6 +227,10 @@ for fun in (lambda: jnp.linspace(0, 1, 2**45), lambda: jnp.zeros(2**45)):
         print("Out of memory" in str(error))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KILN_ENGINE": "xla"},
     )
     assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr

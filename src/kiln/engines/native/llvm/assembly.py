@@ -10,17 +10,17 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import threading
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from kiln import _runtime
+from kiln.base.forks import new_guard
 from kiln.engines.native.llvm import target as targets
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import PROMOTED
 
-_lock = threading.RLock()
+_lock = new_guard()
 _names = itertools.count()
 _LEVEL_OF_CODEGEN = 1
 _PROMOTED = f"%{PROMOTED}"

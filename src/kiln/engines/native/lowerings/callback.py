@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.control import callback as control
-from kiln.control.host_call import called
+from kiln.control.host_call import called, described, raise_failure
 from kiln.engines.native.builder import Builder, Lowering
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Callback
@@ -22,8 +22,17 @@ CALL = "kiln_call_python"
 def _call(b: Builder, out: Out, *xs: Layout, callback: Any, **_: Any) -> list[Layout]:
     types = [(aval.shape, aval.dtype) for aval in (each.physical() for each in out)]
 
+    name = b.name
+
     def run(*arrays: np.ndarray) -> Sequence[Any]:
-        return called(callback, arrays, types)
+        # What is raised while an exception is handled would keep it, and all it refers to.
+        try:
+            found, failure = called(callback, arrays, types), None
+        except BaseException as error:  # noqa: BLE001, described and raised again
+            found, failure = [], described(error)
+        if failure is not None:
+            raise_failure(failure, f"running {name}")
+        return found
 
     made = [b.room(aval) for aval in out]
     number = len(b.callbacks)
