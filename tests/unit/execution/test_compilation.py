@@ -16,6 +16,7 @@ from kiln.base.config import override
 from kiln.base.errors import UnexpectedTracerError
 from kiln.base.memory import physical_bytes
 from kiln.control.callback import pure_callback
+from kiln.core import engine as engines
 from kiln.core.array import from_host
 from kiln.core.engine import engine
 from kiln.core.staging import stage, stage_pure
@@ -30,8 +31,14 @@ from kiln.ops.elementwise import add, cos, mul, sin
 AVAL = ShapedArray((3,), np.dtype(np.float32))
 X = from_host(np.array([1.0, 2.0, 3.0], np.float32))
 SHAPE = ShapeDtypeStruct((3,), np.float32)
-REFERENCE = Choice(engine("reference"), "the test asks for it")
-XLA = Choice(engine("xla"), "the test asks for it")
+REFERENCE = Choice("reference", "the test asks for it")
+XLA = Choice("xla", "the test asks for it")
+
+
+def chosen(home: Any, monkeypatch: pytest.MonkeyPatch) -> Choice:
+    """Return the choice of an engine of a test's own."""
+    monkeypatch.setitem(engines._loaded, home.name, home)
+    return Choice(home.name, "the test asks for it")
 
 
 @pytest.fixture
@@ -91,7 +98,9 @@ def test_running_takes_the_inputs_that_stay() -> None:
     assert run.out_avals == (AVAL,)
 
 
-def test_threads_share_one_compilation(compiled: list[str]) -> None:
+def test_threads_share_one_compilation(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = engine("reference")
 
     class Slow:
@@ -108,7 +117,7 @@ def test_threads_share_one_compilation(compiled: list[str]) -> None:
 
     results: list[Any] = []
     jaxpr = program()
-    slow = Choice(Slow(), "")  # type: ignore[arg-type]
+    slow = chosen(Slow(), monkeypatch)
     threads = [
         threading.Thread(target=lambda: results.append(compile_jaxpr(jaxpr, "f", choice=slow)))
         for _ in range(8)
@@ -134,7 +143,7 @@ def test_a_failure_is_not_kept(compiled: list[str]) -> None:
             raise RuntimeError("no")
 
     with pytest.MonkeyPatch.context() as patch:
-        broken = Choice(Broken(), "")  # type: ignore[arg-type]
+        broken = chosen(Broken(), patch)
         with pytest.raises(RuntimeError, match="no"):
             compile_jaxpr(program(), "f", choice=broken)
         patch.setattr(Broken, "compile", lambda self, p: engine("reference").compiler.compile(p))
@@ -343,7 +352,7 @@ def test_programs_with_the_users_functions_die_with_their_holder(compiled: list[
 
 def test_weakly_typed_results_are_called_by_address_until_eviction(compiled: list[str]) -> None:
     strong, other = programs(3)[1:]
-    choice = Choice(engine("native"), "the test asks for it")
+    choice = Choice("native", "the test asks for it")
     run = compile_jaxpr(strong, "first", choice=choice)
     retyped = run.giving([ShapedArray((3,), np.dtype(np.float32), weak_type=True)])
     assert retyped is not run

@@ -305,7 +305,7 @@ def test_callbacks_run_in_order_within_loops() -> None:
     assert seen == [-1, 1, -2, 2, -4, 4]
 
 
-def test_an_exception_of_a_callback_is_raised_as_it_is() -> None:
+def test_an_exception_of_a_callback_is_the_cause_of_an_error() -> None:
     class OwnError(Exception):
         pass
 
@@ -313,8 +313,9 @@ def test_an_exception_of_a_callback_is_raised_as_it_is() -> None:
         raise OwnError("no")
 
     fun = kiln.jit(lambda x: kiln.pure_callback(host, kiln.ShapeDtypeStruct((), "float32"), x))
-    with pytest.raises(OwnError, match="no"):
+    with pytest.raises(kiln.errors.JaxRuntimeError, match="callback failed") as caught:
         fun(1.0)
+    assert isinstance(caught.value.__cause__, OwnError)
 
 
 def test_signals_arrive_in_endless_loops() -> None:

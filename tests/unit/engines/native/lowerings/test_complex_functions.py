@@ -13,9 +13,6 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
 
-PLAIN = ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")
-INVERSE = ("arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh")
-
 
 def _numbers() -> np.ndarray:
     sizes = [0.0, 1e-3, 0.5, 1.0, 1.25, 3.0, 20.0]
@@ -35,25 +32,19 @@ def _assert_near(found: np.ndarray, expected: np.ndarray, tolerance: float = 2e-
     assert error.max() < tolerance
 
 
-@pytest.mark.parametrize("name", PLAIN + INVERSE)
+@pytest.mark.parametrize("name", ["log", "log1p", "square"])
 def test_functions(name: str) -> None:
     x = _numbers()
-    if name in INVERSE:
-        # On the branch cuts the sign of a zero decides, which the shifted operand may lose.
-        x = x[(x.real != 0) & (x.imag != 0)]
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(x.astype(np.complex128))
     _assert_near(_native(getattr(jnp, name), x), expected)
 
 
 @pytest.mark.parametrize("large", [1e30, 1e-30])
-def test_sizes_and_quotients_do_not_overflow(large: float) -> None:
+def test_sizes_do_not_overflow(large: float) -> None:
     x = np.array([3 + 4j, -5 + 1j, 1 - 2j]) * large
     narrow = x.astype(np.complex64)
     np.testing.assert_allclose(_native(jnp.abs, narrow), abs(x), rtol=1e-6)
-    np.testing.assert_allclose(
-        _native(lax.div, narrow, narrow[::-1].copy()), x / x[::-1], rtol=1e-6
-    )
     np.testing.assert_allclose(_native(jnp.sign, narrow), x / abs(x), rtol=1e-6)
 
 
@@ -67,9 +58,12 @@ def test_numbers_are_ordered_by_their_real_parts_first() -> None:
     np.testing.assert_allclose(_native(lambda x: jnp.prod(x, 1), rows), np.prod(rows, 1))
 
 
-def test_powers() -> None:
-    x = np.array([0, 1 + 1j, -2 + 0.5j, 0], np.complex64)
-    y = np.array([0, 2 - 1j, 0.5 + 1j, 2], np.complex64)
-    with np.errstate(all="ignore"):
-        _assert_near(_native(jnp.power, x, y), x.astype(np.complex128) ** y)
-        _assert_near(_native(lambda x: x**-3, x[1:3]), x[1:3].astype(np.complex128) ** -3)
+@pytest.mark.parametrize("name", ["exp", "sqrt", "sin", "tanh", "rsqrt", "div", "pow"])
+def test_what_differs_from_xla_at_special_values_runs_there(name: str) -> None:
+    x = np.array([complex(np.inf, 1), 2 + 1j], np.complex64)
+    operands = (x, x) if name in ("div", "pow") else (x,)
+    with override(engine="xla"):
+        expected = np.asarray(kiln.jit(getattr(lax, name))(*operands))
+    np.testing.assert_array_equal(kiln.jit(getattr(lax, name))(*operands), expected)
+    with pytest.raises(ValueError, match="complex"):
+        _native(getattr(lax, name), *operands)
