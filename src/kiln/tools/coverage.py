@@ -6,14 +6,18 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import kiln.control
 import kiln.ops
 from kiln.core.primitive import Primitive
-from kiln.engines.xla.lowerings import LOWERINGS
+from kiln.engines.native.lowerings import LOWERINGS as NATIVE
+from kiln.engines.xla.lowerings import LOWERINGS as XLA
+from kiln.ir.operation import Operation
 from kiln.ops.families import Elementwise
 
+ENGINES: dict[str, Mapping[Operation, object]] = {"native": NATIVE, "xla": XLA}
+"""The compilers, with the primitives that they have lowerings of."""
 RULES = ("infer", "numpy", "jvp", "transpose", "batch", "expand")
 
 
@@ -38,9 +42,10 @@ def primitives() -> dict[str, list[Primitive]]:
 
 
 def rules_of(primitive: Primitive) -> dict[str, bool]:
-    """Return which rules a primitive has, and whether XLA runs it."""
+    """Return which rules a primitive has, and which compilers know it."""
     found = {rule: _has(primitive, rule) for rule in RULES}
-    found["xla"] = primitive in LOWERINGS or found["expand"]
+    for name, lowerings in ENGINES.items():
+        found[name] = primitive in lowerings or found["expand"]
     return found
 
 
@@ -56,7 +61,7 @@ def _has(primitive: Primitive, rule: str) -> bool:
 
 def table() -> Iterator[str]:
     """Yield the lines of a markdown table of all primitives."""
-    columns = [*RULES, "xla"]
+    columns = [*RULES, *ENGINES]
     yield "| family | primitive | " + " | ".join(columns) + " |"
     yield "|---|---|" + "---|" * len(columns)
     for family, members in sorted(primitives().items()):
