@@ -25,7 +25,7 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.passes.schedule import cost
-from kiln.engines.native.passes.substitution import leaves, solved, substituted
+from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
 from kiln.engines.native.scalars import Value
 
 MOST_NODES = 600
@@ -316,7 +316,25 @@ class _Fuser:
         if any(x.attr[0] in written for x in inputs):
             return False
         mine = set(writes(nest))
-        return not (mine & written) and not any(x.attr[0] in mine for x in cluster.inputs)
+        if any(x.attr[0] in mine for x in cluster.inputs):
+            return False
+        # Parts of one buffer may be written by one nest, as those of a concatenation.
+        return all(
+            _are_apart(effect, other)
+            for effect in nest.effects
+            for other in cluster.effects
+            if effect.buffer is other.buffer
+        )
+
+
+def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
+    """Tell whether two effects certainly write different elements of their buffer."""
+    if isinstance(x, Reduce) or isinstance(y, Reduce):
+        return False
+    (low, high), (first, last) = bounds(x.index), bounds(y.index)
+    if low is None or high is None or first is None or last is None:
+        return False
+    return high < first or last < low
 
 
 def roots_of(nest: Nest) -> list[Value]:

@@ -14,7 +14,7 @@ REGISTERS = 32
 MOST_VECTORS = 4
 LONG_BODY = 64
 """Longer bodies are computed for two vectors at a time: more take longer to compile."""
-SPLIT_POINTS = 1 << 14
+SPLIT_POINTS = 1 << 17
 """How many points a thread takes at a time, at least."""
 
 
