@@ -79,8 +79,8 @@ def _copies(statements: Sequence[Statement], depth: int) -> Iterator[_WholeCopy]
                 if is_whole and _are_alike(to.buffer, of.buffer):
                     yield _WholeCopy(statement, to.buffer, of.buffer, depth)
             case Nest():
-                for to, of in _copied(statement).items():
-                    yield _WholeCopy(statement, to, of, depth)
+                for result, source in _copied(statement).items():
+                    yield _WholeCopy(statement, result, source, depth)
         is_loop = isinstance(statement, (Loop, While))
         for block in blocks(statement):
             yield from _copies(block, depth + is_loop)
@@ -128,7 +128,9 @@ class _Classes:
         for statement in self.liveness.after:
             for buffer in set(writes(statement)):
                 self._writers.setdefault(buffer, []).append(statement)
-        self._sources = {(each.statement, each.to): each.of for each in copies}
+        self._sources: dict[tuple[Statement, Buffer], Buffer] = {
+            (each.statement, each.to): each.of for each in copies
+        }
 
     def members(self, x: Buffer) -> list[Buffer]:
         """Return the buffers that share memory with one."""

@@ -32,10 +32,10 @@ from kiln.engines.native.passes.buffers import reads, writes
 
 
 class Segment(NamedTuple):
-    """Elements of a buffer from `index` on; the index has only axes of loops around."""
+    """Elements of a buffer from `start` on, which has only axes of loops around."""
 
-    index: Index
-    count: int
+    start: Index
+    size: int
 
 
 Segments = dict[Buffer, list[Segment]]
@@ -161,7 +161,7 @@ class Liveness:
 def is_covered(segments: Sequence[Segment], size: int) -> bool:
     """Tell whether segments are all elements of a buffer, wherever the loops around are."""
     end = 0
-    for index, count in sorted(segments, key=lambda segment: segment.index.const):
+    for index, count in sorted(segments, key=lambda segment: segment.start.const):
         if not index.terms and index.const <= end:
             end = max(end, index.const + count)
     return end >= size
