@@ -211,6 +211,14 @@ def is_constant(shape: Iterable[Dim]) -> bool:
     return not any(type(dim) is Size for dim in shape)
 
 
+def as_ints(shape: Iterable[Dim]) -> tuple[int, ...]:
+    """Return the sizes of a shape without names.
+
+    Raises: what `int` of a size with a name does.
+    """
+    return tuple([int(dim) for dim in shape])
+
+
 def names(*dims: Dim) -> tuple[str, ...]:
     """Return the axis names that dimensions depend on, in alphabetical order."""
     found: set[str] = set()

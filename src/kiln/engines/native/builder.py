@@ -93,10 +93,12 @@ class Builder:
 
         Raises: Unsupported for sizes that are named.
         """
+        sizes: list[int] = []
         for n in aval.shape:
             if type(n) is not int:
                 raise Unsupported(f"the size {n} is not known when the program is compiled")
-        return aval.shape
+            sizes.append(n)
+        return tuple(sizes)
 
     def room(self, aval: ShapedArray, role: Role = Role.TEMP) -> Layout:
         """Return a new buffer for a value of a type."""
@@ -306,7 +308,7 @@ def function_of(jaxpr: Jaxpr, name: str, lowerings: Mapping[Operation, Lowering]
     """
     b = Builder(name, lowerings)
     inputs = [b.room(v.aval, Role.INPUT) for v in jaxpr.invars]
-    outputs = []
+    outputs: list[Buffer] = []
     for x, aval in zip(b.inline(jaxpr, inputs), jaxpr.out_avals, strict=True):
         outputs.append(_output(b, x, aval.physical(), outputs))
     return Function(name, b.scope, [x.buffer for x in inputs], outputs, b.body, b.callbacks)

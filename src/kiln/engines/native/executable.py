@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from kiln.engines.native.loop_text import to_text
 from kiln.engines.native.passes.donation import reusable
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
+from kiln.ir.sizes import as_ints
 
 if TYPE_CHECKING:
     from kiln.ir.types import ShapedArray
@@ -114,7 +116,7 @@ class NativeExecutable(_runtime.Native):
 
 def _value_type(aval: ShapedArray) -> tuple[np.dtype, int]:
     physical = aval.physical()
-    return physical.dtype, int(np.prod(physical.shape, dtype=np.int64)) * physical.dtype.itemsize
+    return physical.dtype, math.prod(as_ints(physical.shape)) * physical.dtype.itemsize
 
 
 def _has_loops(statements: list[Statement]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kiln.base import dtypes
+from kiln.ir.sizes import as_ints
 from kiln.ir.types import ShapedArray
 from kiln.ops.window import geometry
 from kiln.ops.window_geometry import Windows
@@ -73,8 +74,9 @@ def _types(xs: Avals) -> list[int]:
 
 def _rows(x: ShapedArray, axis: int) -> tuple[int, int, int, int]:
     """Return the numbers of an array seen as (outer, size, inner): 0, rows, size, inner."""
-    outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    return 0, outer * inner, x.shape[axis], inner
+    sizes = as_ints(x.shape)
+    outer, inner = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
+    return 0, outer * inner, sizes[axis], inner
 
 
 def _sort(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
@@ -107,7 +109,7 @@ def _fft(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCa
     lengths = params["fft_lengths"]
     if not lengths or 0 in (*x.shape, *out.shape):
         return None
-    rows = math.prod(x.shape[: x.ndim - len(lengths)])
+    rows = math.prod(as_ints(x.shape[: x.ndim - len(lengths)]))
     kind = int(params["fft_type"])
     is_single = dtypes.long_name(x.dtype) in ("float32", "complex64")
     parts = ELEMENTS["complex64" if is_single else "complex128"]
@@ -134,7 +136,7 @@ def _reduce_window(name: str) -> Making:
         (x,), (out,) = operands, results
         if not 1 <= x.ndim <= _MOST_WINDOW_AXES:
             return None
-        rows, operation = math.prod(out.shape[:-1]), _REDUCE_WINDOW.index(name)
+        rows, operation = math.prod(as_ints(out.shape[:-1])), _REDUCE_WINDOW.index(name)
         numbers = _windows(x, geometry(**params))
         return KernelCall("reduce_window", (0, rows, *_types(operands), operation, *numbers))
 
@@ -151,7 +153,7 @@ def _select_windows(name: str) -> Making:
         windows = geometry(**given)
         # Sums at the winners are one row: windows may share a winner.
         is_sum = name == "select_and_scatter_add"
-        rows = 1 if is_sum else math.prod(windows.counts(x.shape)[:-1])
+        rows = 1 if is_sum else math.prod(as_ints(windows.counts(x.shape)[:-1]))
         moved, deciding = _types(operands)
         if is_sum and moved == ELEMENTS["bool"]:
             return None
@@ -166,7 +168,7 @@ def _special(name: str) -> Making:
         if any(y.shape != x.shape or y.dtype != x.dtype for y in others):
             return None
         function = _SPECIAL.index(name)
-        return KernelCall("special", (0, math.prod(x.shape), function, *_types([x])))
+        return KernelCall("special", (0, math.prod(as_ints(x.shape)), function, *_types([x])))
 
     return call
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kiln.base import dtypes
+from kiln.ir.sizes import as_ints
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import kept_axes
 from kiln.ops.spectral import SvdAlgorithm
@@ -63,7 +64,8 @@ _HAVE_OPENBLAS = (*_IN_LAPACK, "f16", "bf16")
 
 def _stacked(x: ShapedArray, rank: int = 2) -> tuple[int, ...]:
     """Return the number of matrices (vectors for rank 1) of a stack, and the sizes of one."""
-    return math.prod(x.shape[: x.ndim - rank]), *x.shape[x.ndim - rank :]
+    sizes = as_ints(x.shape)
+    return math.prod(sizes[: x.ndim - rank]), *sizes[x.ndim - rank :]
 
 
 def _product(operands: Avals, results: Avals, params: Params) -> MatrixCall | None:

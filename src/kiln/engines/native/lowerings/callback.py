@@ -20,7 +20,7 @@ CALL = "kiln_call_python"
 
 
 def _call(b: Builder, out: Out, *xs: Layout, callback: Any, **_: Any) -> list[Layout]:
-    types = [(aval.shape, aval.dtype) for aval in (each.physical() for each in out)]
+    types = [(b.sizes(aval), aval.dtype) for aval in (each.physical() for each in out)]
 
     name = b.name
 
