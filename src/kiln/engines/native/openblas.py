@@ -60,13 +60,15 @@ def load() -> ctypes.CDLL:
     path = _library_path()
     with _environment(_settings()):
         library = ctypes.CDLL(str(path))
-    addresses = {}
+    addresses: dict[str, int] = {}
     for name in _runtime.blas_names():
         try:
             routine = getattr(library, f"{PREFIX}{name}_")
         except AttributeError:
             raise _missing(f"{path} has no routine {PREFIX}{name}_") from None
-        addresses[name] = ctypes.cast(routine, ctypes.c_void_p).value
+        address = ctypes.cast(routine, ctypes.c_void_p).value
+        assert address is not None
+        addresses[name] = address
     getattr(library, f"{PREFIX}openblas_set_num_threads")(1)
     _runtime.set_blas(addresses)
     return library

@@ -101,10 +101,10 @@ _TWO_THIRDS_LOW = 3.700743415417188e-17
 def _long_power(size: Value, y: Value) -> Value:
     f = FORMATS["f64"]
     scope = size.scope
-    high, low = _double_logarithm(size)
-    x, x_low = two_product(y, _ends(size, high))
+    logarithm, logarithm_low = _double_logarithm(size)
+    x, x_low = two_product(y, _ends(size, logarithm))
     x = _is_one(size, y).select(0.0, x)
-    x_low = (abs(x).lt(750) & x.ne(0)).select(y.muladd(low, x_low), 0.0)
+    x_low = (abs(x).lt(750) & x.ne(0)).select(y.muladd(logarithm_low, x_low), 0.0)
     x = at_least(at_most(x, 750.0), -750.0)
     high, low = parts("ln2", "f64")
     t = x.muladd(parts("1/ln2", "f64")[0], f.magic)
@@ -114,8 +114,8 @@ def _long_power(size: Value, y: Value) -> Value:
     curved = (r * r).muladd(polynomial("exp", r), n.muladd(-low, large - r))
     total, error = two_sum(scope.constant(1, "f64"), r)
     # Too large to be added to r: exp(r) x_low differs from x_low.
-    low = x_low.muladd(curved + r, x_low)
-    return scaled(total + (error + (curved + low)), integer_of(t) - f.magic_bits)
+    rest = x_low.muladd(curved + r, x_low)
+    return scaled(total + (error + (curved + rest)), integer_of(t) - f.magic_bits)
 
 
 def cbrt(x: Value) -> Value:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.loop_ir import Index, Reduce
@@ -161,9 +163,9 @@ def identity(scope: Scope, op: str, dtype: str) -> Value:
             return scope.constant(math.inf if is_float(dtype) else _bound(kind, low=False), dtype)
 
 
-def _bound(kind: object, *, low: bool) -> int:
-    signed = kind.kind == "i"  # type: ignore[attr-defined]
-    width = 8 * kind.itemsize  # type: ignore[attr-defined]
+def _bound(kind: np.dtype[Any], *, low: bool) -> int:
+    signed = kind.kind == "i"
+    width = 8 * kind.itemsize
     if low:
         return -(1 << (width - 1)) if signed else 0
     return (1 << (width - signed)) - 1

@@ -121,7 +121,8 @@ class _Module:
         if name is None:
             name = self.functions[key] = f"@{x.op}.{x.dtype}x{width}"
             w = Writer(self.target)
-            frame = Frame(w, {}.__getitem__, {}, (), None, width, self.elementary)
+            pointers: dict[Buffer, str] = {}
+            frame = Frame(w, pointers.__getitem__, {}, (), None, width, self.elementary)
             parameters = []
             for i, y in enumerate(x.operands):
                 parameter = x.scope.node("parameter", y.dtype, (), i)

@@ -133,12 +133,12 @@ class NestCode(Frame):
             return self.when(
                 some, found, carried, lambda: self._masked(axis, whole, rest, found, body)
             )
-        whole = size // width * width
+        full = size // width * width
         values = [value for _, value in carried]
-        if whole:
-            values = self._loop(axis, "0", str(whole), width, carried, body)
-        if whole < size:
-            values = self._masked(axis, str(whole), str(size - whole), values, body)
+        if full:
+            values = self._loop(axis, "0", str(full), width, carried, body)
+        if full < size:
+            values = self._masked(axis, str(full), str(size - full), values, body)
         return values
 
     def _masked(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, Unsupported
+from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, Unsupported, real
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.lowerings import complex_functions
 from kiln.engines.native.scalars import Value, bits, is_float, is_signed
@@ -42,7 +42,7 @@ def operation(op: str) -> Lowering:
     def scalar(*xs: Scalar) -> Scalar:
         x = xs[0]
         if not isinstance(x, Complex):
-            return x.scope.op(op, x.dtype, *xs)
+            return x.scope.op(op, x.dtype, *map(real, xs))
         function = complex_functions.FUNCTIONS.get(op)
         if function is None:
             raise Unsupported(f"{op} of complex numbers has no native lowering")
@@ -71,7 +71,7 @@ def mul(x: Scalar, y: Scalar) -> Scalar:
     """Return the product of two numbers."""
     if isinstance(x, Complex) and isinstance(y, Complex):
         return complex_functions.product(x, y)
-    return x * y  # type: ignore[operator]
+    return real(x) * real(y)
 
 
 def _square(x: Scalar) -> Scalar:
@@ -151,7 +151,7 @@ def _integer_pow(x: Scalar, *, y: int) -> Scalar:
     assert total is not None
     if y > 0:
         return total
-    return 1 / total  # type: ignore[operator]
+    return 1 / real(total)
 
 
 def _one(x: Scalar) -> Scalar:
@@ -267,7 +267,10 @@ def select_n(b: Builder, out: Out, which: Layout, *cases: Layout) -> Layout:
     if made.shape != out[0].shape and which.shape:
         extra = len(made.shape) - len(which.shape)
         which = which.with_axes(
-            [*zip(which.shape, which.strides, strict=True), *[(n, 0) for n in made.shape[-extra:]]]
+            [
+                *zip(which.shape, which.strides, strict=True),
+                *[(n, 0) for n in b.sizes(made)[-extra:]],
+            ]
         )
     return b.map(made, _select_n, which, *cases)
 

@@ -135,7 +135,7 @@ def _scatter(combine: Combine, op: str | None) -> Lowering:
 
         def write(to: Layout, at: Sequence[Axis | Index], copy: Sequence[Axis]) -> Any:
             windows = _Windows(b, window, indices, operand.shape, sizes, at)
-            places = [*copy, *windows.places]
+            places: list[Axis | Index] = [*copy, *windows.places]
             mask = None if mode is CLIP else windows.inside
             value = combine(b.read(to, places), b.read(updates, at))
             return b.stores(to, places, value, mask)
@@ -143,7 +143,7 @@ def _scatter(combine: Combine, op: str | None) -> Lowering:
         axes = b.axes(updates.shape)
         numbered = [i for i in range(len(axes)) if i not in window.placed]
         inner = [axes[i] for i in window.placed]
-        name = _OF_BOOLS.get(op, op) if made.dtype == np.bool_ else op
+        name = _OF_BOOLS.get(op, op) if op and made.dtype == np.bool_ else op
         if name is not None and _is_worth_sharing(made, updates, numbered):
             _shared(b, name, made, operand, updates, numbered[0], inner, write)
             return made
@@ -209,7 +209,8 @@ def _replaced(old: Scalar, new: Scalar) -> Scalar:
 def _added(x: Scalar, y: Scalar) -> Scalar:
     if isinstance(x, Complex) and isinstance(y, Complex):
         return Complex(x.re + y.re, x.im + y.im)
-    return x | y if real(x).dtype == "i1" else x + y  # type: ignore[operator]
+    x = real(x)
+    return x | y if x.dtype == "i1" else x + y
 
 
 def _multiplied(x: Scalar, y: Scalar) -> Scalar:
