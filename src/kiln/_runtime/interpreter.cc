@@ -155,8 +155,9 @@ int32_t RunningCall::look_around() {
     since = 0;
   }
   seen_ = now;
-  polls_between_ = since >= kSlow ? 1 : polls_between_ < kPollsBetween ? 2 * polls_between_
-                                                                      : kPollsBetween;
+  polls_between_ = since >= kSlow                   ? 1
+                   : polls_between_ < kPollsBetween ? 2 * polls_between_
+                                                    : kPollsBetween;
   polls_left_ = polls_between_;
   if (has_lock() && now - started_ >= kKeepsLock) release_lock();
   if (now - signals_seen_ < kSignalsEvery) return kDone;

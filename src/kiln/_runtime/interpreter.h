@@ -78,7 +78,7 @@ class RunningCall : public Call {
   RunningCall* helped_ = nullptr;  // whose work this thread does
   int32_t threads_ = 0;            // 0: as many as all others
   int32_t polls_left_ = 1, polls_between_ = 1;
-  long long seen_ = 0, started_, signals_seen_;  // times
+  long long seen_ = 0, started_, signals_seen_;                    // times
   PyObject *raised_type_ = nullptr, *raised_, *raised_traceback_;  // on another thread
   Fault fault_;
 };

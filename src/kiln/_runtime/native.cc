@@ -29,8 +29,9 @@ bool read_pairs(PyObject* given, const NativeSignature& signature,
     PyObject* item = PyTuple_GET_ITEM(items.get(), i);
     Py_ssize_t result, operand;
     if (!PyTuple_Check(item)) {
-      PyErr_SetString(PyExc_TypeError, "the memory of a result is a pair of its number and one of "
-                                       "an operand");
+      PyErr_SetString(PyExc_TypeError,
+                      "the memory of a result is a pair of its number and one of "
+                      "an operand");
       return false;
     }
     if (!PyArg_ParseTuple(item, "nn", &result, &operand)) return false;
@@ -65,19 +66,20 @@ bool read_sizes(PyObject* given, std::vector<int64_t>& sizes) {
 }
 
 int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"",        "",          "",          "",        "workspace",
-                                "sizes",   "shared",    "reused",    "explain", "callbacks",
+  static const char* names[] = {"",          "",        "",        "",        "workspace",
+                                "sizes",     "shared",  "reused",  "explain", "callbacks",
                                 "has_loops", "is_long", "threads", nullptr};
   Native* self = reinterpret_cast<Native*>(object);
   if (!may_be_made(self->signature != nullptr, object)) return -1;
   unsigned long long address;
   PyObject *operands, *results, *owner = Py_None, *sizes = nullptr, *shared = nullptr,
-           *reused = nullptr, *explain = Py_None, *callbacks = nullptr;
+                                *reused = nullptr, *explain = Py_None, *callbacks = nullptr;
   Py_ssize_t workspace = 0;
   int has_loops = 0, is_long = 0, threads = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KOO|O$nOOOOOppi", const_cast<char**>(names),
                                    &address, &operands, &results, &owner, &workspace, &sizes,
-                                   &shared, &reused, &explain, &callbacks, &has_loops, &is_long, &threads)) {
+                                   &shared, &reused, &explain, &callbacks, &has_loops, &is_long,
+                                   &threads)) {
     return -1;
   }
   if (address == 0) {
@@ -239,7 +241,8 @@ void reuse(const NativeSignature& signature, Operands& operands, Results& result
     if (number == NativeSignature::kNone || results.memory(i) != nullptr) continue;
     for (Py_ssize_t each : donated) {
       if (each != number) continue;
-      Ref memory = operands.take_memory(static_cast<size_t>(number), signature.results[i].bytes, args[number]);
+      Ref memory = operands.take_memory(static_cast<size_t>(number), signature.results[i].bytes,
+                                        args[number]);
       if (memory) results.put(i, std::move(memory));
       break;
     }
@@ -255,8 +258,7 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   if (signature.workspace > 0) {
     workspace = fresh(signature.workspace);
     if (!workspace) return false;
-    call.workspace =
-        static_cast<char*>(reinterpret_cast<MemoryBlock*>(workspace.get())->data);
+    call.workspace = static_cast<char*>(reinterpret_cast<MemoryBlock*>(workspace.get())->data);
   }
   if (signature.reuses && donated != nullptr) {
     reuse(signature, operands, results, args, *donated);
@@ -291,8 +293,7 @@ PyObject* native_call(PyObject* object, PyObject* args, PyObject*) {
   if (!buffers) return nullptr;
   const NativeSignature& signature = *native->signature;
   size_t taken = signature.operands.size(), made = signature.results.size();
-  if (!has_right_count(signature, PyTuple_GET_SIZE(buffers.get()),
-                       static_cast<Py_ssize_t>(made))) {
+  if (!has_right_count(signature, PyTuple_GET_SIZE(buffers.get()), static_cast<Py_ssize_t>(made))) {
     return nullptr;
   }
   Operands operands(taken);

@@ -14,16 +14,16 @@ struct NativeSignature {
   static constexpr Py_ssize_t kNone = -1;
 
   std::vector<ValueType> operands, results;
-  std::vector<int64_t> sizes;        // of named axes
-  std::vector<Py_ssize_t> shared;    // per result: the operand that it is
-  std::vector<Py_ssize_t> reused;    // per result: the operand whose memory it may be given
+  std::vector<int64_t> sizes;      // of named axes
+  std::vector<Py_ssize_t> shared;  // per result: the operand that it is
+  std::vector<Py_ssize_t> reused;  // per result: the operand whose memory it may be given
   std::vector<PythonCallback> callbacks;
   size_t workspace = 0;
   Pool* pool = nullptr;                 // null: its loops run on the calling thread
   int32_t threads = 0;                  // of parallel loops; 0: as many as all others use
   bool shares = false, reuses = false;  // whether any result does
   bool has_loops = false;               // calls `kiln_poll`
-  bool is_long = false;  // works on so much that other threads should run meanwhile
+  bool is_long = false;                 // works on so much that other threads should run meanwhile
 };
 
 // A compiled function. It runs in the calling thread.
@@ -45,10 +45,10 @@ inline bool is_native(PyObject* object) {
 
 // What a call does besides running the function.
 struct NativeCallOptions {
-  PyObject* out_avals;                              // tuple of the types of the results
-  PyObject* out_shardings = nullptr;                // tuple of them; null: the first device
-  bool committed = false;                           // whether results are committed
-  bool takes_placed = false;                        // whether operands may be placed arrays
+  PyObject* out_avals;                               // tuple of the types of the results
+  PyObject* out_shardings = nullptr;                 // tuple of them; null: the first device
+  bool committed = false;                            // whether results are committed
+  bool takes_placed = false;                         // whether operands may be placed arrays
   const std::vector<Py_ssize_t>* donated = nullptr;  // operands that are deleted
   Ref (*convert)(void* context, size_t number, PyObject* object) = nullptr;
   void* context = nullptr;  // brings what is no array or number to host memory, or raises

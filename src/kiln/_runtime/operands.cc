@@ -153,9 +153,8 @@ bool Operands::convert(PyObject* object, const ValueType& type) {
 MemoryBlock* Operands::memory(size_t number, size_t bytes) const {
   PyObject* owner = held_[number];
   if (owner == nullptr) return nullptr;
-  PyObject* block = PyArray_CheckExact(owner)
-                        ? PyArray_BASE(reinterpret_cast<PyArrayObject*>(owner))
-                        : owner;
+  PyObject* block =
+      PyArray_CheckExact(owner) ? PyArray_BASE(reinterpret_cast<PyArrayObject*>(owner)) : owner;
   if (block == nullptr || !is_memory(block)) return nullptr;
   MemoryBlock* memory = reinterpret_cast<MemoryBlock*>(block);
   bool is_all = memory->data == pointers_[number] && memory->bytes == bytes;

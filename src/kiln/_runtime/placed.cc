@@ -10,10 +10,10 @@
 namespace kiln {
 namespace {
 
-PyObject* buffer_at = nullptr;    // (array, memory, sharding) -> buffer, moving the data if needed
-PyObject* own_buffer = nullptr;   // (array, memory) -> a buffer with the same values and sharding
-PyObject* warn_name = nullptr;    // "warn_of_unusable"
-PyObject* refuse_name = nullptr;  // "refuse_second_use"
+PyObject* buffer_at = nullptr;     // (array, memory, sharding) -> buffer, moving the data if needed
+PyObject* own_buffer = nullptr;    // (array, memory) -> a buffer with the same values and sharding
+PyObject* warn_name = nullptr;     // "warn_of_unusable"
+PyObject* refuse_name = nullptr;   // "refuse_second_use"
 PyObject* devices_name = nullptr;  // "device_set"
 
 PyObject* buffer_of(PyObject* array) { return reinterpret_cast<ArrayData*>(array)->buffer; }
@@ -67,9 +67,10 @@ int is_given(PlacedProgram* placed, Py_ssize_t number, PyObject* object) {
   Ref sharding = Ref::borrow(array->sharding);
   if (sharding.get() == met) return 1;
   Ref here = Ref::own(PyObject_GetAttr(sharding.get(), devices_name));
-  Ref there = here ? Ref::own(PyObject_GetAttr(PyTuple_GET_ITEM(placed->in_shardings, number),
-                                               devices_name))
-                   : Ref();
+  Ref there =
+      here
+          ? Ref::own(PyObject_GetAttr(PyTuple_GET_ITEM(placed->in_shardings, number), devices_name))
+          : Ref();
   int is_same = there ? PyObject_RichCompareBool(here.get(), there.get(), Py_EQ) : -1;
   if (is_same == 1) Py_XSETREF(met, sharding.release());
   return is_same;
@@ -92,8 +93,8 @@ Ref run_placed_by_address(PlacedProgram* placed, PyObject* native, PyObject* con
     PyErr_SetString(PyExc_RuntimeError, "a program has another number of results than shardings");
     return Ref();
   }
-  Ref outs = run_by_address(program, native, args, count, placed->out_shardings,
-                            placed->committed, &given);
+  Ref outs = run_by_address(program, native, args, count, placed->out_shardings, placed->committed,
+                            &given);
   if (!outs) return outs;
   for (Py_ssize_t i : given) {
     ArrayData* array = reinterpret_cast<ArrayData*>(args[i]);

@@ -176,7 +176,9 @@ class Pool {
 
   void wake(uint32_t helpers) {
     if (sleepers_.load() == 0) return;
-    { std::lock_guard<std::mutex> lock(mutex_); }
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+    }
     for (uint32_t i = 0; i < helpers; ++i) has_work_.notify_one();
   }
 

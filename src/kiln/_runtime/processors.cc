@@ -48,7 +48,8 @@ int32_t quota_of_v2(const std::string& folder) {
 }
 
 int32_t quota_of_v1(const std::string& folder) {
-  std::ifstream quota_file(folder + "/cpu.cfs_quota_us"), period_file(folder + "/cpu.cfs_period_us");
+  std::ifstream quota_file(folder + "/cpu.cfs_quota_us"),
+      period_file(folder + "/cpu.cfs_period_us");
   long long quota = 0, period = 0;
   if (!(quota_file >> quota) || !(period_file >> period)) return 0;
   return rounded_up(quota, period);
@@ -86,7 +87,8 @@ PyMethodDef functions[] = {
     {"processors", python_processors, METH_NOARGS,
      "Return how many processors the process may use."},
     {"processor_quota", python_quota, METH_O,
-     "Return how many processors the control groups described under a root pay for; 0: any number."},
+     "Return how many processors the control groups described under a root pay for; 0: any "
+     "number."},
     {nullptr},
 };
 

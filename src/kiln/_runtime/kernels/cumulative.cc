@@ -267,8 +267,7 @@ void scan_row(const T* in, T* out, int64_t n) {
     // Sums wrap in vectors of unsigned numbers; extremes compare numbers as they are.
     constexpr bool wraps =
         kIsInteger<T> && (std::is_same_v<Op, Sum> || std::is_same_v<Op, Product>);
-    using U = std::conditional_t<
-        wraps, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>, T>;
+    using U = std::conditional_t<wraps, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>, T>;
     U carried = Op::template identity<U>();
     i = scan_vectors<Op, reverse>(reinterpret_cast<const U*>(in), reinterpret_cast<U*>(out), n,
                                   carried);

@@ -7,7 +7,7 @@ namespace kiln {
 namespace {
 
 #ifdef KILN_X86_64
-#define KILN_BEST(name) \
+#define KILN_BEST(name)                             \
   Symbol(#name, processor_level() == 4   ? v4::name \
                 : processor_level() == 3 ? v3::name \
                                          : baseline::name)

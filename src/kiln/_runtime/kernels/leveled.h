@@ -13,15 +13,15 @@
 #define KILN_LEVEL baseline
 #endif
 
-#define KILN_DECLARE_KERNEL(name)                                                    \
-  namespace baseline {                                                               \
-  int32_t name(Call* call, void* const* buffers, const int64_t* numbers);            \
-  }                                                                                  \
-  namespace v3 {                                                                     \
-  int32_t name(Call* call, void* const* buffers, const int64_t* numbers);            \
-  }                                                                                  \
-  namespace v4 {                                                                     \
-  int32_t name(Call* call, void* const* buffers, const int64_t* numbers);            \
+#define KILN_DECLARE_KERNEL(name)                                         \
+  namespace baseline {                                                    \
+  int32_t name(Call* call, void* const* buffers, const int64_t* numbers); \
+  }                                                                       \
+  namespace v3 {                                                          \
+  int32_t name(Call* call, void* const* buffers, const int64_t* numbers); \
+  }                                                                       \
+  namespace v4 {                                                          \
+  int32_t name(Call* call, void* const* buffers, const int64_t* numbers); \
   }
 
 namespace kiln {

@@ -71,7 +71,6 @@ void store(char* p, int64_t i, T value) {
   std::memcpy(p + i * static_cast<int64_t>(sizeof(T)), &value, sizeof value);
 }
 
-
 // Whether nans or negative zeros must be looked after.
 template <typename Order>
 bool has_specials(const char* in, int64_t n) {
@@ -288,8 +287,7 @@ int32_t sort(Call*, void* const* buffers, const int64_t* numbers) {
     return kDone;
   }
   for (int64_t row = first; row < first + count;) {
-    const int64_t together =
-        std::min({most, first + count - row, rows.inner - row % rows.inner});
+    const int64_t together = std::min({most, first + count - row, rows.inner - row % rows.inner});
     char* at = dense;
     for (int64_t k = 0; k < operands; ++k) {
       const int64_t item = size_of(types[k]);

@@ -25,7 +25,7 @@ double log_gamma(double x) {
 // further.
 constexpr double kAsymptotic = 10.0;
 // Bernoulli numbers B(2n) / 2n.
-constexpr double kDigammaTerms[] = {1.0 / 12,  -1.0 / 120,      1.0 / 252, -1.0 / 240,
+constexpr double kDigammaTerms[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
                                     1.0 / 132, -691.0 / 32760, 1.0 / 12,  -3617.0 / 8160};
 
 // Around the positive root every part is a multiple of the distance to it: nothing cancels.

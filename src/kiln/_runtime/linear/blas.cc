@@ -15,7 +15,7 @@ namespace {
 struct Named {
   const char* real;
   const char* complex;
-  void* Routines::*routine;
+  void* Routines::* routine;
 };
 
 constexpr Named kRoutines[] = {

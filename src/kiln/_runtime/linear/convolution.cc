@@ -33,13 +33,13 @@ void steps_of(const int64_t* sizes, int axes, int64_t* steps) {
 // depth, with a matrix of depth times positions, or of both transposed.
 struct Plan {
   Operand operand;
-  Walk positions, depth;   // their other arrays: the result, and the kernel
+  Walk positions, depth;  // their other arrays: the result, and the kernel
   int64_t features, feature_step, kernel_feature_step;
-  bool by_features;        // rows of the product are features, rather than positions
+  bool by_features;  // rows of the product are features, rather than positions
   int64_t position_run, position_step, depth_run, depth_step;
   bool packs_kernel, scatters;
-  bool patches_by_depth;   // rows of the patches are elements of the depth, rather than positions
-  bool is_direct;          // the operand is the matrix of patches, as it lies
+  bool patches_by_depth;  // rows of the patches are elements of the depth, rather than positions
+  bool is_direct;         // the operand is the matrix of patches, as it lies
   int64_t x_row;
   int64_t groups, x_step, w_step, out_step;
 
@@ -134,9 +134,8 @@ int32_t convolve_part(const Plan& plan, const T* x, const T* w, const T* packed,
   Scratch scratch(Scratch::size_of<T>(patch_size) + Scratch::size_of<T>(sum_size));
   if (!scratch) return 1;
   T *patches = scratch.take<T>(patch_size), *sums = scratch.take<T>(sum_size);
-  T* target = plan.scatters
-                  ? sums
-                  : out + plan.positions.offset(first) + feature * plan.feature_step;
+  T* target =
+      plan.scatters ? sums : out + plan.positions.offset(first) + feature * plan.feature_step;
   const T* direct = x;
   if (plan.is_direct) {
     int64_t index = first;
@@ -246,9 +245,7 @@ int32_t convolve(Call* call, const Convolution& c, const T* x, const T* w, T* ou
   if (is_depthwise(c)) return convolve_depthwise(call, c, x, w, out);
   const Plan plan(c);
   const int64_t positions = plan.positions.size(), depth = plan.depth.size();
-  Scratch scratch(plan.packs_kernel
-                      ? Scratch::size_of<T>(static_cast<size_t>(c.rhs_count()))
-                      : 0);
+  Scratch scratch(plan.packs_kernel ? Scratch::size_of<T>(static_cast<size_t>(c.rhs_count())) : 0);
   if (!scratch) return 1;
   T* packed = plan.packs_kernel ? scratch.take<T>(static_cast<size_t>(c.rhs_count())) : nullptr;
   const int64_t packed_step = plan.features * depth;
@@ -326,20 +323,13 @@ int32_t half_convolution(Call* call, void* const* buffers, const int64_t* number
 }
 
 Symbols symbols{
-    {"kiln_conv_f32", convolution<float>},
-    {"kiln_conv_f64", convolution<double>},
-    {"kiln_conv_c64", convolution<Complex64>},
-    {"kiln_conv_c128", convolution<Complex128>},
-    {"kiln_conv_bf16", half_convolution<true>},
-    {"kiln_conv_f16", half_convolution<false>},
-    {"kiln_conv_i8", convolution<uint8_t>},
-    {"kiln_conv_i16", convolution<uint16_t>},
-    {"kiln_conv_i32", convolution<uint32_t>},
-    {"kiln_conv_i64", convolution<uint64_t>},
-    {"kiln_conv_u8", convolution<uint8_t>},
-    {"kiln_conv_u16", convolution<uint16_t>},
-    {"kiln_conv_u32", convolution<uint32_t>},
-    {"kiln_conv_u64", convolution<uint64_t>},
+    {"kiln_conv_f32", convolution<float>},      {"kiln_conv_f64", convolution<double>},
+    {"kiln_conv_c64", convolution<Complex64>},  {"kiln_conv_c128", convolution<Complex128>},
+    {"kiln_conv_bf16", half_convolution<true>}, {"kiln_conv_f16", half_convolution<false>},
+    {"kiln_conv_i8", convolution<uint8_t>},     {"kiln_conv_i16", convolution<uint16_t>},
+    {"kiln_conv_i32", convolution<uint32_t>},   {"kiln_conv_i64", convolution<uint64_t>},
+    {"kiln_conv_u8", convolution<uint8_t>},     {"kiln_conv_u16", convolution<uint16_t>},
+    {"kiln_conv_u32", convolution<uint32_t>},   {"kiln_conv_u64", convolution<uint64_t>},
     {"kiln_conv_bool", convolution<bool>},
 };
 

@@ -40,9 +40,7 @@ SmallProduct with_strides(const Product& p) {
           p.accumulate};
 }
 
-bool is_small(const Product& p) {
-  return p.m <= kSmall && p.n <= kSmall && p.k <= 2 * kSmall;
-}
+bool is_small(const Product& p) { return p.m <= kSmall && p.n <= kSmall && p.k <= 2 * kSmall; }
 
 bool fits_library(const Product& p) {
   return std::max({p.m, p.n, p.k, p.a_row, p.b_row, p.c_row}) <= INT_MAX;

@@ -16,7 +16,9 @@
 namespace kiln {
 
 template <typename T>
-constexpr int kLogSize = sizeof(T) == 4 ? 2 : sizeof(T) == 8 ? 3 : 4;
+constexpr int kLogSize = sizeof(T) == 4   ? 2
+                         : sizeof(T) == 8 ? 3
+                                          : 4;
 
 // Copies a matrix of m x n that lies by rows to one that lies by columns.
 template <typename T>
@@ -76,8 +78,9 @@ inline double cube(int64_t m, int64_t n, int64_t k) {
 }
 
 // Symbols of a kernel for each type of numbers.
-#define KILN_FOR_TYPES(name, kernel)                                                    \
-  {name "_f32", kernel<float>}, {name "_f64", kernel<double>}, {name "_c64", kernel<Complex64>}, \
-      {name "_c128", kernel<Complex128>}
+#define KILN_FOR_TYPES(name, kernel)                                                               \
+  {name "_f32", kernel<float>}, {name "_f64", kernel<double>}, {name "_c64", kernel<Complex64>}, { \
+    name "_c128", kernel<Complex128>                                                               \
+  }
 
 }  // namespace kiln

@@ -4,9 +4,9 @@
 
 namespace kiln {
 
-#define KILN_DECLARE_LOOPS(level)             \
-  namespace level {                           \
-  void add_products(LinearLoops& loops);      \
+#define KILN_DECLARE_LOOPS(level)                 \
+  namespace level {                               \
+  void add_products(LinearLoops& loops);          \
   void add_moves_of_matrices(LinearLoops& loops); \
   }
 KILN_DECLARE_LOOPS(baseline)

@@ -83,8 +83,8 @@ struct Pair {
   uint64_t first, second;
 };
 
-void transpose_pairs(const void* from_, void* to_, int64_t rows, int64_t columns,
-                     int64_t from_step, int64_t to_step) {
+void transpose_pairs(const void* from_, void* to_, int64_t rows, int64_t columns, int64_t from_step,
+                     int64_t to_step) {
   constexpr int64_t kSide = 16;
   const Pair* from = static_cast<const Pair*>(from_);
   Pair* to = static_cast<Pair*>(to_);
@@ -189,7 +189,7 @@ void add_moves_of_matrices(LinearLoops& loops) {
   constexpr int kWords = 4;
 #endif
   loops.transpose[0] = transpose<uint8_t, 16>;
-  loops.transpose[1] = transpose<uint16_t, kWords == 16 ? 16 : 8>;
+  loops.transpose[1] = transpose<uint16_t, (kWords == 16 ? 16 : 8)>;
   loops.transpose[2] = transpose<uint32_t, kWords>;
   loops.transpose[3] = transpose<uint64_t, kWords / 2>;
   loops.transpose[4] = transpose_pairs;

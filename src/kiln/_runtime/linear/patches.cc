@@ -102,8 +102,8 @@ double line_cost(const Operand& operand, const Walk& walk) {
 
 template <typename T>
 void write_patches(const Operand& operand, const T* x, const Walk& rows, int64_t first_row,
-                   int64_t last_row, const Walk& columns, int64_t first_column,
-                   int64_t last_column, T* to) {
+                   int64_t last_row, const Walk& columns, int64_t first_column, int64_t last_column,
+                   T* to) {
   const WalkAxis& inner = columns.axes[columns.count - 1];
   const int64_t along = inner.along;
   const Place first(columns, first_column);
@@ -149,8 +149,8 @@ void write_patches(const Operand& operand, const T* x, const Walk& rows, int64_t
   }
 }
 
-#define KILN_INSTANTIATE(T)                                                                   \
-  template void write_patches<T>(const Operand&, const T*, const Walk&, int64_t, int64_t,     \
+#define KILN_INSTANTIATE(T)                                                               \
+  template void write_patches<T>(const Operand&, const T*, const Walk&, int64_t, int64_t, \
                                  const Walk&, int64_t, int64_t, T*);
 KILN_INSTANTIATE(float)
 KILN_INSTANTIATE(double)

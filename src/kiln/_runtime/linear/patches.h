@@ -46,7 +46,7 @@ double line_cost(const Operand& operand, const Walk& walk);
 // and in its holes. Rows of the matrix are dense.
 template <typename T>
 void write_patches(const Operand& operand, const T* x, const Walk& rows, int64_t first_row,
-                   int64_t last_row, const Walk& columns, int64_t first_column,
-                   int64_t last_column, T* to);
+                   int64_t last_row, const Walk& columns, int64_t first_column, int64_t last_column,
+                   T* to);
 
 }  // namespace kiln

@@ -197,7 +197,7 @@ void complex_product(const SmallProduct& p, const void* a_, const void* b_, void
 template <typename T>
 void multiply_add(void* sums_, const void* a_, const void* b_, int64_t count) {
   T* __restrict sums = static_cast<T*>(sums_);
-  const T *__restrict a = static_cast<const T*>(a_), *__restrict b = static_cast<const T*>(b_);
+  const T* __restrict a = static_cast<const T*>(a_), * __restrict b = static_cast<const T*>(b_);
   for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<T>(sums[i] + a[i] * b[i]);
 }
 
@@ -221,7 +221,7 @@ void multiply_add_truths(void* sums_, const void* a_, const void* b_, int64_t co
 template <typename R>
 void complex_multiply_add(void* sums_, const void* a_, const void* b_, int64_t count) {
   R* __restrict sums = static_cast<R*>(sums_);
-  const R *__restrict a = static_cast<const R*>(a_), *__restrict b = static_cast<const R*>(b_);
+  const R* __restrict a = static_cast<const R*>(a_), * __restrict b = static_cast<const R*>(b_);
   for (int64_t i = 0; i < 2 * count; i += 2) {
     const R real = a[i] * b[i] - a[i + 1] * b[i + 1];
     sums[i + 1] += a[i] * b[i + 1] + a[i + 1] * b[i];

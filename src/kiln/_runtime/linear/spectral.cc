@@ -14,8 +14,8 @@ int32_t call_eigh(const char* triangle, const int32_t& n, T* columns, Real<T>* v
             &real_size, integers, &integer_size, &info, size_t{1}, size_t{1});
   } else {
     (void)reals, (void)real_size;
-    fortran(routines<T>().syevd, "V", triangle, &n, columns, &n, values, work, &work_size,
-            integers, &integer_size, &info, size_t{1}, size_t{1});
+    fortran(routines<T>().syevd, "V", triangle, &n, columns, &n, values, work, &work_size, integers,
+            &integer_size, &info, size_t{1}, size_t{1});
   }
   return info;
 }
