@@ -26,7 +26,7 @@ def test_xla_is_the_reference_engine(program: Program) -> None:
         agree(kiln.jit(program.function)(*program.inputs()), expected)
 
 
-@explored(programs(ANY, steps=10), few=15, many=20000)
+@explored(programs(ANY, steps=10), few=15, many=4000)
 def test_native_is_the_reference_engine(program: Program) -> None:
     """With all checks of loops, after each pass."""
     with by_meaning():
