@@ -17,7 +17,7 @@ import numpy as np
 
 from kiln._runtime import Plan
 from kiln.base.config import options
-from kiln.base.forks import new_lock
+from kiln.base.forks import new_guard, new_lock
 from kiln.base.signals import HeldBack
 from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
@@ -282,6 +282,7 @@ DEFAULT_ENGINE = "xla"
 
 _loaded: dict[str, Engine] = {}
 _lock = new_lock()
+_loading = new_guard()
 
 
 def engine(name: str) -> Engine:
@@ -297,8 +298,8 @@ def engine(name: str) -> Engine:
             f"engine {name!r} was asked for\nthere is no such engine\n"
             f"set KILN_ENGINE to one of: {', '.join(ENGINES)}"
         )
-    # Libraries half loaded cannot be loaded again.
-    with HeldBack():
+    # Libraries half loaded cannot be loaded again, nor in the child of a fork.
+    with HeldBack(), _loading:
         module = importlib.import_module(ENGINES[name])
         make: Callable[[], Engine] = module.make_engine
         with _lock:
@@ -313,7 +314,9 @@ PLANS = "kiln.engines.native.plan"
 
 def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
     """Return a plan that runs a jaxpr, with its results in a container; None if there is none."""
-    made: Plan | None = importlib.import_module(PLANS).make_plan(jaxpr, container)
+    with _loading:
+        planner = importlib.import_module(PLANS)
+    made: Plan | None = planner.make_plan(jaxpr, container)
     return made
 
 

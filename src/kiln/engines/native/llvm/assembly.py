@@ -13,17 +13,29 @@ import os
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from kiln import _runtime
-from kiln.base.forks import new_guard
+from kiln.base.forks import in_child, new_guard, new_rlock
 from kiln.engines.native.llvm import target as targets
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import PROMOTED
 
-_lock = new_guard()
+_lock = new_rlock()
+_inside = new_guard()
+"""Held by whoever is in LLVM, so that a fork finds nobody there."""
 _names = itertools.count()
 _LEVEL_OF_CODEGEN = 1
 _PROMOTED = f"%{PROMOTED}"
+
+
+ffi.register_lock_callback(_inside.acquire, _inside.release)
+
+
+@in_child
+def _free_the_lock_of_the_library() -> None:
+    # A thread of the parent may have waited for `_inside` with it.
+    ffi.lib._lock._lock._at_fork_reinit()
 
 
 @functools.cache
