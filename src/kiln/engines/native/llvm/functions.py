@@ -7,8 +7,10 @@ function of its own, over a range of its outermost axis: equal ones are written 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from kiln.engines.native.elementary import expand
+from kiln.engines.native.extents import estimate, is_named, is_positive
 from kiln.engines.native.llvm.instructions import type_text
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.target import Target
@@ -21,6 +23,7 @@ from kiln.engines.native.loop_ir import (
     Buffer,
     Copy,
     Function,
+    Grain,
     Index,
     Kernel,
     Loop,
@@ -36,6 +39,7 @@ from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.passes.expansion import called, expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
 from kiln.engines.native.scalars import NUMPY_TYPES, Value, postorder
+from kiln.ir.sizes import Dim, Size
 
 ENTRY = "kiln_entry"
 # The fields of `Call`, by number.
@@ -44,13 +48,28 @@ INLINE_POINTS = 1 << 12
 """A nest with fewer points is written where it runs, within loops."""
 
 
-def module_text(function: Function, offsets: dict[Buffer, int], target: Target) -> str:
-    """Return the LLVM module of a function whose temporaries lie at offsets in the workspace."""
-    return _Module(function, offsets, target).text()
+def module_text(
+    function: Function,
+    offsets: dict[Buffer, Dim],
+    target: Target,
+    sizes: dict[Size, int] | None = None,
+) -> str:
+    """Return the LLVM module of a function whose temporaries lie at offsets in the workspace.
+
+    Sizes that a call has to supply are added to `sizes`, each with its place in `Call.sizes`.
+    """
+    return _Module(function, offsets, target, {} if sizes is None else sizes).text()
 
 
 class _Module:
-    def __init__(self, function: Function, offsets: dict[Buffer, int], target: Target) -> None:
+    def __init__(
+        self,
+        function: Function,
+        offsets: dict[Buffer, Dim],
+        target: Target,
+        sizes: dict[Size, int],
+    ) -> None:
+        self.sizes = sizes
         self.function = function
         self.offsets = offsets
         self.target = target
@@ -64,7 +83,7 @@ class _Module:
         self.functions: dict[tuple[str, str, int], str] = {}
 
     def text(self) -> str:
-        entry = _Code(self, Writer(self.target))
+        entry = _Code(self, self.writer())
         entry.enter()
         entry.statements(self.function.body)
         entry.finish()
@@ -80,13 +99,17 @@ class _Module:
         ]
         return "\n".join(lines) + "\n"
 
+    def writer(self) -> Writer:
+        """Return the writer of a new function."""
+        return Writer(self.target, self.sizes)
+
     def shared(self, statement: Nest | Loop, plan: Schedule | None, outer: list[Axis]) -> str:
         """Return the name of a function that runs a nest, or a loop, over a range.
 
         Its context holds where the buffers are that the statement touches, then the counters of
         the axes around it.
         """
-        w = Writer(self.target)
+        w = self.writer()
         code = _Code(self, w)
         for i, buffer in enumerate(touched(statement)):
             place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
@@ -106,7 +129,7 @@ class _Module:
 
     def part(self, w: Writer) -> str:
         """Return the name of the function that runs a range; equal ones are written once."""
-        body = "\n".join(w.lines)
+        body = w.body()
         name = self.names.get(body)
         if name is None:
             name = self.names[body] = f"nest{len(self.names)}"
@@ -144,7 +167,7 @@ class _Module:
 
         Its context holds the buffers of the kernel, then its numbers.
         """
-        w = Writer(self.target)
+        w = self.writer()
         count, buffers = len(kernel.numbers), len(kernel.operands) + len(kernel.results)
         numbers = w.emit(f"alloca i64, i64 {count}, align 8")
         place = w.emit(f"getelementptr i64, ptr %context, i64 {buffers}")
@@ -206,7 +229,8 @@ class _Code:
             return self.module.constant(buffer)
         else:
             offset = self.module.offsets[buffer]
-            return w.emit(f"getelementptr i8, ptr {fields[_WORKSPACE]}, i64 {offset}")
+            place = w.dim(offset)
+            return w.emit(f"getelementptr i8, ptr {fields[_WORKSPACE]}, i64 {place}")
         place = w.emit(f"getelementptr ptr, ptr {table}, i64 {number}")
         return w.emit(f"load ptr, ptr {place}, align 8")
 
@@ -252,8 +276,9 @@ class _Code:
         plan = schedule(nest, self.module.target.vector_bytes)
         whole = plan.order[0].size if plan.order else 1
         is_row = any(buffer.role is Role.ROW for buffer in touched(nest))
-        if is_row or not plan.order or (plan.grain == 0 and nest.points <= INLINE_POINTS):
-            self.nest_here(nest, plan, "0", str(whole))
+        is_short = plan.grain == 0 and estimate(nest.points) <= INLINE_POINTS
+        if is_row or not plan.order or is_short:
+            self.nest_here(nest, plan, "0", self.w.dim(whole))
         else:
             self.apart(nest, plan, whole, plan.grain)
 
@@ -266,7 +291,9 @@ class _Code:
         pointer, elementary = self.pointers.__getitem__, self.module.elementary
         return NestCode(self.w, nest, plan, pointer, self.counters, elementary)
 
-    def apart(self, statement: Nest | Loop, plan: Schedule | None, count: int, grain: int) -> None:
+    def apart(
+        self, statement: Nest | Loop, plan: Schedule | None, count: Dim, grain: int | Grain
+    ) -> None:
         """Call a function of its own for a statement, from several threads if there is a grain."""
         w = self.w
         outer = [axis for axis in _axes(statement) if axis in self.counters]
@@ -274,14 +301,30 @@ class _Code:
         values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
         values += [f"i64 {self.counters[axis]}" for axis in outer]
         self.slots(values)
+        number = w.dim(count)
         if grain:
             status = w.emit(
-                f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {count}, "
-                f"i64 {grain})"
+                f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {number}, "
+                f"i64 {self.grain(grain)})"
             )
         else:
-            status = w.emit(f"call i32 @{name}(ptr %call, ptr %slots, i64 0, i64 {count})")
+            status = w.emit(f"call i32 @{name}(ptr %call, ptr %slots, i64 0, i64 {number})")
         self.check(status)
+
+    def grain(self, grain: int | Grain) -> str:
+        """Return how many steps a thread takes at a time, at least 1."""
+        if not isinstance(grain, Grain):
+            return str(grain)
+        w = self.w
+        points = self._at_least_one(w.dim(grain.points))
+        steps = self._at_least_one(w.emit(f"udiv i64 {grain.most}, {points}"))
+        if grain.multiple == 1:
+            return steps
+        more = w.emit(f"add i64 {steps}, {grain.multiple - 1}")
+        return w.emit(f"and i64 {more}, {-grain.multiple}")
+
+    def _at_least_one(self, number: str) -> str:
+        return self.w.emit(f"call i64 @llvm.umax.i64(i64 {number}, i64 1)")
 
     def slots(self, values: list[str]) -> None:
         """Write values to the slots that a function is given."""
@@ -314,7 +357,7 @@ class _Code:
     def number(self, index: Index) -> str:
         """Return the register of an index of axes around this place, and of values in buffers."""
         if not index.terms:
-            return str(index.const)
+            return self.w.dim(index.const)
         nest = Nest(
             (), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x) for x, _ in index.values()]
         )
@@ -327,11 +370,11 @@ class _Code:
         self.module.symbols.add(kernel.symbol)
         places = [self.place(place) for place in [*kernel.operands, *kernel.results]]
         values = [f"ptr {place}" for place in places]
-        values += [f"i64 {number}" for number in kernel.numbers]
+        values += [f"i64 {w.dim(number)}" for number in kernel.numbers]
         self.slots(values)
-        if kernel.grain and 2 * kernel.grain <= kernel.numbers[1]:
+        if kernel.grain and _is_shared(kernel):
             name = self.module.by_rows(kernel)
-            rows, grain = kernel.numbers[1], kernel.grain
+            rows, grain = w.dim(kernel.numbers[1]), self.grain(kernel.grain)
             self.check(
                 w.emit(
                     f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {rows}, "
@@ -345,20 +388,39 @@ class _Code:
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
         operand, result = self.place(copy.operand), to or self.place(copy.result)
-        count = copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize
+        count = self.w.dim(copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize)
         self.w.do(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {operand}, i64 {count}, i1 false)"
         )
 
     def loop(self, loop: Loop) -> None:
         if not loop.parallel:
-            self.turns(loop, "0", str(loop.axis.size))
+            end = self.w.dim(loop.axis.size)
+            if is_positive(loop.axis.size):
+                self.turns(loop, "0", end)
+            else:
+                some = self.w.emit(f"icmp sgt i64 {end}, 0")
+                self.when(some, lambda: self.turns(loop, "0", end))
             return
         self.apart(loop, None, loop.axis.size, self._grain(loop))
 
-    def _grain(self, loop: Loop) -> int:
+    def when(self, condition: str, write: Callable[[], None]) -> None:
+        """Write statements that run if a condition holds."""
+        w = self.w
+        yes, after = w.label("then"), w.label("done")
+        w.do(f"br i1 {condition}, label %{yes}, label %{after}")
+        w.begin(yes)
+        write()
+        w.do(f"br label %{after}")
+        w.begin(after)
+
+    def _grain(self, loop: Loop) -> int | Grain:
         """Return how many turns are worth a thread's while; 0 if all are not."""
         plans = [(each, schedule(each, 16)) for each in loop.body if isinstance(each, Nest)]
+        points = sum((each.points for each, _ in plans), start=0)
+        if is_named(points, loop.axis.size):
+            most = max((plan.work for _, plan in plans), default=1.0)
+            return Grain(max(1, int(SPLIT_POINTS / most)), points, 1)
         work = sum(each.points * plan.work for each, plan in plans)
         grain = max(1, math.ceil(SPLIT_POINTS / max(work, 1)))
         return grain if 2 * grain <= loop.axis.size else 0
@@ -431,6 +493,12 @@ class _Code:
             self.statements(block)
             w.do(f"br label %{after}")
         w.begin(after)
+
+
+def _is_shared(kernel: Kernel) -> bool:
+    """Tell whether the rows of a kernel may be enough for two threads."""
+    rows, grain = kernel.numbers[1], kernel.grain
+    return isinstance(grain, Grain) or is_named(rows) or 2 * grain <= rows
 
 
 def touched(statement: Nest | Loop) -> list[Buffer]:

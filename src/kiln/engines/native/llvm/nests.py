@@ -94,7 +94,7 @@ class NestCode(Frame):
             self._stores()
             return
         axis = self.order[depth]
-        end = end or str(axis.size)
+        end = end or self.w.dim(axis.size)
         self._axis(axis, begin, end, [], lambda _: self._inner(depth))
 
     def _enter(self, depth: int) -> None:
@@ -121,8 +121,7 @@ class NestCode(Frame):
         if axis is not self.vector:
             return self._loop(axis, begin, end, 1, carried, body)
         width, size = self.width, axis.size
-        static = begin == "0" and end == str(size)
-        if not static:
+        if size.__class__ is not int or begin != "0" or end != str(size):
             count = self.w.emit(f"sub i64 {end}, {begin}")
             rest = self.w.emit(f"and i64 {count}, {width - 1}")
             whole = self.w.emit(f"sub i64 {end}, {rest}")
@@ -260,7 +259,7 @@ class NestCode(Frame):
                 self._enter(depth + 1)
                 return inner(depth + 1, values)
 
-            return self._axis(axis, begin, end or str(axis.size), pairs, body)
+            return self._axis(axis, begin, end or self.w.dim(axis.size), pairs, body)
 
         values = inner(depth, [value for _, value in carried], begin, end)
         for state in states:

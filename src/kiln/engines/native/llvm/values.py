@@ -12,8 +12,9 @@ from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index
 from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, postorder
+from kiln.ir.sizes import Dim, Size
 
-Saved = tuple[dict[Value, str], dict[tuple[str, Axis, int], str], dict[str, str]]
+Saved = tuple[dict[Value, str], dict[tuple[str, Axis, Dim], str], dict[str, str]]
 Pointer = Callable[[Buffer], str]
 """Returns the register that holds where a buffer begins."""
 
@@ -50,7 +51,7 @@ class Frame:
         self.mask: str | None = None
         self.is_vector: dict[Value, bool] = {}
         self.names: dict[Value, str] = {}
-        self.offsets: dict[tuple[str, Axis, int], str] = {}
+        self.offsets: dict[tuple[str, Axis, Dim], str] = {}
         self.splats: dict[str, str] = {}
 
     def when(
@@ -164,18 +165,19 @@ class Frame:
         With a depth, only the terms in so many axes are added up.
         """
         w = self.w
-        name = str(index.const)
+        name = w.dim(index.const)
         for axis, factor in sorted(index.axes(), key=lambda term: self._place(term[0])):
             if depth is not None and self._place(axis) > depth:
                 return name
             counter = self.counters[axis]
-            if counter.isdigit() and name.isdigit() and factor >= 0:
+            is_number = counter.isdigit() and name.isdigit() and factor.__class__ is int
+            if is_number and factor >= 0:
                 name = str(int(name) + int(counter) * factor)
                 continue
             key = (name, axis, factor)
             found = self.offsets.get(key)
             if found is None:
-                product = counter if factor == 1 else w.emit(f"mul i64 {counter}, {factor}")
+                product = counter if factor == 1 else self._times(counter, factor)
                 found = product if name == "0" else w.emit(f"add i64 {product}, {name}")
                 self.offsets[key] = found
             name = found
@@ -185,9 +187,12 @@ class Frame:
             if self.is_vector[value]:
                 continue
             number = self._wide_integer(self.compute(value), value.dtype, 1)
-            product = number if factor == 1 else w.emit(f"mul i64 {number}, {factor}")
+            product = number if factor == 1 else self._times(number, factor)
             name = product if name == "0" else w.emit(f"add i64 {product}, {name}")
         return name
+
+    def _times(self, number: str, factor: Dim) -> str:
+        return self.w.emit(f"mul i64 {number}, {self.w.dim(factor)}")
 
     def _place(self, axis: Axis) -> int:
         return self.order.index(axis) + 1 if axis in self.order else 0
@@ -202,18 +207,25 @@ class Frame:
     def lanes(self, index: Index) -> str | None:
         """Return the register of what each lane adds to an index; None if lanes follow on."""
         w, width = self.w, self.width
-        factor = index.factor(self.vector) if self.vector is not None else 0
+        factor: Dim = index.factor(self.vector) if self.vector is not None else 0
         dynamic = [(v, f) for v, f in index.values() if self.is_vector[v]]
         if not dynamic and factor == 1:
             return None
         kind = f"<{width} x i64>"
-        name = iota(width, factor)
+        if type(factor) is Size:
+            step = self.splat(w.dim(factor), "i64", width)
+            name = w.emit(f"mul {kind} {iota(width)}, {step}")
+        else:
+            name = iota(width, int(factor))
         for value, f in dynamic:
             number = self._wide_integer(self.compute(value), value.dtype, width)
             if f != 1:
-                splat = instruction(w, value.scope.constant(f, "i64"), (), width)
+                if type(f) is Size:
+                    splat = self.splat(w.dim(f), "i64", width)
+                else:
+                    splat = instruction(w, value.scope.constant(f, "i64"), (), width)
                 number = w.emit(f"mul {kind} {number}, {splat}")
-            name = w.emit(f"add {kind} {number}, {name}") if factor else number
+            name = w.emit(f"add {kind} {number}, {name}") if factor != 0 else number
             factor = 1
         return name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kiln.engines.native.llvm.target import Target
+from kiln.ir.sizes import Dim, Size
 
 
 class Writer:
@@ -11,14 +12,19 @@ class Writer:
     Intrinsics need no declaration: LLVM's parser declares `llvm.*` itself.
     """
 
-    __slots__ = ("_names", "block", "lines", "target")
+    __slots__ = ("_names", "_sizes", "block", "head", "lines", "sizes", "target")
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, sizes: dict[Size, int] | None = None) -> None:
         self.target = target
+        self.sizes: dict[Size, int] = {} if sizes is None else sizes
+        """The numbers of the sizes that calls supply: all functions of a module share them."""
+        self.head: list[str] = []
+        """What comes before all lines."""
         self.lines: list[str] = []
         self.block = "entry"
         """The label of the block being written; what a `phi` after it names."""
         self._names = 0
+        self._sizes: dict[Size, str] = {}
 
     def name(self, hint: str = "v") -> str:
         """Return a name that nothing else in the function has, with its %."""
@@ -56,6 +62,29 @@ class Writer:
         """Write a phi of (value, label) pairs."""
         return self.emit(f"phi {kind} " + ", ".join(f"[ {v}, %{b} ]" for v, b in arms))
 
+    def dim(self, dim: Dim) -> str:
+        """Return a size as an operand: a number, or the register of one that the call supplies."""
+        if type(dim) is not Size:
+            return str(dim)
+        found = self._sizes.get(dim)
+        if found is None:
+            number = self.sizes.setdefault(dim, len(self.sizes))
+            if not self._sizes:
+                self.head += [
+                    "  %field = getelementptr i64, ptr %call, i64 2",
+                    "  %sizes = load ptr, ptr %field, align 8",
+                ]
+            found = self._sizes[dim] = f"%size{number}"
+            self.head += [
+                f"  %at{number} = getelementptr i64, ptr %sizes, i64 {number}",
+                f"  {found} = load i64, ptr %at{number}, align 8",
+            ]
+        return found
+
+    def body(self) -> str:
+        """Return all instructions."""
+        return "\n".join([*self.head, *self.lines])
+
     def text(self, header: str) -> str:
         """Return the function: `header` is what precedes its body, from `define` on."""
-        return "\n".join([f"{header} {{", "entry:", *self.lines, "}", ""])
+        return "\n".join([f"{header} {{", "entry:", *self.head, *self.lines, "}", ""])

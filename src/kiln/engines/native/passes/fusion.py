@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
@@ -249,7 +250,7 @@ class _Fuser:
         if definition.cluster == home and not moved:
             return True
         times = _evaluations(nest, index) * repeats
-        points = math.prod(axis.size for axis, _ in definition.store.index.axes())
+        points = math.prod(estimate(axis.size) for axis, _ in definition.store.index.axes())
         once = self.uses[buffer] == 1 and buffer not in self.outputs
         if once and times <= points:
             return True
@@ -301,7 +302,7 @@ class _Fuser:
             if cluster.size + size > MOST_NODES:
                 continue
             near = any(x.attr[0] in read for x in cluster.inputs) or place == after
-            if not near and nest.points > SMALL:
+            if not near and estimate(nest.points) > SMALL:
                 continue
             cluster.effects.extend(nest.effects)
             cluster.inputs |= inputs
@@ -334,7 +335,7 @@ def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
     (low, high), (first, last) = bounds(x.index), bounds(y.index)
     if low is None or high is None or first is None or last is None:
         return False
-    return high < first or last < low
+    return at_least(first, high + 1) or at_least(low, last + 1)
 
 
 def roots_of(nest: Nest) -> list[Value]:
@@ -369,11 +370,12 @@ def _is_whole(store: Store, nest: Nest) -> bool:
     index = store.index
     if any(True for _ in index.values()):
         return False
-    factors = sorted(factor for _, factor in index.axes())
-    if not factors:
-        return nest.points == 1
     covered = {axis for axis, _ in index.axes()}
-    return factors[0] > 0 and all(axis in covered for axis in nest.axes if axis.size != 1)
+    if not covered:
+        return nest.points == 1
+    return all(is_positive(f) for _, f in index.axes()) and all(
+        axis in covered for axis in nest.axes if axis.size != 1
+    )
 
 
 def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
@@ -387,10 +389,12 @@ def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
     if index not in written or nest.ordered:
         return False
     # The parts of a complex number are written by one point.
+    if any(each.terms != index.terms or each.const.__class__ is not int for each in written):
+        return len(written) == 1
     first = min(each.const for each in written)
-    return all(
-        each.terms == index.terms and each.const - first < len(written) for each in written
-    ) and all(f % len(written) == 0 for _, f in index.axes())
+    return all(each.const - first < len(written) for each in written) and all(
+        f % len(written) == 0 for _, f in index.axes()
+    )
 
 
 def _evaluations(nest: Nest, index: object) -> int:
@@ -399,8 +403,8 @@ def _evaluations(nest: Nest, index: object) -> int:
     order = [a for a in nest.axes if a not in reduced] + reduced
     total, found = 1, 1
     for axis in order:
-        total *= axis.size
-        if index.factor(axis) or any(True for _ in index.values()):  # type: ignore[attr-defined]
+        total *= estimate(axis.size)
+        if index.factor(axis) != 0 or any(True for _ in index.values()):  # type: ignore[attr-defined]
             found = total
     return found
 

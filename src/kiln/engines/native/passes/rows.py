@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
@@ -24,8 +25,9 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.passes.fusion import everything
-from kiln.engines.native.passes.substitution import bounds, substituted
+from kiln.engines.native.passes.substitution import bounds, is_within, substituted
 from kiln.engines.native.scalars import Value
+from kiln.ir.sizes import Dim
 
 MOST_ROW_BYTES = 1 << 15
 """A longer row is not kept on the stack."""
@@ -49,7 +51,7 @@ def _grouped(
     group: list[Nest] = []
 
     def close() -> None:
-        if len(group) > 1 and sum(nest.points for nest in group) >= fewest:
+        if len(group) > 1 and sum(estimate(nest.points) for nest in group) >= fewest:
             found.append(Loop(group[0].axes[0], list(group), parallel=True, source=group[0].source))
         else:
             found.extend(group)
@@ -111,16 +113,16 @@ def _follows(group: list[Nest], nest: Nest) -> bool:
     return shares
 
 
-def _stride(places: list[tuple[Index, bool]], axis: Axis) -> int | None:
+def _stride(places: list[tuple[Index, bool]], axis: Axis) -> Dim | None:
     """Return how far rows lie apart, if all accesses are within their own row."""
     stride = places[0][0].factor(axis)
-    if stride <= 0:
+    if not is_positive(stride):
         return None
     for index, _ in places:
         if index.factor(axis) != stride:
             return None
         low, high = bounds(Index(index.const, [(t, f) for t, f in index.terms if t is not axis]))
-        if low is None or high is None or low < 0 or high >= stride:
+        if low is None or high is None or not is_within(low, high, stride):
             return None
     return stride
 
@@ -142,7 +144,7 @@ def _contract(loop: Loop, outputs: set[Buffer], function: Function) -> None:
         if stride is None:
             continue
         row = Buffer(buffer.name, buffer.dtype, stride, Role.ROW)
-        if row.nbytes <= MOST_ROW_BYTES:
+        if at_least(MOST_ROW_BYTES, row.nbytes):
             made[buffer] = row
     loop.body[:] = [_moved(nest, made, loop.axis) for nest in nests]
 
