@@ -15,7 +15,7 @@ import dataclasses
 import threading
 import time
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kiln import _runtime
@@ -27,10 +27,25 @@ from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
-from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Program
+from kiln.core.engine import (
+    Buffer,
+    Engine,
+    Executable,
+    Memory,
+    NotForAllSizes,
+    Placement,
+    Program,
+    SizedExecutable,
+)
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
-from kiln.execution.engine_choice import Choice, compiling, engine_for
+from kiln.execution.engine_choice import (
+    HOST_COMPILER,
+    Choice,
+    compiles_for_all_sizes,
+    compiling,
+    engine_for,
+)
 from kiln.execution.progress import progress
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
@@ -113,7 +128,7 @@ class CachedProgram(_runtime.CompiledProgram):
         self.seconds = 0.0
         self.size = 0
         self.was_evicted = False
-        self.retyped: weakref.WeakSet[_Retyped] = weakref.WeakSet()
+        self.retyped: weakref.WeakSet[_Retyped | _ForSizes] = weakref.WeakSet()
         self._executable: Executable | None = None
 
     @property
@@ -206,6 +221,58 @@ class _Retyped(CachedProgram):
 
     def load(self) -> Executable:
         return self._base.load()
+
+    def pin(self) -> None:
+        self._base.pin()
+
+
+class _ForSizes(CachedProgram):
+    """A program with named axes, for given sizes; `base` holds the code for all."""
+
+    __slots__ = ("_base", "_sizes")
+
+    def __init__(
+        self, base: CachedProgram, sizes: tuple[int, ...], out_avals: Sequence[ShapedArray]
+    ) -> None:
+        super().__init__(base.key, base.program, base.choice, base.kept, base.own, out_avals)
+        self._base = base
+        self._sizes = sizes
+        self._call = self._run
+        base.retyped.add(self)
+
+    def _run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        self._base.used = CLOCK.now
+        self._call = run = self.executable
+        return run(buffers)
+
+    def forget(self) -> None:
+        """Ask for the executable again on the next call."""
+        self._call = self._run
+
+    @property
+    def base(self) -> CachedProgram:
+        return self._base
+
+    @property
+    def executable(self) -> Executable:
+        """The executable for these sizes.
+
+        Raises: NotForAllSizes if an array would be too large.
+        """
+        executable = self._base.executable
+        assert isinstance(executable, SizedExecutable)
+        found = executable.for_sizes(self._sizes)
+        if found is None:
+            raise NotForAllSizes("array is too big")
+        return found
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._base.is_loaded
+
+    def load(self) -> Executable:
+        self._base.load()
+        return self.executable
 
     def pin(self) -> None:
         self._base.pin()
@@ -378,11 +445,13 @@ def compile_jaxpr(
     compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
     placement: Placement | None = None,
+    for_each_size: str | None = None,
 ) -> CachedProgram:
     """Return the executable of a jaxpr without constants, from the cache if possible.
 
     `donated` and the shardings of `placement` number the inputs before unused ones are dropped.
-    Without a `choice` the engine is chosen here.
+    Without a `choice` the engine is chosen here. `for_each_size` is the reason, of a program with
+    named axes, why it is compiled for these sizes only.
     """
     if choice is None:
         choice = engine_for(jaxpr, placement, options())
@@ -403,9 +472,62 @@ def compile_jaxpr(
         if opts.check:
             check(program.jaxpr, "dead-code elimination")
         made = compiling(choice, program)
+        if for_each_size is not None:
+            made = Choice(made.name, f"{made.reason}; for each size: {for_each_size}")
         return CachedProgram(key, program, made, kept, None if is_shared else jaxpr)
 
     return _once(key, new)[0].giving(jaxpr.out_avals)
+
+
+_FOR_EACH_SIZE = "why it is compiled for each size"
+
+
+def compile_for_sizes(
+    jaxpr: Jaxpr,
+    name: str,
+    sizes: Mapping[str, int],
+    out_avals: Sequence[ShapedArray],
+    *,
+    keep_unused: bool = False,
+    donated: tuple[int, ...] = (),
+) -> CachedProgram | str:
+    """Return the program of a jaxpr with named axes for sizes, compiled once for all of them.
+
+    Return the reason if it has to be compiled for each size.
+    """
+    choice = engine_for(jaxpr, None, options())
+    if not compiles_for_all_sizes(choice):
+        return f"the engine {choice.name} compiles for each size"
+    if not all(sizes.values()):
+        return "a size is 0"
+    reason = jaxpr.memo.get(_FOR_EACH_SIZE)
+    if reason is not None:
+        return str(reason)
+    is_shared = is_shareable(jaxpr)
+    identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
+    key = _Key(identity, "all sizes", (keep_unused, donated, (*sizes,)))
+    found = _find(key)
+    if found is None:
+
+        def new() -> CachedProgram:
+            program, kept = program_of(jaxpr, name, keep_unused, (), donated)
+            program = dataclasses.replace(program, sizes=(*sizes,))
+            made = compiling(choice, program)
+            if made.name != HOST_COMPILER:
+                raise NotForAllSizes(made.reason)
+            return CachedProgram(key, program, made, kept, None if is_shared else jaxpr)
+
+        try:
+            found = _once(key, new)[0]
+        except NotForAllSizes as error:
+            jaxpr.memo[_FOR_EACH_SIZE] = str(error)
+            return str(error)
+    made = _ForSizes(found, (*sizes.values(),), out_avals)
+    try:
+        made._call = made.executable
+    except NotForAllSizes as error:
+        return str(error)
+    return made
 
 
 def _once(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:

@@ -63,6 +63,11 @@ def compiling(choice: Choice, program: Program) -> Choice:
     return Choice(choice.name, f"not compiled for the host: {why_not}")
 
 
+def compiles_for_all_sizes(choice: Choice) -> bool:
+    """Tell whether programs with named axes may be compiled once for all sizes."""
+    return choice.name == HOST_COMPILER or choice.reason == _DEFAULT
+
+
 def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:
     """Return the compiler that writes programs in a dialect, the preferred one if it does."""
     if dialect is None or dialect in preferred.dialects:

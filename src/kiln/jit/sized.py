@@ -54,6 +54,8 @@ class SizedRecorder:
             constant |= wrong or {name for name in called if env[name] == 0}
         made = Recording(jaxpr, general.consts, general.out_tree, general.name, general.static)
         made.general = general.jaxpr
+        if not any(type(size) is Size for size in given.values()):
+            made.sizes = {name: int(size) for name, size in given.items()}
         made.assumed = general.assumed - given.keys()
         made.assumed |= set(names(*[given[s] for s in general.assumed & given.keys()]))
         return made

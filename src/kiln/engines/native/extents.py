@@ -8,12 +8,11 @@ only affects speed. A size of 0 has a program of its own.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kiln.base.errors import InconclusiveSizeError
-from kiln.ir.polynomial import bounds
+from kiln.ir.polynomial import Atom, bounds, terms_of
 from kiln.ir.sizes import Dim, Size, evaluate, names
 
 TYPICAL = 1 << 10
@@ -84,6 +83,28 @@ def is_named(*dims: Any) -> bool:
     return any(type(dim) is Size for dim in dims)
 
 
-def product(dims: Iterable[Dim]) -> Dim:
-    """Return the product of dimensions."""
-    return math.prod(dims)
+def evaluator(dims: Sequence[Dim], arguments: Sequence[str]) -> Callable[..., tuple[int, ...]]:
+    """Return a function of the sizes of named axes that computes dimensions."""
+    variables = {name: f"v{i}" for i, name in enumerate(arguments)}
+    text = "".join(f"{_text(dim, variables)}, " for dim in dims)
+    made: Callable[..., tuple[int, ...]] = eval(  # noqa: S307, of variables and operators alone
+        f"lambda {', '.join(variables.values())}: ({text})", {"max": max}
+    )
+    return made
+
+
+def _text(dim: Dim, variables: Mapping[str, str]) -> str:
+    terms = [
+        "*".join([str(factor), *[_atom_text(atom, variables) for atom in monomial]])
+        for monomial, factor in terms_of(dim)
+    ]
+    return "+".join(terms) or "0"
+
+
+def _atom_text(atom: Atom, variables: Mapping[str, str]) -> str:
+    kind, *parts = atom
+    if kind == "name":
+        return variables[parts[0]]
+    if kind == "floordiv":
+        return f"(({_text(parts[0], variables)})//{parts[1]})"
+    return f"max({', '.join([_text(dim, variables) for dim in parts[0]])})"
