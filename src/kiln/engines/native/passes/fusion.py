@@ -78,7 +78,7 @@ def everything(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
 class Cluster:
     """A nest being fused, and what is known of its expressions."""
 
-    __slots__ = ("axes", "effects", "inputs", "nest", "reduced", "size")
+    __slots__ = ("axes", "effects", "inputs", "is_map", "nest", "reduced", "size")
 
     def __init__(self, nest: Nest, inputs: set[Value], size: int) -> None:
         self.nest = nest
@@ -87,6 +87,7 @@ class Cluster:
         self.inputs = inputs
         self.size = size
         self.reduced = frozenset(nest.reduced_axes())
+        self.is_map = nest.is_map
 
 
 class Definition:
@@ -289,7 +290,7 @@ class _Fuser:
         self, nest: Nest, inputs: set[Value], size: int, after: int, read: set[Buffer]
     ) -> int | None:
         """Add the nest to a cluster, if there is one for it; return its place."""
-        reduced = frozenset(nest.reduced_axes())
+        reduced, is_map = frozenset(nest.reduced_axes()), nest.is_map
         for place in reversed(self.by_axes.get(nest.axes, ())):
             if place < after:
                 return None
@@ -297,7 +298,8 @@ class _Fuser:
             assert isinstance(cluster, Cluster)
             if place == after and not self._forwards(cluster, nest, inputs):
                 continue
-            if reduced and cluster.reduced and reduced != cluster.reduced:
+            # A sum over an axis of one element reduces nothing, but is no map either.
+            if not (is_map or cluster.is_map) and reduced != cluster.reduced:
                 continue
             if cluster.size + size > MOST_NODES:
                 continue
@@ -308,6 +310,7 @@ class _Fuser:
             cluster.inputs |= inputs
             cluster.size += size
             cluster.reduced |= reduced
+            cluster.is_map &= is_map
             return place
         return None
 
