@@ -387,12 +387,7 @@ def mask_of(x: Value) -> tuple[Value, Value] | None:
 
 def position(scope: Scope, index: Index, dtype: str = "i64") -> Value:
     """Return the node that is the number of an index."""
-    if not index.terms and index.const.__class__ is int:
+    if not index.terms:
         return scope.constant(index.const, dtype)
     values = tuple([value for value, _ in index.values()])
     return scope.node("index", dtype, values, index)
-
-
-def extent(scope: Scope, dim: Dim, dtype: str = "i64") -> Value:
-    """Return the node that is a size."""
-    return position(scope, Index(dim), dtype)

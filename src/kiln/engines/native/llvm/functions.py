@@ -366,6 +366,19 @@ class _Code:
         return code.scalar(index)
 
     def kernel(self, kernel: Kernel) -> None:
+        """Call a kernel, unless its results have no elements."""
+        sizes = [x.buffer.size for x in kernel.results]
+        if not sizes or any(map(is_positive, sizes)):
+            self.called(kernel)
+            return
+        flags = [self.w.emit(f"icmp ne i64 {self.w.dim(size)}, 0") for size in sizes]
+        some = flags[0]
+        for flag in flags[1:]:
+            some = self.w.emit(f"or i1 {some}, {flag}")
+        self.when(some, lambda: self.called(kernel))
+
+    def called(self, kernel: Kernel) -> None:
+        """Call a kernel."""
         w = self.w
         self.module.symbols.add(kernel.symbol)
         places = [self.place(place) for place in [*kernel.operands, *kernel.results]]

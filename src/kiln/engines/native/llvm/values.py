@@ -11,7 +11,7 @@ from collections.abc import Callable
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index
-from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, postorder
+from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, bits, postorder
 from kiln.ir.sizes import Dim, Size
 
 Saved = tuple[dict[Value, str], dict[tuple[str, Axis, Dim], str], dict[str, str]]
@@ -97,6 +97,8 @@ class Frame:
             name = self._load(x, width)
         elif x.op == "index":
             name = self.number(x.attr, x.dtype, width)
+        elif x.op == "size":
+            name = self._size(x)
         elif x.op == "rare":
             name = self._rare(x, width)
         else:
@@ -112,6 +114,14 @@ class Frame:
                 name = self.w.emit(f"call {kind} {self.elementary(x, width)}({listed})")
         self.names[x] = name
         return name
+
+    def _size(self, x: Value) -> str:
+        name, kind = self.w.dim(x.attr), type_text(x.dtype, 1)
+        if bits(x.dtype) == 64:
+            return name
+        if x.dtype == "i1":
+            return self.w.emit(f"icmp ne i64 {name}, 0")
+        return self.w.emit(f"trunc i64 {name} to {kind}")
 
     def operand(self, x: Value, width: int) -> str:
         """Return a value as an operand of vectors of a width, or of scalars."""

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering, real
+from kiln.engines.native.extents import at_least
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Axis, Index, Store, axis_index, position
 from kiln.engines.native.lowerings.random_bits import hashed, joined, words
 from kiln.engines.native.scalars import Value
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops import generators as ops
 from kiln.ops import philox
@@ -27,7 +29,7 @@ def _state(b: Builder, key: Layout) -> tuple[Value, Value]:
     return joined(*parts[:2]), joined(*parts[2:])
 
 
-def _advanced(b: Builder, out: ShapedArray, key: Layout, used: int) -> Layout:
+def _advanced(b: Builder, out: ShapedArray, key: Layout, used: Dim) -> Layout:
     made = b.room(out)
     start, counter = _state(b, key)
     state = [start, counter + used]
@@ -54,11 +56,11 @@ def _rng_bit_generator(
     return [_advanced(b, out[0], key, used), made]
 
 
-def _philox(b: Builder, made: Layout, key: Layout) -> int:
+def _philox(b: Builder, made: Layout, key: Layout) -> Dim:
     """Hash a counter for each few elements; return the number of counters."""
     wide = made.buffer.dtype == "u64"
     each = 2 if wide else 4
-    blocks = -(-made.size // each)
+    blocks = (made.size + each - 1) // each
     axis = b.axis(0, blocks)
     start, counter = _state(b, key)
     number = counter + position(b.scope, axis_index(axis), "u64")
@@ -69,7 +71,7 @@ def _philox(b: Builder, made: Layout, key: Layout) -> int:
     for i, word in enumerate(found):
         at = axis_index(axis) * each + i
         mask = None
-        if blocks * each - each + i >= made.size:
+        if not at_least(made.size, blocks * each - each + i + 1):
             mask = position(b.scope, at).lt(made.size)
         effects.append(Store(made.buffer, at, word.convert(made.buffer.dtype), mask))
     b.nest([axis], effects)
@@ -93,13 +95,13 @@ def _philox_bits(key: tuple[Value, Value], counters: Sequence[Value]) -> list[Va
     return [a, b, c, d]
 
 
-def _threefry(b: Builder, made: Layout, key: Layout) -> int:
+def _threefry(b: Builder, made: Layout, key: Layout) -> Dim:
     """Hash a counter for each element, or each pair along an axis; return their number."""
     wide, shape = made.buffer.dtype == "u64", made.shape
     along = ops.halved_axis(shape)
     sizes = list(shape)
     if not wide and shape:
-        sizes[along] = -(-shape[along] // 2)
+        sizes[along] = (shape[along] + 1) // 2
     axes: list[Axis] = [*b.axes(sizes)]
     start, counter = _state(b, key)
     flat = Index()
@@ -119,7 +121,7 @@ def _threefry(b: Builder, made: Layout, key: Layout) -> int:
         at: list[Axis | Index] = [*axes]
         at[along] = place = axis_index(axes[along]) * 2 + i
         mask = None
-        if 2 * sizes[along] - 2 + i >= shape[along]:
+        if not at_least(shape[along], 2 * sizes[along] - 1 + i):
             mask = position(b.scope, place).lt(shape[along])
         effects += b.stores(made, at, word.convert(kind), mask)
     b.nest(axes, effects)

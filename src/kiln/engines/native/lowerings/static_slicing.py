@@ -8,6 +8,7 @@ from typing import Any
 from kiln.engines.native.builder import Builder, Lowering
 from kiln.engines.native.layout import Layout
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim, maximum, minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops import static_slicing as ops
 
@@ -15,7 +16,7 @@ Out = Sequence[ShapedArray]
 
 
 def part(
-    x: Layout, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
+    x: Layout, starts: Sequence[Dim], sizes: Sequence[Dim], steps: Sequence[int] | None = None
 ) -> Layout:
     """Return the layout of a box of elements, of every n-th along each axis."""
     steps = steps or [1] * len(sizes)
@@ -26,7 +27,7 @@ def part(
 
 def _concatenate(b: Builder, out: Out, *xs: Layout, dimension: int) -> Layout:
     made = b.room(out[0])
-    start = 0
+    start: Dim = 0
     for x in xs:
         starts = [0] * len(made.shape)
         starts[dimension] = start
@@ -55,15 +56,15 @@ def _pad(b: Builder, out: Out, x: Layout, value: Layout, *, padding_config: Any)
     starts, sizes, first, steps = [], [], [], []
     for n, size, (low, _, interior) in zip(x.shape, made.shape, padding_config, strict=True):
         step = interior + 1
-        begin = max(0, -(low // step)) if low < 0 else 0
+        begin = maximum(0, -(low // step))
         last = (size - 1 - low) // step
-        end = min(n - 1, last)
+        end = minimum(n - 1, last)
         starts.append(begin)
-        sizes.append(max(0, end - begin + 1))
+        sizes.append(maximum(0, end - begin + 1))
         first.append(low + begin * step)
         steps.append(step)
     b.write(made, value)
-    if all(sizes):
+    if all(n != 0 for n in sizes):
         b.write(part(made, first, sizes, steps), part(x, starts, sizes))
     return made
 

@@ -171,7 +171,7 @@ def _most_alive(nodes: list[Value]) -> int:
 
 def cost(x: Value) -> int:
     """Return roughly how many instructions a node is."""
-    if x.op in ("constant", "index"):
+    if x.op in ("constant", "size", "index"):
         return 0
     if x.op in ("div", "sqrt", "rem"):
         return 8

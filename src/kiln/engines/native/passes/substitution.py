@@ -81,6 +81,8 @@ def value_bounds(x: Value) -> tuple[Dim | None, Dim | None]:
         return int(number(x)), int(number(x))
     if x.op == "index":
         return bounds(x.attr)
+    if x.op == "size":
+        return x.attr, x.attr
     if x.op in ("min", "max"):
         (a, b), (c, d) = value_bounds(x.operands[0]), value_bounds(x.operands[1])
         lows, highs = [n for n in (a, c) if n is not None], [n for n in (b, d) if n is not None]
@@ -131,7 +133,7 @@ def moved(x: Value, axes: Mapping[Axis, Index], found: Mapping[Value, Value]) ->
         return x.scope.node("load", x.dtype, (*values, *operands[count:]), (buffer, moved))
     if x.op == "index":
         moved = x.attr.replaced(axes, found)
-        if not moved.terms and moved.const.__class__ is int:
+        if not moved.terms:
             return x.scope.constant(moved.const, x.dtype)
         return x.scope.node("index", x.dtype, tuple([value for value, _ in moved.values()]), moved)
     return rebuilt(x, operands)
