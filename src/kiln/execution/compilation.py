@@ -35,7 +35,6 @@ from kiln.core.engine import (
     NotForAllSizes,
     Placement,
     Program,
-    SizedExecutable,
 )
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
@@ -259,9 +258,8 @@ class _ForSizes(CachedProgram):
 
         Raises: NotForAllSizes if an array would be too large.
         """
-        executable = self._base.executable
-        assert isinstance(executable, SizedExecutable)
-        found = executable.for_sizes(self._sizes)
+        executable: Any = self._base.executable
+        found: Executable | None = executable.for_sizes(self._sizes)
         if found is None:
             raise NotForAllSizes("array is too big")
         return found
@@ -503,9 +501,13 @@ def compile_for_sizes(
     reason = jaxpr.memo.get(_FOR_EACH_SIZE)
     if reason is not None:
         return str(reason)
+    wanted = (keep_unused, donated, (*sizes,))
+    known = (compile_for_sizes, wanted, options().key())
     is_shared = is_shareable(jaxpr)
-    identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
-    key = _Key(identity, "all sizes", (keep_unused, donated, (*sizes,)))
+    key = jaxpr.memo.get(known)
+    if key is None:
+        identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
+        key = jaxpr.memo[known] = _Key(identity, "all sizes", wanted)
     found = _find(key)
     if found is None:
 

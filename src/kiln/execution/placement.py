@@ -89,7 +89,7 @@ class Placer:
         self.request = request
         self.keep_unused = keep_unused
         self.compiler_options = compiler_options
-        self.inside = constraints_in(jaxpr)
+        self.inside = constraints_in(jaxpr if general is None else general)
         self.programs: list[CachedProgram] = []
         self._runs: dict[Hashable, Run] = {}
         self.direct: Run | None = None
@@ -246,9 +246,11 @@ class Placer:
         Without a placement, it raises WrongDevice if called with arrays that were placed.
         """
         compiled = self.compiled(placement)
+        if placement is None and not self.request.donated:
+            return compiled
         names = self._names(compiled)
         if placement is None:
-            return _placed(compiled, names) if self.request.donated else compiled
+            return _placed(compiled, names)
         program = compiled.program
         assert program.placement is not None
         alone = SingleDeviceSharding(placement.devices[0])

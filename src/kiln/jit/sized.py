@@ -13,7 +13,7 @@ from kiln.ir.assumptions import collecting, names_in_scope
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes import Dim, Size, names
-from kiln.ir.specialise import specialise
+from kiln.ir.specialise import specialise, specialise_later
 from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.entry import Recording
 from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
@@ -104,7 +104,9 @@ def _specialised(general: Jaxpr, given: dict[str, Dim]) -> Jaxpr | None:
     """Return the program for the given sizes; None if it is not valid for a size of 0."""
     doubtful = any(type(size) is not Size and size == 0 for size in given.values())
     if not doubtful:
-        return specialise(general, given)
+        if any(type(size) is Size for size in given.values()):
+            return specialise(general, given)
+        return specialise_later(general, given)  # type: ignore[arg-type]
     try:
         jaxpr = specialise(general, given)
         check(jaxpr, "substitution of sizes")

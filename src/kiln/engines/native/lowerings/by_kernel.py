@@ -8,7 +8,7 @@ from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering, Unsupported
 from kiln.engines.native.extents import estimate, is_named, quotient
-from kiln.engines.native.kernel_calls import kernel_call
+from kiln.engines.native.kernel_calls import KernelCall, kernel_call
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Grain
 from kiln.ir.operation import Operation
@@ -36,13 +36,22 @@ def kernel_results(
     largest = max((x.size for x in (*xs, *made)), key=estimate)
     if is_named(call.rows, largest):
         each = quotient(largest, call.rows)
-        grain = Grain(THREAD_ELEMENTS, each or max(1, estimate(largest) // estimate(call.rows)))
+        each = each or max(1, estimate(largest) // estimate(call.rows))
+        grain = Grain(THREAD_ELEMENTS, each, _together(call))
         b.kernel(call.symbol, xs, made, call.numbers, grain=grain)
         return made
     rows = max(1, math.ceil(THREAD_ELEMENTS * call.rows / largest))
     rows = -(-rows // TOGETHER) * TOGETHER if call.rows >= 4 * TOGETHER else rows
     b.kernel(call.symbol, xs, made, call.numbers, grain=rows)
     return made
+
+
+def _together(call: KernelCall) -> int:
+    """Return how many rows a thread takes at least, because they lie side by side."""
+    if call.symbol not in ("sort", "top_k", "cumulative"):
+        return 1
+    _, _, _, inner = call.numbers[:4]
+    return 2 * TOGETHER if estimate(inner) >= 4 * TOGETHER else 1
 
 
 def by_kernel(primitive: Operation) -> Lowering:
