@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import kiln
+from kiln.base.config import override
 from tests.properties.agreement import agree, by_meaning
 from tests.properties.exploring import explored
 from tests.properties.programs import ANY, SMOOTH, Program, programs
@@ -47,6 +48,13 @@ def _compare(function: Any, program: Program) -> bool:
 def test_named_sizes_mean_what_sizes_mean(program: Program) -> None:
     if program.shapes[0]:
         with by_meaning():
+            _compare(program.function, program)
+
+
+@explored(programs(ANY, steps=3), few=40, many=2500)
+def test_named_sizes_are_compiled_once(program: Program) -> None:
+    if program.shapes[0]:
+        with override(engine="native", check=True):
             _compare(program.function, program)
 
 

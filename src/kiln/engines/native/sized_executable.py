@@ -97,6 +97,6 @@ def _for_sizes(callback: Callback, env: dict[str, int]) -> Callback:
     def known(types: Sequence[Any]) -> list[Any]:
         return [(dtype, tuple([evaluate(n, env) for n in shape])) for dtype, shape in types]
 
-    return dataclasses.replace(
-        callback, operands=known(callback.operands), results=known(callback.results)
-    )
+    operands, results = known(callback.operands), known(callback.results)
+    function = dataclasses.replace(callback.function, results=results)  # type: ignore[type-var]
+    return Callback(function, operands, results)

@@ -13,16 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.builder import (
-    Builder,
-    Complex,
-    Lowering,
-    Scalar,
-    Unsupported,
-    is_narrow,
-    real,
-)
-from kiln.engines.native.extents import at_least, is_named, is_positive
+from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, is_narrow, real
+from kiln.engines.native.extents import at_least, is_named
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Axis, Index, Reduce, axis_index
 from kiln.engines.native.lowerings.elementwise import maximum, minimum, mul
@@ -108,7 +100,6 @@ def _gather(
     made = b.room(out[0])
     if made.size == 0:
         return made
-    _require_elements(operand)
     window: Window = dimension_numbers.window
     axes = b.axes(made.shape)
     windows = _Windows(b, window, indices, operand.shape, slice_sizes, axes)
@@ -118,12 +109,6 @@ def _gather(
         value = _choose(windows.inside, value, fill)
     b.nest(axes, b.stores(made, axes, value))
     return made
-
-
-def _require_elements(operand: Layout) -> None:
-    """Raise Unsupported if there may be no element that an index could be moved to."""
-    if is_named(operand.size) and not is_positive(operand.size):
-        raise Unsupported(f"an operand of gather or scatter has {operand.size} elements, maybe none")
 
 
 def _choose(mask: Value, value: Scalar, other: Any) -> Scalar:
@@ -149,7 +134,6 @@ def _scatter(combine: Combine, op: str | None) -> Lowering:
         if updates.size == 0 or made.size == 0:
             whole_copy(b, made, operand)
             return made
-        _require_elements(operand)
         window: Window = dimension_numbers.window
         sizes: Any = window.sizes(operand.shape, updates.shape)
 
