@@ -35,7 +35,7 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.buffers import constants, counters, everywhere, touched
 from kiln.engines.native.passes.expansion import called, expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
 from kiln.engines.native.scalars import NUMPY_TYPES, Value, postorder
@@ -296,7 +296,7 @@ class _Code:
     ) -> None:
         """Call a function of its own for a statement, from several threads if there is a grain."""
         w = self.w
-        outer = [axis for axis in _axes(statement) if axis in self.counters]
+        outer = [axis for axis in counters(statement) if axis in self.counters]
         name = self.module.shared(statement, plan, outer)
         values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
         values += [f"i64 {self.counters[axis]}" for axis in outer]
@@ -512,46 +512,6 @@ def _is_shared(kernel: Kernel) -> bool:
     """Tell whether the rows of a kernel may be enough for two threads."""
     rows, grain = kernel.numbers[1], kernel.grain
     return isinstance(grain, Grain) or is_named(rows) or 2 * grain <= rows
-
-
-def touched(statement: Nest | Loop) -> list[Buffer]:
-    """Return the buffers of a statement, but for rows, in the order in which it meets them."""
-    return [
-        b for b in everywhere(statement) if b.role is not Role.ROW or isinstance(statement, Nest)
-    ]
-
-
-def everywhere(statement: Statement) -> list[Buffer]:
-    """Return all buffers of a statement and those inside it, in the order of their occurrence."""
-    found = dict.fromkeys((*reads(statement), *writes(statement)))
-    for block in blocks(statement):
-        for each in block:
-            found.update(dict.fromkeys(everywhere(each)))
-    return list(found)
-
-
-def constants(statements: list[Statement]) -> list[Buffer]:
-    """Return the constants that statements read."""
-    found: dict[Buffer, None] = {}
-    for statement in statements:
-        found.update((b, None) for b in everywhere(statement) if b.role is Role.CONST)
-    return list(found)
-
-
-def _axes(statement: Statement) -> list[Axis]:
-    """Return all axes that a statement depends on, in the order of their occurrence."""
-    found: dict[Axis, None] = {}
-    if isinstance(statement, Nest):
-        for x in nodes(statement):
-            index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
-            if index is not None:
-                found.update((axis, None) for axis, _ in index.axes())
-        for effect in statement.effects:
-            found.update((axis, None) for axis, _ in effect.index.axes())
-    for block in blocks(statement):
-        for each in block:
-            found.update(dict.fromkeys(_axes(each)))
-    return list(found)
 
 
 def _constant(name: str, buffer: Buffer) -> str:
