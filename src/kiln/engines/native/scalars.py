@@ -204,8 +204,9 @@ BASIC = {
 
 Shifts by the width or more are undefined, as is division by zero, and of integers the least by -1.
 Beside these there are `constant` (attr: bits as an int), `index` (attr: an `Index`), `load` (attr:
-buffer and index), and `rare`: (mask, usual, exact) is `exact` where the mask is true, else `usual`,
-and computes `exact` only if some lane needs it.
+buffer and index), `rare`: (mask, usual, exact) is `exact` where the mask is true, else `usual`, and
+computes `exact` only if some lane needs it, and `of_runtime` (attr: a name): a function of the
+extension.
 """
 
 _FOLDED: dict[str, Callable[..., Any]] = {
@@ -279,6 +280,10 @@ class Scope:
     def rare(self, mask: Value, usual: Value, exact: Value) -> Value:
         """Return `exact` where the mask is true, computed only if any lane needs it."""
         return self.node("rare", usual.dtype, (mask, usual, exact))
+
+    def of_runtime(self, name: str, x: Value) -> Value:
+        """Return a function of x that the extension computes, for the side that few values take."""
+        return self.node("of_runtime", x.dtype, (x,), name)
 
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
         """Return sum(c * x**i) by Horner's rule with `muladd`; the constant term comes first."""

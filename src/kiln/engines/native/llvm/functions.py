@@ -11,6 +11,7 @@ import math
 from kiln.engines.native.elementary import expand
 from kiln.engines.native.llvm.instructions import type_text
 from kiln.engines.native.llvm.nests import NestCode
+from kiln.engines.native.llvm.runtime_functions import UNLIKELY, declaration, of_vectors, symbol
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
 from kiln.engines.native.llvm.values import Frame, memory_type
@@ -57,11 +58,12 @@ class _Module:
         self.inputs = {x: i for i, x in enumerate(function.inputs)}
         self.outputs = {x: i for i, x in enumerate(function.outputs) if x.role is not Role.INPUT}
         self.symbols: set[str] = set()
+        self.of_runtime: set[str] = set()
         self.parts: list[str] = []
         self.names: dict[str, str] = {}
         self.constants: dict[Buffer, str] = {}
         self.called = called(function)
-        self.functions: dict[tuple[str, str, int], str] = {}
+        self.functions: dict[tuple[str, str | None, str, int], str] = {}
 
     def text(self) -> str:
         entry = _Code(self, Writer(self.target))
@@ -73,10 +75,12 @@ class _Module:
             *[_constant(name, buffer) for buffer, name in self.constants.items()],
             *self.parts,
             *[f"declare i32 @{name}(ptr, ptr, ptr)" for name in sorted(self.symbols)],
+            *[declaration(name) for name in sorted(self.of_runtime)],
             "declare i32 @kiln_parallel(ptr, ptr, ptr, i64, i64)",
             "declare i32 @kiln_poll(ptr)",
             entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"),
             "attributes #0 = { nounwind }",
+            UNLIKELY,
         ]
         return "\n".join(lines) + "\n"
 
@@ -116,9 +120,13 @@ class _Module:
 
     def elementary(self, x: Value, width: int) -> str:
         """Return the name of the function that computes an elementary function of vectors."""
-        key = (x.op, x.dtype, width)
+        key = (x.op, x.attr, x.dtype, width)
         name = self.functions.get(key)
-        if name is None:
+        if name is None and x.op == "of_runtime":
+            name = self.functions[key] = f"@runtime.{x.attr}.{x.dtype}x{width}"
+            self.of_runtime.add(symbol(x))
+            self.parts.append(of_vectors(x, name, width))
+        elif name is None:
             name = self.functions[key] = f"@{x.op}.{x.dtype}x{width}"
             w = Writer(self.target)
             pointers: dict[Buffer, str] = {}

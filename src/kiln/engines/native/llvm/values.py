@@ -59,11 +59,14 @@ class Frame:
         values: list[str],
         carried: list[tuple[str, str]],
         then: Callable[[], list[str]],
+        *,
+        rare: bool = False,
     ) -> list[str]:
         """Write a block that runs if a condition holds."""
         w = self.w
         before, yes, after = w.block, w.label("then"), w.label("done")
-        w.do(f"br i1 {condition}, label %{yes}, label %{after}")
+        weights = ", !prof !0" if rare else ""
+        w.do(f"br i1 {condition}, label %{yes}, label %{after}{weights}")
         w.begin(yes)
         saved = self.save()
         found = then()
@@ -148,7 +151,7 @@ class Frame:
                 return [found]
             return [w.emit(f"select <{width} x i1> {flags}, {kind} {found}, {kind} {plain}")]
 
-        return self.when(some, [plain], [(kind, plain)], slow)[0]
+        return self.when(some, [plain], [(kind, plain)], slow, rare=True)[0]
 
     def operand_in_place(self, x: Value, width: int) -> str:
         """Return a value as an operand, with all it depends on computed here."""
