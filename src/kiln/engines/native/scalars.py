@@ -315,19 +315,17 @@ def is_constant(x: Value, pattern: int) -> bool:
 def postorder(roots: Sequence[Value]) -> list[Value]:
     """Return all nodes below some, operands first, without recursion."""
     seen: dict[Value, None] = {}
-    entered: set[Value] = set()
     stack = list(reversed(roots))
     while stack:
         x = stack[-1]
-        if x in seen:
-            stack.pop()
-            continue
-        if x in entered:
+        if x not in seen:
+            ahead = [y for y in x.operands if y not in seen]
+            if ahead:
+                ahead.reverse()
+                stack += ahead
+                continue
             seen[x] = None
-            stack.pop()
-            continue
-        entered.add(x)
-        stack.extend(y for y in reversed(x.operands) if y not in seen)
+        stack.pop()
     return list(seen)
 
 

@@ -16,9 +16,7 @@ from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, postorder
 
 OF_RUNTIME = [f"kiln_{name}_{dtype}" for name in ("sin", "cos", "tan") for dtype in ("f32", "f64")]
-EPILOGUE = "\n".join(
-    [*map(declaration, OF_RUNTIME), "attributes #0 = { nounwind }", UNLIKELY, ""]
-)
+EPILOGUE = "\n".join([*map(declaration, OF_RUNTIME), "attributes #0 = { nounwind }", UNLIKELY, ""])
 """What must follow the functions of a module."""
 
 

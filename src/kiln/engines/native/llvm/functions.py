@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 
-from kiln.engines.native.elementary import expand
-from kiln.engines.native.llvm.instructions import type_text
+from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.nests import NestCode
-from kiln.engines.native.llvm.runtime_functions import UNLIKELY, declaration, of_vectors, symbol
+from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Step, Where, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
-from kiln.engines.native.llvm.values import Frame, memory_type
+from kiln.engines.native.llvm.values import memory_type
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -31,152 +30,35 @@ from kiln.engines.native.loop_ir import (
     Statement,
     Store,
     While,
-    blocks,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
-from kiln.engines.native.passes.expansion import called, expanded
+from kiln.engines.native.passes.buffers import axes_of, everywhere, touched
+from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
-from kiln.engines.native.scalars import NUMPY_TYPES, Value, postorder
+from kiln.engines.native.scalars import NUMPY_TYPES
 
 ENTRY = "kiln_entry"
 # The fields of `Call`, by number.
 _OPERANDS, _RESULTS, _SIZES, _WORKSPACE = range(4)
+_FAILED = "failed"
+"""The label at the end of a function that stops early."""
 INLINE_POINTS = 1 << 12
-"""A nest with fewer points is written where it runs, within loops."""
+"""A nest with fewer points is written where it runs."""
 
 
 def module_text(function: Function, offsets: dict[Buffer, int], target: Target) -> str:
     """Return the LLVM module of a function whose temporaries lie at offsets in the workspace."""
-    return _Module(function, offsets, target).text()
-
-
-class _Module:
-    def __init__(self, function: Function, offsets: dict[Buffer, int], target: Target) -> None:
-        self.function = function
-        self.offsets = offsets
-        self.target = target
-        self.inputs = {x: i for i, x in enumerate(function.inputs)}
-        self.outputs = {x: i for i, x in enumerate(function.outputs) if x.role is not Role.INPUT}
-        self.symbols: set[str] = set()
-        self.of_runtime: set[str] = set()
-        self.parts: list[str] = []
-        self.names: dict[str, str] = {}
-        self.constants: dict[Buffer, str] = {}
-        self.called = called(function)
-        self.functions: dict[tuple[str, str | None, str, int], str] = {}
-
-    def text(self) -> str:
-        entry = _Code(self, Writer(self.target))
-        entry.enter()
-        entry.statements(self.function.body)
-        entry.finish()
-        lines = [
-            f'source_filename = "{_quoted(self.function.name)}"',
-            *[_constant(name, buffer) for buffer, name in self.constants.items()],
-            *self.parts,
-            *[f"declare i32 @{name}(ptr, ptr, ptr)" for name in sorted(self.symbols)],
-            *[declaration(name) for name in sorted(self.of_runtime)],
-            "declare i32 @kiln_parallel(ptr, ptr, ptr, i64, i64)",
-            "declare i32 @kiln_poll(ptr)",
-            entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"),
-            "attributes #0 = { nounwind }",
-            UNLIKELY,
-        ]
-        return "\n".join(lines) + "\n"
-
-    def shared(self, statement: Nest | Loop, plan: Schedule | None, outer: list[Axis]) -> str:
-        """Return the name of a function that runs a nest, or a loop, over a range.
-
-        Its context holds where the buffers are that the statement touches, then the counters of
-        the axes around it.
-        """
-        w = Writer(self.target)
-        code = _Code(self, w)
-        for i, buffer in enumerate(touched(statement)):
-            place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-            code.pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
-        for i, axis in enumerate(outer, len(code.pointers)):
-            place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-            code.counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
-        code.start = w.mark()
-        if isinstance(statement, Loop):
-            code.rows(statement.body)
-            code.turns(statement, "%begin", "%end")
-        else:
-            assert plan is not None
-            code.nest_here(statement, plan, "%begin", "%end")
-        code.finish()
-        return self.part(w)
-
-    def part(self, w: Writer) -> str:
-        """Return the name of the function that runs a range; equal ones are written once."""
-        body = "\n".join(w.lines)
-        name = self.names.get(body)
-        if name is None:
-            name = self.names[body] = f"nest{len(self.names)}"
-            parameters = "ptr %call, ptr %context, i64 %begin, i64 %end"
-            self.parts.append(w.text(f"define internal i32 @{name}({parameters}) #0"))
-        return name
-
-    def elementary(self, x: Value, width: int) -> str:
-        """Return the name of the function that computes an elementary function of vectors."""
-        key = (x.op, x.attr, x.dtype, width)
-        name = self.functions.get(key)
-        if name is None and x.op == "of_runtime":
-            name = self.functions[key] = f"@runtime.{x.attr}.{x.dtype}x{width}"
-            self.of_runtime.add(symbol(x))
-            self.parts.append(of_vectors(x, name, width))
-        elif name is None:
-            name = self.functions[key] = f"@{x.op}.{x.dtype}x{width}"
-            w = Writer(self.target)
-            pointers: dict[Buffer, str] = {}
-            frame = Frame(w, pointers.__getitem__, {}, (), None, width, self.elementary)
-            parameters = []
-            for i, y in enumerate(x.operands):
-                parameter = x.scope.node("parameter", y.dtype, (), i)
-                frame.names[parameter] = f"%x{i}"
-                parameters.append(parameter)
-            root = expand(x.scope.node(x.op, x.dtype, tuple(parameters)))
-            for y in postorder([root]):
-                frame.is_vector[y] = width > 1 and y.op != "constant"
-            kind = type_text(x.dtype, width)
-            w.do(f"ret {kind} {frame.operand_in_place(root, width)}")
-            listed = ", ".join(
-                f"{type_text(y.dtype, width)} %x{i}" for i, y in enumerate(x.operands)
-            )
-            self.parts.append(w.text(f"define internal {kind} {name}({listed}) #0"))
-        return name
-
-    def by_rows(self, kernel: Kernel) -> str:
-        """Return the name of a function that runs a kernel on a range of its rows.
-
-        Its context holds the buffers of the kernel, then its numbers.
-        """
-        w = Writer(self.target)
-        count, buffers = len(kernel.numbers), len(kernel.operands) + len(kernel.results)
-        numbers = w.emit(f"alloca i64, i64 {count}, align 8")
-        place = w.emit(f"getelementptr i64, ptr %context, i64 {buffers}")
-        w.do(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {numbers}, ptr {place}, i64 {8 * count}, "
-            "i1 false)"
-        )
-        w.do(f"store i64 %begin, ptr {numbers}, align 8")
-        rows = w.emit("sub i64 %end, %begin")
-        second = w.emit(f"getelementptr i64, ptr {numbers}, i64 1")
-        w.do(f"store i64 {rows}, ptr {second}, align 8")
-        status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %context, ptr {numbers})")
-        w.do(f"ret i32 {status}")
-        return self.part(w)
-
-    def constant(self, buffer: Buffer) -> str:
-        """Return the name of a constant's memory."""
-        return self.constants.setdefault(buffer, f"@constant{len(self.constants)}")
+    module = Module(function, offsets, target)
+    entry = _Code(module, Writer(target))
+    entry.enter()
+    entry.run(function.body)
+    entry.finish()
+    return module.text(entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"))
 
 
 class _Code:
     """Writes statements into a function that is being written."""
 
-    def __init__(self, module: _Module, w: Writer) -> None:
+    def __init__(self, module: Module, w: Writer) -> None:
         self.module = module
         self.w = w
         self.pointers: dict[Buffer, str] = {}
@@ -184,28 +66,97 @@ class _Code:
         self.most = 0
         self.start = 0
         self.polls: str | None = None
-        self.results: list[tuple[Buffer, str]] = []
+        self.fields: list[str] = []
+        self.fixed: dict[Buffer, str] = {}
+        self.failures: list[tuple[str, str]] = []
 
     def enter(self) -> None:
-        """Find the buffers of a call."""
-        module = self.module
-        fields = [self._field(i) for i in range(_WORKSPACE + 1)]
-        buffers = [*module.inputs, *module.outputs, *module.offsets]
-        for buffer in [*buffers, *constants(module.function.body)]:
-            self.pointers[buffer] = self._pointer(buffer, fields)
+        """Find where a call keeps its buffers, and make room for those in registers."""
+        self.fields = [self._field(i) for i in range(_WORKSPACE + 1)]
         self.start = self.w.mark()
-        for buffer in in_registers(module.function):
-            if buffer.role is Role.OUTPUT:
-                self.results.append((buffer, self.pointers[buffer]))
+        for buffer in in_registers(self.module.function):
             kind = f"[{buffer.size} x {memory_type(buffer.dtype, 1)}]"
-            self.pointers[buffer] = self.w.emit(f"alloca {kind}, align 64", PROMOTED)
+            self.fixed[buffer] = self.w.emit(f"alloca {kind}, align 64", PROMOTED)
+
+    def run(self, statements: list[Statement]) -> None:
+        """Write the statements of the entry: each finds its buffers itself.
+
+        Registers would not hold them all from the beginning on.
+        """
+        steps: list[Step] = []
+        for statement in statements:
+            step = self.step(statement) if self.module.has_many else None
+            if step is not None:
+                steps.append(step)
+                continue
+            self.sequence(steps)
+            self.pointers = dict(self.fixed)
+            for buffer in everywhere(statement):
+                if buffer not in self.pointers and buffer.role is not Role.ROW:
+                    self.pointers[buffer] = self._pointer(buffer)
+            self.statements([statement])
+        self.sequence(steps)
+        for buffer in self.fixed:
+            if buffer.role is Role.OUTPUT:
+                self.pointers[buffer] = self.fixed[buffer]
+                self.copy(Copy(Place(buffer), Place(buffer), buffer.size), self._pointer(buffer))
+
+    def sequence(self, steps: list[Step]) -> None:
+        """Run the steps collected so far."""
+        if steps:
+            name = f"@steps{len(self.module.sequences)}"
+            self.module.sequences[name] = list(steps)
+            self.check(self.w.emit(call_of(name, len(steps))))
+            steps.clear()
+
+    def step(self, statement: Statement) -> Step | None:
+        """Return a statement as a step of a table, if it can be one."""
+        if isinstance(statement, Kernel):
+            places = [*statement.operands, *statement.results]
+            found = [self.where(place) for place in places]
+            buffers = [where for where in found if where is not None]
+            if len(buffers) < len(found) or len(found) > MOST_BUFFERS:
+                return None
+            self.module.symbols.add(statement.symbol)
+            if _is_by_rows(statement):
+                name, rows = _by_rows(self.module, statement), statement.numbers[1]
+                return Step(name, buffers, rows, statement.grain)
+            return Step(statement.symbol, buffers, numbers=self.module.table(statement.numbers))
+        plan, count, grain = None, 0, 0
+        if isinstance(statement, Nest):
+            statement = expanded(statement, self.module.called)
+            plan = schedule(statement, self.module.target.vector_bytes)
+            count, grain = plan.order[0].size if plan.order else 1, plan.grain
+        elif isinstance(statement, Loop) and statement.parallel:
+            count, grain = statement.axis.size, self._grain(statement)
+        else:
+            return None
+        found = [self.where(Place(buffer)) for buffer in touched(statement)]
+        buffers = [where for where in found if where is not None]
+        if len(buffers) < len(found) or len(found) > MOST_BUFFERS:
+            return None
+        return Step(_shared(self.module, statement, plan, []), buffers, count, grain)
+
+    def where(self, place: Place) -> Where | None:
+        """Return where an operand begins, if that is known."""
+        buffer, module = place.buffer, self.module
+        if place.index.terms or buffer in self.fixed or buffer.role is Role.ROW:
+            return None
+        offset = place.index.const * NUMPY_TYPES[buffer.dtype].itemsize
+        if buffer in module.inputs:
+            return Where(0, module.inputs[buffer], offset)
+        if buffer in module.outputs:
+            return Where(1, module.outputs[buffer], offset)
+        if buffer.role is Role.CONST:
+            return Where(3, 0, offset, module.constant(buffer))
+        return Where(2, 0, module.offsets[buffer] + offset)
 
     def _field(self, number: int) -> str:
         place = self.w.emit(f"getelementptr i64, ptr %call, i64 {number}")
         return self.w.emit(f"load ptr, ptr {place}, align 8")
 
-    def _pointer(self, buffer: Buffer, fields: list[str]) -> str:
-        w = self.w
+    def _pointer(self, buffer: Buffer) -> str:
+        w, fields = self.w, self.fields
         if buffer in self.module.inputs:
             table, number = fields[_OPERANDS], self.module.inputs[buffer]
         elif buffer in self.module.outputs:
@@ -229,9 +180,10 @@ class _Code:
 
     def finish(self) -> None:
         """End the function."""
-        for buffer, place in self.results:
-            self.copy(Copy(Place(buffer), Place(buffer), buffer.size), place)
         self.w.do("ret i32 0")
+        if self.failures:
+            self.w.begin(_FAILED)
+            self.w.do(f"ret i32 {self.w.phi('i32', *self.failures)}")
         if self.polls is not None:
             made = [f"{self.polls} = alloca i64, align 8"]
             made.append(f"store i64 {BETWEEN_POLLS}, ptr {self.polls}, align 8")
@@ -260,7 +212,8 @@ class _Code:
         plan = schedule(nest, self.module.target.vector_bytes)
         whole = plan.order[0].size if plan.order else 1
         is_row = any(buffer.role is Role.ROW for buffer in touched(nest))
-        if is_row or not plan.order or (plan.grain == 0 and nest.points <= INLINE_POINTS):
+        is_small = plan.grain == 0 and nest.points <= INLINE_POINTS
+        if is_row or not plan.order or is_small:
             self.nest_here(nest, plan, "0", str(whole))
         else:
             self.apart(nest, plan, whole, plan.grain)
@@ -277,8 +230,8 @@ class _Code:
     def apart(self, statement: Nest | Loop, plan: Schedule | None, count: int, grain: int) -> None:
         """Call a function of its own for a statement, from several threads if there is a grain."""
         w = self.w
-        outer = [axis for axis in _axes(statement) if axis in self.counters]
-        name = self.module.shared(statement, plan, outer)
+        outer = [axis for axis in axes_of(statement) if axis in self.counters]
+        name = _shared(self.module, statement, plan, outer)
         values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
         values += [f"i64 {self.counters[axis]}" for axis in outer]
         self.slots(values)
@@ -302,11 +255,10 @@ class _Code:
     def check(self, status: str) -> None:
         """Return the status if it is not zero."""
         w = self.w
-        bad, after = w.label("failed"), w.label("done")
+        after = w.label("done")
         failed = w.emit(f"icmp ne i32 {status}, 0")
-        w.do(f"br i1 {failed}, label %{bad}, label %{after}")
-        w.begin(bad)
-        w.do(f"ret i32 {status}")
+        w.do(f"br i1 {failed}, label %{_FAILED}, label %{after}")
+        self.failures.append((status, w.block))
         w.begin(after)
 
     def place(self, place: Place) -> str:
@@ -334,11 +286,9 @@ class _Code:
         w = self.w
         self.module.symbols.add(kernel.symbol)
         places = [self.place(place) for place in [*kernel.operands, *kernel.results]]
-        values = [f"ptr {place}" for place in places]
-        values += [f"i64 {number}" for number in kernel.numbers]
-        self.slots(values)
-        if kernel.grain and 2 * kernel.grain <= kernel.numbers[1]:
-            name = self.module.by_rows(kernel)
+        self.slots([f"ptr {place}" for place in places])
+        if _is_by_rows(kernel):
+            name = _by_rows(self.module, kernel)
             rows, grain = kernel.numbers[1], kernel.grain
             self.check(
                 w.emit(
@@ -347,7 +297,7 @@ class _Code:
                 )
             )
             return
-        numbers = w.emit(f"getelementptr i64, ptr %slots, i64 {len(places)}")
+        numbers = self.module.table(kernel.numbers)
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)
 
@@ -441,52 +391,53 @@ class _Code:
         w.begin(after)
 
 
-def touched(statement: Nest | Loop) -> list[Buffer]:
-    """Return the buffers of a statement, but for rows, in the order in which it meets them."""
-    return [
-        b for b in everywhere(statement) if b.role is not Role.ROW or isinstance(statement, Nest)
-    ]
+def _shared(
+    module: Module, statement: Nest | Loop, plan: Schedule | None, outer: list[Axis]
+) -> str:
+    """Return the name of a function that runs a nest, or a loop, over a range.
+
+    Its context holds where the buffers are that the statement touches, then the counters of
+    the axes around it.
+    """
+    w = Writer(module.target)
+    code = _Code(module, w)
+    for i, buffer in enumerate(touched(statement)):
+        place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
+        code.pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
+    for i, axis in enumerate(outer, len(code.pointers)):
+        place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
+        code.counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
+    code.start = w.mark()
+    if isinstance(statement, Loop):
+        code.rows(statement.body)
+        code.turns(statement, "%begin", "%end")
+    else:
+        assert plan is not None
+        code.nest_here(statement, plan, "%begin", "%end")
+    code.finish()
+    return module.part(w)
 
 
-def everywhere(statement: Statement) -> list[Buffer]:
-    """Return all buffers of a statement and those inside it, in the order of their occurrence."""
-    found = dict.fromkeys((*reads(statement), *writes(statement)))
-    for block in blocks(statement):
-        for each in block:
-            found.update(dict.fromkeys(everywhere(each)))
-    return list(found)
+def _by_rows(module: Module, kernel: Kernel) -> str:
+    """Return the name of a function that runs a kernel on a range of its rows.
+
+    Its context holds the buffers of the kernel.
+    """
+    w = Writer(module.target)
+    count = len(kernel.numbers)
+    numbers = w.emit(f"alloca i64, i64 {count}, align 8")
+    w.do(
+        f"call void @llvm.memcpy.p0.p0.i64(ptr {numbers}, ptr {module.table(kernel.numbers)}, "
+        f"i64 {8 * count}, i1 false)"
+    )
+    w.do(f"store i64 %begin, ptr {numbers}, align 8")
+    rows = w.emit("sub i64 %end, %begin")
+    second = w.emit(f"getelementptr i64, ptr {numbers}, i64 1")
+    w.do(f"store i64 {rows}, ptr {second}, align 8")
+    status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %context, ptr {numbers})")
+    w.do(f"ret i32 {status}")
+    return module.part(w)
 
 
-def constants(statements: list[Statement]) -> list[Buffer]:
-    """Return the constants that statements read."""
-    found: dict[Buffer, None] = {}
-    for statement in statements:
-        found.update((b, None) for b in everywhere(statement) if b.role is Role.CONST)
-    return list(found)
-
-
-def _axes(statement: Statement) -> list[Axis]:
-    """Return all axes that a statement depends on, in the order of their occurrence."""
-    found: dict[Axis, None] = {}
-    if isinstance(statement, Nest):
-        for x in nodes(statement):
-            index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
-            if index is not None:
-                found.update((axis, None) for axis, _ in index.axes())
-        for effect in statement.effects:
-            found.update((axis, None) for axis, _ in effect.index.axes())
-    for block in blocks(statement):
-        for each in block:
-            found.update(dict.fromkeys(_axes(each)))
-    return list(found)
-
-
-def _constant(name: str, buffer: Buffer) -> str:
-    assert buffer.value is not None
-    data = buffer.value.tobytes()
-    text = "".join(f"\\{byte:02x}" for byte in data)
-    return f'{name} = internal constant [{len(data)} x i8] c"{text}", align 64'
-
-
-def _quoted(name: str) -> str:
-    return "".join(c if c.isalnum() or c in " ._-<>" else "_" for c in name)
+def _is_by_rows(kernel: Kernel) -> bool:
+    return bool(kernel.grain) and 2 * kernel.grain <= kernel.numbers[1]

@@ -6,7 +6,7 @@ registers of what has been computed there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.writer import Writer
@@ -155,8 +155,10 @@ class Frame:
 
     def operand_in_place(self, x: Value, width: int) -> str:
         """Return a value as an operand, with all it depends on computed here."""
+        rare = only_in_rare([x])
         for y in postorder([x]):
-            self.compute(y)
+            if y not in rare:
+                self.compute(y)
         return self.operand(x, width)
 
     # Memory.
@@ -375,3 +377,16 @@ def _suffix(kind: str) -> str:
     count, _, element = kind[1:-1].partition(" x ")
     short = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
     return f"v{count}{short.get(element, element)}"
+
+
+def only_in_rare(roots: Sequence[Value]) -> set[Value]:
+    """Return the values that only the rare sides of others need."""
+    needed: set[Value] = set()
+    stack = list(roots)
+    while stack:
+        x = stack.pop()
+        if x in needed:
+            continue
+        needed.add(x)
+        stack.extend(x.operands[:2] if x.op == "rare" else x.operands)
+    return {x for x in postorder(roots) if x not in needed}
