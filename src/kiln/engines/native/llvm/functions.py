@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from kiln.engines.native.llvm.module import Module
+from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Step, Where, call_of
 from kiln.engines.native.llvm.target import Target
@@ -34,6 +34,7 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.passes.buffers import axes_of, everywhere, touched
 from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
+from kiln.engines.native.passes.structure import structure
 from kiln.engines.native.scalars import NUMPY_TYPES
 
 ENTRY = "kiln_entry"
@@ -112,30 +113,46 @@ class _Code:
     def step(self, statement: Statement) -> Step | None:
         """Return a statement as a step of a table, if it can be one."""
         if isinstance(statement, Kernel):
-            places = [*statement.operands, *statement.results]
-            found = [self.where(place) for place in places]
-            buffers = [where for where in found if where is not None]
-            if len(buffers) < len(found) or len(found) > MOST_BUFFERS:
+            places = self.places([*statement.operands, *statement.results])
+            if places is None:
                 return None
             self.module.symbols.add(statement.symbol)
             if _is_by_rows(statement):
                 name, rows = _by_rows(self.module, statement), statement.numbers[1]
-                return Step(name, buffers, rows, statement.grain)
-            return Step(statement.symbol, buffers, numbers=self.module.table(statement.numbers))
-        plan, count, grain = None, 0, 0
+                return Step(name, places, rows, statement.grain)
+            return Step(statement.symbol, places, numbers=self.module.table(statement.numbers))
+        if not isinstance(statement, Nest) and not (
+            isinstance(statement, Loop) and statement.parallel
+        ):
+            return None
+        operands = touched(statement)
+        places = self.places([Place(buffer) for buffer in operands])
+        if places is None:
+            return None
+        key = structure(statement)
+        part = self.module.shared.get(key)
+        if part is None:
+            part = self.part(statement, operands)
+            if key is not None:
+                self.module.shared[key] = part
+        return Step(part.name, [places[i] for i in part.order], part.count, part.grain)
+
+    def part(self, statement: Nest | Loop, operands: list[Buffer]) -> Part:
+        """Write a function for a statement that touches some buffers."""
+        plan = None
         if isinstance(statement, Nest):
             statement = expanded(statement, self.module.called)
             plan = schedule(statement, self.module.target.vector_bytes)
             count, grain = plan.order[0].size if plan.order else 1, plan.grain
-        elif isinstance(statement, Loop) and statement.parallel:
-            count, grain = statement.axis.size, self._grain(statement)
         else:
-            return None
-        found = [self.where(Place(buffer)) for buffer in touched(statement)]
-        buffers = [where for where in found if where is not None]
-        if len(buffers) < len(found) or len(found) > MOST_BUFFERS:
-            return None
-        return Step(_shared(self.module, statement, plan, []), buffers, count, grain)
+            count, grain = statement.axis.size, self._grain(statement)
+        name = _shared(self.module, statement, plan, [])
+        return Part(name, count, grain, [operands.index(each) for each in touched(statement)])
+
+    def places(self, operands: list[Place]) -> list[Where] | None:
+        """Return where operands begin, if that is known and they are not too many."""
+        found = [where for where in map(self.where, operands) if where is not None]
+        return found if len(found) == len(operands) <= MOST_BUFFERS else None
 
     def where(self, place: Place) -> Where | None:
         """Return where an operand begins, if that is known."""

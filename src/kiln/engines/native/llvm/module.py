@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import NamedTuple
+
 from kiln.engines.native.elementary import expand
 from kiln.engines.native.llvm.instructions import type_text
 from kiln.engines.native.llvm.runtime_functions import UNLIKELY, declaration, of_vectors, symbol
@@ -15,6 +18,18 @@ from kiln.engines.native.scalars import Value, postorder
 
 MANY_STEPS = 8
 """If a program has more nests and kernels they are a table, and equal nests written once."""
+
+
+class Part(NamedTuple):
+    """A function that runs a range of numbers up to `count`, in chunks of a grain.
+
+    `order` are the buffers of its context, as numbers among those that its statement touches.
+    """
+
+    name: str
+    count: int
+    grain: int
+    order: list[int]
 
 
 class Module:
@@ -32,6 +47,7 @@ class Module:
         self.names: dict[str, str] = {}
         self.constants: dict[Buffer, str] = {}
         self.numbers: dict[tuple[int, ...], str] = {}
+        self.shared: dict[Hashable, Part] = {}
         self.sequences: dict[str, list[Step]] = {}
         steps = sum(isinstance(each, (Nest, Kernel)) for each in function.body)
         self.has_many = steps > MANY_STEPS
