@@ -11,7 +11,8 @@ import pytest
 from kiln.base.config import override
 from kiln.core.array import from_host
 from kiln.core.staging import stage_pure
-from kiln.execution.compilation import compile_for_sizes, compile_jaxpr
+from kiln.execution.compilation import compile_jaxpr
+from kiln.execution.sized_programs import compile_for_sizes
 from kiln.ir.specialise import specialise
 from tests.cases.case import Case
 from tests.cases.collection import applied, assert_close, drawn

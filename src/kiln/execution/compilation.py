@@ -15,7 +15,7 @@ import dataclasses
 import threading
 import time
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from kiln import _runtime
@@ -27,24 +27,10 @@ from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
-from kiln.core.engine import (
-    Buffer,
-    Engine,
-    Executable,
-    Memory,
-    NotForAllSizes,
-    Placement,
-    Program,
-)
+from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Program
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
-from kiln.execution.engine_choice import (
-    HOST_COMPILER,
-    Choice,
-    compiles_for_all_sizes,
-    compiling,
-    engine_for,
-)
+from kiln.execution.engine_choice import Choice, compiling, engine_for
 from kiln.execution.progress import progress
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
@@ -60,7 +46,7 @@ AUTOMATIC_MB = 192
 """The limit if `executable_cache_mb` is not set and nothing was recompiled."""
 
 
-class _Key:
+class ProgramKey:
     """The key of a program; its hash, which visits the whole program, is computed once."""
 
     __slots__ = ("_hash", "options", "parts")
@@ -74,7 +60,7 @@ class _Key:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.parts == other.parts
+        return isinstance(other, ProgramKey) and self.parts == other.parts
 
 
 class WrongDevice(Exception):
@@ -108,7 +94,7 @@ class CachedProgram(_runtime.CompiledProgram):
 
     def __init__(
         self,
-        key: _Key,
+        key: ProgramKey,
         program: Program,
         choice: Choice,
         kept: list[int] | None,
@@ -127,7 +113,7 @@ class CachedProgram(_runtime.CompiledProgram):
         self.seconds = 0.0
         self.size = 0
         self.was_evicted = False
-        self.retyped: weakref.WeakSet[_Retyped | _ForSizes] = weakref.WeakSet()
+        self.retyped: weakref.WeakSet[Variant] = weakref.WeakSet()
         self._executable: Executable | None = None
 
     @property
@@ -142,7 +128,7 @@ class CachedProgram(_runtime.CompiledProgram):
 
     def giving(self, out_avals: list[ShapedArray]) -> CachedProgram:
         """Return the same executable with results of these types, weak or not."""
-        return self if tuple(out_avals) == self.out_avals else _Retyped(self, out_avals)
+        return self if tuple(out_avals) == self.out_avals else Variant(self, out_avals)
 
     @property
     def executable(self) -> Executable:
@@ -186,12 +172,12 @@ class CachedProgram(_runtime.CompiledProgram):
             self.was_evicted = True
 
 
-class _Retyped(CachedProgram):
-    """A program whose results are weakly typed where those of `base` are not, or vice versa."""
+class Variant(CachedProgram):
+    """A program with other types of results, or for some sizes, of which `base` holds the code."""
 
     __slots__ = ("_base",)
 
-    def __init__(self, base: CachedProgram, out_avals: list[ShapedArray]) -> None:
+    def __init__(self, base: CachedProgram, out_avals: Sequence[ShapedArray]) -> None:
         super().__init__(base.key, base.program, base.choice, base.kept, base.own, out_avals)
         self._base = base
         self._call = self._run
@@ -212,67 +198,20 @@ class _Retyped(CachedProgram):
 
     @property
     def base(self) -> CachedProgram:
+        """The program that holds the executable."""
         return self._base
 
     @property
     def is_loaded(self) -> bool:
+        """Whether the executable is in memory."""
         return self._base.is_loaded
 
     def load(self) -> Executable:
+        """Compile the program, unless its executable is in memory."""
         return self._base.load()
 
     def pin(self) -> None:
-        self._base.pin()
-
-
-class _ForSizes(CachedProgram):
-    """A program with named axes, for given sizes; `base` holds the code for all."""
-
-    __slots__ = ("_base", "_sizes")
-
-    def __init__(
-        self, base: CachedProgram, sizes: tuple[int, ...], out_avals: Sequence[ShapedArray]
-    ) -> None:
-        super().__init__(base.key, base.program, base.choice, base.kept, base.own, out_avals)
-        self._base = base
-        self._sizes = sizes
-        self._call = self._run
-        base.retyped.add(self)
-
-    def _run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        self._base.used = CLOCK.now
-        self._call = run = self.executable
-        return run(buffers)
-
-    def forget(self) -> None:
-        """Ask for the executable again on the next call."""
-        self._call = self._run
-
-    @property
-    def base(self) -> CachedProgram:
-        return self._base
-
-    @property
-    def executable(self) -> Executable:
-        """The executable for these sizes.
-
-        Raises: NotForAllSizes if an array would be too large.
-        """
-        executable: Any = self._base.executable
-        found: Executable | None = executable.for_sizes(self._sizes)
-        if found is None:
-            raise NotForAllSizes("array is too big")
-        return found
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._base.is_loaded
-
-    def load(self) -> Executable:
-        self._base.load()
-        return self.executable
-
-    def pin(self) -> None:
+        """Keep the executable as long as this object lives."""
         self._base.pin()
 
 
@@ -281,7 +220,7 @@ class _Evicted:
 
     __slots__ = ("key",)
 
-    def __init__(self, key: _Key) -> None:
+    def __init__(self, key: ProgramKey) -> None:
         self.key = key
 
     def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
@@ -377,9 +316,9 @@ def _unload(kept: Kept) -> None:
         compiled.unload()
 
 
-_cache: Bounded[_Key, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
-_alive: weakref.WeakValueDictionary[_Key, CachedProgram] = weakref.WeakValueDictionary()
-_flights: dict[_Key, _Flight] = {}
+_cache: Bounded[ProgramKey, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
+_alive: weakref.WeakValueDictionary[ProgramKey, CachedProgram] = weakref.WeakValueDictionary()
+_flights: dict[ProgramKey, _Flight] = {}
 in_child(_flights.clear)
 _listeners: list[Callable[[str, float], None]] = []
 _recompile_listeners: list[Callable[[str, float], None]] = []
@@ -408,7 +347,7 @@ def clear() -> None:
             program.was_evicted = False
 
 
-def release(keys: Iterable[_Key]) -> None:
+def release(keys: Iterable[ProgramKey]) -> None:
     """Forget those of the programs that only the cache holds."""
     for key in keys:
         kept = _cache.take(key)
@@ -421,7 +360,8 @@ def release(keys: Iterable[_Key]) -> None:
                 _keep(still_held)
 
 
-def _find(key: _Key) -> CachedProgram | None:
+def cached_program(key: ProgramKey) -> CachedProgram | None:
+    """Return the program of a key, if it is in the cache."""
     kept = _cache.get(key)
     return None if kept is None else kept()
 
@@ -457,8 +397,8 @@ def compile_jaxpr(
     # The program keeps its jaxpr, so the id stays its own as long as it is a key.
     identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
     wanted = (keep_unused, compiler_options, donated, placement)
-    key = _Key(identity, choice.name, wanted)
-    found = _find(key)
+    key = ProgramKey(identity, choice.name, wanted)
+    found = cached_program(key)
     if found is not None:
         return found.giving(jaxpr.out_avals)
 
@@ -474,65 +414,10 @@ def compile_jaxpr(
             made = Choice(made.name, f"{made.reason}; for each size: {for_each_size}")
         return CachedProgram(key, program, made, kept, None if is_shared else jaxpr)
 
-    return _once(key, new)[0].giving(jaxpr.out_avals)
+    return compiled_once(key, new)[0].giving(jaxpr.out_avals)
 
 
-_FOR_EACH_SIZE = "why it is compiled for each size"
-
-
-def compile_for_sizes(
-    jaxpr: Jaxpr,
-    name: str,
-    sizes: Mapping[str, int],
-    out_avals: Sequence[ShapedArray],
-    *,
-    keep_unused: bool = False,
-    donated: tuple[int, ...] = (),
-) -> CachedProgram | str:
-    """Return the program of a jaxpr with named axes for sizes, compiled once for all of them.
-
-    Return the reason if it has to be compiled for each size.
-    """
-    choice = engine_for(jaxpr, None, options())
-    if not compiles_for_all_sizes(choice):
-        return f"the engine {choice.name} compiles for each size"
-    if not all(sizes.values()):
-        return "a size is 0"
-    reason = jaxpr.memo.get(_FOR_EACH_SIZE)
-    if reason is not None:
-        return str(reason)
-    wanted = (keep_unused, donated, (*sizes,))
-    known = (compile_for_sizes, wanted, options().key())
-    is_shared = is_shareable(jaxpr)
-    key = jaxpr.memo.get(known)
-    if key is None:
-        identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
-        key = jaxpr.memo[known] = _Key(identity, "all sizes", wanted)
-    found = _find(key)
-    if found is None:
-
-        def new() -> CachedProgram:
-            program, kept = program_of(jaxpr, name, keep_unused, (), donated)
-            program = dataclasses.replace(program, sizes=(*sizes,))
-            made = compiling(choice, program)
-            if made.name != HOST_COMPILER:
-                raise NotForAllSizes(made.reason)
-            return CachedProgram(key, program, made, kept, None if is_shared else jaxpr)
-
-        try:
-            found = _once(key, new)[0]
-        except NotForAllSizes as error:
-            jaxpr.memo[_FOR_EACH_SIZE] = str(error)
-            return str(error)
-    made = _ForSizes(found, (*sizes.values(),), out_avals)
-    try:
-        made._call = made.executable
-    except NotForAllSizes as error:
-        return str(error)
-    return made
-
-
-def _once(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
+def compiled_once(key: ProgramKey, new: Callable[[], CachedProgram]) -> Loaded:
     """Return the program of a key, loaded; one thread compiles and the others wait."""
     mine = _Flight()
     flight = _flights.setdefault(key, mine)
@@ -548,8 +433,8 @@ def _once(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
         mine.done.set()
 
 
-def _load(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
-    found = _find(key) or _alive.get(key)
+def _load(key: ProgramKey, new: Callable[[], CachedProgram]) -> Loaded:
+    found = cached_program(key) or _alive.get(key)
     if found is None:
         found = _alive[key] = new()
     executable = found.load()
@@ -557,10 +442,10 @@ def _load(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
     return found, executable
 
 
-def _recompiled(key: _Key) -> Executable:
+def _recompiled(key: ProgramKey) -> Executable:
     """Recompile an evicted program that is still in use, with the options of its key."""
     with override(**options_of_key(key.options)):
-        return _once(key, lambda: _alive[key])[1]
+        return compiled_once(key, lambda: _alive[key])[1]
 
 
 def program_of(

@@ -21,12 +21,12 @@ from kiln.core.engine import Placement, Program
 from kiln.execution.compilation import (
     CachedProgram,
     WrongDevice,
-    compile_for_sizes,
     compile_jaxpr,
     program_of,
 )
 from kiln.execution.donation import Donation
 from kiln.execution.engine_choice import engine_for
+from kiln.execution.sized_programs import compile_for_sizes
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
@@ -211,7 +211,8 @@ class Placer:
         reason: str | None = None
         is_sized = self.general is not None and self.sizes and not self.compiler_options
         if is_sized and placement is None:
-            assert self.general is not None and self.sizes
+            assert self.general is not None
+            assert self.sizes
             made = compile_for_sizes(
                 self.general,
                 self.name,

@@ -65,7 +65,7 @@ class NativeCompiler:
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
-            text = module_text(function, offsets, host_target(), sizes)
+            text = module_text(function, offsets, host_target(), sizes if program.sizes else None)
         except (Unsupported, InconclusiveSizeError) as reason:
             refused = NotForAllSizes(_line(reason)) if program.sizes else None
             raise refused or _refused(program, str(reason)) from None

@@ -87,7 +87,7 @@ def evaluator(dims: Sequence[Dim], arguments: Sequence[str]) -> Callable[..., tu
     """Return a function of the sizes of named axes that computes dimensions."""
     variables = {name: f"v{i}" for i, name in enumerate(arguments)}
     text = "".join(f"{_text(dim, variables)}, " for dim in dims)
-    made: Callable[..., tuple[int, ...]] = eval(  # noqa: S307, of variables and operators alone
+    made: Callable[..., tuple[int, ...]] = eval(
         f"lambda {', '.join(variables.values())}: ({text})", {"max": max}
     )
     return made

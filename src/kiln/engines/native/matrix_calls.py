@@ -56,7 +56,9 @@ def _suffix(x: ShapedArray) -> str | None:
 
 
 def _call(kernel: str, suffix: str, *numbers: Any) -> MatrixCall:
-    return MatrixCall(f"kiln_{kernel}_{suffix}", tuple(map(as_dim, numbers)), suffix in _HAVE_OPENBLAS)
+    return MatrixCall(
+        f"kiln_{kernel}_{suffix}", tuple(map(as_dim, numbers)), suffix in _HAVE_OPENBLAS
+    )
 
 
 _HAVE_OPENBLAS = (*_IN_LAPACK, "f16", "bf16")

@@ -205,9 +205,10 @@ BASIC = {
 """Operations that code is emitted for. All others are functions, expanded into these.
 
 Shifts by the width or more are undefined, as is division by zero, and of integers the least by -1.
-Beside these there are `constant` (attr: bits as an int), `size` (attr: a size of named axes), `index` (attr: an `Index`), `load` (attr:
-buffer and index), and `rare`: (mask, usual, exact) is `exact` where the mask is true, else `usual`,
-and computes `exact` only if some lane needs it.
+Beside these there are `constant` (attr: bits as an int), `size` (attr: a size of named axes),
+`index` (attr: an `Index`), `load` (attr: buffer and index), `rare`: (mask, usual, exact) is `exact`
+where the mask is true, else `usual`, and computes `exact` only if some lane needs it, and
+`of_runtime` (attr: a name): a function of the extension.
 """
 
 _FOLDED: dict[str, Callable[..., Any]] = {
@@ -286,6 +287,10 @@ class Scope:
         """Return `exact` where the mask is true, computed only if any lane needs it."""
         return self.node("rare", usual.dtype, (mask, usual, exact))
 
+    def of_runtime(self, name: str, x: Value) -> Value:
+        """Return a function of x that the extension computes, for the side that few values take."""
+        return self.node("of_runtime", x.dtype, (x,), name)
+
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
         """Return sum(c * x**i) by Horner's rule with `muladd`; the constant term comes first."""
         total = self.constant(coefficients[-1], x.dtype)
@@ -316,19 +321,17 @@ def is_constant(x: Value, pattern: int) -> bool:
 def postorder(roots: Sequence[Value]) -> list[Value]:
     """Return all nodes below some, operands first, without recursion."""
     seen: dict[Value, None] = {}
-    entered: set[Value] = set()
     stack = list(reversed(roots))
     while stack:
         x = stack[-1]
-        if x in seen:
-            stack.pop()
-            continue
-        if x in entered:
+        if x not in seen:
+            ahead = [y for y in x.operands if y not in seen]
+            if ahead:
+                ahead.reverse()
+                stack += ahead
+                continue
             seen[x] = None
-            stack.pop()
-            continue
-        entered.add(x)
-        stack.extend(y for y in reversed(x.operands) if y not in seen)
+        stack.pop()
     return list(seen)
 
 

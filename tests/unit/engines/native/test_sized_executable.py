@@ -131,7 +131,8 @@ def test_one_compile_for_a_thousand_sizes(compiled: list[str]) -> None:
 
 
 def test_two_names(compiled: list[str]) -> None:
-    f = kiln.jit(lambda x, y: jnp.exp(-((x[:, None] - y) ** 2)).sum(1), abstracted_axes=({0: "n"}, {0: "m"}))
+    axes = ({0: "n"}, {0: "m"})
+    f = kiln.jit(lambda x, y: jnp.exp(-((x[:, None] - y) ** 2)).sum(1), abstracted_axes=axes)
     for n, m in ((1, 1), (3, 40), (40, 3), (257, 129)):
         x, y = table(n), table(m)
         expected = np.exp(-((x[:, None] - y) ** 2)).sum(1)
@@ -177,7 +178,8 @@ def test_a_donated_operand_is_the_result(compiled: list[str]) -> None:
 
 def test_python_is_called_with_the_shapes_of_the_call(compiled: list[str]) -> None:
     def double(x: Any) -> Any:
-        return kiln.pure_callback(lambda a: np.asarray(a) * 2, kiln.ShapeDtypeStruct(x.shape, x.dtype), x)
+        result = kiln.ShapeDtypeStruct(x.shape, x.dtype)
+        return kiln.pure_callback(lambda a: np.asarray(a) * 2, result, x)
 
     f = kiln.jit(double, abstracted_axes=({0: "n"},))
     for n in (1, 5, 300):

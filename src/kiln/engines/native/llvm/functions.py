@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from kiln.engines.native.elementary import expand
 from kiln.engines.native.extents import estimate, is_named, is_positive
-from kiln.engines.native.llvm.instructions import type_text
+from kiln.engines.native.llvm.kernels import by_rows, is_by_rows
+from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
+from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Step, Where, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
-from kiln.engines.native.llvm.values import Frame, memory_type
-from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.llvm.values import memory_type
+from kiln.engines.native.llvm.writer import Writer, steps_of
 from kiln.engines.native.loop_ir import (
     Axis,
     Branch,
@@ -33,19 +34,21 @@ from kiln.engines.native.loop_ir import (
     Statement,
     Store,
     While,
-    blocks,
 )
-from kiln.engines.native.passes.buffers import constants, counters, everywhere, touched
-from kiln.engines.native.passes.expansion import called, expanded
+from kiln.engines.native.passes.buffers import axes_of, everywhere, touched
+from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
-from kiln.engines.native.scalars import NUMPY_TYPES, Value, postorder
-from kiln.ir.sizes import Dim, Size
+from kiln.engines.native.passes.structure import structure
+from kiln.engines.native.scalars import NUMPY_TYPES
+from kiln.ir.sizes import Dim, Size, as_ints
 
 ENTRY = "kiln_entry"
 # The fields of `Call`, by number.
 _OPERANDS, _RESULTS, _SIZES, _WORKSPACE = range(4)
+_FAILED = "failed"
+"""The label at the end of a function that stops early."""
 INLINE_POINTS = 1 << 12
-"""A nest with fewer points is written where it runs, within loops."""
+"""A nest with fewer points is written where it runs."""
 
 
 def module_text(
@@ -56,142 +59,21 @@ def module_text(
 ) -> str:
     """Return the LLVM module of a function whose temporaries lie at offsets in the workspace.
 
-    Sizes that a call has to supply are added to `sizes`, each with its place in `Call.sizes`.
+    With `sizes` the function has named axes: the sizes that a call has to supply are added, each
+    with its place in `Call.sizes`.
     """
-    return _Module(function, offsets, target, {} if sizes is None else sizes).text()
-
-
-class _Module:
-    def __init__(
-        self,
-        function: Function,
-        offsets: dict[Buffer, Dim],
-        target: Target,
-        sizes: dict[Size, int],
-    ) -> None:
-        self.sizes = sizes
-        self.function = function
-        self.offsets = offsets
-        self.target = target
-        self.inputs = {x: i for i, x in enumerate(function.inputs)}
-        self.outputs = {x: i for i, x in enumerate(function.outputs) if x.role is not Role.INPUT}
-        self.symbols: set[str] = set()
-        self.parts: list[str] = []
-        self.names: dict[str, str] = {}
-        self.constants: dict[Buffer, str] = {}
-        self.called = called(function)
-        self.functions: dict[tuple[str, str, int], str] = {}
-
-    def text(self) -> str:
-        entry = _Code(self, self.writer())
-        entry.enter()
-        entry.statements(self.function.body)
-        entry.finish()
-        lines = [
-            f'source_filename = "{_quoted(self.function.name)}"',
-            *[_constant(name, buffer) for buffer, name in self.constants.items()],
-            *self.parts,
-            *[f"declare i32 @{name}(ptr, ptr, ptr)" for name in sorted(self.symbols)],
-            "declare i32 @kiln_parallel(ptr, ptr, ptr, i64, i64)",
-            "declare i32 @kiln_poll(ptr)",
-            entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"),
-            "attributes #0 = { nounwind }",
-        ]
-        return "\n".join(lines) + "\n"
-
-    def writer(self) -> Writer:
-        """Return the writer of a new function."""
-        return Writer(self.target, self.sizes)
-
-    def shared(self, statement: Nest | Loop, plan: Schedule | None, outer: list[Axis]) -> str:
-        """Return the name of a function that runs a nest, or a loop, over a range.
-
-        Its context holds where the buffers are that the statement touches, then the counters of
-        the axes around it.
-        """
-        w = self.writer()
-        code = _Code(self, w)
-        for i, buffer in enumerate(touched(statement)):
-            place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-            code.pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
-        for i, axis in enumerate(outer, len(code.pointers)):
-            place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-            code.counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
-        code.start = w.mark()
-        if isinstance(statement, Loop):
-            code.rows(statement.body)
-            code.turns(statement, "%begin", "%end")
-        else:
-            assert plan is not None
-            code.nest_here(statement, plan, "%begin", "%end")
-        code.finish()
-        return self.part(w)
-
-    def part(self, w: Writer) -> str:
-        """Return the name of the function that runs a range; equal ones are written once."""
-        body = w.body()
-        name = self.names.get(body)
-        if name is None:
-            name = self.names[body] = f"nest{len(self.names)}"
-            parameters = "ptr %call, ptr %context, i64 %begin, i64 %end"
-            self.parts.append(w.text(f"define internal i32 @{name}({parameters}) #0"))
-        return name
-
-    def elementary(self, x: Value, width: int) -> str:
-        """Return the name of the function that computes an elementary function of vectors."""
-        key = (x.op, x.dtype, width)
-        name = self.functions.get(key)
-        if name is None:
-            name = self.functions[key] = f"@{x.op}.{x.dtype}x{width}"
-            w = Writer(self.target)
-            pointers: dict[Buffer, str] = {}
-            frame = Frame(w, pointers.__getitem__, {}, (), None, width, self.elementary)
-            parameters = []
-            for i, y in enumerate(x.operands):
-                parameter = x.scope.node("parameter", y.dtype, (), i)
-                frame.names[parameter] = f"%x{i}"
-                parameters.append(parameter)
-            root = expand(x.scope.node(x.op, x.dtype, tuple(parameters)))
-            for y in postorder([root]):
-                frame.is_vector[y] = width > 1 and y.op != "constant"
-            kind = type_text(x.dtype, width)
-            w.do(f"ret {kind} {frame.operand_in_place(root, width)}")
-            listed = ", ".join(
-                f"{type_text(y.dtype, width)} %x{i}" for i, y in enumerate(x.operands)
-            )
-            self.parts.append(w.text(f"define internal {kind} {name}({listed}) #0"))
-        return name
-
-    def by_rows(self, kernel: Kernel) -> str:
-        """Return the name of a function that runs a kernel on a range of its rows.
-
-        Its context holds the buffers of the kernel, then its numbers.
-        """
-        w = self.writer()
-        count, buffers = len(kernel.numbers), len(kernel.operands) + len(kernel.results)
-        numbers = w.emit(f"alloca i64, i64 {count}, align 8")
-        place = w.emit(f"getelementptr i64, ptr %context, i64 {buffers}")
-        w.do(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {numbers}, ptr {place}, i64 {8 * count}, "
-            "i1 false)"
-        )
-        w.do(f"store i64 %begin, ptr {numbers}, align 8")
-        rows = w.emit("sub i64 %end, %begin")
-        second = w.emit(f"getelementptr i64, ptr {numbers}, i64 1")
-        w.do(f"store i64 {rows}, ptr {second}, align 8")
-        status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %context, ptr {numbers})")
-        w.do(f"ret i32 {status}")
-        return self.part(w)
-
-    def constant(self, buffer: Buffer) -> str:
-        """Return the name of a constant's memory."""
-        return self.constants.setdefault(buffer, f"@constant{len(self.constants)}")
+    module = Module(function, offsets, target, sizes)
+    entry = _Code(module, module.writer())
+    entry.enter()
+    entry.run(function.body)
+    entry.finish()
+    return module.text(entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"))
 
 
 class _Code:
     """Writes statements into a function that is being written."""
 
-    def __init__(self, module: _Module, w: Writer) -> None:
+    def __init__(self, module: Module, w: Writer) -> None:
         self.module = module
         self.w = w
         self.pointers: dict[Buffer, str] = {}
@@ -199,28 +81,113 @@ class _Code:
         self.most = 0
         self.start = 0
         self.polls: str | None = None
-        self.results: list[tuple[Buffer, str]] = []
+        self.fields: list[str] = []
+        self.fixed: dict[Buffer, str] = {}
+        self.failures: list[tuple[str, str]] = []
 
     def enter(self) -> None:
-        """Find the buffers of a call."""
-        module = self.module
-        fields = [self._field(i) for i in range(_WORKSPACE + 1)]
-        buffers = [*module.inputs, *module.outputs, *module.offsets]
-        for buffer in [*buffers, *constants(module.function.body)]:
-            self.pointers[buffer] = self._pointer(buffer, fields)
+        """Find where a call keeps its buffers, and make room for those in registers."""
+        self.fields = [self._field(i) for i in range(_WORKSPACE + 1)]
         self.start = self.w.mark()
-        for buffer in in_registers(module.function):
-            if buffer.role is Role.OUTPUT:
-                self.results.append((buffer, self.pointers[buffer]))
+        for buffer in in_registers(self.module.function):
             kind = f"[{buffer.size} x {memory_type(buffer.dtype, 1)}]"
-            self.pointers[buffer] = self.w.emit(f"alloca {kind}, align 64", PROMOTED)
+            self.fixed[buffer] = self.w.emit(f"alloca {kind}, align 64", PROMOTED)
+
+    def run(self, statements: list[Statement]) -> None:
+        """Write the statements of the entry: each finds its buffers itself.
+
+        Registers would not hold them all from the beginning on.
+        """
+        steps: list[Step] = []
+        for statement in statements:
+            step = self.step(statement) if self.module.has_many else None
+            if step is not None:
+                steps.append(step)
+                continue
+            self.sequence(steps)
+            self.pointers = dict(self.fixed)
+            for buffer in everywhere(statement):
+                if buffer not in self.pointers and buffer.role is not Role.ROW:
+                    self.pointers[buffer] = self._pointer(buffer)
+            self.statements([statement])
+        self.sequence(steps)
+        for buffer in self.fixed:
+            if buffer.role is Role.OUTPUT:
+                self.pointers[buffer] = self.fixed[buffer]
+                self.copy(Copy(Place(buffer), Place(buffer), buffer.size), self._pointer(buffer))
+
+    def sequence(self, steps: list[Step]) -> None:
+        """Run the steps collected so far."""
+        if steps:
+            name = f"@steps{len(self.module.sequences)}"
+            self.module.sequences[name] = list(steps)
+            self.check(self.w.emit(call_of(name, len(steps))))
+            steps.clear()
+
+    def step(self, statement: Statement) -> Step | None:
+        """Return a statement as a step of a table, if it can be one."""
+        if isinstance(statement, Kernel):
+            places = self.places([*statement.operands, *statement.results])
+            if places is None:
+                return None
+            self.module.symbols.add(statement.symbol)
+            if is_by_rows(statement):
+                name, rows = by_rows(self.module, statement), statement.numbers[1]
+                return Step(name, places, rows, statement.grain)
+            return Step(statement.symbol, places, numbers=self.module.table(statement.numbers))
+        if not isinstance(statement, Nest) and not (
+            isinstance(statement, Loop) and statement.parallel
+        ):
+            return None
+        operands = touched(statement)
+        places = self.places([Place(buffer) for buffer in operands])
+        if places is None:
+            return None
+        key = structure(statement)
+        part = self.module.shared.get(key)
+        if part is None:
+            part = self.part(statement, operands)
+            if key is not None:
+                self.module.shared[key] = part
+        return Step(part.name, [places[i] for i in part.order], part.count, part.grain)
+
+    def part(self, statement: Nest | Loop, operands: list[Buffer]) -> Part:
+        """Write a function for a statement that touches some buffers."""
+        plan = None
+        if isinstance(statement, Nest):
+            statement = expanded(statement, self.module.called)
+            plan = schedule(statement, self.module.target.vector_bytes)
+            count, grain = plan.order[0].size if plan.order else 1, plan.grain
+        else:
+            count, grain = statement.axis.size, self._grain(statement)
+        name = _shared(self.module, statement, plan, [])
+        return Part(name, count, grain, [operands.index(each) for each in touched(statement)])
+
+    def places(self, operands: list[Place]) -> list[Where] | None:
+        """Return where operands begin, if that is known and they are not too many."""
+        found = [where for where in map(self.where, operands) if where is not None]
+        return found if len(found) == len(operands) <= MOST_BUFFERS else None
+
+    def where(self, place: Place) -> Where | None:
+        """Return where an operand begins, if that is known."""
+        buffer, module = place.buffer, self.module
+        if place.index.terms or buffer in self.fixed or buffer.role is Role.ROW:
+            return None
+        offset = place.index.const * NUMPY_TYPES[buffer.dtype].itemsize
+        if buffer in module.inputs:
+            return Where(0, module.inputs[buffer], offset)
+        if buffer in module.outputs:
+            return Where(1, module.outputs[buffer], offset)
+        if buffer.role is Role.CONST:
+            return Where(3, 0, offset, module.constant(buffer))
+        return Where(2, 0, module.offsets[buffer] + offset)
 
     def _field(self, number: int) -> str:
         place = self.w.emit(f"getelementptr i64, ptr %call, i64 {number}")
         return self.w.emit(f"load ptr, ptr {place}, align 8")
 
-    def _pointer(self, buffer: Buffer, fields: list[str]) -> str:
-        w = self.w
+    def _pointer(self, buffer: Buffer) -> str:
+        w, fields = self.w, self.fields
         if buffer in self.module.inputs:
             table, number = fields[_OPERANDS], self.module.inputs[buffer]
         elif buffer in self.module.outputs:
@@ -245,9 +212,10 @@ class _Code:
 
     def finish(self) -> None:
         """End the function."""
-        for buffer, place in self.results:
-            self.copy(Copy(Place(buffer), Place(buffer), buffer.size), place)
         self.w.do("ret i32 0")
+        if self.failures:
+            self.w.begin(_FAILED)
+            self.w.do(f"ret i32 {self.w.phi('i32', *self.failures)}")
         if self.polls is not None:
             made = [f"{self.polls} = alloca i64, align 8"]
             made.append(f"store i64 {BETWEEN_POLLS}, ptr {self.polls}, align 8")
@@ -276,8 +244,8 @@ class _Code:
         plan = schedule(nest, self.module.target.vector_bytes)
         whole = plan.order[0].size if plan.order else 1
         is_row = any(buffer.role is Role.ROW for buffer in touched(nest))
-        is_short = plan.grain == 0 and estimate(nest.points) <= INLINE_POINTS
-        if is_row or not plan.order or is_short:
+        is_small = plan.grain == 0 and estimate(nest.points) <= INLINE_POINTS
+        if is_row or not plan.order or is_small:
             self.nest_here(nest, plan, "0", self.w.dim(whole))
         else:
             self.apart(nest, plan, whole, plan.grain)
@@ -296,8 +264,8 @@ class _Code:
     ) -> None:
         """Call a function of its own for a statement, from several threads if there is a grain."""
         w = self.w
-        outer = [axis for axis in counters(statement) if axis in self.counters]
-        name = self.module.shared(statement, plan, outer)
+        outer = [axis for axis in axes_of(statement) if axis in self.counters]
+        name = _shared(self.module, statement, plan, outer)
         values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
         values += [f"i64 {self.counters[axis]}" for axis in outer]
         self.slots(values)
@@ -305,26 +273,11 @@ class _Code:
         if grain:
             status = w.emit(
                 f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {number}, "
-                f"i64 {self.grain(grain)})"
+                f"i64 {steps_of(w, grain)})"
             )
         else:
             status = w.emit(f"call i32 @{name}(ptr %call, ptr %slots, i64 0, i64 {number})")
         self.check(status)
-
-    def grain(self, grain: int | Grain) -> str:
-        """Return how many steps a thread takes at a time, at least 1."""
-        if not isinstance(grain, Grain):
-            return str(grain)
-        w = self.w
-        points = self._at_least_one(w.dim(grain.points))
-        steps = self._at_least_one(w.emit(f"udiv i64 {grain.most}, {points}"))
-        if grain.multiple == 1:
-            return steps
-        more = w.emit(f"add i64 {steps}, {grain.multiple - 1}")
-        return w.emit(f"and i64 {more}, {-grain.multiple}")
-
-    def _at_least_one(self, number: str) -> str:
-        return self.w.emit(f"call i64 @llvm.umax.i64(i64 {number}, i64 1)")
 
     def slots(self, values: list[str]) -> None:
         """Write values to the slots that a function is given."""
@@ -337,11 +290,10 @@ class _Code:
     def check(self, status: str) -> None:
         """Return the status if it is not zero."""
         w = self.w
-        bad, after = w.label("failed"), w.label("done")
+        after = w.label("done")
         failed = w.emit(f"icmp ne i32 {status}, 0")
-        w.do(f"br i1 {failed}, label %{bad}, label %{after}")
-        w.begin(bad)
-        w.do(f"ret i32 {status}")
+        w.do(f"br i1 {failed}, label %{_FAILED}, label %{after}")
+        self.failures.append((status, w.block))
         w.begin(after)
 
     def place(self, place: Place) -> str:
@@ -368,7 +320,7 @@ class _Code:
     def kernel(self, kernel: Kernel) -> None:
         """Call a kernel, unless its results have no elements."""
         sizes = [x.buffer.size for x in kernel.results]
-        if not sizes or any(map(is_positive, sizes)):
+        if not is_named(*sizes) or any(map(is_positive, sizes)):
             self.called(kernel)
             return
         flags = [self.w.emit(f"icmp ne i64 {self.w.dim(size)}, 0") for size in sizes]
@@ -383,11 +335,13 @@ class _Code:
         self.module.symbols.add(kernel.symbol)
         places = [self.place(place) for place in [*kernel.operands, *kernel.results]]
         values = [f"ptr {place}" for place in places]
-        values += [f"i64 {w.dim(number)}" for number in kernel.numbers]
+        named = is_named(*kernel.numbers)
+        if named:
+            values += [f"i64 {w.dim(number)}" for number in kernel.numbers]
         self.slots(values)
-        if kernel.grain and _is_shared(kernel):
-            name = self.module.by_rows(kernel)
-            rows, grain = w.dim(kernel.numbers[1]), self.grain(kernel.grain)
+        if is_by_rows(kernel):
+            name = by_rows(self.module, kernel)
+            rows, grain = w.dim(kernel.numbers[1]), steps_of(w, kernel.grain)
             self.check(
                 w.emit(
                     f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {rows}, "
@@ -395,7 +349,10 @@ class _Code:
                 )
             )
             return
-        numbers = w.emit(f"getelementptr i64, ptr %slots, i64 {len(places)}")
+        if named:
+            numbers = w.emit(f"getelementptr i64, ptr %slots, i64 {len(places)}")
+        else:
+            numbers = self.module.table(as_ints(kernel.numbers))
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)
 
@@ -433,7 +390,7 @@ class _Code:
         points = sum((each.points for each, _ in plans), start=0)
         if is_named(points, loop.axis.size):
             most = max((plan.work for _, plan in plans), default=1.0)
-            return Grain(max(1, int(SPLIT_POINTS / most)), points, 1)
+            return Grain(max(1, int(SPLIT_POINTS / most)), points)
         work = sum(each.points * plan.work for each, plan in plans)
         grain = max(1, math.ceil(SPLIT_POINTS / max(work, 1)))
         return grain if 2 * grain <= loop.axis.size else 0
@@ -508,18 +465,28 @@ class _Code:
         w.begin(after)
 
 
-def _is_shared(kernel: Kernel) -> bool:
-    """Tell whether the rows of a kernel may be enough for two threads."""
-    rows, grain = kernel.numbers[1], kernel.grain
-    return isinstance(grain, Grain) or is_named(rows) or 2 * grain <= rows
+def _shared(
+    module: Module, statement: Nest | Loop, plan: Schedule | None, outer: list[Axis]
+) -> str:
+    """Return the name of a function that runs a nest, or a loop, over a range.
 
-
-def _constant(name: str, buffer: Buffer) -> str:
-    assert buffer.value is not None
-    data = buffer.value.tobytes()
-    text = "".join(f"\\{byte:02x}" for byte in data)
-    return f'{name} = internal constant [{len(data)} x i8] c"{text}", align 64'
-
-
-def _quoted(name: str) -> str:
-    return "".join(c if c.isalnum() or c in " ._-<>" else "_" for c in name)
+    Its context holds where the buffers are that the statement touches, then the counters of
+    the axes around it.
+    """
+    w = module.writer()
+    code = _Code(module, w)
+    for i, buffer in enumerate(touched(statement)):
+        place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
+        code.pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
+    for i, axis in enumerate(outer, len(code.pointers)):
+        place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
+        code.counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
+    code.start = w.mark()
+    if isinstance(statement, Loop):
+        code.rows(statement.body)
+        code.turns(statement, "%begin", "%end")
+    else:
+        assert plan is not None
+        code.nest_here(statement, plan, "%begin", "%end")
+    code.finish()
+    return module.part(w)

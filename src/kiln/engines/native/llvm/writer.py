@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kiln.engines.native.llvm.target import Target
+from kiln.engines.native.loop_ir import Grain
 from kiln.ir.sizes import Dim, Size
 
 
@@ -88,3 +89,19 @@ class Writer:
     def text(self, header: str) -> str:
         """Return the function: `header` is what precedes its body, from `define` on."""
         return "\n".join([f"{header} {{", "entry:", *self.head, *self.lines, "}", ""])
+
+
+def steps_of(w: Writer, grain: int | Grain) -> str:
+    """Write how many steps a thread takes at a time, at least 1; return the operand."""
+    if not isinstance(grain, Grain):
+        return str(grain)
+    points = _at_least_one(w, w.dim(grain.points))
+    steps = _at_least_one(w, w.emit(f"udiv i64 {grain.most}, {points}"))
+    if grain.multiple == 1:
+        return steps
+    more = w.emit(f"add i64 {steps}, {grain.multiple - 1}")
+    return w.emit(f"and i64 {more}, {-grain.multiple}")
+
+
+def _at_least_one(w: Writer, number: str) -> str:
+    return w.emit(f"call i64 @llvm.umax.i64(i64 {number}, i64 1)")

@@ -70,16 +70,6 @@ def writes(statement: Statement) -> Iterator[Buffer]:
             return
 
 
-def _touched(places: list[Place]) -> Iterator[Buffer]:
-    for place in places:
-        yield place.buffer
-        yield from _numbers(place)
-
-
-def _numbers(place: Place) -> Iterator[Buffer]:
-    return loaded(postorder([value for value, _ in place.index.values()]))
-
-
 def touched(statement: Nest | Loop) -> list[Buffer]:
     """Return the buffers of a statement, but for rows, in the order in which it meets them."""
     return [
@@ -96,15 +86,7 @@ def everywhere(statement: Statement) -> list[Buffer]:
     return list(found)
 
 
-def constants(statements: list[Statement]) -> list[Buffer]:
-    """Return the constants that statements read."""
-    found: dict[Buffer, None] = {}
-    for statement in statements:
-        found.update((b, None) for b in everywhere(statement) if b.role is Role.CONST)
-    return list(found)
-
-
-def counters(statement: Statement) -> list[Axis]:
+def axes_of(statement: Statement) -> list[Axis]:
     """Return all axes that a statement depends on, in the order of their occurrence."""
     found: dict[Axis, None] = {}
     if isinstance(statement, Nest):
@@ -116,5 +98,15 @@ def counters(statement: Statement) -> list[Axis]:
             found.update((axis, None) for axis, _ in effect.index.axes())
     for block in blocks(statement):
         for each in block:
-            found.update(dict.fromkeys(counters(each)))
+            found.update(dict.fromkeys(axes_of(each)))
     return list(found)
+
+
+def _touched(places: list[Place]) -> Iterator[Buffer]:
+    for place in places:
+        yield place.buffer
+        yield from _numbers(place)
+
+
+def _numbers(place: Place) -> Iterator[Buffer]:
+    return loaded(postorder([value for value, _ in place.index.values()]))

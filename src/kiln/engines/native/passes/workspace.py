@@ -78,9 +78,7 @@ def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
     return offsets, _slots(named, offsets, total)
 
 
-def _slots(
-    named: list[tuple[Buffer, list[int]]], offsets: dict[Buffer, Dim], total: Dim
-) -> Dim:
+def _slots(named: list[tuple[Buffer, list[int]]], offsets: dict[Buffer, Dim], total: Dim) -> Dim:
     """Place temporaries of named sizes after `total` bytes; return the bytes of all."""
     slots: list[tuple[Dim, Dim, list[list[int]]]] = []
     for buffer, span in named:
