@@ -41,8 +41,8 @@ class Recording:
     were taken to have a size of at least 1. `general` is the program for all sizes that `jaxpr` was
     specialized from, where axes have names, for these `sizes` of them. `late` holds the recipes of
     the last inputs of `jaxpr`, which every call supplies (`late.py`). `origin` is None if the
-    program depends on more than content. `record` is the explanation that still lacks the compile time, if one was requested.
-    `placers`, one for each placement request, are shared by all recordings of this program. A
+    program depends on more than content. `record` is the explanation that still lacks the compile
+    time, if one was requested. `placers`, one for each placement request, are shared by all recordings of this program. A
     recording that closes over tracers `is_temporary`: it dies with their trace.
     """
 
