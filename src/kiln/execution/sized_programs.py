@@ -28,6 +28,7 @@ from kiln.execution.engine_choice import (
 )
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines
+from kiln.ir.specialise import out_types
 from kiln.ir.types import ShapedArray
 from kiln.ir.user_code import is_shareable
 
@@ -78,7 +79,7 @@ def compile_for_sizes(
         except NotForAllSizes as error:
             jaxpr.memo[_FOR_EACH_SIZE] = str(error)
             return str(error)
-    made = ProgramForSizes(found, (*sizes.values(),), out_avals)
+    made = ProgramForSizes(found, jaxpr, (*sizes.values(),), out_avals)
     try:
         made._call = made.executable
     except NotForAllSizes as error:
@@ -89,13 +90,28 @@ def compile_for_sizes(
 class ProgramForSizes(Variant):
     """A program with named axes, for given sizes."""
 
-    __slots__ = ("_sizes",)
+    __slots__ = ("_general", "_sizes")
 
     def __init__(
-        self, base: CachedProgram, sizes: tuple[int, ...], out_avals: Sequence[ShapedArray]
+        self,
+        base: CachedProgram,
+        general: Jaxpr,
+        sizes: tuple[int, ...],
+        out_avals: Sequence[ShapedArray],
     ) -> None:
         super().__init__(base, out_avals)
+        self._general = general
         self._sizes = sizes
+
+    def for_other_sizes(self, sizes: tuple[int, ...]) -> ProgramForSizes | None:
+        """Return the program for other sizes from 1 on; None if arrays would be too large."""
+        env = dict(zip(self.program.sizes, sizes, strict=True))
+        try:
+            made = ProgramForSizes(self._base, self._general, sizes, out_types(self._general, env))
+            made._call = made.executable
+        except ValueError:
+            return None
+        return made
 
     def _run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         self._base.used = CLOCK.now

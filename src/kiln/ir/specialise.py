@@ -24,6 +24,15 @@ def specialise(jaxpr: Jaxpr, env: Mapping[str, Dim]) -> Jaxpr:
     return _Substitution(env).jaxpr(jaxpr)
 
 
+def out_types(jaxpr: Jaxpr, env: Mapping[str, int]) -> list[ShapedArray]:
+    """Return the types of the results of a program with named axes replaced by ints.
+
+    Raises: ValueError for arrays that are too large.
+    """
+    substitution = _Substitution(env)
+    return [substitution.aval(v.aval) for v in jaxpr.outvars]
+
+
 def specialise_later(jaxpr: Jaxpr, env: Mapping[str, int]) -> Jaxpr:
     """Return a program with named axes replaced by ints, once somebody looks at more than types."""
     return _Later(jaxpr, env)

@@ -39,8 +39,9 @@ class Recording:
     `jaxpr` takes the closed-over `consts` as leading inputs. `static` holds the Python values that
     the function returned along with arrays, if any. `assumed` names the axes that
     were taken to have a size of at least 1. `general` is the program for all sizes that `jaxpr` was
-    specialized from, where axes have names, for these `sizes` of them. `late` holds the recipes of
-    the last inputs of `jaxpr`, which every call supplies (`late.py`). `origin` is None if the
+    specialized from, where axes have names, for these `sizes` of them. `named_axes` has pairs of
+    an axis and the number of its name for each leaf. `late` holds the recipes of the last inputs of
+    `jaxpr`, which every call supplies (`late.py`). `origin` is None if the
     program depends on more than content. `record` is the explanation that still lacks the compile
     time, if one was requested. `placers`, one for each placement request, are shared by all recordings of this program. A
     recording that closes over tracers `is_temporary`: it dies with their trace.
@@ -54,6 +55,7 @@ class Recording:
         "jaxpr",
         "late",
         "name",
+        "named_axes",
         "origin",
         "out_tree",
         "placers",
@@ -73,6 +75,7 @@ class Recording:
         self.assumed: frozenset[str] = frozenset()
         self.general: Jaxpr | None = None
         self.sizes: dict[str, int] = {}
+        self.named_axes: tuple[tuple[tuple[int, int], ...], ...] = ()
         self.late: tuple[Hashable, ...] = ()
         self.origin: Origin | None = None
         self.record: Record | None = None
@@ -83,7 +86,7 @@ class Recording:
         """Return the same program over other closed-over values."""
         made = Recording(self.jaxpr, consts, self.out_tree, self.name, self.static)
         made.assumed, made.general, made.late = self.assumed, self.general, self.late
-        made.sizes = self.sizes
+        made.sizes, made.named_axes = self.sizes, self.named_axes
         made.origin, made.placers = self.origin, self.placers
         return made
 

@@ -17,7 +17,7 @@ from kiln.ir.sizes import Dim, Size, names
 from kiln.ir.specialise import specialise, specialise_later
 from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.entry import Recording
-from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
+from kiln.jit.named_axes import NamedAxes, fresh_names, numbered, with_names
 from kiln.jit.recorder import PlainRecorder
 from kiln.jit.signature import Arguments, Signature, Subject
 
@@ -57,6 +57,7 @@ class SizedRecorder:
         made.general = general.jaxpr
         if not any(type(size) is Size for size in given.values()):
             made.sizes = {name: int(size) for name, size in given.items()}
+            made.named_axes = numbered(signature.avals, axes, [*called])
         made.assumed = general.assumed - given.keys()
         made.assumed |= set(names(*[given[s] for s in general.assumed & given.keys()]))
         return made
