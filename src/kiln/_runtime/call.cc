@@ -49,8 +49,8 @@ struct NamedType {
     Ref sizes = Ref::own(PyObject_GetAttr(aval, names[3]));
     if (!dtype || !weak_type || !varying || !sizes || !PyTuple_Check(sizes.get())) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes.get()); ++i) {
-      shape.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(sizes.get(), i)));
-      if (shape.back() == -1) return false;
+      shape.push_back(number(PyTuple_GET_ITEM(sizes.get(), i)));
+      if (shape.back() < 0) return false;
     }
     for (const NamedAxis& each : axes) {
       if (each.axis < 0 || static_cast<size_t>(each.axis) >= shape.size()) return false;
@@ -68,9 +68,7 @@ struct NamedType {
     }
     for (size_t i = 0; i < shape.size(); ++i) {
       PyObject* size = PyTuple_GET_ITEM(found.get(), static_cast<Py_ssize_t>(i));
-      // A size with a name is no int.
-      if (!PyLong_CheckExact(size)) return false;
-      if (shape[i] >= 0 && PyLong_AsLongLong(size) != shape[i]) return false;
+      if (shape[i] >= 0 && number(size) != shape[i]) return false;
     }
     if (!has(aval, names[0], dtype.get()) || !has(aval, names[1], weak_type.get()) ||
         !has(aval, names[2], varying.get())) {
@@ -78,7 +76,7 @@ struct NamedType {
     }
     for (const NamedAxis& each : axes) {
       PyObject* size = PyTuple_GET_ITEM(found.get(), each.axis);
-      if (!note_size(sizes, each.number, PyLong_AsLongLong(size))) return false;
+      if (!note_size(sizes, each.number, number(size))) return false;
     }
     return true;
   }
@@ -94,6 +92,12 @@ struct NamedType {
 
  private:
   static PyObject* names[4];
+
+  // A size; -1 for one with a name, which is no int.
+  static int64_t number(PyObject* size) {
+    int overflow = 0;
+    return PyLong_CheckExact(size) ? PyLong_AsLongLongAndOverflow(size, &overflow) : -1;
+  }
 
   static bool has(PyObject* aval, PyObject* name, PyObject* value) {
     Ref found = Ref::own(PyObject_GetAttr(aval, name));
