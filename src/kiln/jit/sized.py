@@ -1,8 +1,8 @@
 """Named axes: a function is traced once for all sizes.
 
 The program for a new signature is specialized from the one for all sizes, which the native engine
-compiles once (`execution/sized_programs.py`). From then on it is a signature like any other: names
-play no part in a hit.
+compiles once (`execution/sized_programs.py`): calls with other sizes then run without coming here.
+On other engines a signature is like any other: names play no part in a hit.
 """
 
 from __future__ import annotations

@@ -70,7 +70,9 @@ def test_a_program_is_loaded_again_after_it_was_evicted() -> None:
 @pytest.mark.parametrize("engine", ["xla", "reference"])
 def test_other_engines_compile_for_each_size(engine: str) -> None:
     with override(engine=engine):
-        assert compiled(general(lambda x: x * 2), 3) == f"the engine {engine} compiles for each size"
+        assert (
+            compiled(general(lambda x: x * 2), 3) == f"the engine {engine} compiles for each size"
+        )
 
 
 def test_reasons_to_compile_for_one_size() -> None:

@@ -93,7 +93,7 @@ def test_a_program_may_be_specialised_later() -> None:
     assert later.constvars == []
     assert str(later) == str(specialise(program, {"n": 4}))
     with pytest.raises(AttributeError):
-        later.nothing  # noqa: B018
+        later.nothing
     assert out_types(program, {"n": 5})[0].shape == (10,)
 
 

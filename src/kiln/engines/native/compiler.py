@@ -74,7 +74,8 @@ class NativeCompiler:
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         if program.sizes:
             return SizedExecutable(code, operands, results, room, list(sizes))
-        return NativeExecutable(code, operands, results, room, function.callbacks)
+        given, taken = ([(dtype, int(n)) for dtype, n in each] for each in (operands, results))
+        return NativeExecutable(code, given, taken, int(room), function.callbacks)
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM or assembly.

@@ -21,7 +21,7 @@ TYPICAL = 1 << 10
 
 def estimate(dim: Dim) -> int:
     """Return a dimension, with named axes taken to be long."""
-    return dim if dim.__class__ is int else _estimate(dim)  # type: ignore[return-value]
+    return dim if dim.__class__ is int else _estimate(dim)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -45,7 +45,7 @@ def is_positive(dim: Dim) -> bool:
 def magnitude(factor: Dim) -> Dim | None:
     """Return the absolute value of a factor; None if its sign is not known."""
     if factor.__class__ is int:
-        return abs(factor)  # type: ignore[arg-type]
+        return abs(factor)
     if at_least(factor, 0):
         return factor
     return -factor if at_least(0, factor) else None
@@ -73,7 +73,7 @@ def whole(x: Dim, y: Dim) -> Dim | None:
     if x.__class__ is int and y.__class__ is int:
         return x // y
     try:
-        return x // y  # type: ignore[no-any-return]
+        return x // y
     except InconclusiveSizeError:
         return None
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from kiln.engines.native.extents import estimate, is_named, is_positive
-from kiln.engines.native.llvm.kernels import by_rows, is_by_rows
+from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, known
 from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Step, Where, call_of
@@ -131,10 +131,11 @@ class _Code:
             if places is None:
                 return None
             self.module.symbols.add(statement.symbol)
+            numbers = as_ints(statement.numbers)
             if is_by_rows(statement):
-                name, rows = by_rows(self.module, statement), statement.numbers[1]
-                return Step(name, places, rows, statement.grain)
-            return Step(statement.symbol, places, numbers=self.module.table(statement.numbers))
+                name, grain = by_rows(self.module, statement), known(statement.grain)
+                return Step(name, places, numbers[1], grain)
+            return Step(statement.symbol, places, numbers=self.module.table(numbers))
         if not isinstance(statement, Nest) and not (
             isinstance(statement, Loop) and statement.parallel
         ):
@@ -149,7 +150,8 @@ class _Code:
             part = self.part(statement, operands)
             if key is not None:
                 self.module.shared[key] = part
-        return Step(part.name, [places[i] for i in part.order], part.count, part.grain)
+        buffers = [places[i] for i in part.order]
+        return Step(part.name, buffers, int(part.size), known(part.grain))
 
     def part(self, statement: Nest | Loop, operands: list[Buffer]) -> Part:
         """Write a function for a statement that touches some buffers."""

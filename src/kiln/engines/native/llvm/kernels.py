@@ -37,3 +37,9 @@ def is_by_rows(kernel: Kernel) -> bool:
     if isinstance(kernel.grain, Grain) or is_named(*kernel.numbers[1:2]):
         return bool(kernel.grain)
     return bool(kernel.grain) and 2 * kernel.grain <= kernel.numbers[1]
+
+
+def known(grain: int | Grain) -> int:
+    """Return a grain of a program without named axes."""
+    assert not isinstance(grain, Grain)
+    return grain

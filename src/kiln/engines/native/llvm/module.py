@@ -28,7 +28,7 @@ class Part(NamedTuple):
     """
 
     name: str
-    count: Dim
+    size: Dim
     grain: int | Grain
     order: list[int]
 

@@ -43,7 +43,8 @@ class Matrices(NamedTuple):
 
 def merged(axes: Sequence[tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
     """Return size and stride of one axis in place of several, if elements lie evenly."""
-    size, stride = 1, 0
+    size: Dim = 1
+    stride: Dim = 0
     for n, step in axes:
         if n == 1:
             continue

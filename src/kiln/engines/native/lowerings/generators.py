@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from kiln.engines.native.loop_ir import Axis, Index, Store, axis_index, position
 from kiln.engines.native.lowerings.random_bits import hashed, joined, words
 from kiln.engines.native.scalars import Value
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray
 from kiln.ops import generators as ops
 from kiln.ops import philox
@@ -60,7 +59,7 @@ def _philox(b: Builder, made: Layout, key: Layout) -> Dim:
     """Hash a counter for each few elements; return the number of counters."""
     wide = made.buffer.dtype == "u64"
     each = 2 if wide else 4
-    blocks = (made.size + each - 1) // each
+    blocks: Dim = (made.size + each - 1) // each
     axis = b.axis(0, blocks)
     start, counter = _state(b, key)
     number = counter + position(b.scope, axis_index(axis), "u64")
@@ -111,7 +110,7 @@ def _threefry(b: Builder, made: Layout, key: Layout) -> Dim:
     pair = hashed(*words(start), *words(number))
     if wide:
         b.nest(axes, b.stores(made, axes, joined(*pair)))
-        return math.prod(sizes)
+        return product(sizes)
     kind = made.buffer.dtype
     if not shape:
         b.nest(axes, b.stores(made, axes, pair[0].convert(kind)))
@@ -125,7 +124,7 @@ def _threefry(b: Builder, made: Layout, key: Layout) -> Dim:
             mask = position(b.scope, place).lt(shape[along])
         effects += b.stores(made, at, word.convert(kind), mask)
     b.nest(axes, effects)
-    return math.prod(sizes)
+    return product(sizes)
 
 
 LOWERINGS: dict[Operation, Lowering] = {ops.rng_bit_generator_p: _rng_bit_generator}

@@ -29,7 +29,7 @@ def _concatenate(b: Builder, out: Out, *xs: Layout, dimension: int) -> Layout:
     made = b.room(out[0])
     start: Dim = 0
     for x in xs:
-        starts = [0] * len(made.shape)
+        starts: list[Dim] = [0] * len(made.shape)
         starts[dimension] = start
         sizes = list(made.shape)
         sizes[dimension] = x.shape[dimension]
@@ -39,9 +39,10 @@ def _concatenate(b: Builder, out: Out, *xs: Layout, dimension: int) -> Layout:
 
 
 def _split(b: Builder, out: Out, x: Layout, *, sizes: Any, axis: int) -> list[Layout]:
-    made, start = [], 0
+    made: list[Layout] = []
+    start: Dim = 0
     for aval in out:
-        starts = [0] * len(x.shape)
+        starts: list[Dim] = [0] * len(x.shape)
         starts[axis] = start
         made.append(part(x, starts, b.sizes(aval)))
         start += aval.shape[axis]

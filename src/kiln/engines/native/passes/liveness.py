@@ -180,7 +180,7 @@ def _of_place(place: Place, count: Dim) -> Segments:
 
 def _of_nest(nest: Nest) -> Segments:
     own = set(nest.axes)
-    parts: dict[tuple[Buffer, frozenset[tuple[object, int]]], list[Index]] = {}
+    parts: dict[tuple[Buffer, frozenset[tuple[object, Dim]]], list[Index]] = {}
     for effect in nest.effects:
         index = effect.index
         certain = not isinstance(effect, Store) or effect.mask is None

@@ -159,7 +159,7 @@ def _rows(nest: Nest, scope: Scope) -> list[Statement] | None:
         return None
     count, rest = divmod(rows.size, ROWS)
     if not is_named(count) and (count == 0 or (count == 1 and rest == 0)):
-        return [_sum_of_rows(nest, rows, along, Index(), rows.size, None, scope)]
+        return [_sum_of_rows(nest, rows, along, Index(), int(rows.size), None, scope)]
     parts = count + _is_some(rest)
     partial = [
         Buffer(f"{e.buffer.name}_parts", e.value.dtype, along.size * parts, Role.TEMP)
@@ -172,12 +172,9 @@ def _rows(nest: Nest, scope: Scope) -> list[Statement] | None:
     if is_named(rest):
         made.append(_rest_of_rows(nest, rows, along, count, rest, partial))
     elif rest:
-        once = Axis("part", 1)
-        made.append(
-            _sum_of_rows(
-                nest, rows, along, Index(count * ROWS), rest, (once, partial), scope, count
-            )
-        )
+        once, first = Axis("part", 1), Index(count * ROWS)
+        end = (once, partial)
+        made.append(_sum_of_rows(nest, rows, along, first, int(rest), end, scope, int(count)))
     total = Axis("part", parts)
     last = [
         Reduce(
