@@ -249,12 +249,18 @@ class Scope:
                 return then
             if condition.op == "constant":
                 return then if condition.attr else otherwise
-        elif op == "and" and dtype == "i1":
+        elif op in ("and", "or") and dtype == "i1":
             x, y = operands
-            if x is y or is_constant(y, 1):
+            neutral = 1 if op == "and" else 0
+            for one, other in ((x, y), (y, x)):
+                if one is other or is_constant(one, neutral):
+                    return other
+                if is_constant(one, 1 - neutral):
+                    return one
+        elif op in ("eq", "ne") and operands[0].dtype == "i1":
+            x, y = operands
+            if is_constant(y, int(op == "eq")):
                 return x
-            if is_constant(x, 1):
-                return y
         elif op == "mul":
             x, y = operands
             if is_constant(y, number_one(dtype)):
@@ -333,4 +339,6 @@ def rebuilt(x: Value, operands: tuple[Value, ...]) -> Value:
     """Return a node with other operands."""
     if all(a is b for a, b in zip(operands, x.operands, strict=True)):
         return x
+    if x.op in BASIC:
+        return x.scope.op(x.op, x.dtype, *operands)
     return x.scope.node(x.op, x.dtype, operands, x.attr)
