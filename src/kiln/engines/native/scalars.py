@@ -7,6 +7,7 @@ of the machine types; nothing is contracted or reassociated.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -217,6 +218,13 @@ _FOLDED: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+_PATTERNS = {
+    "f32": (struct.Struct("<f"), struct.Struct("<I")),
+    "f64": (struct.Struct("<d"), struct.Struct("<Q")),
+}
+"""How a number of Python becomes the bits of a dtype."""
+
+
 class Scope:
     """Makes nodes, each once."""
 
@@ -274,6 +282,10 @@ class Scope:
         kind = NUMPY_TYPES[dtype]
         if isinstance(number, int) and dtype in SIGNED + UNSIGNED:
             return self.node("constant", dtype, (), number & ((1 << bits(dtype)) - 1))
+        if type(number) is float and dtype in _PATTERNS and abs(number) < 1e38:
+            as_float, as_integer = _PATTERNS[dtype]
+            (pattern,) = as_integer.unpack(as_float.pack(number))
+            return self.node("constant", dtype, (), pattern)
         with np.errstate(all="ignore"):
             stored = np.asarray(number).astype(kind)
         unsigned = stored.view(f"u{kind.itemsize}")
