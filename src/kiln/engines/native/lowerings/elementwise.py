@@ -240,8 +240,6 @@ def _next_after(x: Value, y: Value) -> Value:
 def _compare(how: str) -> Lowering:
     def compare(x: Scalar, y: Scalar) -> Value:
         if isinstance(x, Complex) and isinstance(y, Complex):
-            if how not in ("eq", "ne"):
-                raise Unsupported("complex numbers are compared by XLA")
             re, im = x.re.compare(how, y.re), x.im.compare(how, y.im)
             return re & im if how == "eq" else re | im
         return x.compare(how, y)  # type: ignore[union-attr]
