@@ -49,10 +49,10 @@ def engine_for(
 def compiling(choice: Choice, program: Program) -> Choice:
     """Return the engine that compiles a program whose place was chosen.
 
-    A program that no option and no argument places anywhere is compiled for the host, if all of it
-    can be; the reason says what kept it from there.
+    A program for the first CPU device, by default or because something placed it there, is compiled
+    for the host, if all of it can be; the reason says what kept it from there.
     """
-    if choice.reason != _DEFAULT or program.placement is not None:
+    if choice.reason != _DEFAULT or not _is_for_host(program.placement):
         return choice
     if program.compiler_options:
         return Choice(choice.name, "the default: it has compiler_options of XLA")
@@ -61,6 +61,16 @@ def compiling(choice: Choice, program: Program) -> Choice:
     if why_not is None:
         return Choice(HOST_COMPILER, "all of it is compiled for the host")
     return Choice(choice.name, f"not compiled for the host: {why_not}")
+
+
+def _is_for_host(placement: Placement | None) -> bool:
+    """Tell whether a placement is the first CPU device of this process, and nothing else."""
+    if placement is None:
+        return True
+    if placement.mesh is not None or placement.in_shardings or len(placement.devices) > 1:
+        return False
+    (device,) = placement.devices
+    return device.platform == "cpu" and device == engine(DEFAULT_ENGINE).memory.devices()[0]
 
 
 def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:

@@ -91,8 +91,10 @@ class NativeExecutable(_runtime.Native):
         return 2 * len(self.image) + len(self.llvm)
 
     def out_shardings(self) -> list[Sharding]:
-        """Return the host, for each result."""
-        return [SingleDeviceSharding(HOST_MEMORY.devices()[0])] * len(self.function.outputs)
+        """Return the device of the program's placement, or the host, for each result."""
+        placement = self.program.placement
+        (device,) = HOST_MEMORY.devices() if placement is None else placement.devices
+        return [SingleDeviceSharding(device)] * len(self.function.outputs)
 
     def cost_analysis(self) -> dict[str, float]:
         """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
