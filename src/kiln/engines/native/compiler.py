@@ -29,8 +29,8 @@ class NativeCompiler:
 
     def unsupported(self, program: Program) -> str | None:
         """Return which part of a program this engine does not compile; None if it compiles all."""
-        if program.compiler_options:
-            name = program.compiler_options[0][0]
+        if program.engine_options:
+            name = program.engine_options[0][0]
             return f"No such compile option: {name!r}: the native engine has no options"
         memo = program.jaxpr.memo
         if _LOOPS not in memo:
@@ -57,7 +57,7 @@ class NativeCompiler:
 
         Raises: ValueError if a part of it cannot be compiled.
         """
-        if program.compiler_options:
+        if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
         try:
             function = self.loops(program)

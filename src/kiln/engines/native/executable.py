@@ -54,6 +54,7 @@ class NativeExecutable(_runtime.Native):
             code,
             workspace=workspace,
             has_loops=_has_loops(function.body),
+            threads=program.threads,
             shared=shared,
             reused=taken,
             callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],

@@ -65,10 +65,10 @@ class ReferenceCompiler:
 
     def unsupported(self, program: Program) -> str | None:
         """Return which compiler option was given, if any: each primitive has a meaning."""
-        if not program.compiler_options:
+        if not program.engine_options:
             return None
         return (
-            f"No such compile option: {program.compiler_options[0][0]!r}: the reference engine has "
+            f"No such compile option: {program.engine_options[0][0]!r}: the reference engine has "
             "no options"
         )
 
