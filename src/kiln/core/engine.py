@@ -63,7 +63,7 @@ class Program:
     @property
     def threads(self) -> int:
         """On how many threads it runs; 0 for the usual number."""
-        return dict(self.compiler_options).get(THREADS, 0)
+        return int(dict(self.compiler_options).get(THREADS, 0))
 
     @property
     def engine_options(self) -> tuple[tuple[str, Any], ...]:

@@ -85,7 +85,8 @@ def _is_for_host(placement: Placement | None) -> bool:
     if placement.mesh is not None or placement.in_shardings or len(placement.devices) > 1:
         return False
     (device,) = placement.devices
-    return device.platform == "cpu" and device == engine(DEFAULT_ENGINE).memory.devices()[0]
+    first = engine(DEFAULT_ENGINE).memory.devices()[0]
+    return bool(device.platform == "cpu" and device == first)
 
 
 def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:

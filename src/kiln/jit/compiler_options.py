@@ -52,7 +52,7 @@ def settings_of(compiler_options: dict[str, Any] | None, asked: str) -> Settings
     return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
 
-def threads_of(threads: int | None, asked: str) -> Settings:
+def threads_of(threads: Any, asked: str) -> Settings:
     """Return the number of threads of a program as options.
 
     Raises: ValueError for anything but a positive int or None.
