@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
+from kiln.engines.native import portable
 from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.executable import NativeExecutable
@@ -29,8 +30,8 @@ class NativeCompiler:
 
     def unsupported(self, program: Program) -> str | None:
         """Return which part of a program this engine does not compile; None if it compiles all."""
-        if program.compiler_options:
-            name = program.compiler_options[0][0]
+        if program.engine_options:
+            name = program.engine_options[0][0]
             return f"No such compile option: {name!r}: the native engine has no options"
         memo = program.jaxpr.memo
         if _LOOPS not in memo:
@@ -57,15 +58,42 @@ class NativeCompiler:
 
         Raises: ValueError if a part of it cannot be compiled.
         """
-        if program.compiler_options:
+        if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
+        function, text, size = self._written(program)
+        return NativeExecutable(program, function, text, assemble(text), size)
+
+    def _written(self, program: Program) -> tuple[Function, str, int]:
+        """Return a program as loops and as LLVM text, and the bytes of its workspace."""
         try:
             function = self.loops(program)
         except Unsupported as reason:
             raise _refused(program, str(reason)) from None
         offsets, size = workspace(function)
-        text = module_text(function, offsets, host_target())
-        return NativeExecutable(program, function, text, assemble(text), size)
+        return function, module_text(function, offsets, host_target()), size
+
+    def digest(self, program: Program) -> str | None:
+        """Return a hash of the loops, of how they are compiled, of kiln and the processor.
+
+        None for programs that call Python, or are not compiled for the host.
+        """
+        if self.unsupported(program) is not None:
+            return None
+        return portable.digest(program, program.jaxpr.memo[_LOOPS])
+
+    def serialize(self, executable: NativeExecutable) -> bytes:
+        """Return an executable as bytes, for this build of kiln and this level of processors.
+
+        Raises: ValueError for programs that call Python.
+        """
+        return portable.to_bytes(executable)
+
+    def load(self, program: Program, stored: bytes) -> NativeExecutable:
+        """Return the executable of a program from the bytes that `serialize` returned.
+
+        Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
+        """
+        return portable.from_bytes(program, stored, lambda: self._written(program)[:2])
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM or assembly.

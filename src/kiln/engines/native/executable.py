@@ -38,23 +38,18 @@ class NativeExecutable(_runtime.Native):
     ) -> None:
         wanted = aliasing.reused(program.jaxpr, program.donated)
         taken = reusable(function, {result: operand for operand, result in wanted.items()})
-        if _needs_library(function.body):
+        if needs_library(function.body):
             openblas.load()
         code = load(image, ENTRY)
-        inputs = {buffer: i for i, buffer in enumerate(function.inputs)}
-        shared = [
-            (i, inputs[buffer])
-            for i, buffer in enumerate(function.outputs)
-            if buffer.role is Role.INPUT
-        ]
         super().__init__(
             code.address,
-            [_value_type(v.aval) for v in program.jaxpr.invars],
-            [_value_type(v.aval) for v in program.jaxpr.outvars],
+            [value_type(v.aval) for v in program.jaxpr.invars],
+            [value_type(v.aval) for v in program.jaxpr.outvars],
             code,
             workspace=workspace,
-            has_loops=_has_loops(function.body),
-            shared=shared,
+            has_loops=has_loops(function.body),
+            threads=program.threads,
+            shared=shared_results(function),
             reused=taken,
             callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
         )
@@ -91,8 +86,10 @@ class NativeExecutable(_runtime.Native):
         return 2 * len(self.image) + len(self.llvm)
 
     def out_shardings(self) -> list[Sharding]:
-        """Return the host, for each result."""
-        return [SingleDeviceSharding(HOST_MEMORY.devices()[0])] * len(self.function.outputs)
+        """Return the device of the program's placement, or the host, for each result."""
+        placement = self.program.placement
+        (device,) = HOST_MEMORY.devices() if placement is None else placement.devices
+        return [SingleDeviceSharding(device)] * len(self.function.outputs)
 
     def cost_analysis(self) -> dict[str, float]:
         """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
@@ -114,22 +111,34 @@ class NativeExecutable(_runtime.Native):
         return self
 
 
-def _value_type(aval: ShapedArray) -> tuple[np.dtype, int]:
+def shared_results(function: Function) -> list[tuple[int, int]]:
+    """Return which results are operands: pairs of their numbers."""
+    inputs = {buffer: i for i, buffer in enumerate(function.inputs)}
+    return [
+        (i, inputs[buffer])
+        for i, buffer in enumerate(function.outputs)
+        if buffer.role is Role.INPUT
+    ]
+
+
+def value_type(aval: ShapedArray) -> tuple[np.dtype, int]:
+    """Return the dtype of a value in memory, and its bytes."""
     physical = aval.physical()
     return physical.dtype, math.prod(as_ints(physical.shape)) * physical.dtype.itemsize
 
 
-def _has_loops(statements: list[Statement]) -> bool:
+def has_loops(statements: list[Statement]) -> bool:
+    """Tell whether a program may run for long."""
     return any(
-        isinstance(each, (Loop, While, Kernel)) or any(map(_has_loops, blocks(each)))
+        isinstance(each, (Loop, While, Kernel)) or any(map(has_loops, blocks(each)))
         for each in statements
     )
 
 
-def _needs_library(statements: list[Statement]) -> bool:
+def needs_library(statements: list[Statement]) -> bool:
     """Tell whether kernels are called that use BLAS or LAPACK."""
     return any(
         (isinstance(each, Kernel) and each.symbol.startswith(openblas.KERNELS))
-        or any(map(_needs_library, blocks(each)))
+        or any(map(needs_library, blocks(each)))
         for each in statements
     )

@@ -267,6 +267,10 @@ class Branch:
         self.source = source
 
 
+EFFECTS = frozenset(("kiln_call_python", "kiln_draw_counters"))
+"""Kernels that do more than write their results: each call counts."""
+
+
 class Kernel:
     """Call a function of the extension by name: see `_runtime/native_call.h`.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kiln.engines.native.loop_ir import (
+    EFFECTS,
     Axis,
     Buffer,
     Function,
@@ -99,7 +100,7 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
             places = [*statement.operands, *statement.results]
             return (
                 axis is not None
-                and statement.symbol != "kiln_call_python"
+                and statement.symbol not in EFFECTS
                 and not any(place.index.factor(axis) for place in places)
             )
     return False
