@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kKept = size_t{64} << 20;
 
 // Kernels that call others: one block for each level of them.
-constexpr int kLevels = 3;
+constexpr int kLevels = 5;
 
 struct Held {
   char* memory[kLevels] = {};
