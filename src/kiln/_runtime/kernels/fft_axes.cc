@@ -62,8 +62,8 @@ void transform_long_columns(const FftPlan<T>& plan, T* data, int64_t columns, in
                         int64_t from_step) {
     for (int64_t j = 0; j < n; ++j) {
       for (int64_t c = 0; c < columns; ++c) {
-        std::memcpy(to + 2 * (j * to_next + c * to_step), from + 2 * (j * from_next + c * from_step),
-                    2 * sizeof(T));
+        std::memcpy(to + 2 * (j * to_next + c * to_step),
+                    from + 2 * (j * from_next + c * from_step), 2 * sizeof(T));
       }
     }
   };

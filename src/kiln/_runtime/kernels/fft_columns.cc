@@ -72,7 +72,9 @@ struct Planes {
   T* data;
   int64_t lines;
 
-  T* at(int64_t row, int64_t line, int64_t c) const { return data + (row * lines + line) * kLine + c; }
+  T* at(int64_t row, int64_t line, int64_t c) const {
+    return data + (row * lines + line) * kLine + c;
+  }
   Complex<T> load(int64_t row, int64_t line, int64_t c) const {
     const T* from = at(row, line, c);
     return {kiln::load<Vector<T>>(from), kiln::load<Vector<T>>(from + kFftColumns<T>)};

@@ -6,9 +6,9 @@
 #include <new>
 #include <vector>
 
-#include "../native_call.h"
 #include "../linear/scratch.h"
 #include "../linear/split.h"
+#include "../native_call.h"
 #include "fft_columns.h"
 
 namespace kiln {
