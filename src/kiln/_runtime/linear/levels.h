@@ -25,7 +25,33 @@ using ConvertLoop = void (*)(const void* from, void* to, int64_t count);
 using TransposeLoop = void (*)(const void* from, void* to, int64_t rows, int64_t columns,
                                int64_t from_step, int64_t to_step);
 
+// A block of C as a product of packed floats: C = A B, or C += A B. At most `kPackedDepth` columns
+// of A, whose rows are `kPackedRow` apart. B lies in panels of as many columns as a tile has; those
+// of the last that are not there may be any numbers.
+struct TileBlock {
+  int64_t rows, columns, depth;
+  const void* a;
+  const void* b;
+  int64_t b_row, b_panel;  // steps, in elements
+  void* c;
+  int64_t c_row;
+  bool add;
+};
+constexpr int64_t kPackedDepth = 256;
+// A line more than the depth: rows of a power of two would share few places of the first cache.
+template <typename T>
+constexpr int64_t kPackedRow = kPackedDepth + 64 / static_cast<int64_t>(sizeof(T));
+
+struct TileLoops {
+  int64_t rows, columns;  // of a tile
+  void (*run)(const TileBlock&);
+  // Rows of B to panels, `columns` apart.
+  void (*pack)(const void* from, int64_t from_row, int64_t rows, int64_t columns, void* to,
+               int64_t to_panel);
+};
+
 struct LinearLoops {
+  TileLoops tiles[2];              // of f32, of f64
   ProductLoop product[kElements];  // any sizes; for floats meant for few elements
   MultiplyAddLoop multiply_add[kElements];
   ConvertLoop bf16_to_f32, f32_to_bf16, f16_to_f32, f32_to_f16;
