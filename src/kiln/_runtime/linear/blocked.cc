@@ -1,7 +1,6 @@
 #include "blocked.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "scratch.h"
 #include "split.h"
@@ -16,8 +15,9 @@ constexpr int64_t kItemWork = int64_t{1} << 22;
 // Rows of A that lie packed at a time: they fit the second cache.
 constexpr int64_t kMostRows = 144;
 constexpr int64_t kFewestRows = 48;
-// With fewer rows than this B is read where it is.
+// With fewer rows than this B is read where it is, and if it fits the first cache with as many.
 constexpr int64_t kPackedRows = 32;
+constexpr int64_t kNearBytes = 1 << 14;
 // Blocks of columns, where there are few rows.
 constexpr int64_t kColumnStep = 256;
 constexpr int64_t kFewBlocks = 8;
@@ -35,9 +35,7 @@ void pack_a(const Product& p, const T* a, int64_t rows, int64_t depth, T* to) {
     linear_loops().transpose[sizeof(T) == 8 ? 3 : 2](a, to, depth, rows, p.a_row, kPackedRow<T>);
     return;
   }
-  for (int64_t i = 0; i < rows; ++i) {
-    std::memcpy(to + i * kPackedRow<T>, a + i * p.a_row, static_cast<size_t>(depth) * sizeof(T));
-  }
+  tiles<T>().pack_rows(a, p.a_row, rows, depth, to);
 }
 
 // Panels of B, all rows of it, one panel after another.
@@ -104,7 +102,8 @@ template <typename T>
 int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c) {
   const TileLoops& code = tiles<T>();
   const int64_t panel = p.k * code.columns, panels = (p.n + code.columns - 1) / code.columns;
-  const bool in_place = !p.transpose_b && p.m < kPackedRows;
+  const bool is_near = p.k * p.b_row * static_cast<int64_t>(sizeof(T)) <= kNearBytes;
+  const bool in_place = !p.transpose_b && (p.m < kPackedRows || (is_near && p.m <= kMostRows));
   const bool has_rest = p.n % code.columns != 0;
   const int64_t packed_panels = in_place ? has_rest : panels;
   const Scratch scratch(static_cast<size_t>(packed_panels * panel) * sizeof(T));

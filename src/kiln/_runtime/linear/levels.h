@@ -48,9 +48,33 @@ struct TileLoops {
   // Rows of B to panels, `columns` apart.
   void (*pack)(const void* from, int64_t from_row, int64_t rows, int64_t columns, void* to,
                int64_t to_panel);
+  // Rows of A to rows of the packed block.
+  void (*pack_rows)(const void* from, int64_t from_row, int64_t rows, int64_t depth, void* to);
+};
+
+// Columns of a matrix that are factored, or rows that are solved, without a product of matrices.
+constexpr int64_t kPanel = 16;
+
+// The innermost loops of systems of equations. Steps are in elements.
+struct SystemLoops {
+  int64_t lanes;
+  // L and U of `columns` columns in place. Rows are exchanged as a whole: those of `whole`, of
+  // `whole_columns`, that are as far apart.
+  void (*factor_panel)(void* a, int64_t rows, int64_t columns, int64_t step, void* whole,
+                       int64_t whole_columns, int32_t* pivots);
+  // X with L X = B in place of B, for at most kPanel rows: L lies kPanel apart, and each row is
+  // scaled by the inverse of its diagonal.
+  void (*solve_panel)(const void* lower, const void* scales, int64_t rows, void* b, int64_t b_row,
+                      int64_t columns);
+  // The same for as many matrices as there are lanes. An element of all of them is a vector; so are
+  // pivots.
+  void (*factor_lanes)(void* a, int64_t rows, int64_t columns, int32_t* pivots);
+  void (*solve_lanes)(const void* a, int64_t a_row, int64_t a_column, bool is_unit, void* b,
+                      int64_t b_row, int64_t rows, int64_t columns);
 };
 
 struct LinearLoops {
+  SystemLoops systems[2];          // of f32, of f64
   TileLoops tiles[2];              // of f32, of f64
   ProductLoop product[kElements];  // any sizes; for floats meant for few elements
   MultiplyAddLoop multiply_add[kElements];

@@ -128,14 +128,32 @@ void pack_panels(const void* from_, int64_t from_row, int64_t rows, int64_t colu
   }
 }
 
+// Rows of A, of at most `kPackedDepth` elements. A call of memcpy for each would take longer than
+// what it copies.
+template <typename T>
+void pack_rows(const void* from_, int64_t from_row, int64_t rows, int64_t depth, void* to_) {
+  const T* from = static_cast<const T*>(from_);
+  T* to = static_cast<T*>(to_);
+  constexpr int64_t kStep = kLanes<T>;
+  for (int64_t i = 0; i < rows; ++i, from += from_row, to += kPackedRow<T>) {
+    int64_t j = 0;
+    for (; j + kStep <= depth; j += kStep) store(to + j, load(from + j));
+    if (j == depth) continue;
+    if (depth >= kStep) store(to + depth - kStep, load(from + depth - kStep));
+    else
+      for (; j < depth; ++j) to[j] = from[j];
+  }
+}
+
 }  // namespace
 
 namespace KILN_LEVEL {
 
 void add_tiles(LinearLoops& loops);
 void add_tiles(LinearLoops& loops) {
-  loops.tiles[0] = {kRows, kColumns<float>, run_tiles<float>, pack_panels<float>};
-  loops.tiles[1] = {kRows, kColumns<double>, run_tiles<double>, pack_panels<double>};
+  loops.tiles[0] = {kRows, kColumns<float>, run_tiles<float>, pack_panels<float>, pack_rows<float>};
+  loops.tiles[1] = {kRows, kColumns<double>, run_tiles<double>, pack_panels<double>,
+                    pack_rows<double>};
 }
 
 }  // namespace KILN_LEVEL
