@@ -58,10 +58,8 @@ constexpr int64_t kPanel = 16;
 // The innermost loops of systems of equations. Steps are in elements.
 struct SystemLoops {
   int64_t lanes;
-  // L and U of `columns` columns in place. Rows are exchanged as a whole: those of `whole`, of
-  // `whole_columns`, that are as far apart.
-  void (*factor_panel)(void* a, int64_t rows, int64_t columns, int64_t step, void* whole,
-                       int64_t whole_columns, int32_t* pivots);
+  // L and U of columns that lie apart, each dense, in place.
+  void (*factor_panel)(void* a, int64_t rows, int64_t columns, int64_t step, int32_t* pivots);
   // X with L X = B in place of B, for at most kPanel rows: L lies kPanel apart, and each row is
   // scaled by the inverse of its diagonal.
   void (*solve_panel)(const void* lower, const void* scales, int64_t rows, void* b, int64_t b_row,

@@ -57,51 +57,50 @@ Vector<T> absolute(Vector<T> x) {
   return x < 0 ? -x : x;
 }
 
+// Where the number of largest magnitude is, the first of equals; nans do not count.
 template <typename T>
-void exchange_rows(T* a, T* b, int64_t count) {
-  for (int64_t j = 0; j < count; ++j) {
-    const T kept = a[j];
-    a[j] = b[j];
-    b[j] = kept;
+int64_t find_largest(const T* x, int64_t count) {
+  constexpr int64_t kStep = kLanes<T>;
+  T largest = -1;
+  int64_t i = 0;
+  if (count >= kStep) {
+    Vector<T> found = Vector<T>{} - 1;
+    for (; i + kStep <= count; i += kStep) {
+      const Vector<T> size = absolute<T>(load(x + i));
+      found = size > found ? size : found;
+    }
+    for (int64_t l = 0; l < kStep; ++l) largest = found[l] > largest ? found[l] : largest;
   }
+  for (; i < count; ++i) {
+    const T size = x[i] < 0 ? -x[i] : x[i];
+    if (size > largest) largest = size;
+  }
+  for (i = 0; i < count; ++i) {
+    if (x[i] == largest || -x[i] == largest) return i;
+  }
+  return 0;
 }
 
-// The next columns of a row after column j, less a multiple of another row.
 template <typename T>
-void eliminate(T* row, const T* pivot_row, T factor, int64_t j, int64_t columns) {
-  if (columns < kPanel) {
-    for (int64_t c = j + 1; c < columns; ++c) row[c] -= factor * pivot_row[c];
-    return;
-  }
-  Numbers<T> place;
-  for (int64_t l = 0; l < kLanes<T>; ++l) place[l] = l;
-  for (int64_t c = 0; c < kPanel; c += kLanes<T>) {
-    const Vector<T> before = load(row + c);
-    const Numbers<T> is_after = place > static_cast<std::decay_t<decltype(place[0])>>(j - c);
-    store(row + c, is_after ? before - factor * load(pivot_row + c) : before);
-  }
-}
-
-template <typename T>
-void factor_panel(void* a_, int64_t rows, int64_t columns, int64_t step, void* whole_,
-                  int64_t whole_columns, int32_t* pivots) {
-  T *a = static_cast<T*>(a_), *whole = static_cast<T*>(whole_);
+void factor_panel(void* a_, int64_t rows, int64_t columns, int64_t step, int32_t* pivots) {
+  T* a = static_cast<T*>(a_);
   const int64_t count = rows < columns ? rows : columns;
   for (int64_t j = 0; j < count; ++j) {
-    int64_t found = j;
-    T largest = -1;
-    for (int64_t i = j; i < rows; ++i) {
-      const T x = a[i * step + j], size = x < 0 ? -x : x;
-      if (size > largest) largest = size, found = i;
-    }
+    T* __restrict column = a + j * step;
+    const int64_t found = j + find_largest(column + j, rows - j);
     pivots[j] = static_cast<int32_t>(found);
-    if (found != j) exchange_rows(whole + j * step, whole + found * step, whole_columns);
-    const T pivot = a[j * step + j];
+    for (int64_t c = 0; c < columns; ++c) {
+      const T kept = a[c * step + j];
+      a[c * step + j] = a[c * step + found];
+      a[c * step + found] = kept;
+    }
+    const T pivot = column[j];
     if (pivot == 0) continue;
-    for (int64_t i = j + 1; i < rows; ++i) {
-      const T factor = a[i * step + j] / pivot;
-      eliminate(a + i * step, a + j * step, factor, j, columns);
-      a[i * step + j] = factor;
+    for (int64_t i = j + 1; i < rows; ++i) column[i] /= pivot;
+    for (int64_t c = j + 1; c < columns; ++c) {
+      T* __restrict other = a + c * step;
+      const T factor = other[j];
+      for (int64_t i = j + 1; i < rows; ++i) other[i] -= factor * column[i];
     }
   }
 }

@@ -17,6 +17,9 @@ const SystemLoops& loops() {
   return linear_loops().systems[sizeof(T) == 8];
 }
 
+template <typename T>
+constexpr int kLog = sizeof(T) == 4 ? 2 : 3;
+
 int64_t first_part(int64_t size) { return (size / 2 + kPanel - 1) / kPanel * kPanel; }
 
 // C -= A B, for A as a part of a triangle.
@@ -84,16 +87,36 @@ int32_t solve(Call* call, const Triangle<T>& t, T* b, int64_t b_row, int64_t col
   return status != 0 ? status : solve(call, above, b, b_row, columns);
 }
 
+// A few columns from `begin` on: they are copied, for a step from row to row may be one that few
+// places of a cache have, and vectors are of a column.
+template <typename T>
+int32_t factor_panel(T* a, int64_t rows, int64_t width, int64_t begin, int64_t columns,
+                     int32_t* pivots) {
+  const int64_t height = rows - begin;
+  const Scratch scratch(static_cast<size_t>(height * columns) * sizeof(T));
+  if (!scratch) return 1;
+  T *held = reinterpret_cast<T*>(scratch.bytes()), *corner = a + begin * (width + 1);
+  const TransposeLoop transpose = linear_loops().transpose[kLog<T>];
+  transpose(corner, held, height, columns, width, height);
+  loops<T>().factor_panel(held, height, columns, height, pivots);
+  transpose(held, corner, columns, height, height, width);
+  for (int64_t j = 0; j < columns; ++j) {
+    pivots[j] += static_cast<int32_t>(begin);
+    if (pivots[j] == begin + j) continue;
+    T *first = a + (begin + j) * width, *second = a + pivots[j] * width;
+    std::swap_ranges(first, first + begin, second);
+    std::swap_ranges(first + begin + columns, first + width, second + begin + columns);
+  }
+  return 0;
+}
+
 // Columns from `begin` on of a matrix whose rows are as long as it is wide; those before are done.
 template <typename T>
 int32_t factor(Call* call, T* a, int64_t rows, int64_t width, int64_t begin, int64_t columns,
                int32_t* pivots) {
   T* corner = a + begin * (width + 1);
   if (columns <= kPanel) {
-    loops<T>().factor_panel(corner, rows - begin, columns, width, a + begin * width, width,
-                            pivots + begin);
-    for (int64_t j = 0; j < columns; ++j) pivots[begin + j] += static_cast<int32_t>(begin);
-    return 0;
+    return factor_panel(a, rows, width, begin, columns, pivots + begin);
   }
   const int64_t half = first_part(columns), rest = columns - half;
   int32_t status = factor(call, a, rows, width, begin, half, pivots);
@@ -105,9 +128,6 @@ int32_t factor(Call* call, T* a, int64_t rows, int64_t width, int64_t begin, int
                             int64_t{1}, corner + half, width, corner + half * (width + 1), width);
   return status != 0 ? status : factor(call, a, rows, width, begin + half, rest, pivots);
 }
-
-template <typename T>
-constexpr int kLog = sizeof(T) == 4 ? 2 : 3;
 
 // Elements of some matrices, as vectors, and back. Lanes without a matrix are zero.
 template <typename T>
