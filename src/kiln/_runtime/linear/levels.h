@@ -33,6 +33,9 @@ struct TileBlock {
   const void* a;
   const void* b;
   int64_t b_row, b_panel;  // steps, in elements
+  // Null, or where each row of B begins: they may lie anywhere, and there is a tile's room after
+  // the last column.
+  const int64_t* b_rows;
   void* c;
   int64_t c_row;
   bool add;

@@ -52,16 +52,16 @@ void store(T* to, typename Lanes<T>::V stored) {
 
 // Each element of C is a chain of sums in the order of `depth`, whatever the tile: it has the same
 // bits in all of them.
-template <typename T, int R, int V>
-void tile(const T* a, const T* b, int64_t b_row, int64_t depth, T* c, int64_t c_row, int64_t width,
-          bool add) {
+template <typename T, int R, int V, bool kAnywhere = false>
+void tile(const T* a, const T* b, int64_t b_row, const int64_t* b_rows, int64_t depth, T* c,
+          int64_t c_row, int64_t width, bool add) {
   using Vector = typename Lanes<T>::V;
   constexpr int64_t kStep = kLanes<T>;
   Vector sums[R][V] = {};
-  for (int64_t i = 0; i < depth; ++i, ++a, b += b_row) {
+  for (int64_t i = 0; i < depth; ++i, ++a, b += kAnywhere ? 0 : b_row) {
     Vector right[V];
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) right[v] = load(b + v * kStep);
+    for (int v = 0; v < V; ++v) right[v] = load(b + (kAnywhere ? b_rows[i] : 0) + v * kStep);
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
       const T left = a[r * kPackedRow<T>];
@@ -88,11 +88,12 @@ void tile(const T* a, const T* b, int64_t b_row, int64_t depth, T* c, int64_t c_
 }
 
 template <typename T>
-using Tile = void (*)(const T*, const T*, int64_t, int64_t, T*, int64_t, int64_t, bool);
+using Tile = void (*)(const T*, const T*, int64_t, const int64_t*, int64_t, T*, int64_t, int64_t,
+                      bool);
 
-template <typename T, int V, int... row>
+template <typename T, int V, bool kAnywhere = false, int... row>
 Tile<T> tile_of(int64_t rows, std::integer_sequence<int, row...>) {
-  static constexpr Tile<T> kTiles[] = {tile<T, row + 1, V>...};
+  static constexpr Tile<T> kTiles[] = {tile<T, row + 1, V, kAnywhere>...};
   return kTiles[rows - 1];
 }
 
@@ -104,9 +105,10 @@ void run_tiles(const TileBlock& block) {
     const int64_t left = block.columns - j, width = left < kColumns<T> ? left : kColumns<T>;
     for (int64_t i = 0; i < block.rows; i += kRows) {
       const int64_t rows = block.rows - i < kRows ? block.rows - i : kRows;
-      const Tile<T> run = width <= kLanes<T> ? tile_of<T, 1>(rows, EachRow())
-                                             : tile_of<T, kVectors>(rows, EachRow());
-      run(a + i * kPackedRow<T>, b, block.b_row, block.depth,
+      const Tile<T> run = block.b_rows != nullptr ? tile_of<T, kVectors, true>(rows, EachRow())
+                          : width <= kLanes<T>    ? tile_of<T, 1>(rows, EachRow())
+                                                  : tile_of<T, kVectors>(rows, EachRow());
+      run(a + i * kPackedRow<T>, b, block.b_row, block.b_rows, block.depth,
           static_cast<T*>(block.c) + i * block.c_row + j, block.c_row, width, block.add);
     }
   }
