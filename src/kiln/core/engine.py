@@ -42,6 +42,10 @@ class Placement:
     out_shardings: tuple[Sharding | None, ...] = ()
 
 
+THREADS = "threads"
+"""The compiler option that says on how many threads a program runs."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Program:
     """A jaxpr without constants, ready to compile.
@@ -56,6 +60,16 @@ class Program:
     donated: tuple[int, ...] = ()
     placement: Placement | None = None
     sizes: tuple[str, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        """On how many threads it runs; 0 for the usual number."""
+        return int(dict(self.compiler_options).get(THREADS, 0))
+
+    @property
+    def engine_options(self) -> tuple[tuple[str, Any], ...]:
+        """The compiler options that engines define."""
+        return tuple([pair for pair in self.compiler_options if pair[0] != THREADS])
 
 
 class Device(Protocol):

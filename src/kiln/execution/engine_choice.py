@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kiln.base.config import Options
+from kiln.base.errors import three_lines
 from kiln.core.engine import DEFAULT_ENGINE, Compiler, Engine, Placement, Program, engine
 from kiln.ir.jaxpr import Jaxpr
 
@@ -49,15 +50,29 @@ def engine_for(
 def compiling(choice: Choice, program: Program) -> Choice:
     """Return the engine that compiles a program whose place was chosen.
 
-    A program that no option and no argument places anywhere is compiled for the host, if all of it
-    can be; the reason says what kept it from there.
+    A program for the first CPU device, by default or because something placed it there, is compiled
+    for the host, if all of it can be; the reason says what kept it from there.
+
+    Raises: ValueError for a number of threads on the XLA engine, whose programs share theirs.
     """
-    if choice.reason != _DEFAULT or program.placement is not None:
-        return choice
-    if program.compiler_options:
+    if choice.reason == _DEFAULT and _is_for_host(program.placement):
+        choice = _for_host(choice, program)
+    if program.threads and choice.name == DEFAULT_ENGINE:
+        raise ValueError(
+            three_lines(
+                f"compiling {program.name} with threads={program.threads}",
+                f"it runs on the {choice.name} engine, whose threads all programs share "
+                f"({choice.reason})",
+                "leave threads out, or change the program so that it is compiled for the host",
+            )
+        )
+    return choice
+
+
+def _for_host(choice: Choice, program: Program) -> Choice:
+    if program.engine_options:
         return Choice(choice.name, "the default: it has compiler_options of XLA")
-    host = engine(HOST_COMPILER)
-    why_not = host.compiler.unsupported(program)
+    why_not = engine(HOST_COMPILER).compiler.unsupported(program)
     if why_not is None:
         return Choice(HOST_COMPILER, "all of it is compiled for the host")
     return Choice(choice.name, f"not compiled for the host: {why_not}")
@@ -66,6 +81,17 @@ def compiling(choice: Choice, program: Program) -> Choice:
 def compiles_for_all_sizes(choice: Choice) -> bool:
     """Tell whether programs with named axes may be compiled once for all sizes."""
     return choice.name == HOST_COMPILER or choice.reason == _DEFAULT
+
+
+def _is_for_host(placement: Placement | None) -> bool:
+    """Tell whether a placement is the first CPU device of this process, and nothing else."""
+    if placement is None:
+        return True
+    if placement.mesh is not None or placement.in_shardings or len(placement.devices) > 1:
+        return False
+    (device,) = placement.devices
+    first = engine(DEFAULT_ENGINE).memory.devices()[0]
+    return bool(device.platform == "cpu" and device == first)
 
 
 def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:

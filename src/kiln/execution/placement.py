@@ -209,7 +209,7 @@ class Placer:
     def compiled(self, placement: Placement | None) -> CachedProgram:
         """Return the executable for a placement."""
         reason: str | None = None
-        is_sized = self.general is not None and self.sizes and not self.compiler_options
+        is_sized = self.general is not None and self.sizes
         if is_sized and placement is None:
             assert self.general is not None
             assert self.sizes
@@ -219,6 +219,7 @@ class Placer:
                 self.sizes,
                 self.jaxpr.out_avals,
                 keep_unused=self.keep_unused,
+                compiler_options=self.compiler_options,
                 donated=self.request.donated,
             )
             if not isinstance(made, str):

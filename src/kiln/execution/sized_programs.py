@@ -11,7 +11,7 @@ from typing import Any
 
 from kiln.base.bounded import CLOCK
 from kiln.base.config import options
-from kiln.core.engine import Buffer, Executable, NotForAllSizes
+from kiln.core.engine import Buffer, Executable, NotForAllSizes, engine
 from kiln.execution.compilation import (
     CachedProgram,
     ProgramKey,
@@ -42,6 +42,7 @@ def compile_for_sizes(
     out_avals: Sequence[ShapedArray],
     *,
     keep_unused: bool = False,
+    compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
 ) -> CachedProgram | str:
     """Return the program of a jaxpr with named axes for sizes, compiled once for all of them.
@@ -56,22 +57,23 @@ def compile_for_sizes(
     reason = jaxpr.memo.get(_FOR_EACH_SIZE)
     if reason is not None:
         return str(reason)
-    wanted = (keep_unused, donated, (*sizes,))
-    known = (compile_for_sizes, wanted, options().key())
+    wanted = (keep_unused, compiler_options, donated)
+    known = (compile_for_sizes, wanted, (*sizes,), options().key())
     is_shared = is_shareable(jaxpr)
     key = jaxpr.memo.get(known)
     if key is None:
         identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
-        key = jaxpr.memo[known] = ProgramKey(identity, "all sizes", wanted)
+        key = jaxpr.memo[known] = ProgramKey(identity, "all sizes", (wanted, (*sizes,)))
     found = cached_program(key)
     if found is None:
 
         def new() -> CachedProgram:
-            program, kept = program_of(jaxpr, name, keep_unused, (), donated)
+            program, kept = program_of(jaxpr, name, *wanted)
             program = dataclasses.replace(program, sizes=(*sizes,))
+            why_not = engine(HOST_COMPILER).compiler.unsupported(program)
+            if why_not is not None:
+                raise NotForAllSizes(why_not)
             made = compiling(choice, program)
-            if made.name != HOST_COMPILER:
-                raise NotForAllSizes(made.reason)
             return CachedProgram(key, program, made, kept, None if is_shared else jaxpr)
 
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -74,6 +75,33 @@ def machine_type(dtype: np.dtype[Any]) -> str:
     return found
 
 
+class Elementwise:
+    """A lowering that calls `map` only: its result may be computed where it is used."""
+
+    __slots__ = ("lower",)
+
+    def __init__(self, lower: Lowering) -> None:
+        self.lower = lower
+
+    def __call__(self, *operands: Any, **params: Any) -> Any:
+        """Lower an equation."""
+        return self.lower(*operands, **params)
+
+
+class Delayed(NamedTuple):
+    """A value that no statement computes yet: the next equation is the only one that uses it."""
+
+    layout: Layout
+    axes: tuple[Axis, ...]
+    value: Scalar
+    source: Any
+    equations: int
+
+
+MOST_DELAYED = 100
+"""So many equations are one expression, at most, before passes look at them."""
+
+
 class Builder:
     """Builds a function, equation by equation."""
 
@@ -87,6 +115,9 @@ class Builder:
         self._axes: dict[tuple[int, Dim], Axis] = {}
         self._constants: dict[Any, Layout] = {}
         self._numbers = 0
+        self._delayed: dict[Buffer, Delayed] = {}
+        self._delays = False
+        self._depth = 0
 
     # Types and buffers.
 
@@ -162,6 +193,11 @@ class Builder:
                     self.scope.constant(known.real, kind), self.scope.constant(known.imag, kind)
                 )
             return self.scope.constant(known, x.buffer.dtype)
+        delayed = self._delayed.get(x.buffer)
+        if delayed is not None:
+            if x == delayed.layout and (not x.shape or tuple(at) == delayed.axes):
+                return delayed.value
+            self.settle(x)
         index = self.element(x, at if x.shape else ())
         if x.dtype.kind != "c":
             return load(self.scope, x.buffer, index)
@@ -190,9 +226,26 @@ class Builder:
         """Return a new value: a function of the operands element by element."""
         made = self.room(out)
         axes = self.axes(made.shape)
+        delays, self._delays = self._delays, False
         value = function(*[self.read(x, axes) for x in operands])
-        self.nest(axes, self.stores(made, axes, value))
+        if delays:
+            counts = [
+                self._delayed[x.buffer].equations for x in operands if x.buffer in self._delayed
+            ]
+            self._delayed[made.buffer] = Delayed(made, axes, value, self.source, 1 + sum(counts))
+        else:
+            self.nest(axes, self.stores(made, axes, value))
         return made
+
+    def settle(self, *values: Layout) -> None:
+        """Let statements compute what is delayed of some values."""
+        for x in values:
+            delayed = self._delayed.pop(x.buffer, None)
+            if delayed is not None:
+                outer, self.source = self.source, delayed.source
+                stores = self.stores(delayed.layout, delayed.axes, delayed.value)
+                self.nest(delayed.axes, stores)
+                self.source = outer
 
     def fill(self, made: Layout, value: Any) -> None:
         """Set all elements of a new value to a number."""
@@ -243,14 +296,19 @@ class Builder:
     def block(self) -> Iterator[list[Statement]]:
         """Collect the statements that are added until the context exits."""
         outer, self.body = self.body, []
+        self._depth += 1
         try:
             yield self.body
         finally:
             self.body = outer
+            self._depth -= 1
 
     def inline(self, jaxpr: Jaxpr, operands: Sequence[Layout]) -> list[Layout]:
         """Add the equations of a jaxpr without constants; return its results."""
+        self.settle(*operands)
         env: dict[Any, Layout] = dict(zip(jaxpr.invars, operands, strict=True))
+        uses = Counter(v for eqn in jaxpr.eqns for v in eqn.invars if not isinstance(v, Literal))
+        uses.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
 
         def read(atom: Any) -> Layout:
             if isinstance(atom, Literal):
@@ -259,10 +317,28 @@ class Builder:
 
         for eqn in jaxpr.eqns:
             outer, self.source = self.source, eqn.source
-            results = self.equation(eqn, [read(v) for v in eqn.invars])
+            given = [read(v) for v in eqn.invars]
+            if isinstance(self._lowerings.get(eqn.primitive), Elementwise):
+                results = self.delayed(eqn, given, uses[eqn.outvars[0]])
+            else:
+                self.settle(*given)
+                results = self.equation(eqn, given)
             env.update(zip(eqn.outvars, results, strict=True))
             self.source = outer
-        return [read(v) for v in jaxpr.outvars]
+        outs = [read(v) for v in jaxpr.outvars]
+        self.settle(*outs)
+        return outs
+
+    def delayed(self, eqn: Eqn, operands: Sequence[Layout], uses: int) -> Sequence[Layout]:
+        """Add an elementwise equation; if it is used once, it is computed where it is used."""
+        # In a turn of a loop it may be computed before the loop, unless it is a part of others.
+        self._delays = self._depth == 0
+        results = self.equation(eqn, operands)
+        self._delays = False
+        known = self._delayed.get(results[0].buffer)
+        if known is not None and (uses != 1 or known.equations >= MOST_DELAYED):
+            self.settle(*results)
+        return results
 
     def equation(self, eqn: Eqn, operands: Sequence[Layout]) -> Sequence[Layout]:
         """Add an equation by its lowering, or by the primitive's `expand`; return its results.

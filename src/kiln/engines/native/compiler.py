@@ -7,9 +7,10 @@ from typing import Any, NoReturn
 from kiln.base.config import options
 from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.core.engine import NotForAllSizes, Program
+from kiln.engines.native import portable
 from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
-from kiln.engines.native.executable import NativeCode, NativeExecutable, value_type
+from kiln.engines.native.executable import NativeCode, NativeExecutable, known, value_type
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.loop_ir import Function
@@ -18,7 +19,7 @@ from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.sized_executable import SizedExecutable
-from kiln.ir.sizes import Size
+from kiln.ir.sizes import Dim, Size
 
 _LOOPS = "loops of the native engine"
 
@@ -31,8 +32,8 @@ class NativeCompiler:
 
     def unsupported(self, program: Program) -> str | None:
         """Return which part of a program this engine does not compile; None if it compiles all."""
-        if program.compiler_options:
-            name = program.compiler_options[0][0]
+        if program.engine_options:
+            name = program.engine_options[0][0]
             return f"No such compile option: {name!r}: the native engine has no options"
         memo = program.jaxpr.memo
         if _LOOPS not in memo:
@@ -59,8 +60,20 @@ class NativeCompiler:
 
         Raises: ValueError if a part of it cannot be compiled.
         """
-        if program.compiler_options:
+        if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
+        function, text, room, sizes = self._written(program)
+        code = NativeCode(program, function, text, assemble(text))
+        operands = [value_type(v.aval) for v in program.jaxpr.invars]
+        results = [value_type(v.aval) for v in program.jaxpr.outvars]
+        if program.sizes:
+            return SizedExecutable(code, operands, results, room, list(sizes))
+        return NativeExecutable(
+            code, known(operands), known(results), int(room), function.callbacks
+        )
+
+    def _written(self, program: Program) -> tuple[Function, str, Dim, dict[Size, int]]:
+        """Return a program as loops and as LLVM text, the bytes of its workspace, and its sizes."""
         sizes: dict[Size, int] = {}
         try:
             function = self.loops(program)
@@ -69,13 +82,30 @@ class NativeCompiler:
         except (Unsupported, InconclusiveSizeError) as reason:
             refused = NotForAllSizes(_line(reason)) if program.sizes else None
             raise refused or _refused(program, str(reason)) from None
-        code = NativeCode(program, function, text, assemble(text))
-        operands = [value_type(v.aval) for v in program.jaxpr.invars]
-        results = [value_type(v.aval) for v in program.jaxpr.outvars]
-        if program.sizes:
-            return SizedExecutable(code, operands, results, room, list(sizes))
-        given, taken = ([(dtype, int(n)) for dtype, n in each] for each in (operands, results))
-        return NativeExecutable(code, given, taken, int(room), function.callbacks)
+        return function, text, room, sizes
+
+    def digest(self, program: Program) -> str | None:
+        """Return a hash of the loops, of how they are compiled, of kiln and the processor.
+
+        None for programs that call Python, or are not compiled for the host.
+        """
+        if self.unsupported(program) is not None:
+            return None
+        return portable.digest(program, program.jaxpr.memo[_LOOPS])
+
+    def serialize(self, executable: NativeExecutable) -> bytes:
+        """Return an executable as bytes, for this build of kiln and this level of processors.
+
+        Raises: ValueError for programs that call Python.
+        """
+        return portable.to_bytes(executable)
+
+    def load(self, program: Program, stored: bytes) -> NativeExecutable:
+        """Return the executable of a program from the bytes that `serialize` returned.
+
+        Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
+        """
+        return portable.from_bytes(program, stored, lambda: self._written(program)[:2])
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM or assembly.

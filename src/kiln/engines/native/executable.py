@@ -41,7 +41,6 @@ class NativeCode:
     """The code of a program, loaded, and how it is called."""
 
     __slots__ = (
-        "address",
         "function",
         "has_loops",
         "image",
@@ -56,17 +55,11 @@ class NativeCode:
         self.program, self.function, self.llvm, self.image = program, function, llvm, image
         wanted = aliasing.reused(program.jaxpr, program.donated)
         self.taken = reusable(function, {result: operand for operand, result in wanted.items()})
-        if _needs_library(function.body):
+        if needs_library(function.body):
             openblas.load()
         self.owner = load(image, ENTRY)
-        self.address = self.owner.address
-        self.has_loops = _has_loops(function.body)
-        inputs = {buffer: i for i, buffer in enumerate(function.inputs)}
-        self.shared = [
-            (i, inputs[buffer])
-            for i, buffer in enumerate(function.outputs)
-            if buffer.role is Role.INPUT
-        ]
+        self.has_loops = has_loops(function.body)
+        self.shared = shared_results(function)
 
     @property
     def name(self) -> str:
@@ -118,13 +111,14 @@ class NativeExecutable(_runtime.Native):
         sizes: Sequence[int] = (),
     ) -> None:
         super().__init__(
-            code.address,
+            code.owner.address,
             operands,
             results,
             code.owner,
             workspace=workspace,
             sizes=sizes,
             has_loops=code.has_loops,
+            threads=code.program.threads,
             shared=code.shared,
             reused=code.taken,
             callbacks=[(c.function, c.operands, c.results) for c in callbacks],
@@ -143,6 +137,16 @@ class NativeExecutable(_runtime.Native):
         return self.code.image
 
     @property
+    def program(self) -> Program:
+        """What was compiled."""
+        return self.code.program
+
+    @property
+    def taken(self) -> list[tuple[int, int]]:
+        """Which results may lie where donated operands do: pairs of their numbers."""
+        return self.code.taken
+
+    @property
     def name(self) -> str:
         """The name of the program."""
         return self.code.name
@@ -159,8 +163,10 @@ class NativeExecutable(_runtime.Native):
         return self.code.size_in_bytes()
 
     def out_shardings(self) -> list[Sharding]:
-        """Return the host, for each result."""
-        return [SingleDeviceSharding(HOST_MEMORY.devices()[0])] * len(self.function.outputs)
+        """Return the device of the program's placement, or the host, for each result."""
+        placement = self.code.program.placement
+        (device,) = HOST_MEMORY.devices() if placement is None else placement.devices
+        return [SingleDeviceSharding(device)] * len(self.function.outputs)
 
     def cost_analysis(self) -> dict[str, float]:
         """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
@@ -181,23 +187,39 @@ class NativeExecutable(_runtime.Native):
         return self
 
 
+def shared_results(function: Function) -> list[tuple[int, int]]:
+    """Return which results are operands: pairs of their numbers."""
+    inputs = {buffer: i for i, buffer in enumerate(function.inputs)}
+    return [
+        (i, inputs[buffer])
+        for i, buffer in enumerate(function.outputs)
+        if buffer.role is Role.INPUT
+    ]
+
+
+def known(types: Sequence[tuple[np.dtype[Any], Dim]]) -> list[ValueType]:
+    """Return types whose sizes have no names."""
+    return [(dtype, int(size)) for dtype, size in types]
+
+
 def value_type(aval: ShapedArray) -> tuple[np.dtype[Any], Dim]:
-    """Return the dtype of an array in memory, and its bytes."""
+    """Return the dtype of a value in memory, and its bytes."""
     physical = aval.physical()
     return physical.dtype, physical.size * int(physical.dtype.itemsize)
 
 
-def _has_loops(statements: list[Statement]) -> bool:
+def has_loops(statements: list[Statement]) -> bool:
+    """Tell whether a program may run for long."""
     return any(
-        isinstance(each, (Loop, While, Kernel)) or any(map(_has_loops, blocks(each)))
+        isinstance(each, (Loop, While, Kernel)) or any(map(has_loops, blocks(each)))
         for each in statements
     )
 
 
-def _needs_library(statements: list[Statement]) -> bool:
+def needs_library(statements: list[Statement]) -> bool:
     """Tell whether kernels are called that use BLAS or LAPACK."""
     return any(
         (isinstance(each, Kernel) and each.symbol.startswith(openblas.KERNELS))
-        or any(map(_needs_library, blocks(each)))
+        or any(map(needs_library, blocks(each)))
         for each in statements
     )

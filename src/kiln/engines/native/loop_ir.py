@@ -278,6 +278,10 @@ class Branch:
         self.source = source
 
 
+EFFECTS = frozenset(("kiln_call_python", "kiln_draw_counters"))
+"""Kernels that do more than write their results: each call counts."""
+
+
 class Kernel:
     """Call a function of the extension by name: see `_runtime/native_call.h`.
 
@@ -364,6 +368,14 @@ def blocks(statement: Statement) -> list[list[Statement]]:
             return statement.blocks
         case _:
             return []
+
+
+def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """Iterate over all statements, those with blocks before what is in them."""
+    for statement in statements:
+        yield statement
+        for block in blocks(statement):
+            yield from walk(block)
 
 
 def load(scope: Scope, buffer: Buffer, index: Index) -> Value:

@@ -7,6 +7,7 @@ of the machine types; nothing is contracted or reassociated.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -219,6 +220,13 @@ _FOLDED: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+_PATTERNS = {
+    "f32": (struct.Struct("<f"), struct.Struct("<I")),
+    "f64": (struct.Struct("<d"), struct.Struct("<Q")),
+}
+"""How a number of Python becomes the bits of a dtype."""
+
+
 class Scope:
     """Makes nodes, each once."""
 
@@ -251,12 +259,18 @@ class Scope:
                 return then
             if condition.op == "constant":
                 return then if condition.attr else otherwise
-        elif op == "and" and dtype == "i1":
+        elif op in ("and", "or") and dtype == "i1":
             x, y = operands
-            if x is y or is_constant(y, 1):
+            neutral = 1 if op == "and" else 0
+            for one, other in ((x, y), (y, x)):
+                if one is other or is_constant(one, neutral):
+                    return other
+                if is_constant(one, 1 - neutral):
+                    return one
+        elif op in ("eq", "ne") and operands[0].dtype == "i1":
+            x, y = operands
+            if is_constant(y, int(op == "eq")):
                 return x
-            if is_constant(x, 1):
-                return y
         elif op == "mul":
             x, y = operands
             if is_constant(y, number_one(dtype)):
@@ -274,6 +288,10 @@ class Scope:
         kind = NUMPY_TYPES[dtype]
         if isinstance(number, int) and dtype in SIGNED + UNSIGNED:
             return self.node("constant", dtype, (), number & ((1 << bits(dtype)) - 1))
+        if type(number) is float and dtype in _PATTERNS and abs(number) < 1e38:
+            as_float, as_integer = _PATTERNS[dtype]
+            (pattern,) = as_integer.unpack(as_float.pack(number))
+            return self.node("constant", dtype, (), pattern)
         with np.errstate(all="ignore"):
             stored = np.asarray(number).astype(kind)
         unsigned = stored.view(f"u{kind.itemsize}")
@@ -339,4 +357,6 @@ def rebuilt(x: Value, operands: tuple[Value, ...]) -> Value:
     """Return a node with other operands."""
     if all(a is b for a, b in zip(operands, x.operands, strict=True)):
         return x
+    if x.op in BASIC:
+        return x.scope.op(x.op, x.dtype, *operands)
     return x.scope.node(x.op, x.dtype, operands, x.attr)

@@ -122,8 +122,9 @@ def cbrt(x: Value) -> Value:
     """Return the cube root; of f32, computed in f64."""
     if x.dtype == "f32":
         return _cube_root(x.convert("f64"))[1].convert("f32")
-    small = abs(x).lt(2.0**-1022)
-    scaled_x = small.select(x * 2.0**54, x)
+    # Where a cube might leave the range by a rounding.
+    small, large = abs(x).lt(2.0**-1022), abs(x).gt(2.0**1000)
+    scaled_x = small.select(x * 2.0**54, large.select(x * 2.0**-54, x))
     inverse, root = _cube_root(scaled_x)
     # One step more, with the error of the cube.
     size = abs(scaled_x)
@@ -132,7 +133,8 @@ def cbrt(x: Value) -> Value:
     left = (-square).fma(c, size) - square_low * c
     better = copysign((left * (inverse * inverse)).muladd(1 / 3, c), x)
     usable = abs(x).gt(0) & abs(x).lt(x.scope.bits(FORMATS["f64"].infinity, "f64"))
-    return usable.select(small.select(better * 2.0**-18, better), x)
+    found = small.select(better * 2.0**-18, large.select(better * 2.0**18, better))
+    return usable.select(found, x)
 
 
 def _cube_root(x: Value) -> tuple[Value, Value]:

@@ -22,6 +22,7 @@ from kiln.engines.native.loop_ir import (
     Statement,
     Store,
     blocks,
+    walk,
 )
 from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import nodes, reads, writes
@@ -343,12 +344,14 @@ def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
 
 def roots_of(nest: Nest) -> list[Value]:
     """Return the expressions of a nest: of each effect its value, index and mask."""
-    found = []
-    for effect in nest.effects:
-        found.append(effect.value)
-        found += [value for value, _ in effect.index.values()]
-        if isinstance(effect, Store) and effect.mask is not None:
-            found.append(effect.mask)
+    return [root for effect in nest.effects for root in effect_roots(effect)]
+
+
+def effect_roots(effect: Store | Reduce) -> list[Value]:
+    """Return the expressions of an effect."""
+    found = [effect.value, *[value for value, _ in effect.index.values()]]
+    if isinstance(effect, Store) and effect.mask is not None:
+        found.append(effect.mask)
     return found
 
 
@@ -414,26 +417,44 @@ def _evaluations(nest: Nest, index: object) -> int:
 
 def drop_unread(function: Function) -> None:
     """Drop stores to temporaries that nothing reads, and what is empty then."""
-    outputs = set(function.outputs)
-    while True:
-        uses = _uses(function.body)
-        if not _dropped(function.body, uses, outputs):
-            return
+    writers: dict[Buffer, list[Store | Reduce]] = {}
+    needed = dict.fromkeys(function.outputs)
+    for statement in walk(function.body):
+        if isinstance(statement, Nest):
+            for effect in statement.effects:
+                writers.setdefault(effect.buffer, []).append(effect)
+        else:
+            needed.update(dict.fromkeys(reads(statement)))
+    seen: set[Value] = set()
+    waiting = list(needed)
+    while waiting:
+        for effect in writers.get(waiting.pop(), ()):
+            for x in _unseen(effect, seen):
+                if x.op == "load" and x.attr[0] not in needed:
+                    needed[x.attr[0]] = None
+                    waiting.append(x.attr[0])
+    _keep(function.body, set(needed))
 
 
-def _dropped(statements: list[Statement], uses: Counter[Buffer], outputs: set[Buffer]) -> bool:
-    changed = False
+def _unseen(effect: Store | Reduce, seen: set[Value]) -> Iterator[Value]:
+    """Iterate over the nodes of an effect that were not seen before."""
+    stack = effect_roots(effect)
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            yield x
+            stack.extend(x.operands)
+
+
+def _keep(statements: list[Statement], needed: set[Buffer]) -> None:
     kept: list[Statement] = []
     for statement in statements:
         for block in blocks(statement):
-            changed |= _dropped(block, uses, outputs)
+            _keep(block, needed)
         if isinstance(statement, Nest):
-            effects = [e for e in statement.effects if e.buffer in outputs or uses[e.buffer]]
-            if len(effects) < len(statement.effects):
-                statement.effects[:] = effects
-                changed = True
-            if not effects:
+            statement.effects[:] = [e for e in statement.effects if e.buffer in needed]
+            if not statement.effects:
                 continue
         kept.append(statement)
     statements[:] = kept
-    return changed

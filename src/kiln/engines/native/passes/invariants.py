@@ -10,6 +10,7 @@ from collections import Counter
 
 from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
+    EFFECTS,
     Axis,
     Buffer,
     Function,
@@ -24,10 +25,10 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
     load,
+    walk,
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.passes.fusion import CHEAP, everything, roots_of, with_roots
-from kiln.engines.native.passes.liveness import leaves
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import substituted
 from kiln.engines.native.scalars import Value
@@ -42,7 +43,7 @@ MOST_TURNED_BYTES = 1 << 21
 def hoist(function: Function) -> None:
     """Move what is the same in all turns of a loop before it."""
     writers: Counter[Buffer] = Counter()
-    for statement in leaves(function.body):
+    for statement in walk(function.body):
         writers.update(set(writes(statement)))
     _hoist(function.body, writers)
 
@@ -101,7 +102,7 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
             places = [*statement.operands, *statement.results]
             return (
                 axis is not None
-                and statement.symbol != "kiln_call_python"
+                and statement.symbol not in EFFECTS
                 and not any(place.index.factor(axis) for place in places)
             )
     return False

@@ -23,9 +23,9 @@ from kiln.engines.native.loop_ir import (
     Store,
     While,
     blocks,
+    walk,
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
-from kiln.engines.native.passes.liveness import leaves
 from kiln.engines.native.passes.substitution import bounds, is_within, substituted
 from kiln.engines.native.scalars import Value
 from kiln.ir.sizes import Dim
@@ -39,7 +39,7 @@ FEWEST_IN_TURN = 1 << 15
 def by_rows(function: Function) -> None:
     """Group the nests of each block that share an outer axis."""
     touches = Counter(function.outputs)
-    for statement in leaves(function.body):
+    for statement in walk(function.body):
         touches.update({*reads(statement), *writes(statement)})
     _grouped(function.body, touches, 0)
 

@@ -7,6 +7,8 @@ Temporaries of named sizes follow those whose sizes are known, in slots.
 
 from __future__ import annotations
 
+import numpy as np
+
 from kiln.engines.native.extents import at_least, estimate, is_named
 from kiln.engines.native.loop_ir import Buffer, Function, Loop, Role, Statement, While, blocks
 from kiln.engines.native.passes.buffers import reads, writes
@@ -55,25 +57,24 @@ def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
     """Return the offset of each temporary, and the bytes they take together."""
     lives = _Lives(Liveness(function))
     lives.walk(function.body)
+    named = [item for item in lives.spans.items() if is_named(item[0].nbytes)]
+    order = [item for item in lives.spans.items() if not is_named(item[0].nbytes)]
+    order.sort(key=lambda item: -item[0].nbytes)
+    # Of each that has its place: first and last statement, first byte and the one after the last.
+    placed = np.empty((4, len(order)), np.int64)
     offsets: dict[Buffer, Dim] = {}
-    named: list[tuple[Buffer, list[int]]] = []
-    placed: list[tuple[int, int, int, int]] = []
     total = 0
-    order = sorted(lives.spans.items(), key=lambda item: -estimate(item[0].nbytes))
-    for buffer, (first, last) in order:
-        if is_named(buffer.nbytes):
-            named.append((buffer, [first, last]))
-            continue
+    for i, (buffer, (first, last)) in enumerate(order):
         size = -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        start, stop, begin, end = placed[:, :i]
+        at_once = np.flatnonzero((start <= last) & (stop >= first))
         offset = 0
-        for begin, end, start, stop in placed:
-            if begin >= offset + size:
+        for low, high in sorted(zip(begin[at_once].tolist(), end[at_once].tolist(), strict=True)):
+            if low >= offset + size:
                 break
-            if start <= last and first <= stop and begin < offset + size and offset < end:
-                offset = end
+            offset = max(offset, high)
         offsets[buffer] = offset
-        placed.append((offset, offset + size, first, last))
-        placed.sort()
+        placed[:, i] = first, last, offset, offset + size
         total = max(total, offset + size)
     return offsets, _slots(named, offsets, total)
 
@@ -81,7 +82,7 @@ def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
 def _slots(named: list[tuple[Buffer, list[int]]], offsets: dict[Buffer, Dim], total: Dim) -> Dim:
     """Place temporaries of named sizes after `total` bytes; return the bytes of all."""
     slots: list[tuple[Dim, Dim, list[list[int]]]] = []
-    for buffer, span in named:
+    for buffer, span in sorted(named, key=lambda item: -estimate(item[0].nbytes)):
         size = (buffer.nbytes + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
         for offset, room, spans in slots:
             is_free = all(span[1] < first or last < span[0] for first, last in spans)
