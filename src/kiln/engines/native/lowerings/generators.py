@@ -135,9 +135,8 @@ def _rng_uniform(b: Builder, out: Out, low: Layout, high: Layout, *, shape: Any)
     if drawn.size == 0:
         return b.room(out[0])
     state = b.space((2,), ops.UINT64)
-    b.kernel(
-        "kiln_draw_counters", [], [state], [(drawn.size + (1 if wide else 3)) // (2 if wide else 4)]
-    )
+    each = 2 if wide else 4
+    b.kernel("kiln_draw_counters", [], [state], [(drawn.size + each - 1) // each])
     _philox(b, drawn, state)
     return b.map(out[0], _within_float if is_float(kind) else _within_integer, drawn, low, high)
 
