@@ -39,9 +39,10 @@ class Recording:
     `jaxpr` takes the closed-over `consts` as leading inputs. `static` holds the Python values that
     the function returned along with arrays, if any. `assumed` names the axes that were taken to
     have a size of at least 1. `general` is the program for all sizes that `jaxpr` was specialized
-    from, where axes have names, for these `sizes` of them; `named_axes` has for each leaf pairs of an
-    axis and the number of its name. `late` holds the recipes of the last inputs of `jaxpr`, which
-    every call supplies (`late.py`). `origin` is None if the program depends on more than content.
+    from, where axes have names, for these `sizes` of them; `named_axes` has pairs of an axis and
+    the number of its name, for each leaf. `late` holds the recipes of the last inputs of `jaxpr`,
+    which every call supplies (`late.py`). `origin` is None if the program depends on more than
+    content.
     `record` is the explanation that still lacks the compile time, if one was requested. `placers`,
     one for each placement request, are shared by all recordings of this program. A recording that
     closes over tracers `is_temporary`: it dies with their trace.
