@@ -13,13 +13,14 @@ from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.executable import NativeCode, NativeExecutable, known, value_type
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
+from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.sized_executable import SizedExecutable
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes import Dim
 
 _LOOPS = "loops of the native engine"
 
@@ -72,9 +73,9 @@ class NativeCompiler:
             code, known(operands), known(results), int(room), function.callbacks
         )
 
-    def _written(self, program: Program) -> tuple[Function, str, Dim, dict[Size, int]]:
+    def _written(self, program: Program) -> tuple[Function, str, Dim, Sizes]:
         """Return a program as loops and as LLVM text, the bytes of its workspace, and its sizes."""
-        sizes: dict[Size, int] = {}
+        sizes: Sizes = {}
         try:
             function = self.loops(program)
             offsets, room = workspace(function)

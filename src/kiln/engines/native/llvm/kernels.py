@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kiln.engines.native.extents import is_named
+from kiln.engines.native.extents import Grain, is_named
 from kiln.engines.native.llvm.module import Module
-from kiln.engines.native.loop_ir import Grain, Kernel
+from kiln.engines.native.loop_ir import Kernel
 from kiln.ir.sizes import as_ints
 
 
@@ -37,9 +37,3 @@ def is_by_rows(kernel: Kernel) -> bool:
     if isinstance(kernel.grain, Grain) or is_named(*kernel.numbers[1:2]):
         return bool(kernel.grain)
     return bool(kernel.grain) and 2 * kernel.grain <= kernel.numbers[1]
-
-
-def known(grain: int | Grain) -> int:
-    """Return a grain of a program without named axes."""
-    assert not isinstance(grain, Grain)
-    return grain

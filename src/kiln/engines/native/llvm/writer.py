@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.target import Target
-from kiln.engines.native.loop_ir import Grain
 from kiln.ir.sizes import Dim, Size
+
+Sizes = dict[Size | Grain, int]
+"""Numbers that calls supply, with their places in `Call.sizes`."""
 
 
 class Writer:
@@ -15,17 +18,17 @@ class Writer:
 
     __slots__ = ("_names", "_sizes", "block", "head", "lines", "sizes", "target")
 
-    def __init__(self, target: Target, sizes: dict[Size, int] | None = None) -> None:
+    def __init__(self, target: Target, sizes: Sizes | None = None) -> None:
         self.target = target
-        self.sizes: dict[Size, int] = {} if sizes is None else sizes
-        """The numbers of the sizes that calls supply: all functions of a module share them."""
+        self.sizes: Sizes = {} if sizes is None else sizes
+        """What calls supply, with its numbers: all functions of a module share them."""
         self.head: list[str] = []
         """What comes before all lines."""
         self.lines: list[str] = []
         self.block = "entry"
         """The label of the block being written; what a `phi` after it names."""
         self._names = 0
-        self._sizes: dict[Size, str] = {}
+        self._sizes: dict[Size | Grain, str] = {}
 
     def name(self, hint: str = "v") -> str:
         """Return a name that nothing else in the function has, with its %."""
@@ -63,9 +66,9 @@ class Writer:
         """Write a phi of (value, label) pairs."""
         return self.emit(f"phi {kind} " + ", ".join(f"[ {v}, %{b} ]" for v, b in arms))
 
-    def dim(self, dim: Dim) -> str:
+    def dim(self, dim: Dim | Grain) -> str:
         """Return a size as an operand: a number, or the register of one that the call supplies."""
-        if type(dim) is not Size:
+        if isinstance(dim, int):
             return str(dim)
         found = self._sizes.get(dim)
         if found is None:
@@ -89,19 +92,3 @@ class Writer:
     def text(self, header: str) -> str:
         """Return the function: `header` is what precedes its body, from `define` on."""
         return "\n".join([f"{header} {{", "entry:", *self.head, *self.lines, "}", ""])
-
-
-def steps_of(w: Writer, grain: int | Grain) -> str:
-    """Write how many steps a thread takes at a time, at least 1; return the operand."""
-    if not isinstance(grain, Grain):
-        return str(grain)
-    points = _at_least_one(w, w.dim(grain.points))
-    steps = _at_least_one(w, w.emit(f"udiv i64 {grain.most}, {points}"))
-    if grain.multiple == 1:
-        return steps
-    more = w.emit(f"add i64 {steps}, {grain.multiple - 1}")
-    return w.emit(f"and i64 {more}, {-grain.multiple}")
-
-
-def _at_least_one(w: Writer, number: str) -> str:
-    return w.emit(f"call i64 @llvm.umax.i64(i64 {number}, i64 1)")

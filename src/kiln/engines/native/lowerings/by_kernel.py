@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering, Unsupported
-from kiln.engines.native.extents import estimate, is_named, quotient
+from kiln.engines.native.extents import Grain, estimate, is_named, quotient
 from kiln.engines.native.kernel_calls import KernelCall, kernel_call
 from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Grain
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from kiln.engines.native.extents import estimate, is_named, quotient
-from kiln.engines.native.loop_ir import Axis, Grain, Index, Nest, Store
+from kiln.engines.native.extents import Grain, estimate, is_named, quotient
+from kiln.engines.native.loop_ir import Axis, Index, Nest, Store
 from kiln.engines.native.passes.substitution import bounds, is_within
 from kiln.engines.native.scalars import BASIC, Value, bits, postorder
 
