@@ -68,18 +68,18 @@ class NativeCompiler:
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         if program.sizes:
-            return SizedExecutable(code, operands, results, room, list(sizes))
+            return SizedExecutable(code, operands, results, room, sizes.numbers)
         return NativeExecutable(
             code, known(operands), known(results), int(room), function.callbacks
         )
 
     def _written(self, program: Program) -> tuple[Function, str, Dim, Sizes]:
         """Return a program as loops and as LLVM text, the bytes of its workspace, and its sizes."""
-        sizes: Sizes = {}
+        sizes = Sizes()
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
-            text = module_text(function, offsets, host_target(), sizes if program.sizes else None)
+            text = module_text(function, offsets, host_target(), sizes)
         except (Unsupported, InconclusiveSizeError) as reason:
             refused = NotForAllSizes(_line(reason)) if program.sizes else None
             raise refused or _refused(program, str(reason)) from None

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 
 from kiln.engines.native.extents import Grain, estimate, is_named, is_positive
-from kiln.engines.native.llvm.kernels import by_rows, is_by_rows
+from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
 from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
-from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Step, Where, call_of
+from kiln.engines.native.llvm.sequences import FROM_CALL, MOST_BUFFERS, Step, Where, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
 from kiln.engines.native.llvm.values import memory_type
@@ -127,15 +127,16 @@ class _Code:
         """Return a statement as a step of a table, if it can be one."""
         if isinstance(statement, Kernel):
             places = self.places([*statement.operands, *statement.results])
-            if places is None:
+            if places is None or may_be_empty(statement):
                 return None
             self.module.symbols.add(statement.symbol)
-            if is_named(*statement.numbers):
-                return None
-            numbers = as_ints(statement.numbers)
             if is_by_rows(statement):
-                name = by_rows(self.module, statement)
-                return Step(name, places, numbers[1], statement.grain)
+                name, rows = by_rows(self.module, statement), statement.numbers[1]
+                return Step(name, places, rows, statement.grain)
+            if is_named(*statement.numbers):
+                first = self.module.sizes.block(statement.numbers)
+                return Step(statement.symbol, places, first, FROM_CALL)
+            numbers = as_ints(statement.numbers)
             return Step(statement.symbol, places, numbers=self.module.table(numbers))
         if not isinstance(statement, Nest) and not (
             isinstance(statement, Loop) and statement.parallel
@@ -322,10 +323,10 @@ class _Code:
 
     def kernel(self, kernel: Kernel) -> None:
         """Call a kernel, unless its results have no elements."""
-        sizes = [x.buffer.size for x in kernel.results]
-        if not is_named(*sizes) or any(map(is_positive, sizes)):
+        if not may_be_empty(kernel):
             self.called(kernel)
             return
+        sizes = [x.buffer.size for x in kernel.results]
         flags = [self.w.emit(f"icmp ne i64 {self.w.dim(size)}, 0") for size in sizes]
         some = flags[0]
         for flag in flags[1:]:
@@ -337,11 +338,7 @@ class _Code:
         w = self.w
         self.module.symbols.add(kernel.symbol)
         places = [self.place(place) for place in [*kernel.operands, *kernel.results]]
-        values = [f"ptr {place}" for place in places]
-        named = is_named(*kernel.numbers)
-        if named:
-            values += [f"i64 {w.dim(number)}" for number in kernel.numbers]
-        self.slots(values)
+        self.slots([f"ptr {place}" for place in places])
         if is_by_rows(kernel):
             name = by_rows(self.module, kernel)
             rows, grain = w.dim(kernel.numbers[1]), w.dim(kernel.grain)
@@ -352,10 +349,7 @@ class _Code:
                 )
             )
             return
-        if named:
-            numbers = w.emit(f"getelementptr i64, ptr %slots, i64 {len(places)}")
-        else:
-            numbers = self.module.table(as_ints(kernel.numbers))
+        numbers = numbers_of(self.module, w, kernel)
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)
 

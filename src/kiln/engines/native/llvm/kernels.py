@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kiln.engines.native.extents import Grain, is_named
+from kiln.engines.native.extents import Grain, is_named, is_positive
 from kiln.engines.native.llvm.module import Module
+from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Kernel
 from kiln.ir.sizes import as_ints
 
@@ -11,17 +12,12 @@ from kiln.ir.sizes import as_ints
 def by_rows(module: Module, kernel: Kernel) -> str:
     """Return the name of a function that runs a kernel on a range of its rows.
 
-    Its context holds the buffers of the kernel, then its numbers if some are named sizes.
+    Its context holds the buffers of the kernel.
     """
     w = module.writer()
     count = len(kernel.numbers)
     numbers = w.emit(f"alloca i64, i64 {count}, align 8")
-    if is_named(*kernel.numbers):
-        table = w.emit(
-            f"getelementptr i64, ptr %context, i64 {len(kernel.operands) + len(kernel.results)}"
-        )
-    else:
-        table = module.table(as_ints(kernel.numbers))
+    table = numbers_of(module, w, kernel)
     w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {numbers}, ptr {table}, i64 {8 * count}, i1 false)")
     w.do(f"store i64 %begin, ptr {numbers}, align 8")
     rows = w.emit("sub i64 %end, %begin")
@@ -30,6 +26,19 @@ def by_rows(module: Module, kernel: Kernel) -> str:
     status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %context, ptr {numbers})")
     w.do(f"ret i32 {status}")
     return module.part(w)
+
+
+def numbers_of(module: Module, w: Writer, kernel: Kernel) -> str:
+    """Return where the numbers of a kernel lie: in a table, or where the call supplies them."""
+    if is_named(*kernel.numbers):
+        return w.place(module.sizes.block(kernel.numbers))
+    return module.table(as_ints(kernel.numbers))
+
+
+def may_be_empty(kernel: Kernel) -> bool:
+    """Tell whether the results of a kernel have no elements for some sizes of named axes."""
+    sizes = [x.buffer.size for x in kernel.results]
+    return is_named(*sizes) and not any(map(is_positive, sizes))
 
 
 def is_by_rows(kernel: Kernel) -> bool:

@@ -62,7 +62,7 @@ class Module:
         self.sequences: dict[str, list[Step]] = {}
         steps = sum(isinstance(each, (Nest, Kernel)) for each in function.body)
         self.has_many = steps > MANY_STEPS
-        self.sizes: Sizes = {} if sizes is None else sizes
+        self.sizes = Sizes() if sizes is None else sizes
         self.called = called(function)
         self.functions: dict[tuple[str, str | None, str, int], str] = {}
 

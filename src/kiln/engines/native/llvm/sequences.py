@@ -15,6 +15,8 @@ MOST_BUFFERS = 64
 """A step with more is written as code."""
 _WHERE = "{ i32, i32, i64, ptr }"
 _STEP = "{ ptr, ptr, i64, i64, i64, i64 }"
+FROM_CALL = -(1 << 63)
+"""The grain of a kernel whose numbers the call supplies, from number `count` on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +52,7 @@ def _number(n: Dim | Grain, sizes: Sizes) -> int:
     """Return how a table has a number: one that a call supplies is -1 - its place there."""
     if isinstance(n, int):
         return n
-    return -1 - sizes.setdefault(n, len(sizes))
+    return -1 - sizes.place(n)
 
 
 def tables(name: str, steps: list[Step], sizes: Sizes) -> list[str]:
@@ -63,7 +65,8 @@ def tables(name: str, steps: list[Step], sizes: Sizes) -> list[str]:
     for step in steps:
         listed.append(
             f"{_STEP} {{ ptr @{step.function}, ptr {step.numbers}, "
-            f"i64 {_number(step.count, sizes)}, i64 {_number(step.grain, sizes)}, i64 {len(places)}, i64 {len(step.buffers)} }}"
+            f"i64 {_number(step.count, sizes)}, i64 {_number(step.grain, sizes)}, "
+            f"i64 {len(places)}, i64 {len(step.buffers)} }}"
         )
         places += [where.text(sizes) for where in step.buffers]
     return [_table(name, _STEP, listed), _table(f"{name}.places", _WHERE, places)]

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.target import Target
 from kiln.ir.sizes import Dim, Size
 
-Sizes = dict[Size | Grain, int]
-"""Numbers that calls supply, with their places in `Call.sizes`."""
+
+class Sizes:
+    """The numbers that calls supply, in the order in which they lie in `Call.sizes`."""
+
+    __slots__ = ("_places", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: list[Dim | Grain] = []
+        self._places: dict[Hashable, int] = {}
+
+    def place(self, number: Dim | Grain) -> int:
+        """Return the place of a number."""
+        return self._place(number, [number])
+
+    def block(self, numbers: Sequence[Dim]) -> int:
+        """Return the place of the first of several numbers, which lie one after another."""
+        return self._place((*numbers,), numbers)
+
+    def _place(self, key: Hashable, numbers: Sequence[Dim | Grain]) -> int:
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = len(self.numbers)
+            self.numbers += numbers
+        return found
 
 
 class Writer:
@@ -20,8 +44,8 @@ class Writer:
 
     def __init__(self, target: Target, sizes: Sizes | None = None) -> None:
         self.target = target
-        self.sizes: Sizes = {} if sizes is None else sizes
-        """What calls supply, with its numbers: all functions of a module share them."""
+        self.sizes = Sizes() if sizes is None else sizes
+        """What calls supply: all functions of a module share it."""
         self.head: list[str] = []
         """What comes before all lines."""
         self.lines: list[str] = []
@@ -72,18 +96,21 @@ class Writer:
             return str(dim)
         found = self._sizes.get(dim)
         if found is None:
-            number = self.sizes.setdefault(dim, len(self.sizes))
-            if not self._sizes:
-                self.head += [
-                    "  %field = getelementptr i64, ptr %call, i64 2",
-                    "  %sizes = load ptr, ptr %field, align 8",
-                ]
-            found = self._sizes[dim] = f"%size{number}"
-            self.head += [
-                f"  %at{number} = getelementptr i64, ptr %sizes, i64 {number}",
-                f"  {found} = load i64, ptr %at{number}, align 8",
-            ]
+            place = self.place(self.sizes.place(dim))
+            found = self._sizes[dim] = f"%size{len(self._sizes)}"
+            self.head.append(f"  {found} = load i64, ptr {place}, align 8")
         return found
+
+    def place(self, number: int) -> str:
+        """Return the register of where a number lies that the call supplies."""
+        if not self.head:
+            self.head += [
+                "  %field = getelementptr i64, ptr %call, i64 2",
+                "  %sizes = load ptr, ptr %field, align 8",
+            ]
+        place = f"%at{len(self.head)}"
+        self.head.append(f"  {place} = getelementptr i64, ptr %sizes, i64 {number}")
+        return place
 
     def body(self) -> str:
         """Return all instructions."""

@@ -46,7 +46,8 @@ def kernel_results(
     largest = max((x.size for x in (*xs, *made)), key=estimate)
     if is_named(call.rows, largest):
         each = quotient(largest, call.rows)
-        each = each or max(1, estimate(largest) // estimate(call.rows))
+        if each is None:
+            each = max(1, estimate(largest) // estimate(call.rows))
         grain = Grain(THREAD_ELEMENTS, each, _together(call))
         b.kernel(call.symbol, xs, made, call.numbers, grain=grain)
         return made
