@@ -26,7 +26,7 @@ from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.scalars import Value, postorder
 
 MOST_NODES = 600
 """A nest is not made larger than this."""
@@ -77,14 +77,14 @@ def everything(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
 class Cluster:
     """A nest being fused, and what is known of its expressions."""
 
-    __slots__ = ("axes", "effects", "inputs", "nest", "reduced", "size")
+    __slots__ = ("axes", "effects", "inputs", "nest", "nodes", "reduced")
 
-    def __init__(self, nest: Nest, inputs: set[Value], size: int) -> None:
+    def __init__(self, nest: Nest, inputs: set[Value]) -> None:
         self.nest = nest
         self.axes = nest.axes
         self.effects = nest.effects
         self.inputs = inputs
-        self.size = size
+        self.nodes = set(nodes(nest))
         self.reduced = frozenset(nest.reduced_axes())
 
 
@@ -158,6 +158,11 @@ class _Fuser:
         for x in loads:
             definition = self._definition(x, nest, time, home, repeats[x.attr[0]])
             made = None
+            if definition is not None and size + definition.size > MOST_NODES:
+                # Sizes that are added up count what definitions share more than once.
+                definition.size = len(postorder([definition.store.value]))
+                shared = postorder([*replaced.values(), definition.store.value])
+                size = len(own) + len(shared) - definition.size
             if definition is not None and size + definition.size <= MOST_NODES:
                 made = self._inlined(x, definition)
             if made is None or definition is None:
@@ -272,10 +277,10 @@ class _Fuser:
         read = {x.attr[0] for x in inputs}
         written = set(writes(nest))
         after = self._earliest(read, written)
-        place = self._joined(nest, inputs, size, after, read)
+        place = self._joined(nest, inputs, after, read)
         if place is None:
             place = len(self.done)
-            self.done.append(Cluster(nest, set(inputs), size))
+            self.done.append(Cluster(nest, set(inputs)))
             self.by_axes.setdefault(nest.axes, []).append(place)
         self._note(place, read, written)
         for effect in nest.effects:
@@ -285,7 +290,7 @@ class _Fuser:
                 )
 
     def _joined(
-        self, nest: Nest, inputs: set[Value], size: int, after: int, read: set[Buffer]
+        self, nest: Nest, inputs: set[Value], after: int, read: set[Buffer]
     ) -> int | None:
         """Add the nest to a cluster, if there is one for it; return its place."""
         reduced = frozenset(nest.reduced_axes())
@@ -298,14 +303,15 @@ class _Fuser:
                 continue
             if reduced and cluster.reduced and reduced != cluster.reduced:
                 continue
-            if cluster.size + size > MOST_NODES:
-                continue
             near = any(x.attr[0] in read for x in cluster.inputs) or place == after
             if not near and nest.points > SMALL:
                 continue
+            more = _fresh(roots_of(nest), cluster.nodes)
+            if len(cluster.nodes) + len(more) > MOST_NODES:
+                continue
             cluster.effects.extend(nest.effects)
             cluster.inputs |= inputs
-            cluster.size += size
+            cluster.nodes |= more
             cluster.reduced |= reduced
             return place
         return None
@@ -325,6 +331,18 @@ class _Fuser:
             for other in cluster.effects
             if effect.buffer is other.buffer
         )
+
+
+def _fresh(roots: Sequence[Value], known: set[Value]) -> set[Value]:
+    """Return the nodes below some that are not known; all below a known one are."""
+    found: set[Value] = set()
+    stack = list(roots)
+    while stack:
+        x = stack.pop()
+        if x not in known and x not in found:
+            found.add(x)
+            stack.extend(x.operands)
+    return found
 
 
 def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
