@@ -195,7 +195,11 @@ class _Fuser:
 
     def _home(self, nest: Nest, loads: Sequence[Value]) -> int:
         """Return where the nest could be joined to one that computes what it reads."""
-        read = {x.attr[0] for x in loads}
+        read: set[Buffer] = set()
+        for x in loads:
+            # What is cheap is written here in any case, so its operands are read.
+            cheap = [d for d in self.definitions.get(x.attr[0], ()) if _is_cheap(d)]
+            read |= {y.attr[0] for y in cheap[-1].inputs} if cheap else {x.attr[0]}
         after = self._earliest(read, set(writes(nest)))
         places = self.by_axes.get(nest.axes, ())
         if not places or places[-1] < after:
@@ -258,7 +262,7 @@ class _Fuser:
         once = self.uses[buffer] == 1 and buffer not in self.outputs
         if once and times <= points:
             return True
-        if definition.cost <= CHEAP and len(definition.inputs) <= 2:
+        if _is_cheap(definition):
             return True
         return points <= 1 and definition.cost <= 8 and not definition.inputs
 
@@ -409,6 +413,11 @@ def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
     return all(
         each.terms == index.terms and each.const - first < len(written) for each in written
     ) and all(f % len(written) == 0 for _, f in index.axes())
+
+
+def _is_cheap(definition: Definition) -> bool:
+    """Tell whether to compute a value again rather than read it."""
+    return definition.cost <= CHEAP and len(definition.inputs) <= 2
 
 
 def _evaluations(nest: Nest, index: object) -> int:
