@@ -136,20 +136,10 @@ def tanh(x: Value) -> Value:
         # Multiplied, because adding to the exponent loses nan.
         e = (less_one(r) + 1) * _power(t)
         return copysign(size.lt(0.65).select(small, 1 - (e + e) / (e + 1)), x)
-    # -e / (e + 2), from e = e^(-2|x|) - 1 and its error.
-    size = at_most(abs(x), 20.0)
-    r, curved, power = _precise(size * -2)
-    base = power - 1
-    line = r.muladd(power, base)
-    line_low = r.muladd(power, base - line)
-    e = curved.muladd(power, line)
-    e_low = curved.muladd(power, line - e) + line_low
-    total = e + 2
-    total_low = ((2 - total) + e) + e_low
-    quotient = -e / total
-    left = (-quotient).muladd(total, -e) - quotient.muladd(total_low, e_low)
-    # 1 / (e + 2) = (1 + tanh) / 2
-    return copysign(left.muladd(quotient.muladd(0.5, 0.5), quotient), x)
+    # (1 - e) / (1 + e), e = e^(-2|x|) = 2^n (p + 1): both are rounded once.
+    r, curved, power = _precise(at_most(abs(x), 20.0) * -2)
+    p = curved + r
+    return copysign(-p.muladd(power, power - 1) / p.muladd(power, power + 1), x)
 
 
 def _hyperbolic(x: Value, precision: str) -> tuple[Value, Value]:
