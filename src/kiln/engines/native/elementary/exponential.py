@@ -15,7 +15,6 @@ from kiln.engines.native.elementary.formats import (
     polynomial,
     power_of_two,
     scaled,
-    two_sum,
 )
 from kiln.engines.native.scalars import Value
 
@@ -109,22 +108,14 @@ def expm1(x: Value) -> Value:
 
 
 def logistic(x: Value) -> Value:
-    """Return 1 / (1 + e^-x), from e^-|x| and its error."""
-    one = x.scope.constant(1, x.dtype)
-    below = x.lt(0)
-    r, curved, power = _precise(-abs(x))
-    p, p_low = two_sum(one + r, curved + (r - ((one + r) - 1)))
-    e, e_low = p * power, p_low * power
-    total, total_low = two_sum(one, e)
-    above = below.select(e, one)
-    quotient = above / total
-    inverse = below.select(1 - quotient, quotient)
-    left = (-quotient).muladd(total, above) + below.select(e_low, 0.0)
-    left = left - quotient * (total_low + e_low)
-    usual = left.muladd(inverse, quotient)
+    """Return 1 / (1 + e^-x)."""
+    r, t = reduced(-x)
+    power = _power(t)
+    usual = 1 / less_one(r).muladd(power, power + 1)
     e = _everywhere(-abs(x))
     outside = ~abs(x).le(_USUAL[x.dtype])
-    return x.scope.rare(outside, usual, below.select(e, one) / (e + 1))
+    one = x.scope.constant(1, x.dtype)
+    return x.scope.rare(outside, usual, x.lt(0).select(e, one) / (e + 1))
 
 
 def tanh(x: Value) -> Value:
