@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from kiln.engines.native.extents import Grain
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value
+from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number
 from kiln.ir.sizes import Dim
 
 
@@ -110,6 +110,9 @@ class Index:
                     plain[t] = plain.get(t, 0) + f * factor
             else:
                 value = values.get(term, term)
+                if value.op == "constant":
+                    const += int(number(value)) * factor
+                    continue
                 plain[value] = plain.get(value, 0) + factor
         return Index(const, [(t, f) for t, f in plain.items() if f != 0])
 

@@ -9,6 +9,7 @@ from kiln.engines.native.elementary.formats import (
     copysign,
     either,
     integer_of,
+    paired_polynomial,
     parts,
     polynomial,
     scaled,
@@ -59,11 +60,11 @@ def _short_power(size: Value, y: Value) -> Value:
     f = FORMATS["f64"]
     n, m = split(size)
     fraction = m - 1
-    logarithm = fraction.muladd(polynomial("log2_short", fraction), number_of(n, "f64"))
+    logarithm = fraction.muladd(paired_polynomial("log2_short", fraction), number_of(n, "f64"))
     exponent = _is_one(size, y).select(0.0, y * _ends(size, logarithm))
     exponent = at_least(at_most(exponent, 200.0), -200.0)
     t = exponent + f.magic
-    p = polynomial("exp2_short", exponent - (t - f.magic))
+    p = paired_polynomial("exp2_short", exponent - (t - f.magic))
     return p * ((integer_of(t) << f.digits) + f.one).bitcast("f64")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kiln.engines.native.extents import at_least, is_named
 from kiln.engines.native.llvm.accumulators import Accumulator
 from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota, only_in_rare
 from kiln.engines.native.llvm.writer import Writer
@@ -32,11 +33,16 @@ class NestCode(Frame):
         outer: dict[Axis, str],
         elementary: Elementary,
     ) -> None:
-        order, vector = schedule.order, schedule.vector
+        order, vector, kept = schedule.order, schedule.vector, schedule.kept
+        # An axis of one vector is no loop, so what depends on it alone is computed before all.
+        size = vector.size if vector is not None and vector in order[1:kept] else 0
+        self.is_row = size != 0 and not is_named(size) and at_least(schedule.width, size)
+        if self.is_row:
+            order, kept = tuple(axis for axis in order if axis is not vector), kept - 1
         super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary)
         self.nest = nest
         self.schedule = schedule
-        self.first_reduced = schedule.kept
+        self.first_reduced = kept
         self._plan_values()
 
     def scalar(self, index: Index) -> str:
@@ -83,6 +89,12 @@ class NestCode(Frame):
 
     def write(self, begin: str, end: str) -> None:
         """Write the nest, its outermost axis from `begin` to `end`."""
+        if self.is_row:
+            assert self.vector is not None
+            self.counters[self.vector] = "0"
+            size = int(self.vector.size)
+            if size < self.width:
+                self.mask = _first_lanes(size, self.width)
         self._level(0, begin, end)
 
     def _level(self, depth: int, begin: str = "0", end: str = "") -> None:
@@ -152,8 +164,7 @@ class NestCode(Frame):
         w, width = self.w, self.width
         lanes = f"<{width} x i64>"
         if count.isdigit():
-            flags = ", ".join(f"i1 {int(i < int(count))}" for i in range(width))
-            mask = f"<{flags}>"
+            mask = _first_lanes(int(count), width)
         else:
             first = w.emit(f"insertelement {lanes} poison, i64 {count}, i32 0")
             limit = w.emit(
@@ -265,3 +276,8 @@ class NestCode(Frame):
         for state in states:
             mine, values = values[: state.count], values[state.count :]
             state.finish(mine)
+
+
+def _first_lanes(count: int, width: int) -> str:
+    """Return the constant mask of so many lanes."""
+    return "<" + ", ".join(f"i1 {int(i < count)}" for i in range(width)) + ">"

@@ -74,8 +74,10 @@ def _invariant(loop: Loop | While, writers: Counter[Buffer]) -> list[Statement]:
             constant[statement] = None
             changing -= made
             makers.update((b, statement) for b in made)
+    # What a kernel reads lies in memory, wherever it is computed.
+    stored = {x.buffer for each in loop.body if isinstance(each, Kernel) for x in each.operands}
     taken: set[Statement] = set()
-    waiting = [each for each in constant if _is_dear(each)]
+    waiting = [each for each in constant if _is_dear(each) or stored & set(writes(each))]
     while waiting:
         statement = waiting.pop()
         if statement not in taken:

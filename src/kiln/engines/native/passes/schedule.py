@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from kiln.engines.native.extents import Grain, estimate, is_named, quotient
-from kiln.engines.native.loop_ir import Axis, Index, Nest, Store
+from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.substitution import bounds, is_within
 from kiln.engines.native.scalars import BASIC, Value, bits, postorder
 
@@ -49,6 +49,9 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     fits = _is_apart if nest.ordered else _varies
     candidates = [axis for axis in axes if fits(nest, axis)]
     vector = _vector_axis(nest, nodes, candidates)
+    if vector is not None and vector in _few_positions(nest, vector_bytes):
+        rows = [a for a in candidates if a in kept and estimate(a.size) >= vector_bytes]
+        vector = rows[-1] if rows else vector
     width = 1
     if vector is not None:
         width = _width(nodes, vector, vector_bytes, is_map=nest.is_map)
@@ -65,6 +68,15 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         1 + sum(map(cost, nodes)) / 4,
         _grain(nodes, order, vector, width) if kept and _is_shared(nest, order[0]) else 0,
     )
+
+
+def _few_positions(nest: Nest, vector_bytes: int) -> set[Axis]:
+    """Return the axes of positions so few that to compare lanes costs more than to gather."""
+    return {
+        e.along
+        for e in nest.effects
+        if isinstance(e, Reduce) and e.along and estimate(e.along.size) <= vector_bytes
+    }
 
 
 def _varies(nest: Nest, axis: Axis) -> bool:
