@@ -19,7 +19,7 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.scalars import NUMPY_TYPES, Value
 
-_FREE = frozenset(("constant", "load", "index", "select", "bitcast", "convert", "rare"))
+_FREE = frozenset(("constant", "size", "load", "index", "select", "bitcast", "convert", "rare"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _nest_costs(nest: Nest) -> tuple[float, float]:
 
 
 def _counts(x: Value) -> bool:
-    return any(y.op != "constant" for y in x.operands)
+    return any(y.op not in ("constant", "size") for y in x.operands)
 
 
 def _places(nest: Nest, effect: object) -> int:

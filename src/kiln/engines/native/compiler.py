@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from kiln.base.config import options
-from kiln.base.errors import three_lines
-from kiln.core.engine import Program
+from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.core.engine import NotForAllSizes, Program
 from kiln.engines.native import portable
 from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
-from kiln.engines.native.executable import NativeExecutable
+from kiln.engines.native.executable import NativeCode, NativeExecutable, known, value_type
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.loop_ir import Function
@@ -18,6 +18,8 @@ from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
+from kiln.engines.native.sized_executable import SizedExecutable
+from kiln.ir.sizes import Dim, Size
 
 _LOOPS = "loops of the native engine"
 
@@ -37,8 +39,8 @@ class NativeCompiler:
         if _LOOPS not in memo:
             try:
                 memo[_LOOPS] = _lowered(program)
-            except Unsupported as reason:
-                memo[_LOOPS] = str(reason)
+            except (Unsupported, InconclusiveSizeError) as reason:
+                memo[_LOOPS] = _line(reason)
         found = memo[_LOOPS]
         return found if isinstance(found, str) else None
 
@@ -53,24 +55,34 @@ class NativeCompiler:
             found = _lowered(program)
         return optimized(found, checked=options().check)
 
-    def compile(self, program: Program) -> NativeExecutable:
-        """Return the program ready to run.
+    def compile(self, program: Program) -> NativeExecutable | SizedExecutable:
+        """Return the program ready to run; of a program with named axes, for each size.
 
         Raises: ValueError if a part of it cannot be compiled.
         """
         if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
-        function, text, size = self._written(program)
-        return NativeExecutable(program, function, text, assemble(text), size)
+        function, text, room, sizes = self._written(program)
+        code = NativeCode(program, function, text, assemble(text))
+        operands = [value_type(v.aval) for v in program.jaxpr.invars]
+        results = [value_type(v.aval) for v in program.jaxpr.outvars]
+        if program.sizes:
+            return SizedExecutable(code, operands, results, room, list(sizes))
+        return NativeExecutable(
+            code, known(operands), known(results), int(room), function.callbacks
+        )
 
-    def _written(self, program: Program) -> tuple[Function, str, int]:
-        """Return a program as loops and as LLVM text, and the bytes of its workspace."""
+    def _written(self, program: Program) -> tuple[Function, str, Dim, dict[Size, int]]:
+        """Return a program as loops and as LLVM text, the bytes of its workspace, and its sizes."""
+        sizes: dict[Size, int] = {}
         try:
             function = self.loops(program)
-        except Unsupported as reason:
-            raise _refused(program, str(reason)) from None
-        offsets, size = workspace(function)
-        return function, module_text(function, offsets, host_target()), size
+            offsets, room = workspace(function)
+            text = module_text(function, offsets, host_target(), sizes if program.sizes else None)
+        except (Unsupported, InconclusiveSizeError) as reason:
+            refused = NotForAllSizes(_line(reason)) if program.sizes else None
+            raise refused or _refused(program, str(reason)) from None
+        return function, text, room, sizes
 
     def digest(self, program: Program) -> str | None:
         """Return a hash of the loops, of how they are compiled, of kiln and the processor.
@@ -140,6 +152,12 @@ def _lowered(program: Program) -> Function:
     if name is not None:
         raise Unsupported(f"the function {name} is not compiled for the host")
     return function
+
+
+def _line(reason: Exception) -> str:
+    """Return the second line of an error, which says what is wrong, or the only one."""
+    lines = str(reason).splitlines()
+    return lines[1] if len(lines) > 1 else str(reason)
 
 
 def _refused(program: Program, reason: str) -> ValueError:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,46 +15,51 @@ from kiln.engines.native import openblas
 from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
-from kiln.engines.native.loop_ir import Function, Kernel, Loop, Role, Statement, While, blocks
+from kiln.engines.native.loop_ir import (
+    Callback,
+    Function,
+    Kernel,
+    Loop,
+    Role,
+    Statement,
+    While,
+    blocks,
+)
 from kiln.engines.native.loop_text import to_text
 from kiln.engines.native.passes.donation import reusable
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
-from kiln.ir.sizes import as_ints
+from kiln.ir.sizes import Dim
 
 if TYPE_CHECKING:
     from kiln.ir.types import ShapedArray
 
+ValueType = tuple[np.dtype[Any], int]
 
-class NativeExecutable(_runtime.Native):
-    """A compiled program: an object, loaded, with the bytes that its temporaries need."""
 
-    __slots__ = ("function", "image", "llvm", "program", "taken", "workspace")
+class NativeCode:
+    """The code of a program, loaded, and how it is called."""
 
-    final_stage = "loops"
+    __slots__ = (
+        "function",
+        "has_loops",
+        "image",
+        "llvm",
+        "owner",
+        "program",
+        "shared",
+        "taken",
+    )
 
-    def __init__(
-        self, program: Program, function: Function, llvm: str, image: bytes, workspace: int
-    ) -> None:
+    def __init__(self, program: Program, function: Function, llvm: str, image: bytes) -> None:
+        self.program, self.function, self.llvm, self.image = program, function, llvm, image
         wanted = aliasing.reused(program.jaxpr, program.donated)
-        taken = reusable(function, {result: operand for operand, result in wanted.items()})
+        self.taken = reusable(function, {result: operand for operand, result in wanted.items()})
         if needs_library(function.body):
             openblas.load()
-        code = load(image, ENTRY)
-        super().__init__(
-            code.address,
-            [value_type(v.aval) for v in program.jaxpr.invars],
-            [value_type(v.aval) for v in program.jaxpr.outvars],
-            code,
-            workspace=workspace,
-            has_loops=has_loops(function.body),
-            threads=program.threads,
-            shared=shared_results(function),
-            reused=taken,
-            callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
-        )
-        self.program, self.function, self.llvm, self.image = program, function, llvm, image
-        self.workspace, self.taken = workspace, taken
+        self.owner = load(image, ENTRY)
+        self.has_loops = has_loops(function.body)
+        self.shared = shared_results(function)
 
     @property
     def name(self) -> str:
@@ -85,9 +90,81 @@ class NativeExecutable(_runtime.Native):
         """Return roughly the memory of the program: its object, loaded and kept, and its text."""
         return 2 * len(self.image) + len(self.llvm)
 
+
+class NativeExecutable(_runtime.Native):
+    """Code with the bytes of its operands, results and temporaries: what is called.
+
+    `sizes` are the numbers that the code reads in `Call.sizes`.
+    """
+
+    __slots__ = ("code", "operands", "results", "workspace")
+
+    final_stage = "loops"
+
+    def __init__(
+        self,
+        code: NativeCode,
+        operands: Sequence[ValueType],
+        results: Sequence[ValueType],
+        workspace: int,
+        callbacks: Sequence[Callback] = (),
+        sizes: Sequence[int] = (),
+    ) -> None:
+        super().__init__(
+            code.owner.address,
+            operands,
+            results,
+            code.owner,
+            workspace=workspace,
+            sizes=sizes,
+            has_loops=code.has_loops,
+            threads=code.program.threads,
+            shared=code.shared,
+            reused=code.taken,
+            callbacks=[(c.function, c.operands, c.results) for c in callbacks],
+        )
+        self.code, self.workspace = code, workspace
+        self.operands, self.results = operands, results
+
+    @property
+    def function(self) -> Function:
+        """The program as loops."""
+        return self.code.function
+
+    @property
+    def image(self) -> bytes:
+        """The program as an object."""
+        return self.code.image
+
+    @property
+    def program(self) -> Program:
+        """What was compiled."""
+        return self.code.program
+
+    @property
+    def taken(self) -> list[tuple[int, int]]:
+        """Which results may lie where donated operands do: pairs of their numbers."""
+        return self.code.taken
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self.code.name
+
+    def as_text(self, stage: str) -> str:
+        """Return the program as `loops`, `llvm` or `asm`.
+
+        Raises: ValueError for another stage.
+        """
+        return self.code.as_text(stage)
+
+    def size_in_bytes(self) -> int:
+        """Return roughly the memory of the program: its object, loaded and kept, and its text."""
+        return self.code.size_in_bytes()
+
     def out_shardings(self) -> list[Sharding]:
         """Return the device of the program's placement, or the host, for each result."""
-        placement = self.program.placement
+        placement = self.code.program.placement
         (device,) = HOST_MEMORY.devices() if placement is None else placement.devices
         return [SingleDeviceSharding(device)] * len(self.function.outputs)
 
@@ -97,11 +174,10 @@ class NativeExecutable(_runtime.Native):
 
     def memory_analysis(self) -> MemoryAnalysis:
         """Return the bytes of arguments, results, temporaries and code."""
-        inputs, outputs = self.function.inputs, self.function.outputs
         return MemoryAnalysis(
-            sum(buffer.nbytes for buffer in inputs),
-            sum(buffer.nbytes for buffer in outputs),
-            sum(outputs[result].nbytes for result, _ in self.taken),
+            sum(size for _, size in self.operands),
+            sum(size for _, size in self.results),
+            sum(self.results[result][1] for result, _ in self.code.taken),
             self.workspace,
             len(self.image),
         )
@@ -121,10 +197,15 @@ def shared_results(function: Function) -> list[tuple[int, int]]:
     ]
 
 
-def value_type(aval: ShapedArray) -> tuple[np.dtype, int]:
+def known(types: Sequence[tuple[np.dtype[Any], Dim]]) -> list[ValueType]:
+    """Return types whose sizes have no names."""
+    return [(dtype, int(size)) for dtype, size in types]
+
+
+def value_type(aval: ShapedArray) -> tuple[np.dtype[Any], Dim]:
     """Return the dtype of a value in memory, and its bytes."""
     physical = aval.physical()
-    return physical.dtype, math.prod(as_ints(physical.shape)) * physical.dtype.itemsize
+    return physical.dtype, physical.size * int(physical.dtype.itemsize)
 
 
 def has_loops(statements: list[Statement]) -> bool:

@@ -140,6 +140,8 @@ class _Printer:
             return f"{self.buffer(buffer)}[{self.index(index, names)}]{mask}"
         if x.op == "index":
             return f"index {self.index(x.attr, names)}"
+        if x.op == "size":
+            return f"size {x.attr}"
         return " ".join([x.op, *[names[y] for y in x.operands]])
 
     def index(self, index: Index, names: dict[Value, str]) -> str:

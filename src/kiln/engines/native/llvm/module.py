@@ -12,9 +12,10 @@ from kiln.engines.native.llvm.sequences import Step, tables
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Buffer, Function, Kernel, Nest, Role
+from kiln.engines.native.loop_ir import Buffer, Function, Grain, Kernel, Nest, Role
 from kiln.engines.native.passes.expansion import called
 from kiln.engines.native.scalars import Value, postorder
+from kiln.ir.sizes import Dim, Size
 
 MANY_STEPS = 8
 """If a program has more nests and kernels they are a table, and equal nests written once."""
@@ -27,15 +28,24 @@ class Part(NamedTuple):
     """
 
     name: str
-    count: int
-    grain: int
+    size: Dim
+    grain: int | Grain
     order: list[int]
 
 
 class Module:
-    """A module that is being written, of a function whose temporaries lie at `offsets`."""
+    """A module that is being written, of a function whose temporaries lie at `offsets`.
 
-    def __init__(self, function: Function, offsets: dict[Buffer, int], target: Target) -> None:
+    With `sizes` it has named axes: sizes that calls supply are added, each with its number.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        offsets: dict[Buffer, Dim],
+        target: Target,
+        sizes: dict[Size, int] | None = None,
+    ) -> None:
         self.function = function
         self.offsets = offsets
         self.target = target
@@ -50,7 +60,9 @@ class Module:
         self.shared: dict[Hashable, Part] = {}
         self.sequences: dict[str, list[Step]] = {}
         steps = sum(isinstance(each, (Nest, Kernel)) for each in function.body)
-        self.has_many = steps > MANY_STEPS
+        # A table holds numbers; sizes of named axes are known in a call only.
+        self.has_many = steps > MANY_STEPS and sizes is None
+        self.sizes: dict[Size, int] = {} if sizes is None else sizes
         self.called = called(function)
         self.functions: dict[tuple[str, str | None, str, int], str] = {}
 
@@ -73,9 +85,13 @@ class Module:
         ]
         return "\n".join(lines) + "\n"
 
+    def writer(self) -> Writer:
+        """Return the writer of a new function."""
+        return Writer(self.target, self.sizes)
+
     def part(self, w: Writer) -> str:
         """Return the name of the function that runs a range; equal ones are written once."""
-        body = "\n".join(w.lines)
+        body = w.body()
         name = self.names.get(body)
         if name is None:
             name = self.names[body] = f"nest{len(self.names)}"

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index
-from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, postorder
+from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, bits, postorder
+from kiln.ir.sizes import Dim, Size
 
-Saved = tuple[dict[Value, str], dict[tuple[str, Axis, int], str], dict[str, str]]
+Saved = tuple[dict[Value, str], dict[tuple[str, Axis, Dim], str], dict[str, str]]
 Pointer = Callable[[Buffer], str]
 """Returns the register that holds where a buffer begins."""
 
@@ -50,7 +51,7 @@ class Frame:
         self.mask: str | None = None
         self.is_vector: dict[Value, bool] = {}
         self.names: dict[Value, str] = {}
-        self.offsets: dict[tuple[str, Axis, int], str] = {}
+        self.offsets: dict[tuple[str, Axis, Dim], str] = {}
         self.splats: dict[str, str] = {}
 
     def when(
@@ -99,6 +100,8 @@ class Frame:
             name = self._load(x, width)
         elif x.op == "index":
             name = self.number(x.attr, x.dtype, width)
+        elif x.op == "size":
+            name = self._size(x)
         elif x.op == "rare":
             name = self._rare(x, width)
         else:
@@ -114,6 +117,14 @@ class Frame:
                 name = self.w.emit(f"call {kind} {self.elementary(x, width)}({listed})")
         self.names[x] = name
         return name
+
+    def _size(self, x: Value) -> str:
+        name, kind = self.w.dim(x.attr), type_text(x.dtype, 1)
+        if bits(x.dtype) == 64:
+            return name
+        if x.dtype == "i1":
+            return self.w.emit(f"icmp ne i64 {name}, 0")
+        return self.w.emit(f"trunc i64 {name} to {kind}")
 
     def operand(self, x: Value, width: int) -> str:
         """Return a value as an operand of vectors of a width, or of scalars."""
@@ -169,18 +180,19 @@ class Frame:
         With a depth, only the terms in so many axes are added up.
         """
         w = self.w
-        name = str(index.const)
+        name = w.dim(index.const)
         for axis, factor in sorted(index.axes(), key=lambda term: self._place(term[0])):
             if depth is not None and self._place(axis) > depth:
                 return name
             counter = self.counters[axis]
-            if counter.isdigit() and name.isdigit() and factor >= 0:
+            is_number = counter.isdigit() and name.isdigit() and factor.__class__ is int
+            if is_number and factor >= 0:
                 name = str(int(name) + int(counter) * factor)
                 continue
             key = (name, axis, factor)
             found = self.offsets.get(key)
             if found is None:
-                product = counter if factor == 1 else w.emit(f"mul i64 {counter}, {factor}")
+                product = counter if factor == 1 else self._times(counter, factor)
                 found = product if name == "0" else w.emit(f"add i64 {product}, {name}")
                 self.offsets[key] = found
             name = found
@@ -190,9 +202,12 @@ class Frame:
             if self.is_vector[value]:
                 continue
             number = self._wide_integer(self.compute(value), value.dtype, 1)
-            product = number if factor == 1 else w.emit(f"mul i64 {number}, {factor}")
+            product = number if factor == 1 else self._times(number, factor)
             name = product if name == "0" else w.emit(f"add i64 {product}, {name}")
         return name
+
+    def _times(self, number: str, factor: Dim) -> str:
+        return self.w.emit(f"mul i64 {number}, {self.w.dim(factor)}")
 
     def _place(self, axis: Axis) -> int:
         return self.order.index(axis) + 1 if axis in self.order else 0
@@ -207,18 +222,25 @@ class Frame:
     def lanes(self, index: Index) -> str | None:
         """Return the register of what each lane adds to an index; None if lanes follow on."""
         w, width = self.w, self.width
-        factor = index.factor(self.vector) if self.vector is not None else 0
+        factor: Dim = index.factor(self.vector) if self.vector is not None else 0
         dynamic = [(v, f) for v, f in index.values() if self.is_vector[v]]
         if not dynamic and factor == 1:
             return None
         kind = f"<{width} x i64>"
-        name = iota(width, factor)
+        if type(factor) is Size:
+            step = self.splat(w.dim(factor), "i64", width)
+            name = w.emit(f"mul {kind} {iota(width)}, {step}")
+        else:
+            name = iota(width, int(factor))
         for value, f in dynamic:
             number = self._wide_integer(self.compute(value), value.dtype, width)
             if f != 1:
-                splat = instruction(w, value.scope.constant(f, "i64"), (), width)
+                if type(f) is Size:
+                    splat = self.splat(w.dim(f), "i64", width)
+                else:
+                    splat = instruction(w, value.scope.constant(f, "i64"), (), width)
                 number = w.emit(f"mul {kind} {number}, {splat}")
-            name = w.emit(f"add {kind} {number}, {name}") if factor else number
+            name = w.emit(f"add {kind} {number}, {name}") if factor != 0 else number
             factor = 1
         return name
 
