@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering
-from kiln.engines.native.extents import estimate
+from kiln.engines.native.extents import is_named
 from kiln.engines.native.layout import Layout
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim, maximum, minimum
@@ -70,12 +70,13 @@ def _pad(b: Builder, out: Out, x: Layout, value: Layout, *, padding_config: Any)
         first.append(low + begin * step)
         steps.append(step)
     border = [d for d, n in enumerate(made.shape) if sizes[d] != n]
-    is_small = estimate(made.size) < LARGE or any(n == 0 for n in sizes)
-    if is_small or len(border) > 2 or any(step != 1 for step in steps):
+    plain = len(border) > 2 or any(step > 1 for step in steps) or any(map(is_named, made.shape))
+    has_elements = all(n != 0 for n in sizes)
+    if plain or not has_elements or made.size < LARGE:
         b.write(made, value)
     else:
         _surround(b, made, value, first, sizes, border)
-    if all(n != 0 for n in sizes):
+    if has_elements:
         b.write(part(made, first, sizes, steps), part(x, starts, sizes))
     return made
 
@@ -89,12 +90,11 @@ def _surround(
     border: Sequence[int],
 ) -> None:
     """Write a value before and after a box, along each axis of the border."""
-    low: list[Dim] = [0] * len(made.shape)
-    count = list(made.shape)
+    low, count = [0] * len(made.shape), list(made.shape)
     for d in border:
         end = first[d] + sizes[d]
         for start, n in ((0, first[d]), (end, made.shape[d] - end)):
-            if n != 0:
+            if n:
                 low[d], count[d] = start, n
                 b.write(part(made, low, count), value)
         low[d], count[d] = first[d], sizes[d]
