@@ -90,11 +90,12 @@ def _surround(
     border: Sequence[int],
 ) -> None:
     """Write a value before and after a box, along each axis of the border."""
-    low, count = [0] * len(made.shape), list(made.shape)
+    low: list[Dim] = [0] * len(made.shape)
+    count = list(made.shape)
     for d in border:
         end = first[d] + sizes[d]
         for start, n in ((0, first[d]), (end, made.shape[d] - end)):
-            if n:
+            if n != 0:
                 low[d], count[d] = start, n
                 b.write(part(made, low, count), value)
         low[d], count[d] = first[d], sizes[d]
