@@ -80,6 +80,6 @@ def _counts(x: Value) -> bool:
 def _places(nest: Nest, effect: object) -> int:
     total = 1
     for axis in nest.axes:
-        if not isinstance(effect, Reduce) or effect.index.factor(axis):
+        if not isinstance(effect, Reduce) or effect.index.factor(axis) != 0:
             total *= axis.size
     return total

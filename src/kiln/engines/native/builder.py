@@ -18,6 +18,7 @@ import numpy as np
 
 from kiln.base.dtypes import short_name
 from kiln.core.staging import stage_pure
+from kiln.engines.native.extents import Grain
 from kiln.engines.native.layout import Layout, dense
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -25,7 +26,6 @@ from kiln.engines.native.loop_ir import (
     Callback,
     Copy,
     Function,
-    Grain,
     Index,
     Kernel,
     Nest,

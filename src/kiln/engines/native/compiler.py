@@ -13,13 +13,14 @@ from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.executable import NativeCode, NativeExecutable, known, value_type
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
+from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.sized_executable import SizedExecutable
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes import Dim
 
 _LOOPS = "loops of the native engine"
 
@@ -67,18 +68,18 @@ class NativeCompiler:
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         if program.sizes:
-            return SizedExecutable(code, operands, results, room, list(sizes))
+            return SizedExecutable(code, operands, results, room, sizes.numbers)
         return NativeExecutable(
             code, known(operands), known(results), int(room), function.callbacks
         )
 
-    def _written(self, program: Program) -> tuple[Function, str, Dim, dict[Size, int]]:
+    def _written(self, program: Program) -> tuple[Function, str, Dim, Sizes]:
         """Return a program as loops and as LLVM text, the bytes of its workspace, and its sizes."""
-        sizes: dict[Size, int] = {}
+        sizes = Sizes()
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
-            text = module_text(function, offsets, host_target(), sizes if program.sizes else None)
+            text = module_text(function, offsets, host_target(), sizes)
         except (Unsupported, InconclusiveSizeError) as reason:
             refused = NotForAllSizes(_line(reason)) if program.sizes else None
             raise refused or _refused(program, str(reason)) from None

@@ -21,6 +21,7 @@ from kiln.engines.native.loop_ir import (
     While,
 )
 from kiln.engines.native.scalars import Value, number, postorder
+from kiln.ir.sizes import Dim, Size
 
 
 def to_text(function: Function) -> str:
@@ -147,9 +148,15 @@ class _Printer:
     def index(self, index: Index, names: dict[Value, str]) -> str:
         parts = [
             f"{names.get(t, 'value') if isinstance(t, Value) else self.axis(t)}"
-            + (f"*{f}" if f != 1 else "")
+            + (f"*{_factor(f)}" if f != 1 else "")
             for t, f in index.terms
         ]
-        if index.const or not parts:
+        if index.const != 0 or not parts:
             parts.append(str(index.const))
         return " + ".join(parts)
+
+
+def _factor(factor: Dim) -> str:
+    """Return a factor; a sum of sizes in parentheses."""
+    is_sum = type(factor) is Size and len(factor.terms) > 1
+    return f"({factor})" if is_sum else str(factor)
