@@ -31,7 +31,7 @@ def same(f: Callable[..., Any], *args: Any, tolerance: float = 2e-5) -> None:
     for one, two, b in zip(*found, expected, strict=True):
         assert np.asarray(one).tobytes() == np.asarray(two).tobytes()
         assert (one.shape, one.dtype) == (b.shape, b.dtype)
-        kind = np.float64 if one.dtype.kind not in "c" else np.complex128
+        kind = np.float64 if one.dtype.kind != "c" else np.complex128
         np.testing.assert_allclose(
             np.asarray(one).astype(kind), np.asarray(b).astype(kind), tolerance, tolerance
         )
@@ -61,7 +61,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "pairs": lambda x: jnp.sum(
         (x[:, None] - x) * (jnp.sum((x[:, None] - x) ** 2, 2) + 0.1)[:, :, None] ** -1.5, 1
     ),
-    "softmax": lambda x: jnp.exp(x - jnp.max(x, 1, keepdims=True)) / jnp.sum(jnp.exp(x), 1)[:, None],
+    "softmax": lambda x: (
+        jnp.exp(x - jnp.max(x, 1, keepdims=True)) / jnp.sum(jnp.exp(x), 1)[:, None]
+    ),
     "scaled": lambda x: jnp.sin(x[:, :1]) * x,
     "two results": lambda x: (jnp.exp(x[:, 0])[:, None] * x, jnp.sum(jnp.exp(x[:, :1]) + x, 0)),
     "greatest": lambda x: jnp.max(jnp.exp(x[:, :1]) * x, 0),

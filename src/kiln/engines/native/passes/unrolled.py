@@ -6,7 +6,16 @@ of the other axes alone; written out, it is computed in vectors along another ax
 
 from __future__ import annotations
 
-from kiln.engines.native.loop_ir import Axis, Function, Index, Nest, Reduce, Statement, Store, blocks
+from kiln.engines.native.loop_ir import (
+    Axis,
+    Function,
+    Index,
+    Nest,
+    Reduce,
+    Statement,
+    Store,
+    blocks,
+)
 from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import substituted
