@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +17,7 @@ from kiln.engines.native.builder import (
     numpy_type,
 )
 from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Reduce
+from kiln.engines.native.loop_ir import Axis, Index, Reduce, Store
 from kiln.engines.native.lowerings import complex_arithmetic
 from kiln.engines.native.lowerings.elementwise import elementwise
 from kiln.engines.native.scalars import NUMPY_TYPES, Value, bits
@@ -26,6 +28,11 @@ from kiln.ops.product import reduce_prod_p
 from kiln.ops.shape import reduce_sum_p
 
 Out = Sequence[ShapedArray]
+
+FEW = 4
+"""Reductions of no more numbers are expressions without a loop,"""
+MANY = 16
+"""if there are so many results."""
 
 _OF_COMPLEX = {
     "mul": complex_arithmetic.product,
@@ -56,6 +63,9 @@ def _reduce(op: str) -> Lowering:
             return made
         if isinstance(value, Complex):
             effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(value)]
+        elif 1 < math.prod(x.shape[d] for d in axes) <= FEW and made.size >= MANY:
+            b.nest(kept, [Store(made.buffer, index, _written_out(b, x, axes, kept, name, wide))])
+            return made if wide == kind else b.map(out[0], lambda v: v.convert(kind), made)
         else:
             effects = [Reduce(made.buffer, index, name, value.convert(wide))]
         if x.size == 0:
@@ -66,6 +76,22 @@ def _reduce(op: str) -> Lowering:
         return b.map(out[0], lambda v: v.convert(kind), made)
 
     return lower
+
+
+def _written_out(
+    b: Builder, x: Layout, axes: Sequence[int], kept: Sequence[Axis], op: str, wide: str
+) -> Value:
+    """Return a reduction of a few numbers as an expression, which is fused with what reads it."""
+    rest = iter(kept)
+    places = [range(n) if d in axes else [next(rest)] for d, n in enumerate(x.shape)]
+    total = b.scope.constant(0, wide) if op == "add" else None
+    for place in itertools.product(*places):
+        value = b.read(x, [Index(p) if isinstance(p, int) else p for p in place])
+        assert isinstance(value, Value)
+        value = value.convert(wide)
+        total = value if total is None else b.scope.op(op, wide, total, value)
+    assert total is not None
+    return total
 
 
 def identity(op: str, kind: str) -> Any:
