@@ -84,7 +84,7 @@ def _moved(statements: list[Statement], reader: Nest, x: Value, writers: Counter
         read, written = everything(each)
         if written & (taken | made) or read & made:
             return False
-    changed: list[tuple[Nest, Store, list[Store]]] = []
+    changed: list[tuple[Nest, Store | Reduce, list[Store]]] = []
     points = 0
     for i in pieces:
         piece = statements[i]

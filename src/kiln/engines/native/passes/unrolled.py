@@ -6,6 +6,7 @@ of the other axes alone; written out, it is computed in vectors along another ax
 
 from __future__ import annotations
 
+from kiln.engines.native.extents import estimate, is_named
 from kiln.engines.native.loop_ir import (
     Axis,
     Function,
@@ -47,22 +48,23 @@ def _in_block(statements: list[Statement]) -> None:
 def _short_axis(nest: Nest) -> Axis | None:
     """Return an axis of few numbers on which little of a nest depends."""
     for axis in nest.axes:
-        if not 1 < axis.size <= MOST_WRITTEN:
+        size = 0 if is_named(axis.size) else int(axis.size)
+        if not 1 < size <= MOST_WRITTEN:
             continue
-        others = [a for a in nest.axes if a is not axis and a.size >= FEWEST_OTHERS]
+        others = [a for a in nest.axes if a is not axis and estimate(a.size) >= FEWEST_OTHERS]
         if not others or not all(_can_be_written(effect, axis) for effect in nest.effects):
             continue
         every = nodes(nest)
         varying = _depending(every, {axis})
         fixed = [x for x in _depending(every, set(others)) if x not in varying]
-        if sum(map(cost, fixed)) >= DEAR and len(every) + axis.size * len(varying) <= MOST_NODES:
+        if sum(map(cost, fixed)) >= DEAR and len(every) + size * len(varying) <= MOST_NODES:
             return axis
     return None
 
 
 def _can_be_written(effect: Store | Reduce, axis: Axis) -> bool:
     if isinstance(effect, Reduce):
-        return bool(effect.index.factor(axis)) and effect.along is None
+        return effect.index.factor(axis) != 0 and effect.along is None
     return effect.mask is None and not any(effect.index.values())
 
 
@@ -80,7 +82,7 @@ def _depending(every: list[Value], axes: set[Axis]) -> set[Value]:
 def _written_out(nest: Nest, axis: Axis) -> Nest:
     """Return a nest without an axis: each effect once for each of its numbers."""
     effects: list[Store | Reduce] = []
-    for i in range(axis.size):
+    for i in range(int(axis.size)):
         place = {axis: Index(i)}
         values = substituted([effect.value for effect in nest.effects], place, {})
         for effect, value in zip(nest.effects, values, strict=True):
