@@ -6,6 +6,7 @@ of the other axes alone; written out, it is computed in vectors along another ax
 
 from __future__ import annotations
 
+from kiln.engines.native.extents import estimate, is_named
 from kiln.engines.native.loop_ir import (
     Axis,
     Function,
@@ -47,9 +48,9 @@ def _in_block(statements: list[Statement]) -> None:
 def _short_axis(nest: Nest) -> Axis | None:
     """Return an axis of few numbers on which little of a nest depends."""
     for axis in nest.axes:
-        if not 1 < axis.size <= MOST_WRITTEN:
+        if is_named(axis.size) or not 1 < axis.size <= MOST_WRITTEN:
             continue
-        others = [a for a in nest.axes if a is not axis and a.size >= FEWEST_OTHERS]
+        others = [a for a in nest.axes if a is not axis and estimate(a.size) >= FEWEST_OTHERS]
         if not others or not all(_can_be_written(effect, axis) for effect in nest.effects):
             continue
         every = nodes(nest)
@@ -62,7 +63,7 @@ def _short_axis(nest: Nest) -> Axis | None:
 
 def _can_be_written(effect: Store | Reduce, axis: Axis) -> bool:
     if isinstance(effect, Reduce):
-        return bool(effect.index.factor(axis)) and effect.along is None
+        return effect.index.factor(axis) != 0 and effect.along is None
     return effect.mask is None and not any(effect.index.values())
 
 
