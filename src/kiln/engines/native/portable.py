@@ -87,9 +87,10 @@ class StoredCode(NativeCode):
 def digest(program: Program, function: Function) -> str | None:
     """Return a name shared only by programs that compile to the same code, on this build of kiln.
 
-    `function` is the program as it was lowered. None for programs that call Python.
+    `function` is the program as it was lowered. None for programs that call Python or have named
+    sizes.
     """
-    if function.callbacks:
+    if function.callbacks or _has_named_sizes(program):
         return None
     found = hashlib.sha256()
     described = (
@@ -109,9 +110,17 @@ def digest(program: Program, function: Function) -> str | None:
 def to_bytes(executable: NativeExecutable) -> bytes:
     """Return an executable as bytes.
 
-    Raises: ValueError for programs that call Python.
+    Raises: ValueError for programs that call Python or have named sizes.
     """
     program, function = executable.code.program, executable.function
+    if _has_named_sizes(program):
+        raise ValueError(
+            three_lines(
+                f"storing the compiled program {program.name}",
+                "it has named sizes, for which there is no stored form yet",
+                "leave abstracted_axes out of what is stored, or compile it again",
+            )
+        )
     if function.callbacks:
         count = len(function.callbacks)
         raise ValueError(
@@ -157,6 +166,11 @@ def from_bytes(program: Program, stored: bytes, source: Source) -> NativeExecuta
     return NativeExecutable(
         StoredCode(program, about, image, source), operands, results, about["workspace"]
     )
+
+
+def _has_named_sizes(program: Program) -> bool:
+    values = (*program.jaxpr.invars, *program.jaxpr.outvars)
+    return any(type(n) is not int for v in values for n in v.aval.shape)
 
 
 def _both(x: dict[str, str], y: dict[str, str]) -> dict[str, tuple[str | None, str]]:

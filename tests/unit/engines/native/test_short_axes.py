@@ -86,3 +86,24 @@ def test_what_costs_much_is_computed_in_vectors() -> None:
         text = kiln.jit(PROGRAMS["pairs"]).lower(X[8:]).as_text("loops")
     assert text.count(" pow ") == 1
     assert "< 3" not in text
+
+
+NAMED: dict[str, Callable[..., Any]] = {
+    **{name: program for name, program in PROGRAMS.items() if name != "two results"},
+    "sum": lambda x: jnp.sum(x, 1),
+    "greatest of few": lambda x: jnp.max(x * 2, 1),
+    "position": lambda x: jnp.argmin(x, 1),
+    "pad": lambda x: jnp.pad(x, ((0, 0), (1, 2))) * 2,
+    "reversed": lambda x: x[::-1] + x[:, ::-1],
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_one_program_for_all_sizes(name: str) -> None:
+    f = kiln.jit(lambda x: NAMED[name](x), abstracted_axes=({0: "n"},))
+    for n in (1, 5, 16, 17, 120):
+        x = X[8 : 8 + n]
+        with override(engine="reference"):
+            expected = kiln.jit(lambda x: NAMED[name](x))(x)
+        with override(engine="native", check=True):
+            np.testing.assert_allclose(f(x), expected, 3e-5, 3e-5)
