@@ -89,10 +89,7 @@ def _written_out(
 ) -> Value:
     """Return a reduction of a few numbers as an expression, which is fused with what reads it."""
     rest = iter(kept)
-    places: list[Any] = [
-        range(n) if d in axes else [next(rest)]  # type: ignore[arg-type]
-        for d, n in enumerate(x.shape)
-    ]
+    places: list[Any] = [range(n) if d in axes else [next(rest)] for d, n in enumerate(x.shape)]
     total = b.scope.constant(0, wide) if op == "add" else None
     for place in itertools.product(*places):
         value = b.read(x, [Index(p) if isinstance(p, int) else p for p in place])
