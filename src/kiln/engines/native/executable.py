@@ -15,7 +15,7 @@ from kiln.engines.native import openblas
 from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
-from kiln.engines.native.loop_ir import Function, Kernel, Loop, Role, Statement, While, blocks
+from kiln.engines.native.loop_ir import Function, Kernel, Role, Statement, blocks
 from kiln.engines.native.loop_text import to_text
 from kiln.engines.native.passes.donation import reusable
 from kiln.ir import aliasing
@@ -53,7 +53,6 @@ class NativeExecutable(_runtime.Native):
             [_value_type(v.aval) for v in program.jaxpr.outvars],
             code,
             workspace=workspace,
-            has_loops=_has_loops(function.body),
             shared=shared,
             reused=taken,
             callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
@@ -117,13 +116,6 @@ class NativeExecutable(_runtime.Native):
 def _value_type(aval: ShapedArray) -> tuple[np.dtype, int]:
     physical = aval.physical()
     return physical.dtype, math.prod(as_ints(physical.shape)) * physical.dtype.itemsize
-
-
-def _has_loops(statements: list[Statement]) -> bool:
-    return any(
-        isinstance(each, (Loop, While, Kernel)) or any(map(_has_loops, blocks(each)))
-        for each in statements
-    )
 
 
 def _needs_library(statements: list[Statement]) -> bool:

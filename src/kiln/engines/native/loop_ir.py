@@ -361,19 +361,6 @@ def load(scope: Scope, buffer: Buffer, index: Index) -> Value:
     return scope.node("load", buffer.dtype, values, (buffer, index))
 
 
-def masked_load(scope: Scope, buffer: Buffer, index: Index, mask: Value, other: Value) -> Value:
-    """Return the node that reads an element where the mask holds, and is `other` elsewhere."""
-    values = tuple([value for value, _ in index.values()])
-    return scope.node("load", buffer.dtype, (*values, mask, other), (buffer, index))
-
-
-def mask_of(x: Value) -> tuple[Value, Value] | None:
-    """Return the mask of a load, and its value elsewhere."""
-    _, index = x.attr
-    rest = x.operands[len(tuple(index.values())) :]
-    return (rest[0], rest[1]) if rest else None
-
-
 def position(scope: Scope, index: Index, dtype: str = "i64") -> Value:
     """Return the node that is the number of an index."""
     if not index.terms:

@@ -18,12 +18,20 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.scalars import Value, postorder
 
 
+def roots_of(nest: Nest) -> list[Value]:
+    """Return the expressions of a nest: of each effect its value, index and mask."""
+    found = []
+    for effect in nest.effects:
+        found.append(effect.value)
+        found += [value for value, _ in effect.index.values()]
+        if isinstance(effect, Store) and effect.mask is not None:
+            found.append(effect.mask)
+    return found
+
+
 def nodes(nest: Nest) -> list[Value]:
     """Return all nodes of a nest, operands first."""
-    roots = [effect.value for effect in nest.effects]
-    roots += [value for effect in nest.effects for value, _ in effect.index.values()]
-    roots += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]
-    return postorder(roots)
+    return postorder(roots_of(nest))
 
 
 def loaded(values: list[Value]) -> Iterator[Buffer]:

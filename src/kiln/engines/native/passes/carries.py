@@ -29,7 +29,6 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
     load,
-    mask_of,
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.passes.fusion import is_in_place
@@ -108,7 +107,7 @@ def _plain_load(effect: Store | Reduce) -> Buffer | None:
     if not isinstance(effect, Store) or effect.mask is not None or value.op != "load":
         return None
     buffer, index = value.attr
-    if index != effect.index or any(True for _ in index.values()) or mask_of(value) is not None:
+    if index != effect.index or any(True for _ in index.values()):
         return None
     found: Buffer = buffer
     return found
@@ -330,6 +329,6 @@ def _renamed_nest(nest: Nest, chosen: Mapping[Buffer, Buffer]) -> Nest:
         found = Store(buffer, index, made[effect.value], None if mask is None else made[mask])
         value = found.value
         is_same = value.op == "load" and value.attr == (buffer, index)
-        if not is_same or mask_of(value) is not None:
+        if not is_same:
             effects.append(found)
     return Nest(nest.axes, effects, ordered=nest.ordered, source=nest.source)

@@ -6,8 +6,8 @@ from collections import Counter
 
 from kiln.engines.native.elementary import EXPANSIONS, expand
 from kiln.engines.native.loop_ir import Function, Nest, Statement, blocks
-from kiln.engines.native.passes.buffers import nodes
-from kiln.engines.native.passes.fusion import roots_of, with_roots
+from kiln.engines.native.passes.buffers import nodes, roots_of
+from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.substitution import moved
 from kiln.engines.native.scalars import BASIC, Scope, Value, is_float
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -23,7 +23,8 @@ from kiln.engines.native.loop_ir import (
     blocks,
 )
 from kiln.engines.native.passes.axes import split_axes
-from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.buffers import nodes, reads, roots_of, writes
+from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
 from kiln.engines.native.scalars import Value
@@ -335,33 +336,6 @@ def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
     if low is None or high is None or first is None or last is None:
         return False
     return high < first or last < low
-
-
-def roots_of(nest: Nest) -> list[Value]:
-    """Return the expressions of a nest: of each effect its value, index and mask."""
-    found = []
-    for effect in nest.effects:
-        found.append(effect.value)
-        found += [value for value, _ in effect.index.values()]
-        if isinstance(effect, Store) and effect.mask is not None:
-            found.append(effect.mask)
-    return found
-
-
-def with_roots(nest: Nest, roots: list[Value]) -> Nest:
-    """Return a nest with other expressions, in the order of `roots_of`."""
-    made: Iterator[Value] = iter(roots)
-    effects: list[Store | Reduce] = []
-    for effect in nest.effects:
-        value = next(made)
-        values = {old: next(made) for old, _ in effect.index.values()}
-        index = effect.index.replaced({}, values)
-        if isinstance(effect, Store):
-            mask = None if effect.mask is None else next(made)
-            effects.append(Store(effect.buffer, index, value, mask))
-        else:
-            effects.append(Reduce(effect.buffer, index, effect.op, value, effect.along))
-    return Nest(nest.axes, effects, ordered=nest.ordered, source=nest.source)
 
 
 def _is_whole(store: Store, nest: Nest) -> bool:

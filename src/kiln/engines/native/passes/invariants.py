@@ -24,9 +24,10 @@ from kiln.engines.native.loop_ir import (
     blocks,
     load,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
-from kiln.engines.native.passes.fusion import CHEAP, everything, roots_of, with_roots
+from kiln.engines.native.passes.buffers import nodes, reads, roots_of, writes
+from kiln.engines.native.passes.fusion import CHEAP, everything
 from kiln.engines.native.passes.liveness import leaves
+from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import substituted
 from kiln.engines.native.scalars import Value
