@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kiln.base.config import Options
 from kiln.core.engine import DEFAULT_ENGINE, Compiler, Engine, Placement, Program, engine
+from kiln.execution import fallbacks
 from kiln.ir.jaxpr import Jaxpr
 
 HOST_ENGINE = "reference"
@@ -60,6 +61,7 @@ def compiling(choice: Choice, program: Program) -> Choice:
     why_not = host.compiler.unsupported(program)
     if why_not is None:
         return Choice(HOST_COMPILER, "all of it is compiled for the host")
+    fallbacks.note(program.name, why_not)
     return Choice(choice.name, f"not compiled for the host: {why_not}")
 
 
