@@ -13,6 +13,7 @@ from kiln.api.arrays import devices
 from kiln.base.config import override
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import api_boundary, current_source, name_of
+from kiln.execution.engine_choice import CHECKS
 from kiln.jit.compiler_options import settings_of
 from kiln.jit.function import JitFunction
 from kiln.jit.named_axes import NamedAxes
@@ -111,6 +112,12 @@ def jit(
     all of them, each a dict from axis to name or a tuple of names. Sizes of named axes are not part
     of the signature: one trace serves all sizes. Axes with the same name have the same size.
 
+    With `check="nan"` compiled code checks what each operation computes, and raises
+    FloatingPointError naming the line of the first nan, and the iteration of the loop around it;
+    with `check="index"`, IndexError for the first index of a gather, scatter or dynamic slice that
+    is out of bounds; `check="nan,index"` does both. Programs placed on other devices have no
+    checks.
+
     `compiler_options` maps names of compiler options to values; an unknown name is an error when
     the function is compiled. They apply to the outermost jit only.
 
@@ -144,8 +151,10 @@ def jit(
             threads=threads,
             check=check,
         )
-    if threads is not None or check is not None:
-        _refuse_unavailable(fun, "check" if threads is None else "threads")
+    if threads is not None:
+        _refuse_unavailable(fun, "threads")
+    if check is not None:
+        compiler_options = {**(compiler_options or {}), CHECKS: _checked_kinds(fun, check)}
     return wrap(
         fun,
         static_argnums,
@@ -162,6 +171,19 @@ def jit(
         out_shardings=None if out_shardings is UNSPECIFIED else out_shardings,
         compiler_options=compiler_options,
     )
+
+
+def _checked_kinds(fun: Any, check: Any) -> str:
+    kinds = [kind.strip() for kind in check.split(",")] if isinstance(check, str) else [None]
+    if not {"nan", "index"}.issuperset(kinds):
+        raise ValueError(
+            three_lines(
+                f"jit({getattr(fun, '__name__', fun)!s}, check={check!r}) at {current_source()}",
+                f"there is no such check: {check!r}",
+                'use check="nan", check="index", or both: check="nan,index"',
+            )
+        )
+    return ",".join(sorted(map(str, kinds)))
 
 
 def _refuse_unavailable(fun: Any, name: str) -> NoReturn:

@@ -13,6 +13,8 @@ HOST_ENGINE = "reference"
 """What runs eager operations that are cheaper to interpret than to compile."""
 
 _DEFAULT = "the default"
+CHECKS = "check"
+"""The compiler option of `jit(f, check=...)`, which only the host's compiler has."""
 HOST_COMPILER = "native"
 """What compiles programs for the first CPU device, if it can compile all of them."""
 
@@ -55,11 +57,13 @@ def compiling(choice: Choice, program: Program) -> Choice:
     """
     if choice.reason != _DEFAULT or program.placement is not None:
         return choice
-    if program.compiler_options:
+    has_checks = any(name == CHECKS for name, _ in program.compiler_options)
+    if program.compiler_options and not has_checks:
         return Choice(choice.name, "the default: it has compiler_options of XLA")
     host = engine(HOST_COMPILER)
     why_not = host.compiler.unsupported(program)
-    if why_not is None:
+    if why_not is None or has_checks:
+        # Whoever asks for checks is told why there are none.
         return Choice(HOST_COMPILER, "all of it is compiled for the host")
     fallbacks.note(program.name, why_not)
     return Choice(choice.name, f"not compiled for the host: {why_not}")

@@ -19,7 +19,9 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.scalars import NUMPY_TYPES, Value
 
-_FREE = frozenset(("constant", "load", "index", "select", "bitcast", "convert", "rare"))
+_FREE = frozenset(
+    ("constant", "load", "index", "select", "bitcast", "convert", "rare", "checked", "within")
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,7 @@ two such nests are equal nodes.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 
 from kiln.base.dtypes import short_name
 from kiln.core.staging import stage_pure
+from kiln.engines.native.checks import CHECKED, WITHIN, Around, Site
 from kiln.engines.native.layout import Layout, dense
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -35,7 +37,8 @@ from kiln.engines.native.loop_ir import (
     axis_index,
     load,
 )
-from kiln.engines.native.scalars import MACHINE_TYPES, NUMPY_TYPES, Scope, Value
+from kiln.engines.native.passes.buffers import everything
+from kiln.engines.native.scalars import MACHINE_TYPES, NUMPY_TYPES, Scope, Value, is_float
 from kiln.ir.jaxpr import Eqn, Jaxpr, Literal
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
@@ -75,8 +78,19 @@ def machine_type(dtype: np.dtype[Any]) -> str:
 class Builder:
     """Builds a function, equation by equation."""
 
-    def __init__(self, name: str, lowerings: Mapping[Operation, Lowering]) -> None:
+    def __init__(
+        self,
+        name: str,
+        lowerings: Mapping[Operation, Lowering],
+        checks: frozenset[str] = frozenset(),
+    ) -> None:
         self.name = name
+        self.checks = checks
+        self.sites: list[Site] = []
+        self.around: list[Around] = []
+        self.eqn: Eqn | None = None
+        """The equation of the program that is being lowered."""
+        self._is_expanding = False
         self.scope = Scope()
         self.body: list[Statement] = []
         self.source: Any = None
@@ -264,10 +278,19 @@ class Builder:
             return env[atom]
 
         for eqn in jaxpr.eqns:
-            outer, self.source = self.source, eqn.source
-            results = self.equation(eqn, [read(v) for v in eqn.invars])
+            operands = [read(v) for v in eqn.invars]
+            if self._is_expanding:
+                # What a primitive is made of has no lines of the user's.
+                results = self.equation(eqn, operands)
+            else:
+                outer = self.source, self.eqn
+                self.source, self.eqn = eqn.source, eqn
+                start = len(self.body)
+                results = self.equation(eqn, operands)
+                if "nan" in self.checks and not eqn.primitive.region:
+                    results = [self._checked(eqn, i, x, start) for i, x in enumerate(results)]
+                self.source, self.eqn = outer
             env.update(zip(eqn.outvars, results, strict=True))
-            self.source = outer
         return [read(v) for v in jaxpr.outvars]
 
     def equation(self, eqn: Eqn, operands: Sequence[Layout]) -> Sequence[Layout]:
@@ -298,20 +321,96 @@ class Builder:
             results = primitive.expand(*xs, **params)
             return results if primitive.multiple else [results]
 
-        return self.inline(stage_pure(expanded, avals, name=primitive.name), operands)
+        jaxpr = stage_pure(expanded, avals, name=primitive.name)
+        if primitive.region:
+            return self.inline(jaxpr, operands)
+        outer, self._is_expanding = self._is_expanding, True
+        try:
+            return self.inline(jaxpr, operands)
+        finally:
+            self._is_expanding = outer
+
+    # Checks.
+
+    @contextlib.contextmanager
+    def loop(self, name: str) -> Iterator[list[Statement]]:
+        """Collect the statements of the turn of a loop until the context exits."""
+        self.around.append(Around(name, self.source))
+        try:
+            with self.block() as body:
+                yield body
+        finally:
+            self.around.pop()
+
+    def in_bounds(self, start: Value, last: int, axis: int, size: int) -> Value:
+        """Return an index, checked if indices are: whether it is from 0 to `last`."""
+        eqn = self.eqn
+        if "index" not in self.checks or eqn is None or start.op == "constant":
+            return start
+        number = self._site(eqn, 0, "index", axis, size, last)
+        return self.scope.node(WITHIN, start.dtype, (start,), (number, last))
+
+    def _site(self, eqn: Eqn, result: int, kind: str, *bounds: int) -> int:
+        operands = [v.aval for v in eqn.invars]
+        name, aval = eqn.primitive.name, eqn.outvars[result].aval
+        self.sites.append(
+            Site(kind, name, operands, aval, self.source, tuple(self.around), *bounds)
+        )
+        return len(self.sites) - 1
+
+    def _checked(self, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
+        """Return a result that the code watches for nan; statements from `start` on compute it.
+
+        What stores its elements stores them checked; what sums, or is a kernel, is followed by a
+        nest that reads it.
+        """
+        buffer = x.buffer
+        if not is_float(buffer.dtype) or buffer.role is Role.CONST:
+            return x
+        writers = [each for each in self.body[start:] if buffer in everything(each)[1]]
+        if not writers or not x.size:
+            return x
+        site = self._site(eqn, number, "nan")
+
+        def checked(value: Value) -> Value:
+            return self.scope.node(CHECKED, value.dtype, (value,), (site,))
+
+        nests = [each for each in writers if isinstance(each, Nest) and each.is_map]
+        if len(nests) < len(writers):
+            made = self.space(x.shape, x.dtype)
+            axes = self.axes(x.shape)
+            value = self.read(x, axes)
+            parts = [checked(part) for part in (value if isinstance(value, Complex) else [value])]
+            whole = Complex(*parts) if isinstance(value, Complex) else parts[0]
+            self.nest(axes, self.stores(made, axes, whole))
+            return made
+        for nest in nests:
+            nest.effects[:] = [
+                dataclasses.replace(effect, value=checked(effect.value))
+                if effect.buffer is buffer
+                else effect
+                for effect in nest.effects
+            ]
+        return x
 
 
-def function_of(jaxpr: Jaxpr, name: str, lowerings: Mapping[Operation, Lowering]) -> Function:
-    """Return a jaxpr without constants as loops.
+def function_of(
+    jaxpr: Jaxpr,
+    name: str,
+    lowerings: Mapping[Operation, Lowering],
+    checks: frozenset[str] = frozenset(),
+) -> Function:
+    """Return a jaxpr without constants as loops, with checks of some kinds.
 
     Raises: Unsupported if a part of it cannot be compiled.
     """
-    b = Builder(name, lowerings)
+    b = Builder(name, lowerings, checks)
     inputs = [b.room(v.aval, Role.INPUT) for v in jaxpr.invars]
     outputs: list[Buffer] = []
     for x, aval in zip(b.inline(jaxpr, inputs), jaxpr.out_avals, strict=True):
         outputs.append(_output(b, x, aval.physical(), outputs))
-    return Function(name, b.scope, [x.buffer for x in inputs], outputs, b.body, b.callbacks)
+    given = [x.buffer for x in inputs]
+    return Function(name, b.scope, given, outputs, b.body, b.callbacks, sites=b.sites)
 
 
 def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> Buffer:

@@ -9,6 +9,7 @@ from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
+from kiln.engines.native.checks import OPTION, kinds_of
 from kiln.engines.native.executable import NativeExecutable
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
@@ -29,16 +30,16 @@ class NativeCompiler:
 
     def unsupported(self, program: Program) -> str | None:
         """Return which part of a program this engine does not compile; None if it compiles all."""
-        if program.compiler_options:
-            name = program.compiler_options[0][0]
-            return f"No such compile option: {name!r}: the native engine has no options"
-        memo = program.jaxpr.memo
-        if _LOOPS not in memo:
+        for name, _ in program.compiler_options:
+            if name != OPTION:
+                return f"No such compile option: {name!r}: the native engine has {OPTION!r} only"
+        memo, key = program.jaxpr.memo, _key(program)
+        if key not in memo:
             try:
-                memo[_LOOPS] = _lowered(program)
+                memo[key] = _lowered(program)
             except Unsupported as reason:
-                memo[_LOOPS] = str(reason)
-        found = memo[_LOOPS]
+                memo[key] = str(reason)
+        found = memo[key]
         return found if isinstance(found, str) else None
 
     def loops(self, program: Program) -> Function:
@@ -47,7 +48,7 @@ class NativeCompiler:
         Raises: Unsupported if a part of it cannot be compiled.
         """
         # Made by `unsupported`, if that was asked last; passes change it, so it is used once.
-        found = program.jaxpr.memo.pop(_LOOPS, None)
+        found = program.jaxpr.memo.pop(_key(program), None)
         if not isinstance(found, Function):
             found = _lowered(program)
         return optimized(found, checked=options().check)
@@ -57,7 +58,7 @@ class NativeCompiler:
 
         Raises: ValueError if a part of it cannot be compiled.
         """
-        if program.compiler_options:
+        if any(name != OPTION for name, _ in program.compiler_options):
             raise _refused(program, str(self.unsupported(program)))
         try:
             function = self.loops(program)
@@ -106,8 +107,13 @@ class NativeCompiler:
         )
 
 
+def _key(program: Program) -> tuple[str, frozenset[str]]:
+    return _LOOPS, kinds_of(program.compiler_options)
+
+
 def _lowered(program: Program) -> Function:
-    function = function_of(program.jaxpr, program.name, LOWERINGS)
+    checks = kinds_of(program.compiler_options)
+    function = function_of(program.jaxpr, program.name, LOWERINGS, checks)
     name = missing(function.scope)
     if name is not None:
         raise Unsupported(f"the function {name} is not compiled for the host")
@@ -119,6 +125,8 @@ def _refused(program: Program, reason: str) -> ValueError:
         three_lines(
             f"compiling {program.name} with the native engine",
             reason,
-            "leave KILN_ENGINE unset: such programs run on the xla engine",
+            "leave check out: such programs run on the xla engine, which has no checks"
+            if program.compiler_options
+            else "leave KILN_ENGINE unset: such programs run on the xla engine",
         )
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
 from kiln.engines.native import openblas
 from kiln.engines.native.analysis import MemoryAnalysis, costs
+from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.loop_ir import Function, Kernel, Role, Statement, blocks
@@ -55,6 +57,7 @@ class NativeExecutable(_runtime.Native):
             workspace=workspace,
             shared=shared,
             reused=taken,
+            explain=functools.partial(raise_fault, program.name, function.sites),
             callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
         )
         self.program, self.function, self.llvm, self.image = program, function, llvm, image

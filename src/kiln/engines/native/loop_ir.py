@@ -340,6 +340,7 @@ class Function:
     body: list[Statement]
     callbacks: list[Callback] = dataclasses.field(default_factory=list)
     copies: list[KeptCopy] = dataclasses.field(default_factory=list)
+    sites: list[Any] = dataclasses.field(default_factory=list)
 
 
 def blocks(statement: Statement) -> list[list[Statement]]:

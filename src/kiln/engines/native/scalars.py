@@ -205,7 +205,9 @@ BASIC = {
 Shifts by the width or more are undefined, as is division by zero, and of integers the least by -1.
 Beside these there are `constant` (attr: bits as an int), `index` (attr: an `Index`), `load` (attr:
 buffer and index), and `rare`: (mask, usual, exact) is `exact` where the mask is true, else `usual`,
-and computes `exact` only if some lane needs it.
+and computes `exact` only if some lane needs it. `checked` and `within` (attr: the numbers of sites;
+a site and the greatest index) are their first operand, and note the site if it is a nan, or an
+index out of bounds: see `checks.py`.
 """
 
 _FOLDED: dict[str, Callable[..., Any]] = {

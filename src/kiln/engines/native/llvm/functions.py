@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 
+from kiln.engines.native.checks import has_checks
 from kiln.engines.native.elementary import expand
 from kiln.engines.native.llvm.instructions import type_text
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
 from kiln.engines.native.llvm.values import Frame, memory_type
+from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -30,9 +32,8 @@ from kiln.engines.native.loop_ir import (
     Statement,
     Store,
     While,
-    blocks,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.buffers import axes_of, constants, everywhere, touched
 from kiln.engines.native.passes.expansion import called, expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
 from kiln.engines.native.scalars import NUMPY_TYPES, Value, postorder
@@ -62,9 +63,10 @@ class _Module:
         self.constants: dict[Buffer, str] = {}
         self.called = called(function)
         self.functions: dict[tuple[str, str, int], str] = {}
+        self.watch = Watch(len(function.sites)) if function.sites else None
 
     def text(self) -> str:
-        entry = _Code(self, Writer(self.target))
+        entry = _Code(self, Writer(self.target), is_entry=True)
         entry.enter()
         entry.statements(self.function.body)
         entry.finish()
@@ -168,8 +170,11 @@ class _Module:
 class _Code:
     """Writes statements into a function that is being written."""
 
-    def __init__(self, module: _Module, w: Writer) -> None:
+    def __init__(self, module: _Module, w: Writer, *, is_entry: bool = False) -> None:
         self.module = module
+        # Only here it is known in which iteration of the program's loops the code is.
+        self.watch = module.watch if is_entry else None
+        self.iteration = "-1"
         self.w = w
         self.pointers: dict[Buffer, str] = {}
         self.counters: dict[Axis, str] = {}
@@ -221,6 +226,8 @@ class _Code:
 
     def finish(self) -> None:
         """End the function."""
+        if self.watch is not None:
+            self.watch.stop(self.w, self.iteration)
         for buffer, place in self.results:
             self.copy(Copy(Place(buffer), Place(buffer), buffer.size), place)
         self.w.do("ret i32 0")
@@ -264,12 +271,13 @@ class _Code:
     def code(self, nest: Nest, plan: Schedule) -> NestCode:
         """Return the writer of a nest."""
         pointer, elementary = self.pointers.__getitem__, self.module.elementary
-        return NestCode(self.w, nest, plan, pointer, self.counters, elementary)
+        watch = self.module.watch
+        return NestCode(self.w, nest, plan, pointer, self.counters, elementary, watch)
 
     def apart(self, statement: Nest | Loop, plan: Schedule | None, count: int, grain: int) -> None:
         """Call a function of its own for a statement, from several threads if there is a grain."""
         w = self.w
-        outer = [axis for axis in _axes(statement) if axis in self.counters]
+        outer = [axis for axis in axes_of(statement) if axis in self.counters]
         name = self.module.shared(statement, plan, outer)
         values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
         values += [f"i64 {self.counters[axis]}" for axis in outer]
@@ -366,13 +374,14 @@ class _Code:
     def turns(self, loop: Loop, begin: str, end: str) -> None:
         """Write a loop over a range that is not empty."""
         w = self.w
+        watched = self.watched(loop)
         before, head, after = w.block, w.label("loop"), w.label("done")
         w.do(f"br label %{head}")
         w.begin(head)
         counter, following = w.name(), w.name()
         position = w.mark()
         self.counters[loop.axis] = counter
-        self.statements(loop.body)
+        self.turn(loop.body, counter if watched else None)
         if not loop.parallel:
             self.poll(loop.body)
         del self.counters[loop.axis]
@@ -402,17 +411,43 @@ class _Code:
         w.do(f"br label %{after}")
         w.begin(after)
 
+    def watched(self, loop: Loop | While) -> bool:
+        """Tell whether there are checks in a loop, before which there is nothing to report."""
+        if self.watch is None or not has_checks([loop]):
+            return False
+        self.watch.stop(self.w, self.iteration)
+        return True
+
+    def turn(self, body: list[Statement], iteration: str | None) -> None:
+        """Write a turn of a loop, and stop after it if checks have failed in this iteration."""
+        if iteration is None or self.watch is None:
+            self.statements(body)
+            return
+        outer, self.iteration = self.iteration, iteration
+        self.statements(body)
+        self.watch.stop(self.w, iteration)
+        self.iteration = outer
+
     def while_(self, loop: While) -> None:
         w = self.w
+        count = None
+        if self.watched(loop):
+            count = w.name(PROMOTED)
+            w.insert(self.start, [f"{count} = alloca i64, align 8"])
+            w.do(f"store i64 0, ptr {count}, align 8")
         head, body, after = w.label("while"), w.label("do"), w.label("done")
         w.do(f"br label %{head}")
         w.begin(head)
-        self.statements(loop.condition)
+        iteration = None if count is None else w.emit(f"load i64, ptr {count}, align 8")
+        self.turn(loop.condition, iteration)
         flag = w.emit(f"load i8, ptr {self.pointers[loop.flag]}, align 1")
         some = w.emit(f"icmp ne i8 {flag}, 0")
         w.do(f"br i1 {some}, label %{body}, label %{after}")
         w.begin(body)
-        self.statements(loop.body)
+        self.turn(loop.body, iteration)
+        if count is not None:
+            following = w.emit(f"add i64 {iteration}, 1")
+            w.do(f"store i64 {following}, ptr {count}, align 8")
         self.poll(loop.body)
         w.do(f"br label %{head}")
         w.begin(after)
@@ -431,46 +466,6 @@ class _Code:
             self.statements(block)
             w.do(f"br label %{after}")
         w.begin(after)
-
-
-def touched(statement: Nest | Loop) -> list[Buffer]:
-    """Return the buffers of a statement, but for rows, in the order in which it meets them."""
-    return [
-        b for b in everywhere(statement) if b.role is not Role.ROW or isinstance(statement, Nest)
-    ]
-
-
-def everywhere(statement: Statement) -> list[Buffer]:
-    """Return all buffers of a statement and those inside it, in the order of their occurrence."""
-    found = dict.fromkeys((*reads(statement), *writes(statement)))
-    for block in blocks(statement):
-        for each in block:
-            found.update(dict.fromkeys(everywhere(each)))
-    return list(found)
-
-
-def constants(statements: list[Statement]) -> list[Buffer]:
-    """Return the constants that statements read."""
-    found: dict[Buffer, None] = {}
-    for statement in statements:
-        found.update((b, None) for b in everywhere(statement) if b.role is Role.CONST)
-    return list(found)
-
-
-def _axes(statement: Statement) -> list[Axis]:
-    """Return all axes that a statement depends on, in the order of their occurrence."""
-    found: dict[Axis, None] = {}
-    if isinstance(statement, Nest):
-        for x in nodes(statement):
-            index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
-            if index is not None:
-                found.update((axis, None) for axis, _ in index.axes())
-        for effect in statement.effects:
-            found.update((axis, None) for axis, _ in effect.index.axes())
-    for block in blocks(statement):
-        for each in block:
-            found.update(dict.fromkeys(_axes(each)))
-    return list(found)
 
 
 def _constant(name: str, buffer: Buffer) -> str:

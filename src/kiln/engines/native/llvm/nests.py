@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from kiln.engines.native.llvm.accumulators import Accumulator
 from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota
+from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.schedule import Schedule, cost
@@ -31,9 +32,10 @@ class NestCode(Frame):
         pointer: Pointer,
         outer: dict[Axis, str],
         elementary: Elementary,
+        watch: Watch | None = None,
     ) -> None:
         order, vector = schedule.order, schedule.vector
-        super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary)
+        super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary, watch)
         self.nest = nest
         self.schedule = schedule
         self.first_reduced = schedule.kept

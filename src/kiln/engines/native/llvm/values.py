@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kiln.engines.native.llvm.instructions import instruction, type_text
+from kiln.engines.native.checks import CHECKED, WITHIN
+from kiln.engines.native.llvm.instructions import instruction, splat, type_text
+from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index
-from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, postorder
+from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, bits, is_signed, postorder
 
 Saved = tuple[dict[Value, str], dict[tuple[str, Axis, int], str], dict[str, str]]
 Pointer = Callable[[Buffer], str]
@@ -39,8 +41,10 @@ class Frame:
         vector: Axis | None,
         width: int,
         elementary: Elementary,
+        watch: Watch | None = None,
     ) -> None:
         self.w = w
+        self.watch = watch
         self.elementary = elementary
         self.pointer = pointer
         self.counters = counters
@@ -98,6 +102,8 @@ class Frame:
             name = self.number(x.attr, x.dtype, width)
         elif x.op == "rare":
             name = self._rare(x, width)
+        elif x.op in (CHECKED, WITHIN):
+            name = self._watched(x, width)
         else:
             operands = [self.operand(y, width) for y in x.operands]
             if x.op in BASIC or x.op == "constant":
@@ -149,6 +155,71 @@ class Frame:
             return [w.emit(f"select <{width} x i1> {flags}, {kind} {found}, {kind} {plain}")]
 
         return self.when(some, [plain], [(kind, plain)], slow)[0]
+
+    def _watched(self, x: Value, width: int) -> str:
+        """Return the first operand, and note the sites whose checks fail."""
+        w, watch = self.w, self.watch
+        assert watch is not None
+        name = self.operand(x.operands[0], width)
+        if x.op == WITHIN:
+            site, last = x.attr
+            flags = self._any(self._outside(x.operands[0], name, last, width), width)
+
+            def note() -> list[str]:
+                index = self._first(x.operands[0], name, last, width)
+                watch.note(w, w.emit(f"select i1 {flags}, i32 {watch.number(site)}, i32 0"), index)
+                return []
+
+            self.when(flags, [], [], note)
+            return name
+        first = self._any(self._nans(x.operands[0], width), width)
+
+        def note_all() -> list[str]:
+            for y, site in zip(x.operands, x.attr, strict=True):
+                wide = self.width if self.is_vector[y] else 1
+                some = self._any(self._nans(y, wide), wide)
+                watch.note(w, w.emit(f"select i1 {some}, i32 {watch.number(site)}, i32 0"), None)
+            return []
+
+        self.when(first, [], [], note_all)
+        return name
+
+    def _nans(self, x: Value, width: int) -> str:
+        """Return which lanes are nan."""
+        name = self.operand(x, width)
+        node = x.scope.node("ne", "i1", (x, x))
+        return instruction(self.w, node, [name, name], width)
+
+    def _outside(self, x: Value, name: str, last: int, width: int) -> str:
+        """Return which lanes are no numbers from 0 to `last`."""
+        # As numbers without a sign those below 0 are the greatest.
+        kind = type_text(x.dtype, width)
+        most = (1 << (bits(x.dtype) - is_signed(x.dtype))) - 1
+        greatest = splat(str(min(last, most)), type_text(x.dtype, 1), width)
+        return self.w.emit(f"icmp ugt {kind} {name}, {greatest}")
+
+    def _any(self, flags: str, width: int) -> str:
+        """Return whether a flag is set of a lane that counts."""
+        if width == 1:
+            return flags
+        w, kind = self.w, f"<{width} x i1>"
+        if self.mask is not None:
+            flags = w.emit(f"and {kind} {flags}, {self.mask}")
+        return w.emit(f"call i1 @llvm.vector.reduce.or.v{width}i1({kind} {flags})")
+
+    def _first(self, x: Value, name: str, last: int, width: int) -> str:
+        """Return the first index that is out of bounds, as an i64."""
+        w = self.w
+        if width > 1:
+            flags = self._outside(x, name, last, width)
+            if self.mask is not None:
+                flags = w.emit(f"and <{width} x i1> {flags}, {self.mask}")
+            lane = w.emit(
+                f"call i32 @llvm.experimental.cttz.elts.i32.v{width}i1(<{width} x i1> {flags}, "
+                "i1 true)"
+            )
+            name = w.emit(f"extractelement {type_text(x.dtype, width)} {name}, i32 {lane}")
+        return self._wide_integer(name, x.dtype, 1)
 
     def operand_in_place(self, x: Value, width: int) -> str:
         """Return a value as an operand, with all it depends on computed here."""

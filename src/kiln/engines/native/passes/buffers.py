@@ -1,19 +1,23 @@
-"""What statements read and write."""
+"""What statements read and write, and the axes that they depend on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kiln.engines.native.loop_ir import (
+    Axis,
     Branch,
     Buffer,
     Copy,
     Kernel,
+    Loop,
     Nest,
     Place,
+    Role,
     Statement,
     Store,
     While,
+    blocks,
 )
 from kiln.engines.native.scalars import Value, postorder
 
@@ -72,6 +76,57 @@ def writes(statement: Statement) -> Iterator[Buffer]:
             yield statement.result.buffer
         case _:
             return
+
+
+def everything(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
+    """Return the buffers that a statement and those inside it read and write."""
+    read, written = set(reads(statement)), set(writes(statement))
+    for block in blocks(statement):
+        for each in block:
+            more_read, more_written = everything(each)
+            read |= more_read
+            written |= more_written
+    return read, written
+
+
+def touched(statement: Nest | Loop) -> list[Buffer]:
+    """Return the buffers of a statement, but for rows, in the order in which it meets them."""
+    return [
+        b for b in everywhere(statement) if b.role is not Role.ROW or isinstance(statement, Nest)
+    ]
+
+
+def everywhere(statement: Statement) -> list[Buffer]:
+    """Return all buffers of a statement and those inside it, in the order of their occurrence."""
+    found = dict.fromkeys((*reads(statement), *writes(statement)))
+    for block in blocks(statement):
+        for each in block:
+            found.update(dict.fromkeys(everywhere(each)))
+    return list(found)
+
+
+def constants(statements: list[Statement]) -> list[Buffer]:
+    """Return the constants that statements read."""
+    found: dict[Buffer, None] = {}
+    for statement in statements:
+        found.update((b, None) for b in everywhere(statement) if b.role is Role.CONST)
+    return list(found)
+
+
+def axes_of(statement: Statement) -> list[Axis]:
+    """Return all axes that a statement depends on, in the order of their occurrence."""
+    found: dict[Axis, None] = {}
+    if isinstance(statement, Nest):
+        for x in nodes(statement):
+            index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
+            if index is not None:
+                found.update((axis, None) for axis, _ in index.axes())
+        for effect in statement.effects:
+            found.update((axis, None) for axis, _ in effect.index.axes())
+    for block in blocks(statement):
+        for each in block:
+            found.update(dict.fromkeys(axes_of(each)))
+    return list(found)
 
 
 def _touched(places: list[Place]) -> Iterator[Buffer]:

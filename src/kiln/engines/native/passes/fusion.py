@@ -23,7 +23,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
 )
 from kiln.engines.native.passes.axes import split_axes
-from kiln.engines.native.passes.buffers import nodes, reads, roots_of, writes
+from kiln.engines.native.passes.buffers import everything, nodes, reads, roots_of, writes
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
@@ -62,17 +62,6 @@ def _uses(statements: list[Statement]) -> Counter[Buffer]:
         for block in blocks(statement):
             found.update(_uses(block))
     return found
-
-
-def everything(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
-    """Return the buffers that a statement and those inside it read and write."""
-    read, written = set(reads(statement)), set(writes(statement))
-    for block in blocks(statement):
-        for each in block:
-            more_read, more_written = everything(each)
-            read |= more_read
-            written |= more_written
-    return read, written
 
 
 class Cluster:

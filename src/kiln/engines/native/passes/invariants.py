@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kiln.engines.native.checks import has_checks
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
@@ -24,8 +25,8 @@ from kiln.engines.native.loop_ir import (
     blocks,
     load,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, roots_of, writes
-from kiln.engines.native.passes.fusion import CHEAP, everything
+from kiln.engines.native.passes.buffers import everything, nodes, reads, roots_of, writes
+from kiln.engines.native.passes.fusion import CHEAP
 from kiln.engines.native.passes.liveness import leaves
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
@@ -94,7 +95,10 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
                 if x.op in ("load", "index")
             ]
             indices += [effect.index for effect in statement.effects]
-            return axis is None or not any(index.factor(axis) for index in indices)
+            if axis is None:
+                # Its checks must not find anything if the loop does not run at all.
+                return not has_checks([statement])
+            return not any(index.factor(axis) for index in indices)
         case Kernel():
             # A loop whose condition fails at once does not run at all.
             places = [*statement.operands, *statement.results]

@@ -13,6 +13,7 @@ from kiln.engines.native.passes.invariants import hoist, turn_summed
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.transposes import turn_operands
+from kiln.engines.native.passes.watching import merge_checks
 
 Pass = Callable[[Function], None]
 
@@ -25,6 +26,7 @@ PASSES: dict[str, Pass] = {
     "rows": by_rows,
     "collapse": collapse,
     "reductions": split_reductions,
+    "checks": merge_checks,
 }
 """Each changes a function in place."""
 

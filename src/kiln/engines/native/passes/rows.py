@@ -20,8 +20,7 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
 )
-from kiln.engines.native.passes.buffers import nodes
-from kiln.engines.native.passes.fusion import everything
+from kiln.engines.native.passes.buffers import everything, nodes
 from kiln.engines.native.passes.rebuilding import with_places
 from kiln.engines.native.passes.substitution import bounds
 

@@ -65,6 +65,8 @@ def value_bounds(x: Value) -> tuple[int | None, int | None]:
         return int(number(x)), int(number(x))
     if x.op == "index":
         return bounds(x.attr)
+    if x.op == "within":
+        return value_bounds(x.operands[0])
     if x.op in ("min", "max"):
         (a, b), (c, d) = value_bounds(x.operands[0]), value_bounds(x.operands[1])
         lows, highs = [n for n in (a, c) if n is not None], [n for n in (b, d) if n is not None]
