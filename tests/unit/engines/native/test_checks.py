@@ -319,3 +319,16 @@ def test_errors_of_the_option() -> None:
     inner = kiln.jit(jnp.sqrt, check="nan")
     with pytest.raises(ValueError, match="check='nan'"):
         kiln.jit(lambda x: inner(x))(1.0)
+
+
+def test_loops_of_all_kinds_within_loops() -> None:
+    def f(x: Any) -> Any:
+        def step(y: Any, i: Any) -> Any:
+            y = lax.fori_loop(0, i, lambda _, y: y + jnp.log(y), y)
+            y = lax.scan(lambda y, k: (jnp.sqrt(y + k), None), y, jnp.arange(3.0))[0]
+            return lax.while_loop(lambda y: y < 1, lambda y: y * 2 + 1, y), y
+
+        return lax.scan(step, x, jnp.arange(6))
+
+    passes(f, 2.0)
+    assert "iteration 0 of scan" in nan_of(f, -2.0)

@@ -175,6 +175,7 @@ class _Code:
         # Only here it is known in which iteration of the program's loops the code is.
         self.watch = module.watch if is_entry else None
         self.iteration = "-1"
+        self.counts: list[str] = []
         self.w = w
         self.pointers: dict[Buffer, str] = {}
         self.counters: dict[Axis, str] = {}
@@ -231,6 +232,7 @@ class _Code:
         for buffer, place in self.results:
             self.copy(Copy(Place(buffer), Place(buffer), buffer.size), place)
         self.w.do("ret i32 0")
+        self.w.insert(self.start, [f"{name} = alloca i64, align 8" for name in self.counts])
         if self.polls is not None:
             made = [f"{self.polls} = alloca i64, align 8"]
             made.append(f"store i64 {BETWEEN_POLLS}, ptr {self.polls}, align 8")
@@ -433,7 +435,7 @@ class _Code:
         count = None
         if self.watched(loop):
             count = w.name(PROMOTED)
-            w.insert(self.start, [f"{count} = alloca i64, align 8"])
+            self.counts.append(count)
             w.do(f"store i64 0, ptr {count}, align 8")
         head, body, after = w.label("while"), w.label("do"), w.label("done")
         w.do(f"br label %{head}")
