@@ -113,6 +113,15 @@ class Executable(Protocol):
         ...
 
 
+@runtime_checkable
+class ExplainedExecutable(Executable, Protocol):
+    """An executable that knows where it keeps what."""
+
+    def explain_memory(self) -> str:
+        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        ...
+
+
 class Memory(Protocol):
     """Keeps the data of arrays as buffers, on the devices of one platform.
 

@@ -66,7 +66,7 @@ class NativeCompiler:
             raise _refused(program, str(reason)) from None
         offsets, size = workspace(function)
         text = module_text(function, offsets, host_target())
-        return NativeExecutable(program, function, text, assemble(text), size)
+        return NativeExecutable(program, function, text, assemble(text), offsets, size)
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM or assembly.

@@ -17,8 +17,9 @@ from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
-from kiln.engines.native.loop_ir import Function, Kernel, Role, Statement, blocks
+from kiln.engines.native.loop_ir import Buffer, Function, Kernel, Role, Statement, blocks
 from kiln.engines.native.loop_text import to_text
+from kiln.engines.native.memory_report import memory_report
 from kiln.engines.native.passes.donation import reusable
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
@@ -31,12 +32,18 @@ if TYPE_CHECKING:
 class NativeExecutable(_runtime.Native):
     """A compiled program: an object, loaded, with the bytes that its temporaries need."""
 
-    __slots__ = ("function", "image", "llvm", "program", "taken", "workspace")
+    __slots__ = ("function", "image", "llvm", "offsets", "program", "taken", "workspace")
 
     final_stage = "loops"
 
     def __init__(
-        self, program: Program, function: Function, llvm: str, image: bytes, workspace: int
+        self,
+        program: Program,
+        function: Function,
+        llvm: str,
+        image: bytes,
+        offsets: dict[Buffer, int],
+        workspace: int,
     ) -> None:
         wanted = aliasing.reused(program.jaxpr, program.donated)
         taken = reusable(function, {result: operand for operand, result in wanted.items()})
@@ -61,7 +68,7 @@ class NativeExecutable(_runtime.Native):
             callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
         )
         self.program, self.function, self.llvm, self.image = program, function, llvm, image
-        self.workspace, self.taken = workspace, taken
+        self.offsets, self.workspace, self.taken = offsets, workspace, taken
 
     @property
     def name(self) -> str:
@@ -110,6 +117,10 @@ class NativeExecutable(_runtime.Native):
             self.workspace,
             len(self.image),
         )
+
+    def explain_memory(self) -> str:
+        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        return memory_report(self.function, self.memory_analysis(), self.offsets, self.taken)
 
     def runtime_executable(self) -> NativeExecutable:
         """Return itself."""

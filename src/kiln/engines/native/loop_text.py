@@ -38,6 +38,13 @@ def to_text(function: Function) -> str:
     return _Printer(function).text()
 
 
+def buffer_names(function: Function) -> dict[Buffer, str]:
+    """Return the names that buffers have in the text of a function."""
+    printer = _Printer(function)
+    printer.text()
+    return printer.buffers
+
+
 class _Printer:
     def __init__(self, function: Function) -> None:
         self.function = function
