@@ -30,8 +30,12 @@ int64_t kiln_clock() {
 
 void kiln_measured(Measurements* to, int64_t statement, int64_t start) {
   int64_t end = kiln_clock();
+  // Of a statement inside a loop there are too many events.
+  bool is_event = statement >= 0;
+  if (!is_event) statement = ~statement;
   __atomic_fetch_add(to->count(statement), 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(to->nanoseconds(statement), end - start, __ATOMIC_RELAXED);
+  if (!is_event) return;
   int64_t number = __atomic_fetch_add(&to->events, 1, __ATOMIC_RELAXED);
   if (number >= to->room) return;
   int64_t* event = to->event(number);

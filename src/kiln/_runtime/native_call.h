@@ -65,6 +65,7 @@ using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
 // int64_t kiln_clock(): nanoseconds, on the clock of Python's `time.monotonic_ns`.
 //
 // void kiln_measured(Measurements*, int64_t statement, int64_t start): notes that a statement that
-// began at a time has ended. See `measurements.cc`.
+// began at a time has ended; those inside loops have the complements of their numbers. See
+// `measurements.cc`.
 
 }  // namespace kiln

@@ -190,7 +190,7 @@ class Lowered(Stage):
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """Return the program's text: `stablehlo`, `hlo`, `loops`, `llvm`, `asm` or `jaxpr`.
+        """Return the program's text: `stablehlo`, `hlo`, `loops`, `llvm`, `asm`, `html` or `jaxpr`.
 
         By default it is StableHLO, or the language of the engine that was chosen by name.
 
@@ -454,9 +454,9 @@ class Compiled(Stage):
         return default_sharding() if place is None else SingleDeviceSharding(place.devices[0])
 
     def as_text(self, stage: str | None = None) -> str:
-        """Return the optimised program's text: `hlo`, or `loops`, `llvm` or `asm`.
+        """Return the optimised program's text: `hlo`, or `loops`, `llvm`, `asm`, `html`, `profile`.
 
-        By default it is the first of them that the program's engine has.
+        By default it is the first of them that its engine has; `html` is a picture.
 
         Raises: ValueError for a stage that the engine does not have.
         """

@@ -18,6 +18,7 @@ from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
+from kiln.engines.native.profiling import Profile
 
 _LOOPS = "loops of the native engine"
 
@@ -26,7 +27,7 @@ class NativeCompiler:
     """Compiles programs for the host."""
 
     places_programs = False
-    dialects = ("loops", "llvm", "asm")
+    dialects = ("loops", "llvm", "asm", "html")
 
     def unsupported(self, program: Program) -> str | None:
         """Return which part of a program this engine does not compile; None if it compiles all."""
@@ -65,11 +66,13 @@ class NativeCompiler:
         except Unsupported as reason:
             raise _refused(program, str(reason)) from None
         offsets, size = workspace(function)
-        text = module_text(function, offsets, host_target())
-        return NativeExecutable(program, function, text, assemble(text), offsets, size)
+        profile = Profile(function) if options().profile else None
+        measurements = profile.measurements if profile is not None else None
+        text = module_text(function, offsets, host_target(), measurements)
+        return NativeExecutable(program, function, text, assemble(text), offsets, size, profile)
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
-        """Return the program as loops, LLVM or assembly.
+        """Return the program as loops, LLVM, assembly, or a picture.
 
         Raises: ValueError for another dialect, or if a part of the program cannot be compiled.
         """
@@ -78,7 +81,8 @@ class NativeCompiler:
                 three_lines(
                     f"the program {program.name} as {dialect!r} on the native engine",
                     f"unknown dialect: {dialect!r}",
-                    "use 'loops', 'llvm', 'asm' or 'jaxpr'; the xla engine has 'stablehlo', 'hlo'",
+                    "use 'loops', 'llvm', 'asm', 'html' or 'jaxpr'; with the xla engine "
+                    "'stablehlo' or 'hlo'",
                 )
             )
         return self.compile(program).as_text(dialect or "loops")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kiln import _runtime
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
@@ -17,10 +18,13 @@ from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
+from kiln.engines.native.llvm.perf_map import write_perf_map
 from kiln.engines.native.loop_ir import Buffer, Function, Kernel, Role, Statement, blocks
 from kiln.engines.native.loop_text import to_text
 from kiln.engines.native.memory_report import memory_report
 from kiln.engines.native.passes.donation import reusable
+from kiln.engines.native.picture import picture
+from kiln.engines.native.profiling import Profile
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.sizes import as_ints
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 class NativeExecutable(_runtime.Native):
     """A compiled program: an object, loaded, with the bytes that its temporaries need."""
 
-    __slots__ = ("function", "image", "llvm", "offsets", "program", "taken", "workspace")
+    __slots__ = ("function", "image", "llvm", "offsets", "profile", "program", "taken", "workspace")
 
     final_stage = "loops"
 
@@ -44,12 +48,15 @@ class NativeExecutable(_runtime.Native):
         image: bytes,
         offsets: dict[Buffer, int],
         workspace: int,
+        profile: Profile | None = None,
     ) -> None:
         wanted = aliasing.reused(program.jaxpr, program.donated)
         taken = reusable(function, {result: operand for operand, result in wanted.items()})
         if _needs_library(function.body):
             openblas.load()
         code = load(image, ENTRY)
+        if options().perf:
+            write_perf_map(program.name, image, ENTRY, code.address)
         inputs = {buffer: i for i, buffer in enumerate(function.inputs)}
         shared = [
             (i, inputs[buffer])
@@ -68,6 +75,7 @@ class NativeExecutable(_runtime.Native):
             callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
         )
         self.program, self.function, self.llvm, self.image = program, function, llvm, image
+        self.profile = profile
         self.offsets, self.workspace, self.taken = offsets, workspace, taken
 
     @property
@@ -76,7 +84,7 @@ class NativeExecutable(_runtime.Native):
         return self.program.name
 
     def as_text(self, stage: str) -> str:
-        """Return the program as `loops`, `llvm` or `asm`.
+        """Return the program as `loops`, `llvm` or `asm`, its `profile`, or a picture as `html`.
 
         Raises: ValueError for another stage.
         """
@@ -87,13 +95,28 @@ class NativeExecutable(_runtime.Native):
                 return self.llvm
             case "asm":
                 return disassemble(self.llvm)
+            case "html":
+                return picture(self.function, self.profile)
+            case "profile":
+                return self._figures()
         raise ValueError(
             three_lines(
                 f"as_text({stage!r}) of {self.name}",
                 "the native engine has no such stage",
-                "use 'loops', 'llvm' or 'asm'",
+                "use 'loops', 'llvm', 'asm', 'html' or 'profile'",
             )
         )
+
+    def _figures(self) -> str:
+        if self.profile is None:
+            raise ValueError(
+                three_lines(
+                    f"as_text('profile') of {self.name}",
+                    "the program does not measure itself",
+                    "set KILN_PROFILE=1, or kiln.config.update('profile', True), and compile again",
+                )
+            )
+        return self.profile.table()
 
     def size_in_bytes(self) -> int:
         """Return roughly the memory of the program: its object, loaded and kept, and its text."""

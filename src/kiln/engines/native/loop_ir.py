@@ -191,9 +191,11 @@ class Nest:
     """Compute every point of a box, in any order.
 
     `ordered` nests run their last axes in order instead: their stores may meet one place twice.
+    `lines` are the places in the user's code whose operations it computes, each with roughly how
+    many instructions they are.
     """
 
-    __slots__ = ("axes", "effects", "ordered", "source")
+    __slots__ = ("axes", "effects", "lines", "ordered", "source")
 
     def __init__(
         self,
@@ -202,8 +204,10 @@ class Nest:
         *,
         ordered: bool = False,
         source: Any = None,
+        lines: Mapping[Any, float] | None = None,
     ) -> None:
         self.axes = tuple(axes)
+        self.lines = {source: 1.0} if lines is None else lines
         self.effects = list(effects)
         self.ordered = ordered
         self.source = source

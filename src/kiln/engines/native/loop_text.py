@@ -38,6 +38,13 @@ def to_text(function: Function) -> str:
     return _Printer(function).text()
 
 
+def headings(function: Function) -> dict[Statement, str]:
+    """Return what each statement is, in a line: its box and what it writes, or its kernel."""
+    printer = _Printer(function)
+    printer.text()
+    return {statement: printer.heading(statement) for statement in printer.seen}
+
+
 def buffer_names(function: Function) -> dict[Buffer, str]:
     """Return the names that buffers have in the text of a function."""
     printer = _Printer(function)
@@ -51,6 +58,7 @@ class _Printer:
         self.lines: list[str] = []
         self.axes: dict[Axis, str] = {}
         self.buffers: dict[Buffer, str] = {}
+        self.seen: list[Statement] = []
 
     def text(self) -> str:
         inputs = ", ".join(self.declared(buffer) for buffer in self.function.inputs)
@@ -99,7 +107,28 @@ class _Printer:
     def line(self, depth: int, text: str) -> None:
         self.lines.append("  " * depth + text)
 
+    def heading(self, statement: Statement) -> str:
+        """Return what a statement is, in a line."""
+        match statement:
+            case Nest():
+                box = " x ".join(str(axis.size) for axis in statement.axes) or "1"
+                to = ", ".join(dict.fromkeys(self.buffer(x.buffer) for x in statement.effects))
+                return f"nest {box} -> {to}"
+            case Loop():
+                kind = "parallel loop" if statement.parallel else "loop"
+                return f"{kind} of {statement.axis.size}"
+            case While():
+                return "while"
+            case Branch():
+                return f"branch of {len(statement.blocks)}"
+            case Kernel():
+                to = ", ".join(dict.fromkeys(self.buffer(x.buffer) for x in statement.results))
+                return f"{statement.symbol} -> {to}"
+            case Copy():
+                return f"copy -> {self.buffer(statement.result.buffer)}"
+
     def statement(self, statement: Statement, depth: int) -> None:
+        self.seen.append(statement)
         match statement:
             case Nest():
                 self.nest(statement, depth)

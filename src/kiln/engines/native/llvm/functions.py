@@ -11,12 +11,13 @@ import math
 from kiln.engines.native.checks import has_checks
 from kiln.engines.native.elementary import expand
 from kiln.engines.native.llvm.instructions import type_text
+from kiln.engines.native.llvm.measuring import DECLARATIONS, Measurements
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
-from kiln.engines.native.llvm.values import Frame, memory_type
+from kiln.engines.native.llvm.values import Frame, constant_data, memory_type
 from kiln.engines.native.llvm.watch import Watch
-from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.llvm.writer import Writer, quoted
 from kiln.engines.native.loop_ir import (
     Axis,
     Branch,
@@ -45,13 +46,28 @@ INLINE_POINTS = 1 << 12
 """A nest with fewer points is written where it runs, within loops."""
 
 
-def module_text(function: Function, offsets: dict[Buffer, int], target: Target) -> str:
-    """Return the LLVM module of a function whose temporaries lie at offsets in the workspace."""
-    return _Module(function, offsets, target).text()
+def module_text(
+    function: Function,
+    offsets: dict[Buffer, int],
+    target: Target,
+    measurements: Measurements | None = None,
+) -> str:
+    """Return the LLVM module of a function whose temporaries lie at offsets in the workspace.
+
+    The code notes in `measurements`, if there are any, what its statements cost.
+    """
+    return _Module(function, offsets, target, measurements).text()
 
 
 class _Module:
-    def __init__(self, function: Function, offsets: dict[Buffer, int], target: Target) -> None:
+    def __init__(
+        self,
+        function: Function,
+        offsets: dict[Buffer, int],
+        target: Target,
+        measurements: Measurements | None,
+    ) -> None:
+        self.measurements = measurements
         self.function = function
         self.offsets = offsets
         self.target = target
@@ -71,12 +87,13 @@ class _Module:
         entry.statements(self.function.body)
         entry.finish()
         lines = [
-            f'source_filename = "{_quoted(self.function.name)}"',
-            *[_constant(name, buffer) for buffer, name in self.constants.items()],
+            f'source_filename = "{quoted(self.function.name)}"',
+            *[constant_data(name, buffer) for buffer, name in self.constants.items()],
             *self.parts,
             *[f"declare i32 @{name}(ptr, ptr, ptr)" for name in sorted(self.symbols)],
             "declare i32 @kiln_parallel(ptr, ptr, ptr, i64, i64)",
             "declare i32 @kiln_poll(ptr)",
+            *(DECLARATIONS if self.measurements is not None else ()),
             entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"),
             "attributes #0 = { nounwind }",
         ]
@@ -174,6 +191,7 @@ class _Code:
         self.module = module
         # Only here it is known in which iteration of the program's loops the code is.
         self.watch = module.watch if is_entry else None
+        self.measurements = module.measurements if is_entry else None
         self.iteration = "-1"
         self.counts: list[str] = []
         self.w = w
@@ -242,19 +260,27 @@ class _Code:
 
     def statements(self, statements: list[Statement]) -> None:
         for statement in statements:
-            match statement:
-                case Nest():
-                    self.nest(statement)
-                case Kernel():
-                    self.kernel(statement)
-                case Copy():
-                    self.copy(statement)
-                case Loop():
-                    self.loop(statement)
-                case While():
-                    self.while_(statement)
-                case Branch():
-                    self.branch(statement)
+            if self.measurements is None:
+                self.statement(statement)
+            else:
+                start = self.measurements.begin(self.w)
+                self.statement(statement)
+                self.measurements.end(self.w, statement, start)
+
+    def statement(self, statement: Statement) -> None:
+        match statement:
+            case Nest():
+                self.nest(statement)
+            case Kernel():
+                self.kernel(statement)
+            case Copy():
+                self.copy(statement)
+            case Loop():
+                self.loop(statement)
+            case While():
+                self.while_(statement)
+            case Branch():
+                self.branch(statement)
 
     def nest(self, nest: Nest) -> None:
         nest = expanded(nest, self.module.called)
@@ -468,14 +494,3 @@ class _Code:
             self.statements(block)
             w.do(f"br label %{after}")
         w.begin(after)
-
-
-def _constant(name: str, buffer: Buffer) -> str:
-    assert buffer.value is not None
-    data = buffer.value.tobytes()
-    text = "".join(f"\\{byte:02x}" for byte in data)
-    return f'{name} = internal constant [{len(data)} x i8] c"{text}", align 64'
-
-
-def _quoted(name: str) -> str:
-    return "".join(c if c.isalnum() or c in " ._-<>" else "_" for c in name)

@@ -29,6 +29,14 @@ def memory_type(dtype: str, width: int) -> str:
     return type_text("u8" if dtype == "i1" else dtype, width)
 
 
+def constant_data(name: str, buffer: Buffer) -> str:
+    """Return the definition of a constant's memory."""
+    assert buffer.value is not None
+    data = buffer.value.tobytes()
+    text = "".join(f"\\{byte:02x}" for byte in data)
+    return f'{name} = internal constant [{len(data)} x i8] c"{text}", align 64'
+
+
 class Frame:
     """Writes values into a function; those that depend on the axis `vector` are vectors."""
 

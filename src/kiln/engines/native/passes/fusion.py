@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -81,11 +82,19 @@ class Cluster:
 class Definition:
     """What one nest computes into a buffer."""
 
-    __slots__ = ("cluster", "cost", "inputs", "position", "size", "store")
+    __slots__ = ("cluster", "cost", "inputs", "lines", "position", "size", "store")
 
     def __init__(
-        self, store: Store, cluster: int, inputs: set[Value], cost: int, size: int, position: int
+        self,
+        store: Store,
+        cluster: int,
+        inputs: set[Value],
+        cost: int,
+        size: int,
+        position: int,
+        lines: Mapping[Any, float],
     ) -> None:
+        self.lines = lines
         self.store = store
         self.cluster = cluster
         self.inputs = inputs
@@ -145,6 +154,7 @@ class _Fuser:
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
+        lines = {nest.source: 1.0 + work}
         for x in loads:
             definition = self._definition(x, nest, time, home, repeats[x.attr[0]])
             made = None
@@ -157,8 +167,10 @@ class _Fuser:
             inputs |= made[1]
             size += definition.size
             work += definition.cost
+            _add(lines, definition.lines)
         if replaced:
             nest = with_roots(nest, substituted(roots, {}, replaced))
+        nest.lines = lines
         if nest.ordered:
             self._barrier(nest)
         else:
@@ -271,7 +283,7 @@ class _Fuser:
         for effect in nest.effects:
             if isinstance(effect, Store) and effect.mask is None and _is_whole(effect, nest):
                 self.definitions.setdefault(effect.buffer, []).append(
-                    Definition(effect, place, inputs, work, size, time)
+                    Definition(effect, place, inputs, work, size, time, nest.lines)
                 )
 
     def _joined(
@@ -294,6 +306,7 @@ class _Fuser:
             if not near and nest.points > SMALL:
                 continue
             cluster.effects.extend(nest.effects)
+            cluster.nest.lines = _add(dict(cluster.nest.lines), nest.lines)
             cluster.inputs |= inputs
             cluster.size += size
             cluster.reduced |= reduced
@@ -315,6 +328,12 @@ class _Fuser:
             for other in cluster.effects
             if effect.buffer is other.buffer
         )
+
+
+def _add(lines: dict[Any, float], more: Mapping[Any, float]) -> dict[Any, float]:
+    for source, work in more.items():
+        lines[source] = lines.get(source, 0.0) + work
+    return lines
 
 
 def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:

@@ -34,7 +34,7 @@ def with_roots(
         else:
             effects.append(Reduce(buffer, index, effect.op, value, effect.along))
     over = nest.axes if axes is None else axes
-    return Nest(over, effects, ordered=nest.ordered, source=nest.source)
+    return Nest(over, effects, ordered=nest.ordered, source=nest.source, lines=nest.lines)
 
 
 def with_axes(nest: Nest, axes: Sequence[Axis], replaced: Mapping[Axis, Index]) -> Nest:
