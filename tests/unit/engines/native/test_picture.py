@@ -70,7 +70,7 @@ def test_boxes_have_times_if_the_program_was_measured() -> None:
     assert " of the time." in page
     texts = texts_of(svg_of(page))
     assert sum(" in 3 runs, " in text for text in texts) >= 3
-    assert sum(" in 15 runs, " in text for text in texts) == 1
+    assert any(" in 15 runs, " in text for text in texts)
 
 
 def test_boxes_stay_within_their_frames() -> None:

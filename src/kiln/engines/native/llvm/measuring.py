@@ -43,10 +43,10 @@ class Measurements:
     def __init__(self, function: Function) -> None:
         self.statements = list(_walk(function.body, 0))
         self._numbers = {each: i for i, (each, _) in enumerate(self.statements)}
-        self._memory = np.zeros(
+        self._figures = np.zeros(
             _HEAD + 2 * len(self.statements) + len(Event._fields) * MOST_EVENTS, np.int64
         )
-        self._memory[:2] = len(self.statements), MOST_EVENTS
+        self._figures[:2] = len(self.statements), MOST_EVENTS
 
     def begin(self, w: Writer) -> str:
         """Write what looks at the clock; return the register of the time."""
@@ -57,12 +57,12 @@ class Measurements:
         number = self._numbers[statement]
         if self.statements[number][1]:
             number = ~number
-        address = f"ptr inttoptr (i64 {self._memory.ctypes.data} to ptr)"
+        address = f"ptr inttoptr (i64 {self._figures.ctypes.data} to ptr)"
         w.do(f"call void @kiln_measured({address}, i64 {number}, i64 {start})")
 
     def measured(self) -> list[Measured]:
         """Return the figures of each statement, in the order of the program."""
-        figures = self._memory[_HEAD : _HEAD + 2 * len(self.statements)].reshape(-1, 2).tolist()
+        figures = self._figures[_HEAD : _HEAD + 2 * len(self.statements)].reshape(-1, 2).tolist()
         return [
             Measured(statement, depth, count, nanoseconds / 1e9)
             for (statement, depth), (count, nanoseconds) in zip(
@@ -73,8 +73,8 @@ class Measurements:
     def events(self) -> list[Event]:
         """Return the first runs of statements outside of loops."""
         start = _HEAD + 2 * len(self.statements)
-        count = min(int(self._memory[2]), MOST_EVENTS)
-        rows = self._memory[start : start + 3 * count].reshape(-1, 3).tolist()
+        count = min(int(self._figures[2]), MOST_EVENTS)
+        rows = self._figures[start : start + 3 * count].reshape(-1, 3).tolist()
         return [Event(*row) for row in rows]
 
 
