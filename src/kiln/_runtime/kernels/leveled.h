@@ -29,4 +29,18 @@ namespace kiln {
 KILN_DECLARE_KERNEL(cumulative)
 KILN_DECLARE_KERNEL(top_k)
 
+// Elementary functions of the numbers of a vector, in place.
+#define KILN_DECLARE_FUNCTIONS(level)     \
+  namespace level {                       \
+  void sin_f32(float* x, int64_t count);  \
+  void cos_f32(float* x, int64_t count);  \
+  void tan_f32(float* x, int64_t count);  \
+  void sin_f64(double* x, int64_t count); \
+  void cos_f64(double* x, int64_t count); \
+  void tan_f64(double* x, int64_t count); \
+  }
+KILN_DECLARE_FUNCTIONS(baseline)
+KILN_DECLARE_FUNCTIONS(v3)
+KILN_DECLARE_FUNCTIONS(v4)
+
 }  // namespace kiln

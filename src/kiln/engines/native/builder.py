@@ -9,8 +9,8 @@ two such nests are equal nodes.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from kiln.base.dtypes import short_name
 from kiln.core.staging import stage_pure
-from kiln.engines.native.checks import CHECKED, WITHIN, Around, Site
+from kiln.engines.native.checking import Checking
 from kiln.engines.native.layout import Layout, dense
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -37,8 +37,8 @@ from kiln.engines.native.loop_ir import (
     axis_index,
     load,
 )
-from kiln.engines.native.passes.buffers import everything
-from kiln.engines.native.scalars import MACHINE_TYPES, NUMPY_TYPES, Scope, Value, is_float
+from kiln.engines.native.passes.schedule import cost
+from kiln.engines.native.scalars import MACHINE_TYPES, NUMPY_TYPES, Scope, Value
 from kiln.ir.jaxpr import Eqn, Jaxpr, Literal
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
@@ -75,6 +75,33 @@ def machine_type(dtype: np.dtype[Any]) -> str:
     return found
 
 
+class Elementwise:
+    """A lowering that calls `map` only: its result may be computed where it is used."""
+
+    __slots__ = ("lower",)
+
+    def __init__(self, lower: Lowering) -> None:
+        self.lower = lower
+
+    def __call__(self, *operands: Any, **params: Any) -> Any:
+        """Lower an equation."""
+        return self.lower(*operands, **params)
+
+
+class Delayed(NamedTuple):
+    """A value that no statement computes yet: the next equation is the only one that uses it."""
+
+    layout: Layout
+    axes: tuple[Axis, ...]
+    value: Scalar
+    lines: dict[Any, float]
+    equations: int
+
+
+MOST_DELAYED = 100
+"""So many equations are one expression, at most, before passes look at them."""
+
+
 class Builder:
     """Builds a function, equation by equation."""
 
@@ -85,11 +112,7 @@ class Builder:
         checks: frozenset[str] = frozenset(),
     ) -> None:
         self.name = name
-        self.checks = checks
-        self.sites: list[Site] = []
-        self.around: list[Around] = []
-        self.eqn: Eqn | None = None
-        """The equation of the program that is being lowered."""
+        self.checking = Checking(checks)
         self._is_expanding = False
         self.scope = Scope()
         self.body: list[Statement] = []
@@ -99,6 +122,9 @@ class Builder:
         self._axes: dict[tuple[int, int], Axis] = {}
         self._constants: dict[Any, Layout] = {}
         self._numbers = 0
+        self._delayed: dict[Buffer, Delayed] = {}
+        self._delays = False
+        self._depth = 0
 
     # Types and buffers.
 
@@ -182,6 +208,11 @@ class Builder:
                     self.scope.constant(known.real, kind), self.scope.constant(known.imag, kind)
                 )
             return self.scope.constant(known, x.buffer.dtype)
+        delayed = self._delayed.get(x.buffer)
+        if delayed is not None:
+            if x == delayed.layout and (not x.shape or tuple(at) == delayed.axes):
+                return delayed.value
+            self.settle(x)
         index = self.element(x, at if x.shape else ())
         if x.dtype.kind != "c":
             return load(self.scope, x.buffer, index)
@@ -200,19 +231,47 @@ class Builder:
         return [Store(x.buffer, index, value, mask)]
 
     def nest(
-        self, axes: Sequence[Axis], effects: Sequence[Store | Reduce], *, ordered: bool = False
+        self,
+        axes: Sequence[Axis],
+        effects: Sequence[Store | Reduce],
+        *,
+        ordered: bool = False,
+        lines: Mapping[Any, float] | None = None,
     ) -> None:
         """Add a nest of loops, unless it has no point."""
         if all(axis.size for axis in axes):
-            self.body.append(Nest(axes, effects, ordered=ordered, source=self.source))
+            made = Nest(axes, effects, ordered=ordered, source=self.source, lines=lines)
+            self.body.append(made)
 
     def map(self, out: ShapedArray, function: Callable[..., Scalar], *operands: Layout) -> Layout:
         """Return a new value: a function of the operands element by element."""
         made = self.room(out)
         axes = self.axes(made.shape)
+        delays, self._delays = self._delays, False
         value = function(*[self.read(x, axes) for x in operands])
-        self.nest(axes, self.stores(made, axes, value))
+        if delays:
+            parts = [self._delayed[x.buffer] for x in operands if x.buffer in self._delayed]
+            count = 1 + sum(part.equations for part in parts)
+            lines: dict[Any, float] = {}
+            for part in parts:
+                for source, work in part.lines.items():
+                    lines[source] = lines.get(source, 0.0) + work
+            own = 1.0 + sum(cost(x) for x in parts_of(value))
+            lines[self.source] = lines.pop(self.source, 0.0) + own
+            self._delayed[made.buffer] = Delayed(made, axes, value, lines, count)
+        else:
+            self.nest(axes, self.stores(made, axes, value))
         return made
+
+    def settle(self, *values: Layout) -> None:
+        """Let statements compute what is delayed of some values."""
+        for x in values:
+            delayed = self._delayed.pop(x.buffer, None)
+            if delayed is not None:
+                outer, self.source = self.source, next(reversed(delayed.lines))
+                stores = self.stores(delayed.layout, delayed.axes, delayed.value)
+                self.nest(delayed.axes, stores, lines=delayed.lines)
+                self.source = outer
 
     def fill(self, made: Layout, value: Any) -> None:
         """Set all elements of a new value to a number."""
@@ -263,14 +322,19 @@ class Builder:
     def block(self) -> Iterator[list[Statement]]:
         """Collect the statements that are added until the context exits."""
         outer, self.body = self.body, []
+        self._depth += 1
         try:
             yield self.body
         finally:
             self.body = outer
+            self._depth -= 1
 
     def inline(self, jaxpr: Jaxpr, operands: Sequence[Layout]) -> list[Layout]:
         """Add the equations of a jaxpr without constants; return its results."""
+        self.settle(*operands)
         env: dict[Any, Layout] = dict(zip(jaxpr.invars, operands, strict=True))
+        uses = Counter(v for eqn in jaxpr.eqns for v in eqn.invars if not isinstance(v, Literal))
+        uses.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
 
         def read(atom: Any) -> Layout:
             if isinstance(atom, Literal):
@@ -278,20 +342,38 @@ class Builder:
             return env[atom]
 
         for eqn in jaxpr.eqns:
-            operands = [read(v) for v in eqn.invars]
-            if self._is_expanding:
+            given = [read(v) for v in eqn.invars]
+            checking, outer = self.checking, (self.source, self.checking.eqn)
+            if not self._is_expanding:
                 # What a primitive is made of has no lines of the user's.
-                results = self.equation(eqn, operands)
+                self.source, checking.eqn = eqn.source, eqn
+            # What is checked is stored, so that it is seen where it is computed.
+            is_elementwise = isinstance(self._lowerings.get(eqn.primitive), Elementwise)
+            if is_elementwise and "nan" not in checking.kinds:
+                results = self.delayed(eqn, given, uses[eqn.outvars[0]])
             else:
-                outer = self.source, self.eqn
-                self.source, self.eqn = eqn.source, eqn
+                self.settle(*given)
                 start = len(self.body)
-                results = self.equation(eqn, operands)
-                if "nan" in self.checks and not eqn.primitive.region:
-                    results = [self._checked(eqn, i, x, start) for i, x in enumerate(results)]
-                self.source, self.eqn = outer
+                results = self.equation(eqn, given)
+                if checking.kinds and not self._is_expanding:
+                    numbered = enumerate(results)
+                    results = [checking.result(self, eqn, i, x, start) for i, x in numbered]
             env.update(zip(eqn.outvars, results, strict=True))
-        return [read(v) for v in jaxpr.outvars]
+            self.source, checking.eqn = outer
+        outs = [read(v) for v in jaxpr.outvars]
+        self.settle(*outs)
+        return outs
+
+    def delayed(self, eqn: Eqn, operands: Sequence[Layout], uses: int) -> Sequence[Layout]:
+        """Add an elementwise equation; if it is used once, it is computed where it is used."""
+        # In a turn of a loop it may be computed before the loop, unless it is a part of others.
+        self._delays = self._depth == 0
+        results = self.equation(eqn, operands)
+        self._delays = False
+        known = self._delayed.get(results[0].buffer)
+        if known is not None and (uses != 1 or known.equations >= MOST_DELAYED):
+            self.settle(*results)
+        return results
 
     def equation(self, eqn: Eqn, operands: Sequence[Layout]) -> Sequence[Layout]:
         """Add an equation by its lowering, or by the primitive's `expand`; return its results.
@@ -330,69 +412,6 @@ class Builder:
         finally:
             self._is_expanding = outer
 
-    # Checks.
-
-    @contextlib.contextmanager
-    def loop(self, name: str) -> Iterator[list[Statement]]:
-        """Collect the statements of the turn of a loop until the context exits."""
-        self.around.append(Around(name, self.source))
-        try:
-            with self.block() as body:
-                yield body
-        finally:
-            self.around.pop()
-
-    def in_bounds(self, start: Value, last: int, axis: int, size: int) -> Value:
-        """Return an index, checked if indices are: whether it is from 0 to `last`."""
-        eqn = self.eqn
-        if "index" not in self.checks or eqn is None or start.op == "constant":
-            return start
-        number = self._site(eqn, 0, "index", axis, size, last)
-        return self.scope.node(WITHIN, start.dtype, (start,), (number, last))
-
-    def _site(self, eqn: Eqn, result: int, kind: str, *bounds: int) -> int:
-        operands = [v.aval for v in eqn.invars]
-        name, aval = eqn.primitive.name, eqn.outvars[result].aval
-        self.sites.append(
-            Site(kind, name, operands, aval, self.source, tuple(self.around), *bounds)
-        )
-        return len(self.sites) - 1
-
-    def _checked(self, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
-        """Return a result that the code watches for nan; statements from `start` on compute it.
-
-        What stores its elements stores them checked; what sums, or is a kernel, is followed by a
-        nest that reads it.
-        """
-        buffer = x.buffer
-        if not is_float(buffer.dtype) or buffer.role is Role.CONST:
-            return x
-        writers = [each for each in self.body[start:] if buffer in everything(each)[1]]
-        if not writers or not x.size:
-            return x
-        site = self._site(eqn, number, "nan")
-
-        def checked(value: Value) -> Value:
-            return self.scope.node(CHECKED, value.dtype, (value,), (site,))
-
-        nests = [each for each in writers if isinstance(each, Nest) and each.is_map]
-        if len(nests) < len(writers):
-            made = self.space(x.shape, x.dtype)
-            axes = self.axes(x.shape)
-            value = self.read(x, axes)
-            parts = [checked(part) for part in (value if isinstance(value, Complex) else [value])]
-            whole = Complex(*parts) if isinstance(value, Complex) else parts[0]
-            self.nest(axes, self.stores(made, axes, whole))
-            return made
-        for nest in nests:
-            nest.effects[:] = [
-                dataclasses.replace(effect, value=checked(effect.value))
-                if effect.buffer is buffer
-                else effect
-                for effect in nest.effects
-            ]
-        return x
-
 
 def function_of(
     jaxpr: Jaxpr,
@@ -410,7 +429,7 @@ def function_of(
     for x, aval in zip(b.inline(jaxpr, inputs), jaxpr.out_avals, strict=True):
         outputs.append(_output(b, x, aval.physical(), outputs))
     given = [x.buffer for x in inputs]
-    return Function(name, b.scope, given, outputs, b.body, b.callbacks, sites=b.sites)
+    return Function(name, b.scope, given, outputs, b.body, b.callbacks, sites=b.checking.sites)
 
 
 def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> Buffer:
@@ -431,6 +450,11 @@ def _in_elements(index: Index, item: int) -> Index:
     if item == 1:
         return index
     return Index(index.const // item, [(t, f // item) for t, f in index.terms])
+
+
+def parts_of(x: Scalar) -> tuple[Value, ...]:
+    """Return the nodes of a scalar: two if it is complex."""
+    return x if isinstance(x, Complex) else (x,)
 
 
 def real(x: Scalar) -> Value:

@@ -360,6 +360,14 @@ def blocks(statement: Statement) -> list[list[Statement]]:
             return []
 
 
+def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """Iterate over all statements, those with blocks before what is in them."""
+    for statement in statements:
+        yield statement
+        for block in blocks(statement):
+            yield from walk(block)
+
+
 def load(scope: Scope, buffer: Buffer, index: Index) -> Value:
     """Return the node that reads an element."""
     values = tuple([value for value, _ in index.values()])

@@ -7,6 +7,7 @@ of the machine types; nothing is contracted or reassociated.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -204,10 +205,10 @@ BASIC = {
 
 Shifts by the width or more are undefined, as is division by zero, and of integers the least by -1.
 Beside these there are `constant` (attr: bits as an int), `index` (attr: an `Index`), `load` (attr:
-buffer and index), and `rare`: (mask, usual, exact) is `exact` where the mask is true, else `usual`,
-and computes `exact` only if some lane needs it. `checked` and `within` (attr: the numbers of sites;
-a site and the greatest index) are their first operand, and note the site if it is a nan, or an
-index out of bounds: see `checks.py`.
+buffer and index), `rare`: (mask, usual, exact) is `exact` where the mask is true, else `usual`, and
+computes `exact` only if some lane needs it, and `of_runtime` (attr: a name): a function of the
+extension. `checked` and `within` (attr: the numbers of sites; a site and the greatest index) are
+their first operand, and note the site if it is a nan, or an index out of bounds: see `checks.py`.
 """
 
 _FOLDED: dict[str, Callable[..., Any]] = {
@@ -216,6 +217,13 @@ _FOLDED: dict[str, Callable[..., Any]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal,
 }  # fmt: skip
+
+
+_PATTERNS = {
+    "f32": (struct.Struct("<f"), struct.Struct("<I")),
+    "f64": (struct.Struct("<d"), struct.Struct("<Q")),
+}
+"""How a number of Python becomes the bits of a dtype."""
 
 
 class Scope:
@@ -250,12 +258,18 @@ class Scope:
                 return then
             if condition.op == "constant":
                 return then if condition.attr else otherwise
-        elif op == "and" and dtype == "i1":
+        elif op in ("and", "or") and dtype == "i1":
             x, y = operands
-            if x is y or is_constant(y, 1):
+            neutral = 1 if op == "and" else 0
+            for one, other in ((x, y), (y, x)):
+                if one is other or is_constant(one, neutral):
+                    return other
+                if is_constant(one, 1 - neutral):
+                    return one
+        elif op in ("eq", "ne") and operands[0].dtype == "i1":
+            x, y = operands
+            if is_constant(y, int(op == "eq")):
                 return x
-            if is_constant(x, 1):
-                return y
         elif op == "mul":
             x, y = operands
             if is_constant(y, number_one(dtype)):
@@ -269,6 +283,10 @@ class Scope:
         kind = NUMPY_TYPES[dtype]
         if isinstance(number, int) and dtype in SIGNED + UNSIGNED:
             return self.node("constant", dtype, (), number & ((1 << bits(dtype)) - 1))
+        if type(number) is float and dtype in _PATTERNS and abs(number) < 1e38:
+            as_float, as_integer = _PATTERNS[dtype]
+            (pattern,) = as_integer.unpack(as_float.pack(number))
+            return self.node("constant", dtype, (), pattern)
         with np.errstate(all="ignore"):
             stored = np.asarray(number).astype(kind)
         unsigned = stored.view(f"u{kind.itemsize}")
@@ -281,6 +299,10 @@ class Scope:
     def rare(self, mask: Value, usual: Value, exact: Value) -> Value:
         """Return `exact` where the mask is true, computed only if any lane needs it."""
         return self.node("rare", usual.dtype, (mask, usual, exact))
+
+    def of_runtime(self, name: str, x: Value) -> Value:
+        """Return a function of x that the extension computes, for the side that few values take."""
+        return self.node("of_runtime", x.dtype, (x,), name)
 
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
         """Return sum(c * x**i) by Horner's rule with `muladd`; the constant term comes first."""
@@ -312,19 +334,17 @@ def is_constant(x: Value, pattern: int) -> bool:
 def postorder(roots: Sequence[Value]) -> list[Value]:
     """Return all nodes below some, operands first, without recursion."""
     seen: dict[Value, None] = {}
-    entered: set[Value] = set()
     stack = list(reversed(roots))
     while stack:
         x = stack[-1]
-        if x in seen:
-            stack.pop()
-            continue
-        if x in entered:
+        if x not in seen:
+            ahead = [y for y in x.operands if y not in seen]
+            if ahead:
+                ahead.reverse()
+                stack += ahead
+                continue
             seen[x] = None
-            stack.pop()
-            continue
-        entered.add(x)
-        stack.extend(y for y in reversed(x.operands) if y not in seen)
+        stack.pop()
     return list(seen)
 
 
@@ -332,4 +352,6 @@ def rebuilt(x: Value, operands: tuple[Value, ...]) -> Value:
     """Return a node with other operands."""
     if all(a is b for a, b in zip(operands, x.operands, strict=True)):
         return x
+    if x.op in BASIC:
+        return x.scope.op(x.op, x.dtype, *operands)
     return x.scope.node(x.op, x.dtype, operands, x.attr)

@@ -12,9 +12,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
-from kiln.engines.native.loop_ir import Function, Loop, Nest, Reduce, While
+from kiln.engines.native.loop_ir import Function, Loop, Nest, Reduce, While, walk
 from kiln.engines.native.passes.buffers import nodes, reads
-from kiln.engines.native.passes.liveness import leaves
 
 X = np.linspace(0.1, 1, 32, dtype=np.float32)
 
@@ -35,7 +34,7 @@ def operations(function: Function) -> set[str]:
     """Return the operations inside the loops of a function."""
     found: set[str] = set()
     for loop in function.body:
-        for each in leaves(loop.body) if isinstance(loop, (Loop, While)) else ():
+        for each in walk(loop.body) if isinstance(loop, (Loop, While)) else ():
             if isinstance(each, Nest):
                 found |= {x.op for x in nodes(each)}
                 found |= {"reduce" for e in each.effects if isinstance(e, Reduce)}

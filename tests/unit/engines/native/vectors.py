@@ -8,41 +8,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kiln.engines.native.llvm import assembly
-from kiln.engines.native.llvm.instructions import instruction, type_text
+from kiln.engines.native.llvm.instructions import type_text
+from kiln.engines.native.llvm.runtime_functions import UNLIKELY, declaration, of_vectors
 from kiln.engines.native.llvm.target import Target
+from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value
+from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, postorder
 
-Known = dict[Value, str]
-
-UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 4000}\n'
+OF_RUNTIME = [f"kiln_{name}_{dtype}" for name in ("sin", "cos", "tan") for dtype in ("f32", "f64")]
+EPILOGUE = "\n".join([*map(declaration, OF_RUNTIME), "attributes #0 = { nounwind }", UNLIKELY, ""])
 """What must follow the functions of a module."""
-
-
-def _emitted(w: Writer, x: Value, known: Known, width: int) -> str:
-    if x in known:
-        return known[x]
-    if x.op != "rare":
-        operands = [_emitted(w, y, known, width) for y in x.operands]
-        known[x] = instruction(w, x, operands, width)
-        return known[x]
-    mask, usual = (_emitted(w, y, known, width) for y in x.operands[:2])
-    kind = type_text(x.dtype, width)
-    any_lane = mask
-    if width > 1:
-        any_lane = w.emit(
-            f"call i1 @llvm.vector.reduce.or.v{width}i1({type_text('i1', width)} {mask})"
-        )
-    before, slow, after = w.block, w.label("slow"), w.label("after")
-    w.do(f"br i1 {any_lane}, label %{slow}, label %{after}, !prof !0")
-    w.begin(slow)
-    exact = _emitted(w, x.operands[2], dict(known), width)
-    mixed = w.emit(f"select {type_text('i1', width)} {mask}, {kind} {exact}, {kind} {usual}")
-    end = w.block
-    w.do(f"br label %{after}")
-    w.begin(after)
-    known[x] = w.phi(kind, (usual, before), (mixed, end))
-    return known[x]
 
 
 def _memory(dtype: str, width: int) -> str:
@@ -63,7 +38,14 @@ def loop_text(
     w.do("br label %loop")
     w.begin("loop")
     w.lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %LAST ]")
-    known: Known = {}
+    functions: dict[str, str] = {}
+
+    def of_runtime(x: Value, width: int) -> str:
+        called = f"@{name}.{x.attr}.{x.dtype}x{width}"
+        functions[called] = of_vectors(x, called, width)
+        return called
+
+    frame = Frame(w, {}.__getitem__, {}, (), None, width, of_runtime)
     for parameter in parameters:
         d, i = parameter.dtype, parameter.attr
         size = NUMPY_TYPES[d].itemsize
@@ -71,8 +53,10 @@ def loop_text(
         loaded = w.emit(f"load {_memory(d, width)}, ptr {at}, align {size}")
         if d == "i1":
             loaded = w.emit(f"trunc {_memory(d, width)} {loaded} to {type_text(d, width)}")
-        known[parameter] = loaded
-    found, d = _emitted(w, result, known, width), result.dtype
+        frame.names[parameter] = loaded
+    for x in postorder([result]):
+        frame.is_vector[x] = width > 1 and x.op != "constant"
+    found, d = frame.operand_in_place(result, width), result.dtype
     size = NUMPY_TYPES[d].itemsize
     if d == "i1":
         found = w.emit(f"zext {type_text(d, width)} {found} to {_memory(d, width)}")
@@ -86,7 +70,8 @@ def loop_text(
     w.do("ret void")
     w.lines = [line.replace("%LAST", "%" + last) for line in w.lines]
     pointers = "".join(f", ptr %p{i}" for i in range(len(dtypes)))
-    return w.text(f"define void @{name}(i64 %n, ptr %out{pointers})"), d
+    text = w.text(f"define void @{name}(i64 %n, ptr %out{pointers}) #0")
+    return "".join([*functions.values(), text]), d
 
 
 def compiled(
@@ -100,7 +85,7 @@ def compiled(
     Its attribute `raw` is the C function; lengths there are multiples of the width.
     """
     text, dtype = loop_text(target or assembly.host_target(), build, dtypes, width)
-    code = assembly.load(assembly.assemble(text + UNLIKELY, target), "run")
+    code = assembly.load(assembly.assemble(text + EPILOGUE, target), "run")
     raw = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (1 + len(dtypes)))(
         code.address
     )

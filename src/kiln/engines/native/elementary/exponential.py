@@ -67,9 +67,12 @@ def _everywhere(x: Value) -> Value:
 def exp(x: Value) -> Value:
     """Return e^x."""
     r, t = reduced(x)
-    usual = exponent_added(less_one(r) + 1, t)
+    p = less_one(r) + 1
     outside = ~abs(x).le(_USUAL[x.dtype])
-    return x.scope.rare(outside, usual, _everywhere(x))
+    nothing = x.scope.constant(0, x.dtype)
+    small = x.lt(_LOWEST[x.dtype]).select(nothing, scaled(p, _count(t)))
+    exact = x.gt(_HIGHEST[x.dtype]).select(float("inf"), small)
+    return x.scope.rare(outside, exponent_added(p, t), exact)
 
 
 def exp2(x: Value) -> Value:

@@ -133,6 +133,25 @@ def disassemble(text: str, target: Target | None = None, codegen: int = _LEVEL_O
         return str(machine.emit_assembly(module))
 
 
+@functools.cache
+def _symbols() -> list[tuple[str, bytes, int]]:
+    """Return the kernels of the runtime: names, how they end in an object, addresses."""
+    known = _runtime.native_symbols().items()
+    return [(name, name.encode() + b"\0", address) for name, address in known]
+
+
+def _strings(image: bytes) -> bytes:
+    """Return the part of an object that has the names it refers to; not all formats tell."""
+    if image[:5] != b"\x7fELF\x02":
+        return image
+    header = int.from_bytes(image[40:48], "little")
+    header += 64 * int.from_bytes(image[62:64], "little")
+    begin, size = (
+        int.from_bytes(image[header + at : header + at + 8], "little") for at in (24, 32)
+    )
+    return image[begin : begin + size]
+
+
 class Code:
     """Code in memory; its address is valid while this object lives."""
 
@@ -153,7 +172,9 @@ def load(image: bytes, entry: str) -> Code:
     """
     with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol(entry)
-        for name, address in _runtime.native_symbols().items():
-            builder.import_symbol(name, address)
+        strings = _strings(image)
+        for name, ending, address in _symbols():
+            if ending in strings:
+                builder.import_symbol(name, address)
         library = builder.link(_linker(), f"kiln{next(_names)}")
         return Code(library, library[entry])

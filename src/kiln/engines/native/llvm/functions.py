@@ -9,15 +9,14 @@ from __future__ import annotations
 import math
 
 from kiln.engines.native.checks import has_checks
-from kiln.engines.native.elementary import expand
-from kiln.engines.native.llvm.instructions import type_text
-from kiln.engines.native.llvm.measuring import DECLARATIONS, Measurements
+from kiln.engines.native.llvm.measuring import Measurements
+from kiln.engines.native.llvm.module import Module, Part, is_by_rows
 from kiln.engines.native.llvm.nests import NestCode
+from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Step, Where, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
-from kiln.engines.native.llvm.values import Frame, constant_data, memory_type
-from kiln.engines.native.llvm.watch import Watch
-from kiln.engines.native.llvm.writer import Writer, quoted
+from kiln.engines.native.llvm.values import memory_type
+from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import (
     Axis,
     Branch,
@@ -34,16 +33,19 @@ from kiln.engines.native.loop_ir import (
     Store,
     While,
 )
-from kiln.engines.native.passes.buffers import axes_of, constants, everywhere, touched
-from kiln.engines.native.passes.expansion import called, expanded
+from kiln.engines.native.passes.buffers import axes_of, everywhere, touched
+from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
-from kiln.engines.native.scalars import NUMPY_TYPES, Value, postorder
+from kiln.engines.native.passes.structure import structure
+from kiln.engines.native.scalars import NUMPY_TYPES
 
 ENTRY = "kiln_entry"
 # The fields of `Call`, by number.
 _OPERANDS, _RESULTS, _SIZES, _WORKSPACE = range(4)
+_FAILED = "failed"
+"""The label at the end of a function that stops early."""
 INLINE_POINTS = 1 << 12
-"""A nest with fewer points is written where it runs, within loops."""
+"""A nest with fewer points is written where it runs."""
 
 
 def module_text(
@@ -56,138 +58,18 @@ def module_text(
 
     The code notes in `measurements`, if there are any, what its statements cost.
     """
-    return _Module(function, offsets, target, measurements).text()
-
-
-class _Module:
-    def __init__(
-        self,
-        function: Function,
-        offsets: dict[Buffer, int],
-        target: Target,
-        measurements: Measurements | None,
-    ) -> None:
-        self.measurements = measurements
-        self.function = function
-        self.offsets = offsets
-        self.target = target
-        self.inputs = {x: i for i, x in enumerate(function.inputs)}
-        self.outputs = {x: i for i, x in enumerate(function.outputs) if x.role is not Role.INPUT}
-        self.symbols: set[str] = set()
-        self.parts: list[str] = []
-        self.names: dict[str, str] = {}
-        self.constants: dict[Buffer, str] = {}
-        self.called = called(function)
-        self.functions: dict[tuple[str, str, int], str] = {}
-        self.watch = Watch(len(function.sites)) if function.sites else None
-
-    def text(self) -> str:
-        entry = _Code(self, Writer(self.target), is_entry=True)
-        entry.enter()
-        entry.statements(self.function.body)
-        entry.finish()
-        lines = [
-            f'source_filename = "{quoted(self.function.name)}"',
-            *[constant_data(name, buffer) for buffer, name in self.constants.items()],
-            *self.parts,
-            *[f"declare i32 @{name}(ptr, ptr, ptr)" for name in sorted(self.symbols)],
-            "declare i32 @kiln_parallel(ptr, ptr, ptr, i64, i64)",
-            "declare i32 @kiln_poll(ptr)",
-            *(DECLARATIONS if self.measurements is not None else ()),
-            entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"),
-            "attributes #0 = { nounwind }",
-        ]
-        return "\n".join(lines) + "\n"
-
-    def shared(self, statement: Nest | Loop, plan: Schedule | None, outer: list[Axis]) -> str:
-        """Return the name of a function that runs a nest, or a loop, over a range.
-
-        Its context holds where the buffers are that the statement touches, then the counters of
-        the axes around it.
-        """
-        w = Writer(self.target)
-        code = _Code(self, w)
-        for i, buffer in enumerate(touched(statement)):
-            place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-            code.pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
-        for i, axis in enumerate(outer, len(code.pointers)):
-            place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-            code.counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
-        code.start = w.mark()
-        if isinstance(statement, Loop):
-            code.rows(statement.body)
-            code.turns(statement, "%begin", "%end")
-        else:
-            assert plan is not None
-            code.nest_here(statement, plan, "%begin", "%end")
-        code.finish()
-        return self.part(w)
-
-    def part(self, w: Writer) -> str:
-        """Return the name of the function that runs a range; equal ones are written once."""
-        body = "\n".join(w.lines)
-        name = self.names.get(body)
-        if name is None:
-            name = self.names[body] = f"nest{len(self.names)}"
-            parameters = "ptr %call, ptr %context, i64 %begin, i64 %end"
-            self.parts.append(w.text(f"define internal i32 @{name}({parameters}) #0"))
-        return name
-
-    def elementary(self, x: Value, width: int) -> str:
-        """Return the name of the function that computes an elementary function of vectors."""
-        key = (x.op, x.dtype, width)
-        name = self.functions.get(key)
-        if name is None:
-            name = self.functions[key] = f"@{x.op}.{x.dtype}x{width}"
-            w = Writer(self.target)
-            pointers: dict[Buffer, str] = {}
-            frame = Frame(w, pointers.__getitem__, {}, (), None, width, self.elementary)
-            parameters = []
-            for i, y in enumerate(x.operands):
-                parameter = x.scope.node("parameter", y.dtype, (), i)
-                frame.names[parameter] = f"%x{i}"
-                parameters.append(parameter)
-            root = expand(x.scope.node(x.op, x.dtype, tuple(parameters)))
-            for y in postorder([root]):
-                frame.is_vector[y] = width > 1 and y.op != "constant"
-            kind = type_text(x.dtype, width)
-            w.do(f"ret {kind} {frame.operand_in_place(root, width)}")
-            listed = ", ".join(
-                f"{type_text(y.dtype, width)} %x{i}" for i, y in enumerate(x.operands)
-            )
-            self.parts.append(w.text(f"define internal {kind} {name}({listed}) #0"))
-        return name
-
-    def by_rows(self, kernel: Kernel) -> str:
-        """Return the name of a function that runs a kernel on a range of its rows.
-
-        Its context holds the buffers of the kernel, then its numbers.
-        """
-        w = Writer(self.target)
-        count, buffers = len(kernel.numbers), len(kernel.operands) + len(kernel.results)
-        numbers = w.emit(f"alloca i64, i64 {count}, align 8")
-        place = w.emit(f"getelementptr i64, ptr %context, i64 {buffers}")
-        w.do(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {numbers}, ptr {place}, i64 {8 * count}, "
-            "i1 false)"
-        )
-        w.do(f"store i64 %begin, ptr {numbers}, align 8")
-        rows = w.emit("sub i64 %end, %begin")
-        second = w.emit(f"getelementptr i64, ptr {numbers}, i64 1")
-        w.do(f"store i64 {rows}, ptr {second}, align 8")
-        status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %context, ptr {numbers})")
-        w.do(f"ret i32 {status}")
-        return self.part(w)
-
-    def constant(self, buffer: Buffer) -> str:
-        """Return the name of a constant's memory."""
-        return self.constants.setdefault(buffer, f"@constant{len(self.constants)}")
+    module = Module(function, offsets, target, measurements)
+    entry = _Code(module, Writer(target), is_entry=True)
+    entry.enter()
+    entry.run(function.body)
+    entry.finish()
+    return module.text(entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"))
 
 
 class _Code:
     """Writes statements into a function that is being written."""
 
-    def __init__(self, module: _Module, w: Writer, *, is_entry: bool = False) -> None:
+    def __init__(self, module: Module, w: Writer, *, is_entry: bool = False) -> None:
         self.module = module
         # Only here it is known in which iteration of the program's loops the code is.
         self.watch = module.watch if is_entry else None
@@ -200,28 +82,113 @@ class _Code:
         self.most = 0
         self.start = 0
         self.polls: str | None = None
-        self.results: list[tuple[Buffer, str]] = []
+        self.fields: list[str] = []
+        self.fixed: dict[Buffer, str] = {}
+        self.failures: list[tuple[str, str]] = []
 
     def enter(self) -> None:
-        """Find the buffers of a call."""
-        module = self.module
-        fields = [self._field(i) for i in range(_WORKSPACE + 1)]
-        buffers = [*module.inputs, *module.outputs, *module.offsets]
-        for buffer in [*buffers, *constants(module.function.body)]:
-            self.pointers[buffer] = self._pointer(buffer, fields)
+        """Find where a call keeps its buffers, and make room for those in registers."""
+        self.fields = [self._field(i) for i in range(_WORKSPACE + 1)]
         self.start = self.w.mark()
-        for buffer in in_registers(module.function):
-            if buffer.role is Role.OUTPUT:
-                self.results.append((buffer, self.pointers[buffer]))
+        for buffer in in_registers(self.module.function):
             kind = f"[{buffer.size} x {memory_type(buffer.dtype, 1)}]"
-            self.pointers[buffer] = self.w.emit(f"alloca {kind}, align 64", PROMOTED)
+            self.fixed[buffer] = self.w.emit(f"alloca {kind}, align 64", PROMOTED)
+
+    def run(self, statements: list[Statement]) -> None:
+        """Write the statements of the entry: each finds its buffers itself.
+
+        Registers would not hold them all from the beginning on.
+        """
+        steps: list[Step] = []
+        for statement in statements:
+            step = self.step(statement) if self.module.has_many else None
+            if step is not None:
+                steps.append(step)
+                continue
+            self.sequence(steps)
+            self.pointers = dict(self.fixed)
+            for buffer in everywhere(statement):
+                if buffer not in self.pointers and buffer.role is not Role.ROW:
+                    self.pointers[buffer] = self._pointer(buffer)
+            self.statements([statement])
+        self.sequence(steps)
+        for buffer in self.fixed:
+            if buffer.role is Role.OUTPUT:
+                self.pointers[buffer] = self.fixed[buffer]
+                self.copy(Copy(Place(buffer), Place(buffer), buffer.size), self._pointer(buffer))
+
+    def sequence(self, steps: list[Step]) -> None:
+        """Run the steps collected so far."""
+        if steps:
+            name = f"@steps{len(self.module.sequences)}"
+            self.module.sequences[name] = list(steps)
+            self.check(self.w.emit(call_of(name, len(steps))))
+            steps.clear()
+
+    def step(self, statement: Statement) -> Step | None:
+        """Return a statement as a step of a table, if it can be one."""
+        if isinstance(statement, Kernel):
+            places = self.places([*statement.operands, *statement.results])
+            if places is None:
+                return None
+            self.module.symbols.add(statement.symbol)
+            if is_by_rows(statement):
+                name, rows = self.module.by_rows(statement), statement.numbers[1]
+                return Step(name, places, rows, statement.grain)
+            return Step(statement.symbol, places, numbers=self.module.table(statement.numbers))
+        if not isinstance(statement, Nest) and not (
+            isinstance(statement, Loop) and statement.parallel
+        ):
+            return None
+        operands = touched(statement)
+        places = self.places([Place(buffer) for buffer in operands])
+        if places is None:
+            return None
+        key = structure(statement)
+        part = self.module.shared.get(key)
+        if part is None:
+            part = self.part(statement, operands)
+            if key is not None:
+                self.module.shared[key] = part
+        return Step(part.name, [places[i] for i in part.order], part.count, part.grain)
+
+    def part(self, statement: Nest | Loop, operands: list[Buffer]) -> Part:
+        """Write a function for a statement that touches some buffers."""
+        plan = None
+        if isinstance(statement, Nest):
+            statement = expanded(statement, self.module.called)
+            plan = schedule(statement, self.module.target.vector_bytes)
+            count, grain = plan.order[0].size if plan.order else 1, plan.grain
+        else:
+            count, grain = statement.axis.size, self._grain(statement)
+        name = _shared(self.module, statement, plan, [])
+        return Part(name, count, grain, [operands.index(each) for each in touched(statement)])
+
+    def places(self, operands: list[Place]) -> list[Where] | None:
+        """Return where operands begin, if that is known and they are not too many."""
+        found = [where for where in map(self.where, operands) if where is not None]
+        return found if len(found) == len(operands) <= MOST_BUFFERS else None
+
+    def where(self, place: Place) -> Where | None:
+        """Return where an operand begins, if that is known."""
+        buffer, module = place.buffer, self.module
+        if place.index.terms or buffer in self.fixed or buffer.role is Role.ROW:
+            return None
+        offset = place.index.const * NUMPY_TYPES[buffer.dtype].itemsize
+        if buffer in module.inputs:
+            return Where(0, module.inputs[buffer], offset)
+        if buffer in module.outputs:
+            return Where(1, module.outputs[buffer], offset)
+        if buffer.role is Role.CONST:
+            return Where(3, 0, offset, module.constant(buffer))
+        return Where(2, 0, module.offsets[buffer] + offset)
 
     def _field(self, number: int) -> str:
         place = self.w.emit(f"getelementptr i64, ptr %call, i64 {number}")
         return self.w.emit(f"load ptr, ptr {place}, align 8")
 
-    def _pointer(self, buffer: Buffer, fields: list[str]) -> str:
-        w = self.w
+    def _pointer(self, buffer: Buffer) -> str:
+        w, fields = self.w, self.fields
         if buffer in self.module.inputs:
             table, number = fields[_OPERANDS], self.module.inputs[buffer]
         elif buffer in self.module.outputs:
@@ -247,9 +214,10 @@ class _Code:
         """End the function."""
         if self.watch is not None:
             self.watch.stop(self.w, self.iteration)
-        for buffer, place in self.results:
-            self.copy(Copy(Place(buffer), Place(buffer), buffer.size), place)
         self.w.do("ret i32 0")
+        if self.failures:
+            self.w.begin(_FAILED)
+            self.w.do(f"ret i32 {self.w.phi('i32', *self.failures)}")
         self.w.insert(self.start, [f"{name} = alloca i64, align 8" for name in self.counts])
         if self.polls is not None:
             made = [f"{self.polls} = alloca i64, align 8"]
@@ -287,7 +255,8 @@ class _Code:
         plan = schedule(nest, self.module.target.vector_bytes)
         whole = plan.order[0].size if plan.order else 1
         is_row = any(buffer.role is Role.ROW for buffer in touched(nest))
-        if is_row or not plan.order or (plan.grain == 0 and nest.points <= INLINE_POINTS):
+        is_small = plan.grain == 0 and nest.points <= INLINE_POINTS
+        if is_row or not plan.order or is_small:
             self.nest_here(nest, plan, "0", str(whole))
         else:
             self.apart(nest, plan, whole, plan.grain)
@@ -306,7 +275,7 @@ class _Code:
         """Call a function of its own for a statement, from several threads if there is a grain."""
         w = self.w
         outer = [axis for axis in axes_of(statement) if axis in self.counters]
-        name = self.module.shared(statement, plan, outer)
+        name = _shared(self.module, statement, plan, outer)
         values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
         values += [f"i64 {self.counters[axis]}" for axis in outer]
         self.slots(values)
@@ -330,11 +299,10 @@ class _Code:
     def check(self, status: str) -> None:
         """Return the status if it is not zero."""
         w = self.w
-        bad, after = w.label("failed"), w.label("done")
+        after = w.label("done")
         failed = w.emit(f"icmp ne i32 {status}, 0")
-        w.do(f"br i1 {failed}, label %{bad}, label %{after}")
-        w.begin(bad)
-        w.do(f"ret i32 {status}")
+        w.do(f"br i1 {failed}, label %{_FAILED}, label %{after}")
+        self.failures.append((status, w.block))
         w.begin(after)
 
     def place(self, place: Place) -> str:
@@ -362,10 +330,8 @@ class _Code:
         w = self.w
         self.module.symbols.add(kernel.symbol)
         places = [self.place(place) for place in [*kernel.operands, *kernel.results]]
-        values = [f"ptr {place}" for place in places]
-        values += [f"i64 {number}" for number in kernel.numbers]
-        self.slots(values)
-        if kernel.grain and 2 * kernel.grain <= kernel.numbers[1]:
+        self.slots([f"ptr {place}" for place in places])
+        if is_by_rows(kernel):
             name = self.module.by_rows(kernel)
             rows, grain = kernel.numbers[1], kernel.grain
             self.check(
@@ -375,7 +341,7 @@ class _Code:
                 )
             )
             return
-        numbers = w.emit(f"getelementptr i64, ptr %slots, i64 {len(places)}")
+        numbers = self.module.table(kernel.numbers)
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)
 
@@ -494,3 +460,30 @@ class _Code:
             self.statements(block)
             w.do(f"br label %{after}")
         w.begin(after)
+
+
+def _shared(
+    module: Module, statement: Nest | Loop, plan: Schedule | None, outer: list[Axis]
+) -> str:
+    """Return the name of a function that runs a nest, or a loop, over a range.
+
+    Its context holds where the buffers are that the statement touches, then the counters of
+    the axes around it.
+    """
+    w = Writer(module.target)
+    code = _Code(module, w)
+    for i, buffer in enumerate(touched(statement)):
+        place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
+        code.pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
+    for i, axis in enumerate(outer, len(code.pointers)):
+        place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
+        code.counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
+    code.start = w.mark()
+    if isinstance(statement, Loop):
+        code.rows(statement.body)
+        code.turns(statement, "%begin", "%end")
+    else:
+        assert plan is not None
+        code.nest_here(statement, plan, "%begin", "%end")
+    code.finish()
+    return module.part(w)

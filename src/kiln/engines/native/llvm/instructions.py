@@ -6,15 +6,15 @@ operation becomes a call to a library: what a target lacks is written in instruc
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
-
-import numpy as np
 
 from kiln.engines.native.llvm import rounding
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.scalars import Value, bits, is_float, is_signed, number
+from kiln.engines.native.scalars import Value, bits, is_float, is_signed
 
 HALVES = ("f16", "bf16")
+_F32, _U32, _F64, _U64 = map(struct.Struct, ("<f", "<I", "<d", "<Q"))
 _ELEMENT = {"f16": "i16", "bf16": "i16", "f32": "float", "f64": "double"}
 
 
@@ -52,7 +52,8 @@ def _f32_text(x: Value) -> str:
     mantissa, exponent = x.attr & 0x7FFFFF, x.attr >> 23 & 0xFF
     if exponent == 0xFF:
         return f"0x{x.attr >> 31 << 63 | 0x7FF << 52 | mantissa << 29:016X}"
-    return f"0x{int(np.float64(number(x)).view(np.uint64)):016X}"
+    (wide,) = _F32.unpack(_U32.pack(x.attr))
+    return f"0x{_U64.unpack(_F64.pack(wide))[0]:016X}"
 
 
 def instruction(w: Writer, x: Value, operands: Sequence[str], width: int) -> str:

@@ -7,10 +7,10 @@ the end of an axis is computed by one more vector under a mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from kiln.engines.native.llvm.accumulators import Accumulator
-from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota
+from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota, only_in_rare
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index, Nest, Reduce, Store
@@ -62,7 +62,7 @@ class NestCode(Frame):
                 roots.append(effect.mask)
         self.depths: dict[Value, int] = {}
         self.levels: list[list[Value]] = [[] for _ in range(innermost + 1)]
-        rare_only = _only_in_rare(roots)
+        rare_only = only_in_rare(roots)
         self.indices: dict[Index, None] = {e.index: None for e in self.nest.effects}
         for x in postorder(roots):
             depth = max([self.depths[y] for y in x.operands], default=0)
@@ -268,16 +268,3 @@ class NestCode(Frame):
         for state in states:
             mine, values = values[: state.count], values[state.count :]
             state.finish(mine)
-
-
-def _only_in_rare(roots: Sequence[Value]) -> set[Value]:
-    """Return the values that only the rare sides of others need."""
-    needed: set[Value] = set()
-    stack = list(roots)
-    while stack:
-        x = stack.pop()
-        if x in needed:
-            continue
-        needed.add(x)
-        stack.extend(x.operands[:2] if x.op == "rare" else x.operands)
-    return {x for x in postorder(roots) if x not in needed}

@@ -6,7 +6,7 @@ registers of what has been computed there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kiln.engines.native.checks import CHECKED, WITHIN
 from kiln.engines.native.llvm.instructions import instruction, splat, type_text
@@ -27,14 +27,6 @@ Elementary = Callable[[Value, int], str]
 def memory_type(dtype: str, width: int) -> str:
     """Return the type of elements in memory, where a bool is a byte."""
     return type_text("u8" if dtype == "i1" else dtype, width)
-
-
-def constant_data(name: str, buffer: Buffer) -> str:
-    """Return the definition of a constant's memory."""
-    assert buffer.value is not None
-    data = buffer.value.tobytes()
-    text = "".join(f"\\{byte:02x}" for byte in data)
-    return f'{name} = internal constant [{len(data)} x i8] c"{text}", align 64'
 
 
 class Frame:
@@ -71,11 +63,14 @@ class Frame:
         values: list[str],
         carried: list[tuple[str, str]],
         then: Callable[[], list[str]],
+        *,
+        rare: bool = False,
     ) -> list[str]:
         """Write a block that runs if a condition holds."""
         w = self.w
         before, yes, after = w.block, w.label("then"), w.label("done")
-        w.do(f"br i1 {condition}, label %{yes}, label %{after}")
+        weights = ", !prof !0" if rare else ""
+        w.do(f"br i1 {condition}, label %{yes}, label %{after}{weights}")
         w.begin(yes)
         saved = self.save()
         found = then()
@@ -162,7 +157,7 @@ class Frame:
                 return [found]
             return [w.emit(f"select <{width} x i1> {flags}, {kind} {found}, {kind} {plain}")]
 
-        return self.when(some, [plain], [(kind, plain)], slow)[0]
+        return self.when(some, [plain], [(kind, plain)], slow, rare=True)[0]
 
     def _watched(self, x: Value, width: int) -> str:
         """Return the first operand, and note the sites whose checks fail."""
@@ -231,8 +226,10 @@ class Frame:
 
     def operand_in_place(self, x: Value, width: int) -> str:
         """Return a value as an operand, with all it depends on computed here."""
+        rare = only_in_rare([x])
         for y in postorder([x]):
-            self.compute(y)
+            if y not in rare:
+                self.compute(y)
         return self.operand(x, width)
 
     # Memory.
@@ -451,3 +448,16 @@ def _suffix(kind: str) -> str:
     count, _, element = kind[1:-1].partition(" x ")
     short = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
     return f"v{count}{short.get(element, element)}"
+
+
+def only_in_rare(roots: Sequence[Value]) -> set[Value]:
+    """Return the values that only the rare sides of others need."""
+    needed: set[Value] = set()
+    stack = list(roots)
+    while stack:
+        x = stack.pop()
+        if x in needed:
+            continue
+        needed.add(x)
+        stack.extend(x.operands[:2] if x.op == "rare" else x.operands)
+    return {x for x in postorder(roots) if x not in needed}

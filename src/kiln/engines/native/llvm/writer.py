@@ -59,8 +59,3 @@ class Writer:
     def text(self, header: str) -> str:
         """Return the function: `header` is what precedes its body, from `define` on."""
         return "\n".join([f"{header} {{", "entry:", *self.lines, "}", ""])
-
-
-def quoted(name: str) -> str:
-    """Return a name as it may stand between quotes."""
-    return "".join(c if c.isalnum() or c in " ._-<>" else "_" for c in name)

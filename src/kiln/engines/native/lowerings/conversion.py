@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, machine_type
+from kiln.engines.native.builder import (
+    Builder,
+    Complex,
+    Elementwise,
+    Lowering,
+    Scalar,
+    machine_type,
+)
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.lowerings.elementwise import elementwise
 from kiln.engines.native.scalars import bits
@@ -75,7 +82,7 @@ def _conjugate(x: Scalar) -> Scalar:
 
 
 LOWERINGS: dict[Operation, Lowering] = {
-    ops.convert_element_type_p: _convert,
+    ops.convert_element_type_p: Elementwise(_convert),
     ops.bitcast_convert_type_p: _bitcast,
     ops.real_p: _part(0),
     ops.imag_p: _part(1),

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, Unsupported, real
+from kiln.engines.native.builder import (
+    Builder,
+    Complex,
+    Elementwise,
+    Lowering,
+    Scalar,
+    Unsupported,
+    real,
+)
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.lowerings import complex_functions
 from kiln.engines.native.scalars import Value, bits, is_float, is_signed
@@ -22,7 +30,7 @@ def elementwise(function: Callable[..., Scalar]) -> Lowering:
     def lower(b: Builder, out: Out, *xs: Layout, **params: Any) -> Layout:
         return b.map(out[0], lambda *scalars: function(*scalars, **params), *xs)
 
-    return lower
+    return Elementwise(lower)
 
 
 def real_only(function: Callable[..., Value]) -> Lowering:
@@ -336,7 +344,7 @@ LOWERINGS: dict[Operation, Lowering] = {
     ops.shift_left_p: _shift("shl"),
     ops.shift_right_logical_p: _shift("lshr"),
     ops.shift_right_arithmetic_p: _shift("ashr"),
-    ops.select_n_p: select_n,
+    ops.select_n_p: Elementwise(select_n),
     ops.copy_p: _identity,
     ops.stop_gradient_p: _identity,
     **{primitive: operation(op) for primitive, op in FUNCTIONS.items()},

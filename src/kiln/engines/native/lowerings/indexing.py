@@ -58,13 +58,13 @@ class _Windows:
             last = shape[d] - sizes[d]
             start = real(b.read(indices, [*numbers, Index(k)]))
             if not clips:
-                start = b.in_bounds(start, last, d, shape[d])
+                start = b.checking.in_bounds(b, start, last, d, shape[d])
             place = clamped(start, last)
             fits = _fits(start, last)
             self.inside = fits if self.inside is None else self.inside & fits
             if place.op == "constant":
                 places[d] = places[d] + place.attr
-            elif last or "index" in b.checks:
+            elif last or "index" in b.checking.kinds:
                 places[d] = places[d] + Index(0, ((place, 1),))
         self.places = places
 

@@ -48,8 +48,8 @@ def _window(b: Builder, x: Layout, starts: Sequence[Layout], sizes: Sequence[int
     for d, (start, n, size, stride) in enumerate(
         zip(starts, x.shape, sizes, x.strides, strict=True)
     ):
-        if size < n or "index" in b.checks:
-            number = b.in_bounds(real(b.read(start)), n - size, d, n)
+        if size < n or "index" in b.checking.kinds:
+            number = b.checking.in_bounds(b, real(b.read(start)), n - size, d, n)
             number = clamped(number, n - size)
             if number.op == "constant":
                 offset = offset + number.attr * stride

@@ -13,6 +13,7 @@ from kiln.engines.native.loop_ir import (
     Loop,
     Nest,
     Place,
+    Reduce,
     Role,
     Statement,
     Store,
@@ -24,12 +25,14 @@ from kiln.engines.native.scalars import Value, postorder
 
 def roots_of(nest: Nest) -> list[Value]:
     """Return the expressions of a nest: of each effect its value, index and mask."""
-    found = []
-    for effect in nest.effects:
-        found.append(effect.value)
-        found += [value for value, _ in effect.index.values()]
-        if isinstance(effect, Store) and effect.mask is not None:
-            found.append(effect.mask)
+    return [root for effect in nest.effects for root in effect_roots(effect)]
+
+
+def effect_roots(effect: Store | Reduce) -> list[Value]:
+    """Return the expressions of an effect."""
+    found = [effect.value, *[value for value, _ in effect.index.values()]]
+    if isinstance(effect, Store) and effect.mask is not None:
+        found.append(effect.mask)
     return found
 
 
@@ -102,14 +105,6 @@ def everywhere(statement: Statement) -> list[Buffer]:
     for block in blocks(statement):
         for each in block:
             found.update(dict.fromkeys(everywhere(each)))
-    return list(found)
-
-
-def constants(statements: list[Statement]) -> list[Buffer]:
-    """Return the constants that statements read."""
-    found: dict[Buffer, None] = {}
-    for statement in statements:
-        found.update((b, None) for b in everywhere(statement) if b.role is Role.CONST)
     return list(found)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.engines.native.loop_ir import (
@@ -22,9 +22,17 @@ from kiln.engines.native.loop_ir import (
     Statement,
     Store,
     blocks,
+    walk,
 )
 from kiln.engines.native.passes.axes import split_axes
-from kiln.engines.native.passes.buffers import everything, nodes, reads, roots_of, writes
+from kiln.engines.native.passes.buffers import (
+    effect_roots,
+    everything,
+    nodes,
+    reads,
+    roots_of,
+    writes,
+)
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
@@ -154,7 +162,8 @@ class _Fuser:
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
-        lines = {nest.source: 1.0 + work}
+        share = (1.0 + work) / sum(nest.lines.values())
+        lines = {source: part * share for source, part in nest.lines.items()}
         for x in loads:
             definition = self._definition(x, nest, time, home, repeats[x.attr[0]])
             made = None
@@ -389,26 +398,44 @@ def _evaluations(nest: Nest, index: object) -> int:
 
 def drop_unread(function: Function) -> None:
     """Drop stores to temporaries that nothing reads, and what is empty then."""
-    outputs = set(function.outputs)
-    while True:
-        uses = _uses(function.body)
-        if not _dropped(function.body, uses, outputs):
-            return
+    writers: dict[Buffer, list[Store | Reduce]] = {}
+    needed = dict.fromkeys(function.outputs)
+    for statement in walk(function.body):
+        if isinstance(statement, Nest):
+            for effect in statement.effects:
+                writers.setdefault(effect.buffer, []).append(effect)
+        else:
+            needed.update(dict.fromkeys(reads(statement)))
+    seen: set[Value] = set()
+    waiting = list(needed)
+    while waiting:
+        for effect in writers.get(waiting.pop(), ()):
+            for x in _unseen(effect, seen):
+                if x.op == "load" and x.attr[0] not in needed:
+                    needed[x.attr[0]] = None
+                    waiting.append(x.attr[0])
+    _keep(function.body, set(needed))
 
 
-def _dropped(statements: list[Statement], uses: Counter[Buffer], outputs: set[Buffer]) -> bool:
-    changed = False
+def _unseen(effect: Store | Reduce, seen: set[Value]) -> Iterator[Value]:
+    """Iterate over the nodes of an effect that were not seen before."""
+    stack = effect_roots(effect)
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            yield x
+            stack.extend(x.operands)
+
+
+def _keep(statements: list[Statement], needed: set[Buffer]) -> None:
     kept: list[Statement] = []
     for statement in statements:
         for block in blocks(statement):
-            changed |= _dropped(block, uses, outputs)
+            _keep(block, needed)
         if isinstance(statement, Nest):
-            effects = [e for e in statement.effects if e.buffer in outputs or uses[e.buffer]]
-            if len(effects) < len(statement.effects):
-                statement.effects[:] = effects
-                changed = True
-            if not effects:
+            statement.effects[:] = [e for e in statement.effects if e.buffer in needed]
+            if not statement.effects:
                 continue
         kept.append(statement)
     statements[:] = kept
-    return changed

@@ -24,10 +24,10 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
     load,
+    walk,
 )
 from kiln.engines.native.passes.buffers import everything, nodes, reads, roots_of, writes
 from kiln.engines.native.passes.fusion import CHEAP
-from kiln.engines.native.passes.liveness import leaves
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import substituted
@@ -42,7 +42,7 @@ MOST_TURNED_BYTES = 1 << 21
 def hoist(function: Function) -> None:
     """Move what is the same in all turns of a loop before it."""
     writers: Counter[Buffer] = Counter()
-    for statement in leaves(function.body):
+    for statement in walk(function.body):
         writers.update(set(writes(statement)))
     _hoist(function.body, writers)
 

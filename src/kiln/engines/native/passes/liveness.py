@@ -9,7 +9,7 @@ the buffer in between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kiln.engines.native.loop_ir import (
@@ -27,6 +27,7 @@ from kiln.engines.native.loop_ir import (
     Store,
     While,
     blocks,
+    walk,
 )
 from kiln.engines.native.passes.buffers import reads, writes
 
@@ -41,14 +42,6 @@ class Segment(NamedTuple):
 Segments = dict[Buffer, list[Segment]]
 
 
-def leaves(statements: Sequence[Statement]) -> Iterator[Statement]:
-    """Iterate over all statements, those with blocks before what is in them."""
-    for statement in statements:
-        yield statement
-        for block in blocks(statement):
-            yield from leaves(block)
-
-
 class Liveness:
     """What each statement of a function leaves alive."""
 
@@ -58,7 +51,7 @@ class Liveness:
         self.carried: dict[Statement, set[Buffer]] = {}
         """The buffers whose elements are needed when a turn of a loop begins."""
         self._writers: Counter[Buffer] = Counter()
-        for each in leaves(function.body):
+        for each in walk(function.body):
             self._writers.update(set(writes(each)))
         self._segments: dict[Statement, Segments] = {}
         self._reads: dict[Statement, set[Buffer]] = {}

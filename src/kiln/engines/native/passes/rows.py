@@ -6,6 +6,7 @@ that none but they touch needs the room of one row only: it lies on the stack of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from kiln.engines.native.loop_ir import (
@@ -19,8 +20,9 @@ from kiln.engines.native.loop_ir import (
     Statement,
     While,
     blocks,
+    walk,
 )
-from kiln.engines.native.passes.buffers import everything, nodes
+from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.passes.rebuilding import with_places
 from kiln.engines.native.passes.substitution import bounds
 
@@ -32,39 +34,40 @@ FEWEST_IN_TURN = 1 << 15
 
 def by_rows(function: Function) -> None:
     """Group the nests of each block that share an outer axis."""
-    _grouped(function.body, set(function.outputs), function, 0)
+    touches = Counter(function.outputs)
+    for statement in walk(function.body):
+        touches.update({*reads(statement), *writes(statement)})
+    _grouped(function.body, touches, 0)
 
 
-def _grouped(
-    statements: list[Statement], outputs: set[Buffer], function: Function, fewest: int
-) -> None:
+def _grouped(statements: list[Statement], touches: Counter[Buffer], fewest: int) -> None:
     for statement in statements:
         inner = FEWEST_IN_TURN if isinstance(statement, (Loop, While)) else fewest
         for block in blocks(statement):
-            _grouped(block, outputs, function, inner)
+            _grouped(block, touches, inner)
     found: list[Statement] = []
-    group: list[Nest] = []
+    group = _Group()
 
     def close() -> None:
-        if len(group) > 1 and sum(nest.points for nest in group) >= fewest:
-            found.append(Loop(group[0].axes[0], list(group), parallel=True, source=group[0].source))
+        nests = group.nests
+        if len(nests) > 1 and sum(nest.points for nest in nests) >= fewest:
+            loop = Loop(nests[0].axes[0], list(nests), parallel=True, source=nests[0].source)
+            _contract(loop, touches)
+            found.append(loop)
         else:
-            found.extend(group)
-        group.clear()
+            found.extend(nests)
 
     for statement in statements:
         if not isinstance(statement, Nest) or not _may_lead(statement):
             close()
+            group = _Group()
             found.append(statement)
-            continue
-        if group and not _follows(group, statement):
+        elif not group.takes(statement):
             close()
-        group.append(statement)
+            group = _Group()
+            group.takes(statement)
     close()
     statements[:] = found
-    for statement in statements:
-        if isinstance(statement, Loop) and statement.parallel:
-            _contract(statement, outputs, function)
 
 
 def _may_lead(nest: Nest) -> bool:
@@ -86,26 +89,38 @@ def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index, bool]]:
         yield effect.buffer, effect.index, True
 
 
-def _follows(group: list[Nest], nest: Nest) -> bool:
-    """Tell whether a nest runs over the same rows, and touches only what its own row has."""
-    axis = group[0].axes[0]
-    if nest.axes[0] is not axis:
-        return False
-    rows: dict[Buffer, list[tuple[Index, bool]]] = {}
-    for each in (*group, nest):
-        for buffer, index, written in accesses(each):
-            rows.setdefault(buffer, []).append((index, written))
-    shares = False
-    mine = {buffer for buffer, _, _ in accesses(nest)}
-    for buffer, places in rows.items():
-        if not any(written for _, written in places):
-            shares |= buffer in mine and buffer.role is not Role.CONST and len(places) > 1
-            continue
-        if len(places) > 1 and buffer in mine:
-            if _stride(places, axis) is None:
+class _Group:
+    """Nests over the same rows, each of which touches only what its own row has."""
+
+    def __init__(self) -> None:
+        self.nests: list[Nest] = []
+        self.rows: dict[Buffer, list[tuple[Index, bool]]] = {}
+
+    def takes(self, nest: Nest) -> bool:
+        """Add a nest, if it belongs to those before."""
+        mine: dict[Buffer, list[tuple[Index, bool]]] = {}
+        for buffer, index, written in accesses(nest):
+            mine.setdefault(buffer, []).append((index, written))
+        if self.nests:
+            axis = self.nests[0].axes[0]
+            if nest.axes[0] is not axis:
                 return False
-            shares = True
-    return shares
+            shares = False
+            for buffer, places in mine.items():
+                known = [*self.rows.get(buffer, ()), *places]
+                if not any(written for _, written in known):
+                    shares |= buffer.role is not Role.CONST and len(known) > 1
+                    continue
+                if len(known) > 1:
+                    if _stride(known, axis) is None:
+                        return False
+                    shares = True
+            if not shares:
+                return False
+        self.nests.append(nest)
+        for buffer, places in mine.items():
+            self.rows.setdefault(buffer, []).extend(places)
+        return True
 
 
 def _stride(places: list[tuple[Index, bool]], axis: Axis) -> int | None:
@@ -122,21 +137,21 @@ def _stride(places: list[tuple[Index, bool]], axis: Axis) -> int | None:
     return stride
 
 
-def _contract(loop: Loop, outputs: set[Buffer], function: Function) -> None:
-    """Give temporaries that only this loop touches the room of a row."""
-    elsewhere: set[Buffer] = set(outputs)
-    for statement in function.body:
-        elsewhere |= _outside(statement, loop)
+def _contract(loop: Loop, touches: Counter[Buffer]) -> None:
+    """Give temporaries that only this loop touches the room of a row; `touches` counts all."""
     nests = [each for each in loop.body if isinstance(each, Nest)]
     rows: dict[Buffer, list[tuple[Index, bool]]] = {}
+    mine: Counter[Buffer] = Counter()
     for nest in nests:
-        for buffer, index, written in accesses(nest):
-            if buffer.role is Role.TEMP and buffer not in elsewhere:
+        found = list(accesses(nest))
+        mine.update({buffer for buffer, _, _ in found})
+        for buffer, index, written in found:
+            if buffer.role is Role.TEMP:
                 rows.setdefault(buffer, []).append((index, written))
     made: dict[Buffer, Buffer] = {}
     for buffer, places in rows.items():
         stride = _stride(places, loop.axis)
-        if stride is None:
+        if stride is None or touches[buffer] > mine[buffer]:
             continue
         row = Buffer(buffer.name, buffer.dtype, stride, Role.ROW)
         if row.nbytes <= MOST_ROW_BYTES:
@@ -147,31 +162,6 @@ def _contract(loop: Loop, outputs: set[Buffer], function: Function) -> None:
         return (buffer, index) if row is None else (row, without(index, loop.axis))
 
     loop.body[:] = [with_places(nest, nest.axes[1:], move) for nest in nests]
-
-
-def _outside(statement: Statement, loop: Loop) -> set[Buffer]:
-    """Return the buffers that a statement touches outside a loop."""
-    if statement is loop:
-        return set()
-    inner = blocks(statement)
-    if not inner:
-        read, written = everything(statement)
-        return read | written
-    found: set[Buffer] = set()
-    if not any(each is loop for block in inner for each in _all(block)):
-        read, written = everything(statement)
-        return read | written
-    for block in inner:
-        for each in block:
-            found |= _outside(each, loop)
-    return found
-
-
-def _all(block: list[Statement]) -> Iterator[Statement]:
-    for each in block:
-        yield each
-        for inner in blocks(each):
-            yield from _all(inner)
 
 
 def without(index: Index, axis: Axis) -> Index:

@@ -14,6 +14,9 @@ REGISTERS = 32
 MOST_VECTORS = 4
 LONG_BODY = 64
 """Longer bodies are computed for two vectors at a time: more take longer to compile."""
+LONG_MAP = 12
+"""Bodies of nests that only store are computed for one vector at a time if they are more
+instructions: processors compute several points at a time by themselves."""
 SPLIT_POINTS = 1 << 17
 """How many points a thread takes at a time, at least."""
 
@@ -47,7 +50,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     vector = _vector_axis(nest, nodes, candidates)
     width = 1
     if vector is not None:
-        width = _width(nodes, vector, vector_bytes)
+        width = _width(nodes, vector, vector_bytes, is_map=nest.is_map)
         home = reduced if vector in reduced else kept
         home.remove(vector)
         home.append(vector)
@@ -129,13 +132,15 @@ def _vector_axis(nest: Nest, nodes: list[Value], axes: list[Axis]) -> Axis | Non
     return max(axes, key=score)
 
 
-def _width(nodes: list[Value], vector: Axis, vector_bytes: int) -> int:
+def _width(nodes: list[Value], vector: Axis, vector_bytes: int, *, is_map: bool) -> int:
     varying = _varying(nodes, vector)
     widest = max([bits(x.dtype) // 8 or 1 for x in varying if x.op != "index"] or [4])
     base = max(1, vector_bytes // widest)
     if vector.size < base:
         return 1 << (vector.size - 1).bit_length()
     most = MOST_VECTORS if len(varying) < LONG_BODY else 2
+    if is_map and sum(map(cost, varying)) > LONG_MAP:
+        most = 1
     vectors = max(1, min(most, REGISTERS // max(_most_alive(varying), 1)))
     vectors = 1 << (vectors.bit_length() - 1)
     while vectors > 1 and vector.size < 2 * base * vectors:

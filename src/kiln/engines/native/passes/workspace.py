@@ -6,6 +6,8 @@ last. What is alive when a turn of a loop begins, or before the loop, lives thro
 
 from __future__ import annotations
 
+import numpy as np
+
 from kiln.engines.native.loop_ir import Buffer, Function, Loop, Role, Statement, While, blocks
 from kiln.engines.native.passes.buffers import reads, writes
 from kiln.engines.native.passes.liveness import Liveness
@@ -52,20 +54,21 @@ def workspace(function: Function) -> tuple[dict[Buffer, int], int]:
     """Return the offset of each temporary, and the bytes they take together."""
     lives = _Lives(Liveness(function))
     lives.walk(function.body)
-    offsets: dict[Buffer, int] = {}
-    placed: list[tuple[int, int, int, int]] = []
-    total = 0
     order = sorted(lives.spans.items(), key=lambda item: -item[0].nbytes)
-    for buffer, (first, last) in order:
+    # Of each that has its place: first and last statement, first byte and the one after the last.
+    placed = np.empty((4, len(order)), np.int64)
+    offsets: dict[Buffer, int] = {}
+    total = 0
+    for i, (buffer, (first, last)) in enumerate(order):
         size = -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        start, stop, begin, end = placed[:, :i]
+        at_once = np.flatnonzero((start <= last) & (stop >= first))
         offset = 0
-        for begin, end, start, stop in placed:
-            if begin >= offset + size:
+        for low, high in sorted(zip(begin[at_once].tolist(), end[at_once].tolist(), strict=True)):
+            if low >= offset + size:
                 break
-            if start <= last and first <= stop and begin < offset + size and offset < end:
-                offset = end
+            offset = max(offset, high)
         offsets[buffer] = offset
-        placed.append((offset, offset + size, first, last))
-        placed.sort()
+        placed[:, i] = first, last, offset, offset + size
         total = max(total, offset + size)
     return offsets, total

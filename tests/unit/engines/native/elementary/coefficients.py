@@ -191,10 +191,6 @@ SUMS = {
     "1/pi": {"f32": parts(1 / mp.pi, 24), "f64": parts(1 / mp.pi, 53)},
     "2/pi": {"f32": parts(2 / mp.pi, 24), "f64": parts(2 / mp.pi, 53)},
 }
-with mp.workdps(500):
-    WORDS_OF_2_OVER_PI = tuple(
-        int(mp.floor(2 / mp.pi * mp.mpf(2) ** (64 * i)) % 2**64) for i in range(1, 20)
-    )
 
 
 def derived() -> dict[str, dict[str, tuple[float, ...]]]:
@@ -233,15 +229,7 @@ def text() -> str:
             lines += ["            " + " ".join(f"{c!r}," for c in row) for row in rows]
             lines.append("        ),")
         lines.append("    },")
-    lines += [
-        "}",
-        "",
-        "WORDS_OF_2_OVER_PI = (",
-        *[f"    0x{word:016X}," for word in WORDS_OF_2_OVER_PI],
-        ")",
-        '"""The fraction of 2 / pi, 64 bits each."""',
-    ]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "}", ""])
 
 
 if __name__ == "__main__":

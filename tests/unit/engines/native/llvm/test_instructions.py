@@ -22,7 +22,7 @@ from kiln.engines.native.scalars import (
 )
 from kiln.ops import edge_semantics
 from tests.unit.engines.native.object_file import undefined_symbols
-from tests.unit.engines.native.vectors import compiled, loop_text
+from tests.unit.engines.native.vectors import EPILOGUE, compiled, loop_text
 
 INTEGERS = (*SIGNED, *UNSIGNED)
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -212,7 +212,7 @@ def test_no_operation_calls_a_library(dtype, level):
         joined = ""
         for i, (expression, dtypes) in enumerate(text):
             joined += loop_text(level, expression, dtypes, width, f"run{i}")[0]
-        object_ = assembly.assemble(joined, level)
+        object_ = assembly.assemble(joined + EPILOGUE, level)
         assert undefined_symbols(object_) == []
 
 

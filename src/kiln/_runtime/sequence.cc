@@ -1,0 +1,61 @@
+// The steps of a long program, which compiled code keeps as a table: code for each would take
+// longer to be compiled than to run.
+#include <cstdint>
+
+#include "native_call.h"
+#include "pool.h"
+#include "symbols.h"
+
+namespace kiln {
+namespace {
+
+// `engines/native/llvm/sequences.py` writes these.
+struct Where {
+  int32_t space;  // 0 operands, 1 results, 2 the workspace, 3 a constant
+  int32_t number;
+  int64_t offset;
+  char* constant;
+};
+
+struct Step {
+  void* function;          // a `ParallelBody`, or a `Kernel` if there are numbers
+  const int64_t* numbers;  // of a kernel
+  int64_t count, grain;    // of a body; 0 for grain: all on this thread
+  int64_t first, buffers;  // of `Where`
+};
+
+constexpr int kMostBuffers = 64;
+
+char* place(const Call* call, const Where& where) {
+  switch (where.space) {
+    case 0: return const_cast<char*>(static_cast<const char*>(call->operands[where.number]));
+    case 1: return static_cast<char*>(call->results[where.number]);
+    case 2: return call->workspace;
+    default: return where.constant;
+  }
+}
+
+int32_t run_sequence(Call* call, const Step* steps, int64_t count, const Where* places) {
+  void* buffers[kMostBuffers];
+  for (const Step* step = steps; step != steps + count; ++step) {
+    const Where* where = places + step->first;
+    for (int64_t i = 0; i < step->buffers; ++i) {
+      buffers[i] = place(call, where[i]) + where[i].offset;
+    }
+    int32_t status;
+    if (step->numbers != nullptr) {
+      status = reinterpret_cast<Kernel>(step->function)(call, buffers, step->numbers);
+    } else {
+      const auto body = reinterpret_cast<ParallelBody>(step->function);
+      status = step->grain != 0 ? run_in_parallel(call, body, buffers, step->count, step->grain)
+                                : body(call, buffers, 0, step->count);
+    }
+    if (status != kDone) return status;
+  }
+  return kDone;
+}
+
+const Symbols symbols{{"kiln_sequence", reinterpret_cast<void*>(run_sequence)}};
+
+}  // namespace
+}  // namespace kiln
