@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kiln.base.source import Source
 from kiln.engines.native.checks import CHECKED, WITHIN, Around, Site
 from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Nest, Role
+from kiln.engines.native.loop_ir import Kernel, Nest, Role, Store
 from kiln.engines.native.passes.buffers import everything
 from kiln.engines.native.scalars import Value, is_float
 from kiln.ir.jaxpr import Eqn
@@ -48,8 +48,8 @@ class Checking:
     def result(self, b: Builder, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
         """Return a result, watched for nan if that is asked; statements from `start` compute it.
 
-        What stores its elements stores them checked; what sums, or is a kernel, is followed by a
-        nest that reads it.
+        What stores its elements stores them checked. What sums is copied by a nest that checks it;
+        of a kernel, which is not fused with others, a nest looks at the result.
         """
         buffer = x.buffer
         if "nan" not in self.kinds or eqn.primitive.region:
@@ -64,6 +64,16 @@ class Checking:
         def checked(value: Value) -> Value:
             return b.scope.node(CHECKED, value.dtype, (value,), (site,))
 
+        if all(isinstance(each, Kernel) for each in writers):
+            axes = b.axes(x.shape)
+            value = b.read(x, axes)
+            effects: list[Store] = []
+            for i, part in enumerate([value] if isinstance(value, Value) else value):
+                # Only a nan is written again, so that memory is read only.
+                found = checked(part)
+                effects.append(Store(buffer, b.element(x, axes) + i, found, found.ne(found)))
+            b.nest(axes, effects)
+            return x
         nests = [each for each in writers if isinstance(each, Nest) and each.is_map]
         if len(nests) < len(writers):
             made = b.space(x.shape, x.dtype)
