@@ -82,7 +82,7 @@ class _Picture:
         self.seconds: dict[Statement, tuple[float, int]] = {}
         if profile is not None:
             found = profile.measured()
-            self.seconds = {each.statement: (each.seconds, each.count) for each in found}
+            self.seconds = {each.statement: (each.seconds, each.runs) for each in found}
         self.measured = any(count for _, count in self.seconds.values())
         self.total = sum(map(self._weight, function.body)) or 1.0
 

@@ -7,10 +7,11 @@ are printed to stderr, and their first runs are written as a trace that Perfetto
 from __future__ import annotations
 
 import atexit
+import heapq
 import json
 import os
 import sys
-from collections import Counter
+from collections import defaultdict
 from typing import Any
 
 from kiln.base.config import options
@@ -45,9 +46,9 @@ class Profile:
         """Return what all statements took."""
         return sum(each.seconds for each in self.measured() if each.depth == 0)
 
-    def by_line(self) -> Counter[str]:
+    def by_line(self) -> dict[str, float]:
         """Return the seconds of each line; those of a nest are divided by its instructions."""
-        found: Counter[str] = Counter()
+        found: defaultdict[str, float] = defaultdict(float)
         measured = self.measured()
         for i, each in enumerate(measured):
             inside = 0.0
@@ -65,24 +66,26 @@ class Profile:
         """Return the figures as text."""
         total = self.seconds() or 1e-12
         measured = self.measured()
-        calls = max([each.count for each in measured], default=0)
+        calls = max([each.runs for each in measured], default=0)
         if measured:
-            calls = measured[0].count
+            calls = measured[0].runs
         lines = [
             f"{self.name}: {time_text(total)} in {calls} calls",
             "      time  share      runs   per run   bytes/s    flop/s  statement",
         ]
         for each in measured:
             flops, accessed = costs_of([each.statement])
-            per_run = each.seconds / each.count if each.count else 0.0
-            rate = each.count / each.seconds if each.seconds else 0.0
+            per_run = each.seconds / each.runs if each.runs else 0.0
+            rate = each.runs / each.seconds if each.seconds else 0.0
             lines.append(
-                f"{time_text(each.seconds):>10} {each.seconds / total:6.1%} {each.count:9} "
+                f"{time_text(each.seconds):>10} {each.seconds / total:6.1%} {each.runs:9} "
                 f"{time_text(per_run):>9} {size_text(round(accessed * rate)):>9} "
                 f"{count_text(flops * rate):>9}  {'  ' * each.depth}{self.heading(each.statement)}"
             )
         lines.append("by line:")
-        for place, seconds in self.by_line().most_common(MOST_LINES):
+        for place, seconds in heapq.nlargest(
+            MOST_LINES, self.by_line().items(), key=lambda item: item[1]
+        ):
             lines.append(f"{time_text(seconds):>10} {seconds / total:6.1%}  {place}")
         return "\n".join(lines)
 
@@ -135,7 +138,7 @@ def report() -> None:
     """Print the figures of all programs, and write the trace, if the option is still on."""
     if not options().profile:
         return
-    ran = [each for each in _profiles if any(found.count for found in each.measured())]
+    ran = [each for each in _profiles if any(found.runs for found in each.measured())]
     if not ran:
         return
     path = os.path.join(options().dump_dir or os.getcwd(), f"kiln_profile_{os.getpid()}.json")

@@ -97,10 +97,10 @@ def test_a_table_of_one_program() -> None:
     assert "test_profiling.py" in table
     executable = compiled.runtime_executable()
     measured = executable.profile.measured()
-    assert [each.count for each in measured if each.depth == 0] == [5] * sum(
+    assert [each.runs for each in measured if each.depth == 0] == [5] * sum(
         each.depth == 0 for each in measured
     )
-    assert {each.count for each in measured if each.depth == 1} == {30}
+    assert {each.runs for each in measured if each.depth == 1} == {30}
     inside = sum(each.seconds for each in measured if each.depth == 1)
     assert 0 < inside <= executable.profile.seconds()
     by_line = executable.profile.by_line()

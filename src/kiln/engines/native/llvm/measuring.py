@@ -25,7 +25,7 @@ class Measured(NamedTuple):
 
     statement: Statement
     depth: int
-    count: int
+    runs: int
     seconds: float
 
 
