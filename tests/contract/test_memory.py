@@ -266,3 +266,41 @@ def test_clearing_gives_memory_back_to_the_system(clear) -> None:
     grown, left = map(float, done.stdout.split())
     assert grown > 10
     assert left < grown / 2
+
+
+TOO_LARGE = 1 << 46
+"""More elements than any machine has memory for."""
+
+
+@pytest.mark.parametrize("engine", ["native", "xla", "reference", None])
+def test_a_lack_of_memory_is_one_error_on_all_engines(engine) -> None:
+    f = kiln.jit(lambda x, y: (jnp.zeros(TOO_LARGE, np.float32) + x, y * 2))
+    y = jnp.ones(4) + 1
+    with override(engine=engine):
+        for kind in (kiln.errors.OutOfMemoryError, kiln.errors.JaxRuntimeError, MemoryError):
+            with pytest.raises(kind, match="RESOURCE_EXHAUSTED: Out of memory") as caught:
+                kiln.block_until_ready(f(1.0, y))
+        assert "running <lambda>" in str(caught.value)
+        # Nothing is broken by it, and operands are as they were.
+        np.testing.assert_array_equal(kiln.jit(lambda y: y + 1)(y), np.full(4, 3.0))
+    np.testing.assert_array_equal(y, np.full(4, 2.0))
+
+
+def test_a_lack_of_memory_for_temporaries() -> None:
+    f = kiln.jit(lambda x: jnp.sort(jnp.zeros(TOO_LARGE, np.float32) + x)[0])
+    with pytest.raises(kiln.errors.OutOfMemoryError, match="Out of memory allocating"):
+        f(1.0)
+
+
+def test_eager_operations_lack_memory_too() -> None:
+    with pytest.raises(kiln.errors.OutOfMemoryError, match="RESOURCE_EXHAUSTED"):
+        jnp.broadcast_to(jnp.ones(1), (TOO_LARGE,)) + 1
+
+
+def test_donated_operands_survive_a_lack_of_memory() -> None:
+    f = kiln.jit(lambda x, y: (x + 1, jnp.zeros(TOO_LARGE, np.float32) + y), donate_argnums=0)
+    x = jnp.ones(3)
+    view = np.asarray(x)
+    with pytest.raises(kiln.errors.OutOfMemoryError):
+        f(x, 1.0)
+    np.testing.assert_array_equal(view, np.ones(3))

@@ -123,6 +123,7 @@ def predict(weights: dict[str, Array], inputs: Array) -> Array:
 w = {"w": jnp.ones((3, 2))}
 assert_type(predict(w, inputs=x), Array)
 assert_type(kiln.jit(loss)(w, x, scale=2.0), Array)
+assert_type(kiln.jit(loss, threads=2)(w, x, scale=2.0), Array)
 assert_type(kiln.vmap(halve)(x), Array)
 assert_type(kiln.vmap(predict, in_axes=(None, 0))(weights=w, inputs=x), Array)
 assert_type(kiln.checkpoint(loss)(w, x, scale=2.0), Array)

@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include <sys/mman.h>
@@ -15,6 +16,12 @@ constexpr int kSteps = 4;
 constexpr int kClasses = kSteps * 42;
 
 MemoryBlock* kept[kClasses];
+
+PyObject* out_of_memory_error = nullptr;  // a class of MemoryError
+
+PyObject* error_class() {
+  return out_of_memory_error == nullptr ? PyExc_MemoryError : out_of_memory_error;
+}
 
 struct Statistics {
   size_t in_use = 0;
@@ -133,7 +140,18 @@ PyObject* limit_memory(PyObject*, PyObject* given) {
   Py_RETURN_NONE;
 }
 
+PyObject* set_out_of_memory_error(PyObject*, PyObject* error) {
+  if (!PyExceptionClass_Check(error)) {
+    PyErr_SetString(PyExc_TypeError, "what is raised is a class of exceptions");
+    return nullptr;
+  }
+  Py_XSETREF(out_of_memory_error, Py_NewRef(error));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"set_out_of_memory_error", set_out_of_memory_error, METH_O,
+     "Set the class of the error of a lack of memory."},
     {"allocate", allocate_memory, METH_O,
      "Return aligned memory of so many bytes, with undefined contents."},
     {"memory_statistics", memory_statistics, METH_NOARGS,
@@ -170,7 +188,7 @@ MemoryBlock* allocate(size_t bytes) {
     if (memory != nullptr) memory->data = new_block(size_class);
     if (memory == nullptr || memory->data == nullptr) {
       PyObject_Free(memory);
-      PyErr_Format(PyExc_MemoryError, "no memory for an array of %zu bytes", bytes);
+      raise_out_of_memory("an array", bytes);
       return nullptr;
     }
   }
@@ -181,6 +199,17 @@ MemoryBlock* allocate(size_t bytes) {
   statistics.in_use += block_sizes.of[size_class];
   ++statistics.allocations;
   return memory;
+}
+
+bool is_out_of_memory() { return PyErr_Occurred() && PyErr_ExceptionMatches(error_class()); }
+
+void raise_out_of_memory(const char* doing, size_t bytes) {
+  char size[64] = "";
+  if (bytes > 0) std::snprintf(size, sizeof size, " allocating %zu bytes", bytes);
+  PyErr_Format(error_class(),
+               "%s\nRESOURCE_EXHAUSTED: Out of memory%s\n"
+               "use smaller arrays, work part by part (lax.map, lax.scan), or donate arguments",
+               doing, size);
 }
 
 int add_memory(PyObject* module) {

@@ -27,4 +27,10 @@ inline bool is_memory(PyObject* object) { return Py_TYPE(object) == &memory_type
 // Return memory of at least so many bytes; its contents are undefined.
 MemoryBlock* allocate(size_t bytes);
 
+// Raise the error of a lack of memory: what was being done, and how many bytes it took, if known.
+void raise_out_of_memory(const char* doing, size_t bytes);
+
+// Whether that is the exception that is set.
+bool is_out_of_memory();
+
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "array.h"
 #include "memory.h"
@@ -214,6 +215,25 @@ class Results {
 
 Ref fresh(size_t bytes) { return Ref::own(reinterpret_cast<PyObject*>(allocate(bytes))); }
 
+// Raise the error of a lack of memory of a program, by its name.
+[[gnu::cold, gnu::noinline]] void raise_program_out_of_memory(Native* native, size_t bytes) {
+  PyErr_Clear();
+  Ref name = Ref::own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(native), "name"));
+  if (!name) PyErr_Clear();
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  if (text == nullptr) PyErr_Clear();
+  raise_out_of_memory(text == nullptr ? "running a program"
+                                      : (std::string("running ") + text).c_str(),
+                      bytes);
+}
+
+// Memory for a call of a program.
+Ref fresh(Native* native, size_t bytes) {
+  Ref memory = fresh(bytes);
+  if (!memory && is_out_of_memory()) raise_program_out_of_memory(native, bytes);
+  return memory;
+}
+
 // The results that are operands. Memory that a user may write is copied.
 bool share(const NativeSignature& signature, const Operands& operands, Results& results) {
   for (size_t i = 0; i < signature.results.size(); ++i) {
@@ -254,7 +274,7 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   Ref workspace;
   RunningCall call(signature.callbacks);
   if (signature.workspace > 0) {
-    workspace = fresh(signature.workspace);
+    workspace = fresh(native, signature.workspace);
     if (!workspace) return false;
     call.workspace = static_cast<char*>(reinterpret_cast<MemoryBlock*>(workspace.get())->data);
   }
@@ -264,7 +284,7 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   bool has_memory = signature.shares || signature.reuses;
   for (size_t i = 0; i < signature.results.size(); ++i) {
     if (has_memory && results.memory(i) != nullptr) continue;
-    if (!results.put(i, fresh(signature.results[i].bytes))) return false;
+    if (!results.put(i, fresh(native, signature.results[i].bytes))) return false;
   }
   call.operands = operands.pointers();
   call.results = results.pointers();
@@ -275,6 +295,10 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   int32_t status = native->entry(&call);
   call.end();
   if (status == kDone) return true;
+  if (status == kOutOfMemory) {
+    raise_program_out_of_memory(native, 0);
+    return false;
+  }
   raise_error(native, status, *call.fault);
   return false;
 }

@@ -39,6 +39,7 @@ enum Status : int32_t {
   kDone = 0,
   kRaised = -1,   // a Python exception is set
   kFaulted = -2,  // `Call::fault` says where
+  kOutOfMemory = 1,  // of a kernel
 };
 
 // The entry of a compiled program.

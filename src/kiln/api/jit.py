@@ -7,14 +7,14 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from kiln.api.arrays import devices
 from kiln.base.config import override
-from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
-from kiln.execution.engine_choice import CHECKS
-from kiln.jit.compiler_options import settings_of
+from kiln.core.engine import CHECKS
+from kiln.jit.compiler_options import Settings, merged, settings_of, threads_of
 from kiln.jit.function import JitFunction
 from kiln.jit.named_axes import NamedAxes
 from kiln.jit.parameters import NONE_CHOSEN, Chosen, choose
@@ -121,9 +121,13 @@ def jit(
     `compiler_options` maps names of compiler options to values; an unknown name is an error when
     the function is compiled. They apply to the outermost jit only.
 
+    `threads` is the number of threads that programs for the first CPU device run on, instead of
+    that of `set_num_threads`: with 1 they run on the calling thread alone, and no other is made.
+    Results do not depend on it. Inside another jitted function that of the outermost counts.
+
     Raises: TypeError if `fun` is not callable, is a generator function, or cannot be weakly
-        referenced; ValueError for argument numbers or names that `fun` does not have;
-        UnavailableOptionError for options this version does not offer yet.
+        referenced; ValueError for argument numbers or names that `fun` does not have, and for
+        `threads` below 1, another `check`, or either of a program not compiled for the host.
     Source: the documentation of `jax.jit`.
     Example:
         >>> @kiln.jit
@@ -151,8 +155,6 @@ def jit(
             threads=threads,
             check=check,
         )
-    if threads is not None:
-        _refuse_unavailable(fun, "threads")
     if check is not None:
         compiler_options = {**(compiler_options or {}), CHECKS: _checked_kinds(fun, check)}
     return wrap(
@@ -170,6 +172,7 @@ def jit(
         in_shardings=None if in_shardings is UNSPECIFIED else in_shardings,
         out_shardings=None if out_shardings is UNSPECIFIED else out_shardings,
         compiler_options=compiler_options,
+        threads=threads,
     )
 
 
@@ -184,16 +187,6 @@ def _checked_kinds(fun: Any, check: Any) -> str:
             )
         )
     return ",".join(sorted(map(str, kinds)))
-
-
-def _refuse_unavailable(fun: Any, name: str) -> NoReturn:
-    raise UnavailableOptionError(
-        three_lines(
-            f"jit({getattr(fun, '__name__', fun)!s}, {name}=...) at {current_source()}",
-            f"this version of kiln does not offer {name} yet",
-            f"leave {name} out",
-        )
-    )
 
 
 @api_boundary
@@ -214,6 +207,7 @@ def wrap(
     in_shardings: Any = None,
     out_shardings: Any = None,
     compiler_options: dict[str, Any] | None = None,
+    threads: int | None = None,
 ) -> JitFunction:
     """Return the jitted form of a function; `static_result` is for kiln's own callers."""
     if not callable(fun):
@@ -255,9 +249,16 @@ def wrap(
         axes=None if abstracted_axes is None else NamedAxes(fun, abstracted_axes, static),
         placement=placement,
         settings=()
-        if compiler_options is None
-        else settings_of(compiler_options, f"jit({name_of(fun)})"),
+        if compiler_options is None and threads is None
+        else _settings_of(fun, compiler_options, threads),
     )
+
+
+def _settings_of(
+    fun: Any, compiler_options: dict[str, Any] | None, threads: int | None
+) -> Settings:
+    asked = f"jit({name_of(fun)}) at {current_source()}"
+    return merged(settings_of(compiler_options, asked), threads_of(threads, asked))
 
 
 def is_generator_function(fun: Any) -> bool:

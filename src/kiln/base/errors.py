@@ -6,6 +6,8 @@ file:line), what is wrong, and what to write instead.
 
 from __future__ import annotations
 
+from kiln import _runtime
+
 
 def three_lines(asked: str, wrong: str, remedy: str) -> str:
     """Join the three parts of an error message."""
@@ -27,6 +29,13 @@ class JAXIndexError(IndexError):
 
 class JaxRuntimeError(RuntimeError):
     """A program failed during compilation or execution."""
+
+
+class OutOfMemoryError(JaxRuntimeError, MemoryError):
+    """A program or an array needs more memory than there is."""
+
+
+_runtime.set_out_of_memory_error(OutOfMemoryError)
 
 
 class ConcretizationTypeError(JAXTypeError):

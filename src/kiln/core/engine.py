@@ -42,6 +42,15 @@ class Placement:
     out_shardings: tuple[Sharding | None, ...] = ()
 
 
+THREADS = "threads"
+"""The compiler option that says on how many threads a program runs."""
+
+
+CHECKS = "check"
+"""The compiler option that says which checks a program makes of itself."""
+_OF_KILN = frozenset((THREADS, CHECKS))
+
+
 @dataclasses.dataclass(frozen=True)
 class Program:
     """A jaxpr without constants, ready to compile.
@@ -55,6 +64,21 @@ class Program:
     compiler_options: tuple[tuple[str, Any], ...] = ()
     donated: tuple[int, ...] = ()
     placement: Placement | None = None
+
+    @property
+    def threads(self) -> int:
+        """On how many threads it runs; 0 for the usual number."""
+        return int(dict(self.compiler_options).get(THREADS, 0))
+
+    @property
+    def checks(self) -> str:
+        """Which checks it makes of itself, such as `nan,index`."""
+        return str(dict(self.compiler_options).get(CHECKS, ""))
+
+    @property
+    def engine_options(self) -> tuple[tuple[str, Any], ...]:
+        """The compiler options that engines define."""
+        return tuple([pair for pair in self.compiler_options if pair[0] not in _OF_KILN])
 
 
 class Device(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kiln.base.config import Options
+from kiln.base.errors import three_lines
 from kiln.core.engine import DEFAULT_ENGINE, Compiler, Engine, Placement, Program, engine
 from kiln.execution import fallbacks
 from kiln.ir.jaxpr import Jaxpr
@@ -13,8 +14,6 @@ HOST_ENGINE = "reference"
 """What runs eager operations that are cheaper to interpret than to compile."""
 
 _DEFAULT = "the default"
-CHECKS = "check"
-"""The compiler option of `jit(f, check=...)`, which only the host's compiler has."""
 HOST_COMPILER = "native"
 """What compiles programs for the first CPU device, if it can compile all of them."""
 
@@ -52,21 +51,53 @@ def engine_for(
 def compiling(choice: Choice, program: Program) -> Choice:
     """Return the engine that compiles a program whose place was chosen.
 
-    A program that no option and no argument places anywhere is compiled for the host, if all of it
-    can be; the reason says what kept it from there.
+    A program for the first CPU device, by default or because something placed it there, is compiled
+    for the host, if all of it can be; the reason says what kept it from there.
+
+    Raises: ValueError for a number of threads on the XLA engine, whose programs share theirs, and
+        for checks on any engine but the host's compiler.
     """
-    if choice.reason != _DEFAULT or program.placement is not None:
-        return choice
-    has_checks = any(name == CHECKS for name, _ in program.compiler_options)
-    if program.compiler_options and not has_checks:
+    if choice.reason == _DEFAULT and _is_for_host(program.placement):
+        choice = _for_host(choice, program)
+    if program.checks and choice.name != HOST_COMPILER:
+        raise ValueError(
+            three_lines(
+                f"compiling {program.name} with check={program.checks!r}",
+                f"it runs on the {choice.name} engine, which has no checks ({choice.reason})",
+                "leave check out, or change the program so that it is compiled for the host",
+            )
+        )
+    if program.threads and choice.name == DEFAULT_ENGINE:
+        raise ValueError(
+            three_lines(
+                f"compiling {program.name} with threads={program.threads}",
+                f"it runs on the {choice.name} engine, whose threads all programs share "
+                f"({choice.reason})",
+                "leave threads out, or change the program so that it is compiled for the host",
+            )
+        )
+    return choice
+
+
+def _for_host(choice: Choice, program: Program) -> Choice:
+    if program.engine_options:
         return Choice(choice.name, "the default: it has compiler_options of XLA")
-    host = engine(HOST_COMPILER)
-    why_not = host.compiler.unsupported(program)
-    if why_not is None or has_checks:
-        # Whoever asks for checks is told why there are none.
+    why_not = engine(HOST_COMPILER).compiler.unsupported(program)
+    if why_not is None:
         return Choice(HOST_COMPILER, "all of it is compiled for the host")
     fallbacks.note(program.name, why_not)
     return Choice(choice.name, f"not compiled for the host: {why_not}")
+
+
+def _is_for_host(placement: Placement | None) -> bool:
+    """Tell whether a placement is the first CPU device of this process, and nothing else."""
+    if placement is None:
+        return True
+    if placement.mesh is not None or placement.in_shardings or len(placement.devices) > 1:
+        return False
+    (device,) = placement.devices
+    first = engine(DEFAULT_ENGINE).memory.devices()[0]
+    return bool(device.platform == "cpu" and device == first)
 
 
 def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:

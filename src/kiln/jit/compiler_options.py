@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
-from kiln.execution.engine_choice import CHECKS
+from kiln.core.engine import CHECKS, THREADS
 
 Settings = tuple[tuple[str, Any], ...]
 
@@ -50,6 +50,29 @@ def settings_of(compiler_options: dict[str, Any] | None, asked: str) -> Settings
             )
         pairs.append((name, value.item() if isinstance(value, np.generic) else value))
     return tuple(sorted(pairs, key=lambda pair: pair[0]))
+
+
+def threads_of(threads: Any, asked: str) -> Settings:
+    """Return the number of threads of a program as options.
+
+    Raises: ValueError for anything but a positive int or None.
+    """
+    if threads is None:
+        return ()
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ValueError(
+            three_lines(
+                f"{asked} with threads={threads!r:.120}",
+                "threads must be a positive int or None",
+                "write threads=1 to run programs on the calling thread alone",
+            )
+        )
+    return ((THREADS, threads),)
+
+
+def of_whole_programs(settings: Settings) -> Settings:
+    """Return the options without a number of threads: inside a program that of the whole counts."""
+    return tuple([pair for pair in settings if pair[0] != THREADS])
 
 
 def merged(first: Settings, second: Settings) -> Settings:

@@ -13,7 +13,7 @@ from kiln.core.staging import eval_jaxpr, recording
 from kiln.execution.compilation import WrongDevice
 from kiln.execution.nonfinite import check_program
 from kiln.ir.assumptions import assume_positive
-from kiln.jit.compiler_options import Settings, nested
+from kiln.jit.compiler_options import Settings, nested, of_whole_programs
 from kiln.jit.entry import Entry
 from kiln.jit.placement_options import constrained
 
@@ -54,8 +54,8 @@ def bind(
         assume_positive(recorded.assumed)
     if request.in_shardings:
         leaves = constrained(leaves, request.in_shardings[len(entry.consts) :])
-    if settings:
-        raise nested(recorded.name, settings, current_source())
+    if settings and of_whole_programs(settings):
+        raise nested(recorded.name, of_whole_programs(settings), current_source())
     outs: Sequence[Any]
     if inline and recording() is not None:
         outs = eval_jaxpr(recorded.jaxpr, (), *entry.consts, *leaves)

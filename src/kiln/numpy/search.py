@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -71,18 +70,31 @@ def searchsorted(
         return full(v.shape, 0, _INT)
     if type(n) is not int or n <= _COMPARED_WITH_ALL or method == "compare_all":
         return _count_before(a, v, side)
+    return _bisected(a, v, side)
+
+
+def _bisected(a: Any, v: Any, side: str) -> Any:
+    """Return how many elements of a sorted vector stand before each value."""
+    compare = less if side == "left" else less_equal
+    # Elements before `low` stand before the value; `rest` more may. No step leaves the vector, and
+    # their number depends on its size alone, so steps neither branch nor wait for each other.
     low = full(v.shape, 0, _INT)
-    high = full(v.shape, n, _INT)
-    for _ in range(math.ceil(math.log2(n + 1))):
-        middle = elementwise.shift_right_logical(elementwise.add(low, high), np.int32(1))
-        before = _stands_before(take(a, middle, mode="clip"), v, side)
-        open_ = elementwise.lt(low, high)
-        before = elementwise.bitwise_and(before, open_)
-        high = elementwise.select(
-            elementwise.bitwise_or(before, elementwise.bitwise_not(open_)), high, middle
-        )
-        low = elementwise.select(before, elementwise.add(middle, np.int32(1)), low)
-    return low
+    rest = a.shape[0]
+    while rest > 1:
+        half = rest // 2
+        middle = elementwise.add(low, np.int32(half))
+        element = take(a, elementwise.sub(middle, np.int32(1)), mode="clip")
+        low = elementwise.select(compare(element, v), middle, low)
+        rest -= half
+    last = compare(take(a, low, mode="clip"), v)
+    low = elementwise.add(low, cast(last, _INT))
+    if not dtypes.issubdtype(v.dtype, np.inexact):
+        return low
+    # A nan comes after all numbers, next to other nans.
+    numbers = a.shape[0]
+    if side == "left":
+        numbers = reduce_sum(cast(elementwise.bitwise_not(isnan(a)), _INT), (0,))
+    return choose_by(isnan(v), numbers, low)
 
 
 def _stands_before(element: Any, value: Any, side: str) -> Any:

@@ -98,6 +98,75 @@ def test_lu(kind: str) -> None:
             close(found, expected, 100)
 
 
+def solve_exactly(lu: np.ndarray, permutation: np.ndarray) -> np.ndarray:
+    """Return what the factors are those of."""
+    m, n = lu.shape[-2:]
+    count = min(m, n)
+    wide = lu.astype(np.float64)
+    lower = np.tril(wide[..., :count], -1) + np.eye(m, count)
+    product = lower @ np.triu(wide[..., :count, :])
+    out = np.empty_like(product)
+    np.put_along_axis(out, permutation[..., None].astype(int), product, -2)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("batch", "m", "n"),
+    [
+        *((b, n, n) for b in (4, 5, 16, 37) for n in (1, 2, 5, 8, 16)),
+        *((9, m, n) for m, n in ((3, 7), (12, 5), (16, 1), (1, 16))),
+        *((2, m, n) for m, n in ((17, 17), (33, 50), (100, 31), (130, 130), (300, 260))),
+        *((1, m, n) for m, n in ((256, 256), (150, 400), (401, 90))),
+    ],
+)
+def test_lu_of_many_and_of_large_matrices(kind: str, batch: int, m: int, n: int) -> None:
+    x = random(kind, batch, m, n)
+    if batch > 4:
+        x[1] = 0
+        x[2, :, 0] = 0
+        x[3, -1] = x[3, 0]
+    count = min(m, n)
+    lu, pivots = empty(x.shape, x.dtype), empty((batch, count), np.int32)
+    permutation = empty((batch, m), np.int32)
+    run_kernel(f"kiln_lu_{kind}", [x, lu, pivots, permutation], [batch, m, n])
+    for found, order in zip(pivots, permutation, strict=True):
+        expected = np.arange(m)
+        for i, pivot in enumerate(found):
+            assert i <= pivot < m
+            expected[[i, pivot]] = expected[[pivot, i]]
+        np.testing.assert_array_equal(order, expected)
+    assert abs(np.tril(lu[:, :, :count], -1)).max() <= 1
+    error = abs(solve_exactly(lu, permutation) - x).max()
+    assert error <= 4 * float(np.finfo(x.dtype).eps) * max(m, n) * max(1, abs(x).max())
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("bits", list(itertools.product([False, True], repeat=3)))
+def test_triangular_solve_of_many_and_of_large_matrices(
+    kind: str, bits: tuple[bool, bool, bool]
+) -> None:
+    lower, transpose, unit = bits
+    for batch, m, n in [
+        *((b, m, n) for b in (4, 21) for m, n in ((1, 1), (2, 3), (8, 1), (16, 16))),
+        *((2, 20, 9), (1, 64, 64), (1, 130, 70), (3, 100, 131), (1, 257, 300), (1, 40, 3)),
+    ]:
+        a = random(kind, batch, m, m) / (m + 1) + 2 * np.eye(m)
+        a = a.astype(TYPES[kind])
+        b = random(kind, batch, m, n)
+        out = empty(b.shape, b.dtype)
+        numbers = [batch, m, n, True, lower, transpose, False, unit]
+        run_kernel(f"kiln_triangular_solve_{kind}", [a, b, out], numbers)
+        used = (np.tril(a) if lower else np.triu(a)).astype(np.float64)
+        if unit:
+            used = np.where(np.eye(m, dtype=bool), 1, used)
+        product = (used.swapaxes(1, 2) if transpose else used) @ out
+        close(product.astype(b.dtype), b)
+        same = b.copy()  # in place
+        run_kernel(f"kiln_triangular_solve_{kind}", [a, same, same], numbers)
+        np.testing.assert_array_equal(same, out)
+
+
 def test_pivots() -> None:
     pivots = np.array([[2, 2, 3], [0, 1, 2], [4, 4, 4]], np.int32)
     out = empty((3, 5), np.int32)

@@ -96,6 +96,29 @@ def test_floats(kind: str, trans: tuple[bool, bool]) -> None:
             close(multiply(kind, a, b, trans, out.copy()), 2 * expected, 2 * k)
 
 
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_every_rest_of_a_tile(kind: str, trans: tuple[bool, bool]) -> None:
+    rng = np.random.default_rng(2)
+    for i, (m, n) in enumerate(
+        [*((m, 40) for m in range(4, 40)), *((30, n) for n in range(8, 70)), (150, 45), (47, 530)]
+    ):
+        k = (5, 70, 256, 257, 600)[i % 5]
+        a = random(rng, (1, *((k, m) if trans[0] else (m, k))), FLOATS[kind])
+        b = random(rng, (1, *((n, k) if trans[1] else (k, n))), FLOATS[kind])
+        left = (a.swapaxes(1, 2) if trans[0] else a).astype(np.float64)
+        right = (b.swapaxes(1, 2) if trans[1] else b).astype(np.float64)
+        out = multiply(kind, a, b, trans)
+        close(out, left @ right, k)
+        # An element has the same bits wherever its tile begins.
+        some = multiply(kind, *(np.ascontiguousarray(x) for x in (
+            a[:, :, 3:] if trans[0] else a[:, 3:], b[:, 2:] if trans[1] else b[:, :, 2:]
+        )), trans)  # fmt: skip
+        if m >= 8 and n >= 18:
+            np.testing.assert_array_equal(some, out[:, 3:, 2:])
+        close(multiply(kind, a, b, trans, out.copy()), 2 * (left @ right), 2 * k)
+
+
 @pytest.mark.parametrize("kind", HALVES)
 @pytest.mark.parametrize("trans", [(False, False), (True, True)])
 def test_halves(kind: str, trans: tuple[bool, bool]) -> None:

@@ -98,6 +98,24 @@ CASES: dict[str, Any] = {
         [f32(200, 20, 20), np.zeros((200, 20), np.int32), np.zeros((200, 20), np.int32)],
         [200, 20, 20],
     ),
+    "large lu": (
+        "kiln_lu_f32",
+        [f32(400, 400)],
+        [f32(400, 400), np.zeros(400, np.int32), np.zeros(400, np.int32)],
+        [1, 400, 400],
+    ),
+    "lu in lanes": (
+        "kiln_lu_f32",
+        [f32(5000, 8, 8)],
+        [f32(5000, 8, 8), np.zeros((5000, 8), np.int32), np.zeros((5000, 8), np.int32)],
+        [5000, 8, 8],
+    ),
+    "triangular solve": (
+        "kiln_triangular_solve_f32",
+        [np.tril(f32(300, 300)) / 300 + np.eye(300, dtype=np.float32), f32(300, 400)],
+        [f32(300, 400)],
+        [1, 300, 400, 1, 1, 0, 0, 0],
+    ),
     "svd": (
         "kiln_svd_f32",
         [f32(60, 12, 10)],

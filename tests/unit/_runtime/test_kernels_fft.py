@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kiln
 from kiln.engines.native.kernel_calls import ELEMENTS, kernel_call
 from kiln.ir.types import ShapedArray
 from kiln.ops.fft import FftType, fft_p
-from tests.unit._runtime.kernel_running import call, meaning, run
+from tests.unit._runtime.kernel_running import call, meaning, run, same_bits
 
 SIZES = [
     *range(1, 34),
@@ -103,3 +104,33 @@ def test_what_is_not_supported() -> None:
     empty = ShapedArray((0, 3), x.dtype)
     params = {"fft_type": FftType.FFT, "fft_lengths": (3,)}
     assert kernel_call("fft", [empty], [empty], params) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "lengths"),
+    [
+        (FftType.FFT, (1 << 16,), (1 << 16,)),
+        (FftType.IFFT, (3, 40_000), (40_000,)),
+        (FftType.FFT, (1000, 64), (64,)),
+        (FftType.FFT, (100_003,), (100_003,)),
+        (FftType.RFFT, (1 << 17,), (1 << 17,)),
+        (FftType.IRFFT, (2, 129, 200), (129, 398)),
+        (FftType.IFFT, (5, 70, 33, 48), (70, 33, 48)),
+        (FftType.FFT, (6000, 20), (6000, 20)),
+    ],
+)
+def test_any_number_of_threads_gives_the_same_bits(
+    kind: FftType, shape: tuple[int, ...], lengths: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape)
+    x = x if kind is FftType.RFFT else x + 1j * rng.standard_normal(shape)
+    for dtype in ("f", "d"):
+        given = x.astype(np.result_type(dtype, np.complex64) if np.iscomplexobj(x) else dtype)
+        found = []
+        for threads in (1, 2, 3):
+            with kiln.enable_x64(True), kiln.num_threads(threads):
+                compiled = kiln.jit(lambda x: kiln.lax.fft(x, kind.name, lengths))
+                found.append(np.asarray(compiled(given)))
+        same_bits(found[1], found[0])
+        same_bits(found[2], found[0])

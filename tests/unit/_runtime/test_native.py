@@ -184,7 +184,9 @@ def test_errors_are_explained(program: Make) -> None:
     with pytest.raises(SystemError):
         fails([-1.0])
     assert len(fails([0.0])) == 1
-    with pytest.raises(RuntimeError, match="status 1"):
+    with pytest.raises(RuntimeError, match="status 3"):
+        program("fails", [ONE], [ONE])([3.0])
+    with pytest.raises(MemoryError, match="Out of memory"):
         program("fails", [ONE], [ONE])([1.0])
 
 

@@ -28,7 +28,7 @@ ENTRY(add) {
 }
 ENTRY(both) { for (int i = 0; i < SIZE; ++i) OUT(float, 1)[i] = IN(float, 0)[i] + 1; return 0; }
 ENTRY(nothing) { return 0; }
-ENTRY(fails) { return 1; }
+ENTRY(fails) { return 3; }
 """
 WIDE = np.zeros(SIZE, np.float32)
 
@@ -168,7 +168,7 @@ def test_results_are_placed() -> None:
 def test_a_failed_call_takes_what_it_was_given() -> None:
     fails = placed("fails", 1, 1, (0,), reused=[(0, 0)])
     x = fresh()
-    with pytest.raises(RuntimeError, match="status 1"):
+    with pytest.raises(RuntimeError, match="status 3"):
         fails([x])
     assert x.is_deleted()
 

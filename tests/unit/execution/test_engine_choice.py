@@ -16,6 +16,8 @@ from kiln.execution.compilation import compile_jaxpr
 from kiln.execution.eager import EVAL
 from kiln.execution.engine_choice import engine_for
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from kiln.ops.cumulative import cumsum
 from kiln.ops.elementwise import sin
@@ -82,15 +84,28 @@ def test_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_the_host_cannot_compile_runs_on_xla_and_says_why() -> None:
     def outside(x: Any) -> Any:
-        return kiln.lax.rng_uniform(0.0, x, (3,))
+        return kiln.lax.convert_element_type(x, kiln.numpy.float8_e4m3fn)
 
     jaxpr = kiln.make_jaxpr(outside)(1.0).jaxpr
     with override(engine=None):
         found = compile_jaxpr(jaxpr, "outside").choice
-        placed = compile_jaxpr(program(), "placed", placement=PLACED).choice
     assert found.name == "xla"
-    assert "rng_uniform" in found.reason
-    assert placed == ("xla", "the default")
+    assert "f8_e4m3fn" in found.reason
+
+
+def test_programs_on_the_first_cpu_device_are_compiled_for_the_host() -> None:
+    (device,) = PLACED.devices
+    whole = NamedSharding(Mesh((device,), "devices"), PartitionSpec())
+    mesh = Placement((device,), whole.mesh, (whole,), (whole,))
+    last = Placement(engine("xla").memory.devices()[-1:])
+    with override(engine=None):
+        placed, sharded, elsewhere = (
+            compile_jaxpr(program(), "placed", placement=each) for each in (PLACED, mesh, last)
+        )
+    assert placed.choice.name == "native"
+    assert placed.executable.out_shardings() == [SingleDeviceSharding(device)]
+    assert sharded.choice == ("xla", "the default")
+    assert elsewhere.choice.name == ("native" if last == PLACED else "xla")
 
 
 def test_a_dialect_chooses_the_compiler() -> None:

@@ -31,7 +31,6 @@ enum Element : int64_t {
 
 // What a kernel returns: the numbers of native_call.h, and these.
 enum KernelStatus : int32_t {
-  kOutOfMemory = 1,
   kUnsupported = 2,  // an element type or a number that the kernel does not take
 };
 

@@ -1,8 +1,9 @@
 // Stockham's transform of adjacent columns, real and imaginary parts apart: every loop is over
-// consecutive numbers.
+// consecutive numbers. The first stage reads what is given and the last writes what is wanted,
+// unless a line of memory belongs to one transform.
 #include "fft_columns.h"
 
-#include <cstring>
+#include "fft_lanes.h"
 
 #ifndef KILN_LEVEL
 #define KILN_LEVEL baseline
@@ -11,58 +12,11 @@
 namespace kiln {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kVector = 64;
-#elif defined(__AVX2__)
-constexpr int kVector = 32;
-#else
-constexpr int kVector = 16;
-#endif
-
-template <typename T>
-struct Vectors;
-template <>
-struct Vectors<float> {
-  typedef float V __attribute__((vector_size(kVector)));
-};
-template <>
-struct Vectors<double> {
-  typedef double V __attribute__((vector_size(kVector)));
-};
-
-template <typename T>
-struct Complex {
-  using V = typename Vectors<T>::V;
-  V re, im;
-
-  Complex operator+(const Complex& b) const { return {re + b.re, im + b.im}; }
-  Complex operator-(const Complex& b) const { return {re - b.re, im - b.im}; }
-  Complex operator*(T b) const { return {re * b, im * b}; }
-  Complex times_i() const { return {-im, re}; }
-  // By a complex number in memory.
-  Complex turned(const T* w) const { return {re * w[0] - im * w[1], re * w[1] + im * w[0]}; }
-};
-
-template <typename T>
-struct Planes {
-  T *re, *im;
-
-  Complex<T> load(int64_t at) const {
-    Complex<T> x;
-    std::memcpy(&x.re, re + at, sizeof x.re);
-    std::memcpy(&x.im, im + at, sizeof x.im);
-    return x;
-  }
-  void store(int64_t at, const Complex<T>& x) const {
-    std::memcpy(re + at, &x.re, sizeof x.re);
-    std::memcpy(im + at, &x.im, sizeof x.im);
-  }
-};
-
 // The transforms of a few numbers, in place.
 template <typename T, int radix>
-void transform(Complex<T>* a) {
-  if constexpr (radix == 2) {
+inline void transform(Complex<T>* a) {
+  if constexpr (radix == 1) {
+  } else if constexpr (radix == 2) {
     const Complex<T> b = a[1];
     a[1] = a[0] - b;
     a[0] = a[0] + b;
@@ -80,8 +34,7 @@ void transform(Complex<T>* a) {
     a[1] = d - u;
     a[2] = s - t;
     a[3] = d + u;
-  } else {
-    static_assert(radix == 5);
+  } else if constexpr (radix == 5) {
     constexpr T kCosine1 = static_cast<T>(0.309016994374947424102293417182819L);
     constexpr T kCosine2 = static_cast<T>(-0.809016994374947424102293417182819L);
     constexpr T kSine1 = static_cast<T>(0.951056516295153572116439333379382L);
@@ -96,169 +49,268 @@ void transform(Complex<T>* a) {
     a[2] = m2 - n2;
     a[3] = m2 + n2;
     a[4] = m1 + n1;
+  } else {
+    static_assert(radix == 8);
+    constexpr T kDiagonal = static_cast<T>(0.707106781186547524400844362104849L);
+    Complex<T> even[4] = {a[0], a[2], a[4], a[6]}, odd[4] = {a[1], a[3], a[5], a[7]};
+    transform<T, 4>(even);
+    transform<T, 4>(odd);
+    odd[1] = Complex<T>{odd[1].re + odd[1].im, odd[1].im - odd[1].re} * kDiagonal;
+    odd[2] = Complex<T>{odd[2].im, -odd[2].re};
+    odd[3] = Complex<T>{odd[3].im - odd[3].re, -odd[3].re - odd[3].im} * kDiagonal;
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) a[j] = even[j] + odd[j], a[j + 4] = even[j] - odd[j];
   }
 }
 
-template <typename T, int radix>
-void run_stage(const FftStage<T>& stage, Planes<T> x, Planes<T> y, int64_t s) {
-  constexpr int64_t kStep = kVector / static_cast<int64_t>(sizeof(T));
-  for (int64_t k = 0; k < stage.rest; ++k) {
+// Before and after a stage, numbers are those of `row`, `line` and column `c`.
+
+// The scratch memory: of each number its real parts, then its imaginary ones.
+template <typename T>
+struct Planes {
+  static constexpr int64_t kLine = 2 * kFftColumns<T>;
+  T* data;
+  int64_t lines;
+
+  T* at(int64_t row, int64_t line, int64_t c) const {
+    return data + (row * lines + line) * kLine + c;
+  }
+  Complex<T> load(int64_t row, int64_t line, int64_t c) const {
+    const T* from = at(row, line, c);
+    return {kiln::load<Vector<T>>(from), kiln::load<Vector<T>>(from + kFftColumns<T>)};
+  }
+  void store(int64_t row, int64_t line, int64_t c, const Complex<T>& x) const {
+    T* to = at(row, line, c);
+    std::memcpy(to, &x.re, sizeof x.re);
+    std::memcpy(to + kFftColumns<T>, &x.im, sizeof x.im);
+  }
+};
+
+// What the transform was given.
+template <typename T>
+struct Given {
+  const FftColumns<T>& all;
+
+  Complex<T> load(int64_t row, int64_t, int64_t c) const {
+    constexpr int64_t kStep = kLanes<T>, kAhead = 2;
+    const T* from = all.in + 2 * (row * all.in_step + c);
+    // Far steps are not foreseen by the processor.
+    __builtin_prefetch(from + 2 * kAhead * all.in_step);
+    __builtin_prefetch(from + 2 * kAhead * all.in_step + kStep);
+    if (c + kStep <= all.columns) {
+      return Complex<T>::of(kiln::load<Vector<T>>(from), kiln::load<Vector<T>>(from + kStep),
+                            all.exchange_in);
+    }
+    T some[2 * kStep] = {};
+    for (int64_t i = 0; i < 2 * (all.columns - c); ++i) some[i] = from[i];
+    return Complex<T>::of(kiln::load<Vector<T>>(some), kiln::load<Vector<T>>(some + kStep),
+                          all.exchange_in);
+  }
+};
+
+// A result, as it is wanted.
+template <typename T>
+inline Complex<T> finished(const FftColumns<T>& all, int64_t row, int64_t c, Complex<T> x) {
+  if (all.factors != nullptr) {
+    x = x * Planes<T>{const_cast<T*>(all.factors), 1}.load(row, 0, c);
+  }
+  if (all.scale != 1) x = x * all.scale;
+  return all.exchange_out ? Complex<T>{x.im, x.re} : x;
+}
+
+template <typename T>
+struct Wanted {
+  const FftColumns<T>& all;
+  int64_t lines;
+
+  void store(int64_t row, int64_t line, int64_t c, const Complex<T>& x) const {
+    constexpr int64_t kStep = kLanes<T>;
+    const int64_t place = row * lines + line;
+    const Complex<T> made = finished(all, place, c, x);
+    const Vector<T> first = made.first(), second = made.second();
+    T* to = all.out + 2 * (place * all.out_step + c);
+    if (c + kStep <= all.columns) {
+      std::memcpy(to, &first, sizeof first);
+      std::memcpy(to + kStep, &second, sizeof second);
+      return;
+    }
+    T some[2 * kStep];
+    std::memcpy(some, &first, sizeof first);
+    std::memcpy(some + kStep, &second, sizeof second);
+    for (int64_t i = 0; i < 2 * (all.columns - c); ++i) to[i] = some[i];
+  }
+};
+
+template <typename T, int radix, typename From, typename To>
+void run_stage(const FftStage<T>& stage, const From& x, const To& y, int64_t lines) {
+  const int64_t rest = stage.rest;
+  for (int64_t k = 0; k < rest; ++k) {
     const T* w = stage.twiddles + k * (radix - 1) * 2;
-    for (int64_t q = 0; q < s; q += kStep) {
-      Complex<T> a[radix];
-      for (int j = 0; j < radix; ++j) a[j] = x.load(q + s * (k + stage.rest * j));
-      transform<T, radix>(a);
-      y.store(q + s * radix * k, a[0]);
-      for (int j = 1; j < radix; ++j) {
-        y.store(q + s * (radix * k + j), a[j].turned(w + 2 * (j - 1)));
+    for (int64_t line = 0; line < lines; ++line) {
+#pragma GCC unroll 1
+      for (int64_t c = 0; c < kFftColumns<T>; c += kLanes<T>) {
+        Complex<T> a[radix];
+#pragma GCC unroll 8
+        for (int j = 0; j < radix; ++j) a[j] = x.load(k + rest * j, line, c);
+        transform<T, radix>(a);
+        y.store(radix * k, line, c, a[0]);
+        if (k == 0) {  // all twiddles are 1
+#pragma GCC unroll 8
+          for (int j = 1; j < radix; ++j) y.store(j, line, c, a[j]);
+        } else {
+#pragma GCC unroll 8
+          for (int j = 1; j < radix; ++j) {
+            y.store(radix * k + j, line, c, a[j].turned(w + 2 * (j - 1)));
+          }
+        }
       }
     }
   }
 }
 
-template <typename T>
-void run_any_stage(const FftStage<T>& stage, Planes<T> x, Planes<T> y, int64_t s) {
-  constexpr int64_t kStep = kVector / static_cast<int64_t>(sizeof(T));
+template <typename T, typename From, typename To>
+void run_any_stage(const FftStage<T>& stage, const From& x, const To& y, int64_t lines) {
   const int64_t radix = stage.radix;
   Complex<T> sums[kLargestRadix / 2 + 1], differences[kLargestRadix / 2 + 1];
   const int64_t half = radix / 2;
   for (int64_t k = 0; k < stage.rest; ++k) {
     const T* w = stage.twiddles + k * (radix - 1) * 2;
-    for (int64_t q = 0; q < s; q += kStep) {
-      const Complex<T> first = x.load(q + s * k);
-      Complex<T> total = first;
-      for (int64_t j = 1; j <= half; ++j) {
-        const Complex<T> a = x.load(q + s * (k + stage.rest * j));
-        const Complex<T> b = x.load(q + s * (k + stage.rest * (radix - j)));
-        sums[j] = a + b;
-        differences[j] = (a - b).times_i();
-        total = total + sums[j];
-      }
-      y.store(q + s * radix * k, total);
-      // Roots of j and of radix - j are conjugate.
-      for (int64_t out = 1; out <= half; ++out) {
-        Complex<T> even = first, odd{};
-        for (int64_t j = 1, place = out; j <= half; ++j) {
-          even = even + sums[j] * stage.roots[2 * place];
-          odd = odd + differences[j] * stage.roots[2 * place + 1];
-          place += out;
-          if (place >= radix) place -= radix;
+    for (int64_t line = 0; line < lines; ++line) {
+      for (int64_t c = 0; c < kFftColumns<T>; c += kLanes<T>) {
+        const Complex<T> first = x.load(k, line, c);
+        Complex<T> total = first;
+        for (int64_t j = 1; j <= half; ++j) {
+          const Complex<T> a = x.load(k + stage.rest * j, line, c);
+          const Complex<T> b = x.load(k + stage.rest * (radix - j), line, c);
+          sums[j] = a + b;
+          differences[j] = (a - b).times_i();
+          total = total + sums[j];
         }
-        const int64_t mirror = radix - out;
-        y.store(q + s * (radix * k + out), (even + odd).turned(w + 2 * (out - 1)));
-        y.store(q + s * (radix * k + mirror), (even - odd).turned(w + 2 * (mirror - 1)));
+        y.store(radix * k, line, c, total);
+        // Roots of j and of radix - j are conjugate.
+        for (int64_t out = 1; out <= half; ++out) {
+          Complex<T> even = first, odd{};
+          for (int64_t j = 1, place = out; j <= half; ++j) {
+            even = even + sums[j] * stage.roots[2 * place];
+            odd = odd + differences[j] * stage.roots[2 * place + 1];
+            place += out;
+            if (place >= radix) place -= radix;
+          }
+          const int64_t mirror = radix - out;
+          y.store(radix * k + out, line, c, (even + odd).turned(w + 2 * (out - 1)));
+          y.store(radix * k + mirror, line, c, (even - odd).turned(w + 2 * (mirror - 1)));
+        }
       }
     }
   }
 }
 
-constexpr int64_t kAhead = 16;
+template <typename T, typename From, typename To>
+void run(const FftStage<T>& stage, const From& x, const To& y, int64_t lines) {
+  switch (stage.radix) {
+    case 1: return run_stage<T, 1>(stage, x, y, lines);
+    case 2: return run_stage<T, 2>(stage, x, y, lines);
+    case 3: return run_stage<T, 3>(stage, x, y, lines);
+    case 4: return run_stage<T, 4>(stage, x, y, lines);
+    case 5: return run_stage<T, 5>(stage, x, y, lines);
+    case 8: return run_stage<T, 8>(stage, x, y, lines);
+    default: return run_any_stage(stage, x, y, lines);
+  }
+}
 
+// Where each column is consecutive in memory: squares of complex numbers are transposed.
 template <typename T>
-void load_columns(const FftColumns<T>& given, Planes<T> x) {
-  constexpr int64_t kColumns = kFftColumns<T>;
-  T* re = given.exchange_in ? x.im : x.re;
-  T* im = given.exchange_in ? x.re : x.im;
-  if (given.in_column == 1) {
-    for (int64_t j = 0; j < given.size; ++j) {
-      const T* from = given.in + 2 * j * given.in_step;
-      if (given.columns == kColumns) {
-        // Far steps are not foreseen by the processor.
-        __builtin_prefetch(from + 2 * kAhead * given.in_step);
-        __builtin_prefetch(from + 2 * kAhead * given.in_step + kColumns);
-        for (int64_t c = 0; c < kColumns; ++c) {
-          re[j * kColumns + c] = from[2 * c];
-          im[j * kColumns + c] = from[2 * c + 1];
-        }
-        continue;
-      }
-      for (int64_t c = 0; c < kColumns; ++c) {
-        const bool there = c < given.columns;
-        re[j * kColumns + c] = there ? from[2 * c] : 0;
-        im[j * kColumns + c] = there ? from[2 * c + 1] : 0;
+void load_rows(const FftColumns<T>& given, const Planes<T>& x) {
+  constexpr int64_t kColumns = kFftColumns<T>, kStep = kLanes<T>, kSquare = kStep / 2;
+  const T* from[kColumns];  // columns that are not there are copies of the last
+  for (int64_t c = 0; c < kColumns; ++c) {
+    from[c] = given.in + 2 * (c < given.columns ? c : given.columns - 1) * given.in_column;
+  }
+  int64_t j = 0;
+  for (; j + kSquare <= given.size; j += kSquare) {
+#pragma GCC unroll 1
+    for (int64_t c = 0; c < kColumns; c += kStep) {
+      Vector<T> a[kStep];
+#pragma GCC unroll 16
+      for (int i = 0; i < kStep; ++i) a[i] = load<Vector<T>>(from[c + i] + 2 * j);
+      transpose<T>(a);
+      transpose<T>(a + kSquare);
+#pragma GCC unroll 8
+      for (int i = 0; i < kSquare; ++i) {
+        x.store(j + i, 0, c, Complex<T>::of(a[i], a[i + kSquare], given.exchange_in));
       }
     }
-    return;
   }
-  if (given.columns < kColumns) {
-    std::memset(re, 0, sizeof(T) * static_cast<size_t>(given.size * kColumns));
-    std::memset(im, 0, sizeof(T) * static_cast<size_t>(given.size * kColumns));
-  }
-  // A few places of all columns at a time: they stay in the nearest memory.
-  for (int64_t start = 0; start < given.size; start += 8) {
-    const int64_t end = start + 8 < given.size ? start + 8 : given.size;
-    for (int64_t c = 0; c < given.columns; ++c) {
-      const T* from = given.in + 2 * c * given.in_column;
-      for (int64_t j = start; j < end; ++j) {
-        re[j * kColumns + c] = from[2 * j];
-        im[j * kColumns + c] = from[2 * j + 1];
-      }
+  const int64_t re = given.exchange_in ? 1 : 0;
+  for (; j < given.size; ++j) {
+    T* to = x.at(j, 0, 0);
+    for (int64_t c = 0; c < kColumns; ++c) {
+      to[c] = from[c][2 * j + re];
+      to[kColumns + c] = from[c][2 * j + 1 - re];
     }
   }
 }
 
 template <typename T>
-void store_columns(const FftColumns<T>& given, Planes<T> x) {
-  constexpr int64_t kColumns = kFftColumns<T>;
-  if (given.factors != nullptr) {
-    for (int64_t k = 0; k < given.size; ++k) {
-      const T* w = given.factors + 2 * k * kColumns;
-      T *re = x.re + k * kColumns, *im = x.im + k * kColumns;
-      for (int64_t c = 0; c < given.columns; ++c) {
-        const T real = re[c] * w[2 * c] - im[c] * w[2 * c + 1];
-        im[c] = re[c] * w[2 * c + 1] + im[c] * w[2 * c];
-        re[c] = real;
+void store_rows(const FftColumns<T>& given, const Planes<T>& x) {
+  constexpr int64_t kColumns = kFftColumns<T>, kStep = kLanes<T>, kSquare = kStep / 2;
+  int64_t j = 0;
+  for (; j + kSquare <= given.size; j += kSquare) {
+    T* block = given.out + 2 * (j / kColumns * given.out_block + j % kColumns);
+#pragma GCC unroll 1
+    for (int64_t c = 0; c < given.columns; c += kStep) {
+      Vector<T> a[kStep];
+#pragma GCC unroll 8
+      for (int i = 0; i < kSquare; ++i) {
+        const Complex<T> made = finished(given, j + i, c, x.load(j + i, 0, c));
+        a[i] = made.first();
+        a[i + kSquare] = made.second();
       }
-    }
-  }
-  const T* re = given.exchange_out ? x.im : x.re;
-  const T* im = given.exchange_out ? x.re : x.im;
-  const T scale = given.scale;
-  if (given.out_column == 1) {
-    for (int64_t k = 0; k < given.size; ++k) {
-      T* to = given.out + 2 * k * given.out_step;
-      for (int64_t c = 0; c < given.columns; ++c) {
-        to[2 * c] = re[k * kColumns + c] * scale;
-        to[2 * c + 1] = im[k * kColumns + c] * scale;
-      }
-    }
-    return;
-  }
-  for (int64_t start = 0; start < given.size; start += 8) {
-    const int64_t end = start + 8 < given.size ? start + 8 : given.size;
-    T* block = given.out + 2 * (start / kColumns * given.out_block + start % kColumns);
-    for (int64_t c = 0; c < given.columns; ++c) {
+      transpose<T>(a);
+      transpose<T>(a + kSquare);
       T* to = block + 2 * c * given.out_column;
-      for (int64_t k = start; k < end; ++k) {
-        to[2 * (k - start)] = re[k * kColumns + c] * scale;
-        to[2 * (k - start) + 1] = im[k * kColumns + c] * scale;
+      const int64_t there = given.columns - c;
+#pragma GCC unroll 16
+      for (int i = 0; i < kStep; ++i) {
+        if (i < there) std::memcpy(to + 2 * i * given.out_column, &a[i], sizeof a[i]);
       }
+    }
+  }
+  for (; j < given.size; ++j) {
+    T* to = given.out + 2 * (j / kColumns * given.out_block + j % kColumns);
+    T made[2 * kColumns];
+    for (int64_t c = 0; c < kColumns; c += kStep) {
+      Planes<T>{made, 1}.store(0, 0, c, finished(given, j, c, x.load(j, 0, c)));
+    }
+    for (int64_t c = 0; c < given.columns; ++c) {
+      to[2 * c * given.out_column] = made[c];
+      to[2 * c * given.out_column + 1] = made[kColumns + c];
     }
   }
 }
 
 template <typename T>
 void transform_columns(const FftColumns<T>& given) {
-  const int64_t plane = given.size * kFftColumns<T>;
-  Planes<T> x{given.scratch, given.scratch + plane};
-  Planes<T> y{given.scratch + 2 * plane, given.scratch + 3 * plane};
-  load_columns(given, x);
-  int64_t s = kFftColumns<T>;
+  Planes<T> x{given.scratch, 1}, y{given.scratch + fft_scratch<T>(given.size) / 2, 1};
+  const bool from_columns = given.in_column == 1, to_columns = given.out_column == 1;
+  if (!from_columns) load_rows(given, x);
+  int64_t lines = 1;
   for (int64_t at = 0; at < given.stage_count; ++at) {
     const FftStage<T>& stage = given.stages[at];
-    switch (stage.radix) {
-      case 2: run_stage<T, 2>(stage, x, y, s); break;
-      case 3: run_stage<T, 3>(stage, x, y, s); break;
-      case 4: run_stage<T, 4>(stage, x, y, s); break;
-      case 5: run_stage<T, 5>(stage, x, y, s); break;
-      default: run_any_stage<T>(stage, x, y, s);
-    }
-    s *= stage.radix;
+    x.lines = y.lines = lines;
+    const bool reads = from_columns && at == 0;
+    const bool writes = to_columns && at + 1 == given.stage_count;
+    if (reads && writes) run(stage, Given<T>{given}, Wanted<T>{given, lines}, lines);
+    else if (reads) run(stage, Given<T>{given}, y, lines);
+    else if (writes) run(stage, x, Wanted<T>{given, lines}, lines);
+    else run(stage, x, y, lines);
+    lines *= stage.radix;
     const Planes<T> kept = x;
     x = y;
     y = kept;
   }
-  store_columns(given, x);
+  x.lines = 1;
+  if (!to_columns) store_rows(given, x);
 }
 
 }  // namespace

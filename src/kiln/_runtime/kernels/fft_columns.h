@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-// A step by one prime factor, or by 4. What lies before it has been transformed.
+// A step by one prime factor, or by 1, 4 or 8. What lies before it has been transformed.
 template <typename T>
 struct FftStage {
   int64_t radix, rest;  // rest: the product of later radices
@@ -17,6 +17,13 @@ struct FftStage {
 template <typename T>
 constexpr int64_t kFftColumns = 64 / static_cast<int64_t>(sizeof(T));
 constexpr int64_t kLargestRadix = 61;
+
+// How many numbers of scratch memory a transform needs. The two halves do not begin at the same
+// place of a page: loads would wait for stores that only look like theirs.
+template <typename T>
+constexpr int64_t fft_scratch(int64_t size) {
+  return 4 * (size + 3) * kFftColumns<T>;
+}
 
 // Up to kFftColumns columns. Steps count complex numbers; one of each pair of steps is 1.
 template <typename T>
@@ -32,9 +39,10 @@ struct FftColumns {
   // again.
   bool exchange_in, exchange_out;
   T scale;
-  // Null, or (size, kFftColumns<T>) complex numbers that results are multiplied by.
+  // Null, or what results are multiplied by: (size, 2, kFftColumns<T>), real parts apart from
+  // imaginary ones.
   const T* factors;
-  T* scratch;  // 4 * size * kFftColumns<T> numbers, aligned to a line
+  T* scratch;  // fft_scratch<T>(size) numbers, aligned to a line
 };
 
 struct FftCode {

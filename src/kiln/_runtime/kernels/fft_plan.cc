@@ -1,12 +1,13 @@
 #include "fft_plan.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <list>
 #include <mutex>
 #include <new>
 #include <utility>
 
-#include "element_types.h"
 #include "registry.h"
 
 namespace kiln {
@@ -14,6 +15,8 @@ namespace {
 
 constexpr int64_t kLargestWhole = 4096;  // columns of it fit into the second cache
 constexpr int64_t kSmallestSplit = 64;
+// Numbers that a thread transforms at a time, at least.
+constexpr int64_t kSharedWork = 1 << 13;
 constexpr size_t kMostPlans = 64;
 constexpr size_t kMostBytes = size_t(1) << 28;
 
@@ -57,6 +60,9 @@ class Roots {
 
 std::vector<int64_t> radices(int64_t n) {
   std::vector<int64_t> found;
+  if (n == 1) return {1};
+  // Two steps by 4 are less work than one by 8 and one by 2.
+  while (n % 8 == 0 && n % 32 != 16) found.push_back(8), n /= 8;
   while (n % 4 == 0) found.push_back(4), n /= 4;
   for (int64_t p = 2; p * p <= n; ++p) {
     while (n % p == 0) found.push_back(p), n /= p;
@@ -185,7 +191,7 @@ void make_convolution(FftPlan<T>& plan) {
       kernel[2 * at + 1] = -chirp[2 * k + 1];
     }
   }
-  fft_row(*plan.convolution, kernel, kernel, false, T(1) / static_cast<T>(size));
+  fft_row<T>(nullptr, *plan.convolution, kernel, kernel, false, T(1) / static_cast<T>(size));
 }
 
 template <typename T>
@@ -217,9 +223,11 @@ std::shared_ptr<const FftPlan<T>> make_plan(int64_t size) {
     const Roots roots(size);
     T* at = plan->factors.data();
     for (int64_t first = 0; first < room; first += kFftColumns<T>) {
-      for (int64_t k = 0; k < rows; ++k) {
-        for (int64_t j = first; j < first + kFftColumns<T>; ++j, at += 2) {
-          roots.get(j < columns ? k * j : 0, at);
+      for (int64_t k = 0; k < rows; ++k, at += 2 * kFftColumns<T>) {
+        for (int64_t j = 0; j < kFftColumns<T>; ++j) {
+          T root[2];
+          roots.get(first + j < columns ? k * (first + j) : 0, root);
+          at[j] = root[0], at[kFftColumns<T> + j] = root[1];
         }
       }
     }
@@ -227,40 +235,31 @@ std::shared_ptr<const FftPlan<T>> make_plan(int64_t size) {
   return plan;
 }
 
-// One block of columns after another.
+// Blocks of columns, on the threads of the call.
 template <typename T>
-void run_blocks(FftColumns<T> given, int64_t columns, int64_t in_next, int64_t out_next) {
-  for (int64_t c = 0; c < columns; c += kFftColumns<T>) {
-    given.columns = columns - c < kFftColumns<T> ? columns - c : kFftColumns<T>;
-    fft_run(given);
-    given.in += 2 * kFftColumns<T> * in_next;
-    given.out += 2 * kFftColumns<T> * out_next;
-    if (given.factors != nullptr) given.factors += 2 * given.size * kFftColumns<T>;
-  }
+void run_blocks(Call* call, const FftColumns<T>& all, int64_t columns, int64_t in_next,
+                int64_t out_next) {
+  constexpr int64_t kColumns = kFftColumns<T>;
+  const int64_t grain = std::max<int64_t>(1, kSharedWork / (kColumns * all.size));
+  fft_shared(call, blocks_of<T>(columns), grain, [&](int64_t begin, int64_t end) {
+    const Scratch scratch(static_cast<size_t>(fft_scratch<T>(all.size)) * sizeof(T));
+    FftColumns<T> given = all;
+    given.scratch = fft_numbers<T>(scratch);
+    for (int64_t c = begin * kColumns; c < end * kColumns; c += kColumns) {
+      given.columns = std::min(columns - c, kColumns);
+      given.in = all.in + 2 * c * in_next;
+      given.out = all.out + 2 * c * out_next;
+      if (all.factors != nullptr) given.factors = all.factors + 2 * all.size * c;
+      fft_run(given);
+    }
+  });
 }
 
 template <typename T>
-T* numbers_of(const Scratch& scratch) {
-  if (!scratch) throw std::bad_alloc();
-  return reinterpret_cast<T*>(scratch.data());
-}
-
-template <typename T>
-FftColumns<T> columns_of(const FftStages<T>& stages, T* scratch) {
-  FftColumns<T> given{};
-  given.stages = stages.stages.data();
-  given.stage_count = static_cast<int64_t>(stages.stages.size());
-  given.size = stages.size;
-  given.scale = 1;
-  given.scratch = scratch;
-  return given;
-}
-
-template <typename T>
-void convolve(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale) {
+void convolve(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale) {
   const FftPlan<T>& inner = *plan.convolution;
-  const Scratch scratch(2 * inner.size * static_cast<int64_t>(sizeof(T)));
-  T* line = numbers_of<T>(scratch);
+  const Scratch scratch(2 * static_cast<size_t>(inner.size) * sizeof(T));
+  T* line = fft_numbers<T>(scratch);
   const int from = exchange ? 1 : 0;
   for (int64_t k = 0; k < plan.size; ++k) {
     const T re = in[2 * k + from], im = in[2 * k + 1 - from];
@@ -269,14 +268,14 @@ void convolve(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scal
     line[2 * k + 1] = re * w[1] + im * w[0];
   }
   std::memset(line + 2 * plan.size, 0, static_cast<size_t>(inner.size - plan.size) * 2 * sizeof(T));
-  fft_row(inner, line, line, false, T(1));
+  fft_row(call, inner, line, line, false, T(1));
   for (int64_t k = 0; k < inner.size; ++k) {
     const T re = line[2 * k], im = line[2 * k + 1];
     const T* w = plan.kernel.data() + 2 * k;
     line[2 * k] = re * w[0] - im * w[1];
     line[2 * k + 1] = re * w[1] + im * w[0];
   }
-  fft_row(inner, line, line, true, T(1));
+  fft_row(call, inner, line, line, true, T(1));
   for (int64_t k = 0; k < plan.size; ++k) {
     const T re = line[2 * k] * scale, im = line[2 * k + 1] * scale;
     const T* w = plan.chirp.data() + 2 * k;
@@ -288,17 +287,13 @@ void convolve(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scal
 }  // namespace
 
 template <typename T>
-void fft_row(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale) {
-  if (plan.convolution) return convolve(plan, in, out, exchange, scale);
-  const int64_t n = plan.size;
-  const int64_t tall = plan.rows ? plan.columns->size : n;
-  // Between its two halves a transform lies as the second reads it: block by block.
+void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale) {
+  if (plan.convolution) return convolve(call, plan, in, out, exchange, scale);
   const int64_t width = kFftColumns<T>;
-  const int64_t matrix = plan.rows ? 2 * blocks_of<T>(plan.rows->size) * width * tall : 0;
-  const Scratch scratch((matrix + 4 * tall * width) * static_cast<int64_t>(sizeof(T)));
-  T* between = numbers_of<T>(scratch);
   if (!plan.rows) {
-    FftColumns<T> only = columns_of(*plan.whole, between);
+    const int64_t n = plan.size;
+    const Scratch scratch(static_cast<size_t>(fft_scratch<T>(n)) * sizeof(T));
+    FftColumns<T> only = fft_columns(*plan.whole, fft_numbers<T>(scratch));
     only.columns = 1;
     only.in = in;
     only.in_step = only.out_step = 1;
@@ -309,8 +304,11 @@ void fft_row(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale
     only.scale = scale;
     return fft_run(only);
   }
+  // Between its two halves a transform lies as the second reads it: block by block.
   const int64_t rows = plan.rows->size, columns = plan.columns->size;
-  FftColumns<T> first = columns_of(*plan.rows, between + matrix);
+  const Scratch scratch(2 * static_cast<size_t>(blocks_of<T>(rows) * width * columns) * sizeof(T));
+  T* between = fft_numbers<T>(scratch);
+  FftColumns<T> first = fft_columns<T>(*plan.rows, nullptr);
   first.in = in;
   first.in_step = columns;
   first.in_column = 1;
@@ -320,8 +318,8 @@ void fft_row(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale
   first.out_block = width * columns;
   first.exchange_in = exchange;
   first.factors = plan.factors.data();
-  run_blocks(first, columns, 1, width);
-  FftColumns<T> second = columns_of(*plan.columns, between + matrix);
+  run_blocks(call, first, columns, 1, width);
+  FftColumns<T> second = fft_columns<T>(*plan.columns, nullptr);
   second.in = between;
   second.in_step = width;
   second.out_step = rows;
@@ -329,7 +327,7 @@ void fft_row(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale
   second.out = out;
   second.exchange_out = exchange;
   second.scale = scale;
-  run_blocks(second, rows, columns, 1);
+  run_blocks(call, second, rows, columns, 1);
 }
 
 template <typename T>
@@ -374,7 +372,7 @@ template std::shared_ptr<const FftPlan<float>> fft_plan(int64_t);
 template std::shared_ptr<const FftPlan<double>> fft_plan(int64_t);
 template std::shared_ptr<const FftRealRoots<float>> fft_real_roots(int64_t);
 template std::shared_ptr<const FftRealRoots<double>> fft_real_roots(int64_t);
-template void fft_row(const FftPlan<float>&, const float*, float*, bool, float);
-template void fft_row(const FftPlan<double>&, const double*, double*, bool, double);
+template void fft_row(Call*, const FftPlan<float>&, const float*, float*, bool, float);
+template void fft_row(Call*, const FftPlan<double>&, const double*, double*, bool, double);
 
 }  // namespace kiln

@@ -3,8 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
+#include "../linear/scratch.h"
+#include "../linear/split.h"
+#include "../native_call.h"
 #include "fft_columns.h"
 
 namespace kiln {
@@ -46,9 +50,43 @@ std::shared_ptr<const FftPlan<T>> fft_plan(int64_t size);
 template <typename T>
 std::shared_ptr<const FftRealRoots<T>> fft_real_roots(int64_t size);
 
-// The transform of one row, or of its exchanged parts; `in` may be `out`.
+// The transform of one row, or of its exchanged parts, on the threads of the call; `in` may be
+// `out`.
 template <typename T>
-void fft_row(const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale);
+void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale);
+
+// Run `body(begin, end)` over 0..count, `grain` at a time, on the threads of the call. What it
+// throws, memory that ran out, is thrown.
+template <typename Body>
+void fft_shared(Call* call, int64_t count, int64_t grain, const Body& body) {
+  const int32_t status = over_blocks(call, count, grain, [&](int64_t begin, int64_t end) {
+    try {
+      body(begin, end);
+    } catch (const std::bad_alloc&) {
+      return 1;
+    }
+    return 0;
+  });
+  if (status != 0) throw std::bad_alloc();
+}
+
+template <typename T>
+T* fft_numbers(const Scratch& scratch) {
+  if (!scratch) throw std::bad_alloc();
+  return reinterpret_cast<T*>(scratch.bytes());
+}
+
+// A transform of up to kFftColumns columns, but for where they lie.
+template <typename T>
+FftColumns<T> fft_columns(const FftStages<T>& stages, T* scratch) {
+  FftColumns<T> given{};
+  given.stages = stages.stages.data();
+  given.stage_count = static_cast<int64_t>(stages.stages.size());
+  given.size = stages.size;
+  given.scale = 1;
+  given.scratch = scratch;
+  return given;
+}
 
 // The code of the processor's level.
 template <typename T>

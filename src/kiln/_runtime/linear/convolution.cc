@@ -243,6 +243,9 @@ int32_t convolve(Call* call, const Convolution& c, const T* x, const T* w, T* ou
     return 0;
   }
   if (is_depthwise(c)) return convolve_depthwise(call, c, x, w, out);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (is_direct(c)) return convolve_directly(call, c, x, w, out);
+  }
   const Plan plan(c);
   const int64_t positions = plan.positions.size(), depth = plan.depth.size();
   Scratch scratch(plan.packs_kernel ? Scratch::size_of<T>(static_cast<size_t>(c.rhs_count())) : 0);

@@ -1,5 +1,6 @@
 // Triangular factors of matrices, and solving with them. What they mean: `ops/linalg.py`.
 #include "lapack.h"
+#include "systems.h"
 
 namespace kiln {
 namespace {
@@ -34,13 +35,38 @@ int32_t cholesky(Call* call, void* const* buffers, const int64_t* numbers) {
   });
 }
 
+// With fewer right-hand sides than this the library's products with vectors are the better way.
+constexpr int64_t kFewSides = 8;
+
+// Solves a stack of systems, of which the first is given.
+template <typename T>
+int32_t solve_each(Call* call, const Triangle<T>& first, int64_t batch, const T* b, T* out,
+                   int64_t columns, bool in_lanes) {
+  const int64_t n = first.size, sides = n * columns;
+  const auto some = [&](Call* inner, int64_t begin, int64_t end) {
+    Triangle<T> here = first;
+    here.a += begin * n * n;
+    if (in_lanes) {
+      return solve_stack(here, end - begin, b + begin * sides, out + begin * sides, columns);
+    }
+    for (int64_t i = begin; i < end; ++i, here.a += n * n) {
+      if (out != b) std::copy_n(b + i * sides, sides, out + i * sides);
+      const int32_t status = solve_triangle(inner, here, out + i * sides, columns, columns);
+      if (status != 0) return status;
+    }
+    return 0;
+  };
+  if (batch == 1) return some(call, 0, 1);
+  return over_stack(call, batch, cube(n, n, columns) / 2,
+                    [&](int64_t begin, int64_t end) { return some(nullptr, begin, end); });
+}
+
 // kiln_triangular_solve_T: X with op(A) X = B, or X op(A) = B, for triangular A.
 //
 // Buffers: A (m x m, or n x n), B and X of m x n. Numbers: batch, m, n, left_side, lower,
 // transpose_a, conjugate_a, unit_diagonal.
 template <typename T>
 int32_t triangular_solve(Call* call, void* const* buffers, const int64_t* numbers) {
-  if (!has_routines) return kNoLibrary;
   const int64_t batch = numbers[0], m = numbers[1], n = numbers[2];
   const bool left = numbers[3] != 0, lower = numbers[4] != 0, transpose = numbers[5] != 0;
   const bool conjugate = kIsComplex<T> && numbers[6] != 0;
@@ -49,6 +75,15 @@ int32_t triangular_solve(Call* call, void* const* buffers, const int64_t* number
   T* out = static_cast<T*>(buffers[2]);
   if (m * n == 0) return 0;
   const int64_t order = left ? m : n;
+  if constexpr (std::is_floating_point_v<T>) {
+    const bool in_lanes = is_for_lanes(batch, m, n);
+    if (left && (in_lanes || n >= kFewSides || !has_routines)) {
+      const Triangle<T> first{
+          a, m, transpose ? 1 : m, transpose ? m : 1, lower == transpose, numbers[7] != 0};
+      return solve_each(call, first, batch, b, out, n, in_lanes);
+    }
+  }
+  if (!has_routines) return kNoLibrary;
   // By columns, A and B are their transposes, and X is at the other side.
   const char* operation = !transpose ? "N" : conjugate ? "C" : "T";
   const bool copied = conjugate && !transpose;
@@ -83,17 +118,45 @@ void permute(const int32_t* pivots, int64_t count, int32_t* out, int64_t size) {
   for (int64_t i = 0; i < count; ++i) std::swap(out[i], out[pivots[i]]);
 }
 
+template <typename T>
+int32_t factor_each(Call* call, int64_t batch, int64_t m, int64_t n, const T* a, T* out,
+                    int32_t* pivots, int32_t* order) {
+  const int64_t count = std::min(m, n);
+  const auto some = [&](Call* inner, int64_t begin, int64_t end) {
+    const bool in_lanes = is_for_lanes(batch, m, n);
+    int32_t status = 0;
+    if (in_lanes && count > 0) {
+      status = factor_stack(a + begin * m * n, out + begin * m * n, end - begin, m, n,
+                            pivots + begin * count);
+    }
+    for (int64_t i = begin; i < end && status == 0; ++i) {
+      if (!in_lanes && count > 0) {
+        std::copy_n(a + i * m * n, m * n, out + i * m * n);
+        status = factor_matrix(inner, out + i * m * n, m, n, pivots + i * count);
+      }
+      permute(pivots + i * count, count, order + i * m, m);
+    }
+    return status;
+  };
+  if (batch == 1) return some(call, 0, 1);
+  return over_stack(call, batch, cube(m, n, count),
+                    [&](int64_t begin, int64_t end) { return some(nullptr, begin, end); });
+}
+
 // kiln_lu_T: L U = P A in one matrix, the rows exchanged at each step, and P as a permutation.
 //
 // Buffers: A and the factors of m x n, pivots of min(m, n), permutation of m (both 32-bit
 // integers). Numbers: batch, m, n.
 template <typename T>
 int32_t lu(Call* call, void* const* buffers, const int64_t* numbers) {
-  if (!has_routines) return kNoLibrary;
   const int64_t batch = numbers[0], m = numbers[1], n = numbers[2], count = std::min(m, n);
   const T* a = static_cast<const T*>(buffers[0]);
   T* out = static_cast<T*>(buffers[1]);
   int32_t *pivots = static_cast<int32_t*>(buffers[2]), *order = static_cast<int32_t*>(buffers[3]);
+  if constexpr (std::is_floating_point_v<T>) {
+    return factor_each(call, batch, m, n, a, out, pivots, order);
+  }
+  if (!has_routines) return kNoLibrary;
   return over_stack(call, batch, cube(m, n, count), [&](int64_t begin, int64_t end) {
     Scratch scratch(Scratch::size_of<T>(static_cast<size_t>(m * n)));
     if (!scratch) return kNoMemory;

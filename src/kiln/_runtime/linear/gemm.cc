@@ -5,6 +5,7 @@
 
 #include "../symbols.h"
 #include "blas.h"
+#include "blocked.h"
 #include "split.h"
 
 namespace kiln {
@@ -74,6 +75,9 @@ void multiply_one(const Product& p, const T* a, const T* b, T* c) {
   if (p.k == 0) {
     for (int64_t i = 0; !p.accumulate && i < p.m; ++i) std::fill_n(c + i * p.c_row, p.n, T(0));
     return;
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!is_small(p) && fits_blocks<T>(p) && multiply_in_blocks(nullptr, p, a, b, c) == 0) return;
   }
   if constexpr (kInLibrary<T>) {
     if (has_routines && !is_small(p) && fits_library(p)) {
@@ -160,6 +164,9 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
   const Product p = folded(given);
   if (p.batch == 0 || p.m == 0 || p.n == 0) return 0;
   if (is_vector(p)) return multiply_vector(call, p, a, b, c);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!is_small(p) && fits_blocks<T>(p)) return multiply_in_blocks(call, p, a, b, c);
+  }
   const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
   if (work < 2 * kBlockWork) {
     const Blocks items = Blocks::of(p.batch, std::max<int64_t>(1, kBlockWork / 8 / work), 1);

@@ -7,6 +7,8 @@ namespace kiln {
 #define KILN_DECLARE_LOOPS(level)                 \
   namespace level {                               \
   void add_products(LinearLoops& loops);          \
+  void add_systems(LinearLoops& loops);           \
+  void add_tiles(LinearLoops& loops);             \
   void add_moves_of_matrices(LinearLoops& loops); \
   }
 KILN_DECLARE_LOOPS(baseline)
@@ -22,14 +24,22 @@ const LinearLoops& linear_loops() {
 #ifdef KILN_X86_64
       case 4:
         v4::add_products(loops);
+        v4::add_tiles(loops);
+        v4::add_systems(loops);
         v4::add_moves_of_matrices(loops);
         break;
       case 3:
         v3::add_products(loops);
+        v3::add_tiles(loops);
+        v3::add_systems(loops);
         v3::add_moves_of_matrices(loops);
         break;
 #endif
-      default: baseline::add_products(loops); baseline::add_moves_of_matrices(loops);
+      default:
+        baseline::add_products(loops);
+        baseline::add_tiles(loops);
+        baseline::add_systems(loops);
+        baseline::add_moves_of_matrices(loops);
     }
     return loops;
   }();

@@ -2,6 +2,10 @@
 
 #include <cstdlib>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 namespace kiln {
 namespace {
 
@@ -9,7 +13,7 @@ namespace {
 constexpr size_t kKept = size_t{64} << 20;
 
 // Kernels that call others: one block for each level of them.
-constexpr int kLevels = 3;
+constexpr int kLevels = 5;
 
 struct Held {
   char* memory[kLevels] = {};
@@ -23,8 +27,15 @@ struct Held {
 thread_local Held held;
 
 char* aligned(size_t bytes) {
-  constexpr size_t kPage = 4096;
-  return static_cast<char*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage));
+  constexpr size_t kPage = 4096, kLargePage = size_t{2} << 20;
+  const size_t page = bytes < kLargePage ? kPage : kLargePage;
+  const size_t rounded = (bytes + page - 1) / page * page;
+  char* memory = static_cast<char*>(std::aligned_alloc(page, rounded));
+#ifdef __linux__
+  // Far steps through much memory would miss the processor's table of small pages.
+  if (memory != nullptr && page == kLargePage) madvise(memory, rounded, MADV_HUGEPAGE);
+#endif
+  return memory;
 }
 
 }  // namespace

@@ -10,16 +10,16 @@ of each turn of a loop, before loops, and at the end.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import Source
+from kiln.core.engine import Program
 from kiln.core.remedies import REMEDIES
 from kiln.engines.native.loop_ir import Nest, Statement, blocks
 from kiln.engines.native.passes.buffers import nodes
 
-OPTION = "check"
 KINDS = ("index", "nan")
 FAULTED = -2
 """The status of a program that one of its checks has stopped: `kFaulted` of `native_call.h`."""
@@ -49,18 +49,17 @@ class Site:
     last: int = 0
 
 
-def kinds_of(settings: Iterable[tuple[str, Any]]) -> frozenset[str]:
-    """Return which checks compiler options ask for.
+def kinds_of(program: Program) -> frozenset[str]:
+    """Return which checks are asked of a program.
 
     Raises: ValueError for others than nan and index.
     """
-    asked = dict(settings).get(OPTION, "")
-    kinds = [kind.strip() for kind in str(asked).split(",") if kind.strip()]
+    kinds = [kind.strip() for kind in program.checks.split(",") if kind.strip()]
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(
                 three_lines(
-                    f"the compiler option {OPTION!r} = {asked!r}",
+                    f"compiling {program.name} with check={program.checks!r}",
                     f"there is no check of {kind!r}",
                     "use 'nan', 'index', or both: 'nan,index'",
                 )

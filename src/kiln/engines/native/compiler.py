@@ -7,10 +7,11 @@ from typing import Any, NoReturn
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
+from kiln.engines.native import portable
 from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
-from kiln.engines.native.checks import OPTION, kinds_of
-from kiln.engines.native.executable import NativeExecutable
+from kiln.engines.native.checks import kinds_of
+from kiln.engines.native.executable import NativeExecutable, Written
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.loop_ir import Function
@@ -31,9 +32,9 @@ class NativeCompiler:
 
     def unsupported(self, program: Program) -> str | None:
         """Return which part of a program this engine does not compile; None if it compiles all."""
-        for name, _ in program.compiler_options:
-            if name != OPTION:
-                return f"No such compile option: {name!r}: the native engine has {OPTION!r} only"
+        if program.engine_options:
+            name = program.engine_options[0][0]
+            return f"No such compile option: {name!r}: the native engine has no options"
         memo, key = program.jaxpr.memo, _key(program)
         if key not in memo:
             try:
@@ -59,8 +60,16 @@ class NativeCompiler:
 
         Raises: ValueError if a part of it cannot be compiled.
         """
-        if any(name != OPTION for name, _ in program.compiler_options):
+        if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
+        written = self._written(program)
+        return NativeExecutable(program, written, assemble(written.llvm))
+
+    def _written(self, program: Program) -> Written:
+        """Return a program as loops and as LLVM text.
+
+        Raises: ValueError if a part of it cannot be compiled.
+        """
         try:
             function = self.loops(program)
         except Unsupported as reason:
@@ -69,7 +78,30 @@ class NativeCompiler:
         profile = Profile(function) if options().profile else None
         measurements = profile.measurements if profile is not None else None
         text = module_text(function, offsets, host_target(), measurements)
-        return NativeExecutable(program, function, text, assemble(text), offsets, size, profile)
+        return Written(function, text, offsets, size, profile)
+
+    def digest(self, program: Program) -> str | None:
+        """Return a hash of the loops, of how they are compiled, of kiln and the processor.
+
+        None for programs that call Python, measure themselves, or are not compiled for the host.
+        """
+        if options().profile or self.unsupported(program) is not None:
+            return None
+        return portable.digest(program, program.jaxpr.memo[_key(program)])
+
+    def serialize(self, executable: NativeExecutable) -> bytes:
+        """Return an executable as bytes, for this build of kiln and this level of processors.
+
+        Raises: ValueError for programs that call Python, or measure themselves.
+        """
+        return portable.to_bytes(executable)
+
+    def load(self, program: Program, stored: bytes) -> NativeExecutable:
+        """Return the executable of a program from the bytes that `serialize` returned.
+
+        Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
+        """
+        return portable.from_bytes(program, stored, lambda: self._written(program))
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM, assembly, or a picture.
@@ -112,12 +144,11 @@ class NativeCompiler:
 
 
 def _key(program: Program) -> tuple[str, frozenset[str]]:
-    return _LOOPS, kinds_of(program.compiler_options)
+    return _LOOPS, kinds_of(program)
 
 
 def _lowered(program: Program) -> Function:
-    checks = kinds_of(program.compiler_options)
-    function = function_of(program.jaxpr, program.name, LOWERINGS, checks)
+    function = function_of(program.jaxpr, program.name, LOWERINGS, kinds_of(program))
     name = missing(function.scope)
     if name is not None:
         raise Unsupported(f"the function {name} is not compiled for the host")
@@ -130,7 +161,7 @@ def _refused(program: Program, reason: str) -> ValueError:
             f"compiling {program.name} with the native engine",
             reason,
             "leave check out: such programs run on the xla engine, which has no checks"
-            if program.compiler_options
+            if program.checks
             else "leave KILN_ENGINE unset: such programs run on the xla engine",
         )
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,50 +33,67 @@ if TYPE_CHECKING:
     from kiln.ir.types import ShapedArray
 
 
+class Written(NamedTuple):
+    """A program as loops and as LLVM text, with the offsets of its temporaries and their bytes."""
+
+    function: Function
+    llvm: str
+    offsets: dict[Buffer, int]
+    workspace: int
+    profile: Profile | None
+
+
 class NativeExecutable(_runtime.Native):
     """A compiled program: an object, loaded, with the bytes that its temporaries need."""
 
-    __slots__ = ("function", "image", "llvm", "offsets", "profile", "program", "taken", "workspace")
+    __slots__ = ("_written", "image", "program", "taken", "workspace")
 
     final_stage = "loops"
 
-    def __init__(
-        self,
-        program: Program,
-        function: Function,
-        llvm: str,
-        image: bytes,
-        offsets: dict[Buffer, int],
-        workspace: int,
-        profile: Profile | None = None,
-    ) -> None:
+    def __init__(self, program: Program, written: Written, image: bytes) -> None:
+        function = written.function
         wanted = aliasing.reused(program.jaxpr, program.donated)
         taken = reusable(function, {result: operand for operand, result in wanted.items()})
-        if _needs_library(function.body):
+        if needs_library(function.body):
             openblas.load()
         code = load(image, ENTRY)
         if options().perf:
             write_perf_map(program.name, image, ENTRY, code.address)
-        inputs = {buffer: i for i, buffer in enumerate(function.inputs)}
-        shared = [
-            (i, inputs[buffer])
-            for i, buffer in enumerate(function.outputs)
-            if buffer.role is Role.INPUT
-        ]
         super().__init__(
             code.address,
-            [_value_type(v.aval) for v in program.jaxpr.invars],
-            [_value_type(v.aval) for v in program.jaxpr.outvars],
+            [value_type(v.aval) for v in program.jaxpr.invars],
+            [value_type(v.aval) for v in program.jaxpr.outvars],
             code,
-            workspace=workspace,
-            shared=shared,
+            workspace=written.workspace,
+            threads=program.threads,
+            shared=shared_results(function),
             reused=taken,
             explain=functools.partial(raise_fault, program.name, function.sites),
             callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
         )
-        self.program, self.function, self.llvm, self.image = program, function, llvm, image
-        self.profile = profile
-        self.offsets, self.workspace, self.taken = offsets, workspace, taken
+        self.program, self.image, self.taken = program, image, taken
+        self._written = written
+        self.workspace = written.workspace
+
+    @property
+    def written(self) -> Written:
+        """The program as loops and LLVM text."""
+        return self._written
+
+    @property
+    def function(self) -> Function:
+        """The program as loops."""
+        return self.written.function
+
+    @property
+    def llvm(self) -> str:
+        """The program as LLVM text."""
+        return self.written.llvm
+
+    @property
+    def profile(self) -> Profile | None:
+        """What the program measures of itself, if it does."""
+        return self.written.profile
 
     @property
     def name(self) -> str:
@@ -123,8 +140,10 @@ class NativeExecutable(_runtime.Native):
         return 2 * len(self.image) + len(self.llvm)
 
     def out_shardings(self) -> list[Sharding]:
-        """Return the host, for each result."""
-        return [SingleDeviceSharding(HOST_MEMORY.devices()[0])] * len(self.function.outputs)
+        """Return the device of the program's placement, or the host, for each result."""
+        placement = self.program.placement
+        (device,) = HOST_MEMORY.devices() if placement is None else placement.devices
+        return [SingleDeviceSharding(device)] * len(self.function.outputs)
 
     def cost_analysis(self) -> dict[str, float]:
         """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
@@ -143,22 +162,35 @@ class NativeExecutable(_runtime.Native):
 
     def explain_memory(self) -> str:
         """Return where buffers lie, who shares memory, and which copies are made and why."""
-        return memory_report(self.function, self.memory_analysis(), self.offsets, self.taken)
+        return memory_report(
+            self.function, self.memory_analysis(), self.written.offsets, self.taken
+        )
 
     def runtime_executable(self) -> NativeExecutable:
         """Return itself."""
         return self
 
 
-def _value_type(aval: ShapedArray) -> tuple[np.dtype, int]:
+def shared_results(function: Function) -> list[tuple[int, int]]:
+    """Return which results are operands: pairs of their numbers."""
+    inputs = {buffer: i for i, buffer in enumerate(function.inputs)}
+    return [
+        (i, inputs[buffer])
+        for i, buffer in enumerate(function.outputs)
+        if buffer.role is Role.INPUT
+    ]
+
+
+def value_type(aval: ShapedArray) -> tuple[np.dtype, int]:
+    """Return the dtype of a value in memory, and its bytes."""
     physical = aval.physical()
     return physical.dtype, math.prod(as_ints(physical.shape)) * physical.dtype.itemsize
 
 
-def _needs_library(statements: list[Statement]) -> bool:
+def needs_library(statements: list[Statement]) -> bool:
     """Tell whether kernels are called that use BLAS or LAPACK."""
     return any(
         (isinstance(each, Kernel) and each.symbol.startswith(openblas.KERNELS))
-        or any(map(_needs_library, blocks(each)))
+        or any(map(needs_library, blocks(each)))
         for each in statements
     )

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value
+from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number
 
 
 class Axis:
@@ -107,6 +107,9 @@ class Index:
                     plain[t] = plain.get(t, 0) + f * factor
             else:
                 value = values.get(term, term)
+                if value.op == "constant":
+                    const += int(number(value)) * factor
+                    continue
                 plain[value] = plain.get(value, 0) + factor
         return Index(const, [(t, f) for t, f in plain.items() if f])
 
@@ -269,6 +272,10 @@ class Branch:
         self.number = number
         self.blocks = blocks
         self.source = source
+
+
+EFFECTS = frozenset(("kiln_call_python", "kiln_draw_counters"))
+"""Kernels that do more than write their results: each call counts."""
 
 
 class Kernel:

@@ -217,6 +217,7 @@ _FOLDED: dict[str, Callable[..., Any]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal,
 }  # fmt: skip
+_FOLDED_OF_INTEGERS: dict[str, Callable[..., Any]] = {"min": np.minimum, "max": np.maximum}
 
 
 _PATTERNS = {
@@ -248,10 +249,15 @@ class Scope:
 
     def op(self, op: str, dtype: str, *operands: Value) -> Value:
         """Return the node of an operation, folded if its operands are constants."""
-        if op in _FOLDED and all(x.op == "constant" for x in operands):
-            with np.errstate(all="ignore"):
-                found = _FOLDED[op](*[number(x) for x in operands])
-            return self.constant(found, dtype)
+        if all(x.op == "constant" for x in operands):
+            fold = _FOLDED.get(op)
+            if fold is None and not is_float(operands[0].dtype):
+                fold = _FOLDED_OF_INTEGERS.get(op)
+            if fold is not None:
+                with np.errstate(all="ignore"):
+                    return self.constant(fold(*[number(x) for x in operands]), dtype)
+            if op == "convert" and not is_float(operands[0].dtype):
+                return self.constant(number(operands[0]), dtype)
         if op == "select":
             condition, then, otherwise = operands
             if then is otherwise:
@@ -349,9 +355,9 @@ def postorder(roots: Sequence[Value]) -> list[Value]:
 
 
 def rebuilt(x: Value, operands: tuple[Value, ...]) -> Value:
-    """Return a node with other operands."""
+    """Return a node with other operands, folded if they are constants."""
     if all(a is b for a, b in zip(operands, x.operands, strict=True)):
         return x
-    if x.op in BASIC:
+    if x.attr is None:
         return x.scope.op(x.op, x.dtype, *operands)
     return x.scope.node(x.op, x.dtype, operands, x.attr)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from kiln.base.errors import three_lines
+from kiln.base.errors import OutOfMemoryError, three_lines
 from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
 from kiln.core.meaning import meaning
@@ -31,8 +31,18 @@ class ReferenceExecutable:
 
     def __call__(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run the program."""
-        with np.errstate(all="ignore"):
-            return meaning(self.jaxpr, buffers)
+        try:
+            with np.errstate(all="ignore"):
+                return meaning(self.jaxpr, buffers)
+        except MemoryError as error:
+            if isinstance(error, OutOfMemoryError):
+                raise
+            lacking = three_lines(
+                f"running {self.program.name}",
+                f"RESOURCE_EXHAUSTED: Out of memory: {error}",
+                "use smaller arrays, or work part by part (lax.map, lax.scan)",
+            )
+        raise OutOfMemoryError(lacking)
 
     def as_text(self, stage: str) -> str:
         """Return the jaxpr, the only stage."""
@@ -65,10 +75,10 @@ class ReferenceCompiler:
 
     def unsupported(self, program: Program) -> str | None:
         """Return which compiler option was given, if any: each primitive has a meaning."""
-        if not program.compiler_options:
+        if not program.engine_options:
             return None
         return (
-            f"No such compile option: {program.compiler_options[0][0]!r}: the reference engine has "
+            f"No such compile option: {program.engine_options[0][0]!r}: the reference engine has "
             "no options"
         )
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from jaxlib import _jax, xla_client
 
 from kiln import _runtime
-from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.errors import JaxRuntimeError, OutOfMemoryError, three_lines
 from kiln.base.forks import in_child
 from kiln.control.host_call import raise_failure
 from kiln.engines.xla.callbacks import failure_in
@@ -134,10 +134,15 @@ def without_jax() -> Iterator[None]:
         _veto.active = previous
 
 
+def _kind(text: str) -> type[JaxRuntimeError]:
+    lacks_memory = text.startswith("RESOURCE_EXHAUSTED") and "memory" in text.lower()
+    return OutOfMemoryError if lacks_memory else JaxRuntimeError
+
+
 def failed(error: BaseException, doing: str) -> NoReturn:
     """Raise jaxlib's error as kiln's; the exception of a host callback becomes its cause."""
     text = str(error)
     found = failure_in(text)
     if found is None:
-        raise JaxRuntimeError(f"{doing}\n{text}") from None
+        raise _kind(text)(f"{doing}\n{text}") from None
     raise_failure(found, doing)

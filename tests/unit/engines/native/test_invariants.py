@@ -85,3 +85,13 @@ def test_sums_along_rows_become_sums_of_vectors() -> None:
     for _ in range(20):
         expected = w.astype(np.float64) @ expected + X
     np.testing.assert_allclose(kiln.jit(fun)(w, X), expected, 1e-4, 1e-4)
+
+
+def test_what_a_kernel_reads_is_computed_before_the_loop() -> None:
+    w = np.eye(40, dtype=np.float32)
+
+    def powers(w: Any, x: Any) -> Any:
+        return lax.fori_loop(0, 10, lambda i, x: (2 * w) @ x, x)
+
+    assert operations(loops_of(powers, w, w)) <= {"load"}
+    np.testing.assert_allclose(kiln.jit(powers)(w, w), w * 2**10)

@@ -86,6 +86,22 @@ def test_a_chain_is_one_nest() -> None:
     same(chain, draw(100))
 
 
+def test_values_that_are_used_twice_count_once() -> None:
+    def doubled(x: Any) -> Any:
+        for _ in range(40):
+            x = jnp.where(x > 1, x - 1, x * 1.5)
+        return x
+
+    found = loops(doubled, draw(1000))
+    assert len(all_of(Nest, found.body)) == 1
+    same(doubled, draw(1000))
+
+
+def test_a_search_is_one_nest() -> None:
+    found = loops(jnp.searchsorted, np.arange(10_000), draw(1000).astype(np.int32))
+    assert len(all_of(Nest, found.body)) == 1
+
+
 def test_views_cost_nothing() -> None:
     def f(x: Any, y: Any) -> Any:
         return (x.T[::-1, 2:] + y).reshape(-1) * 2

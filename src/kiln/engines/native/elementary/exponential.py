@@ -15,7 +15,6 @@ from kiln.engines.native.elementary.formats import (
     polynomial,
     power_of_two,
     scaled,
-    two_sum,
 )
 from kiln.engines.native.scalars import Value
 
@@ -112,22 +111,14 @@ def expm1(x: Value) -> Value:
 
 
 def logistic(x: Value) -> Value:
-    """Return 1 / (1 + e^-x), from e^-|x| and its error."""
-    one = x.scope.constant(1, x.dtype)
-    below = x.lt(0)
-    r, curved, power = _precise(-abs(x))
-    p, p_low = two_sum(one + r, curved + (r - ((one + r) - 1)))
-    e, e_low = p * power, p_low * power
-    total, total_low = two_sum(one, e)
-    above = below.select(e, one)
-    quotient = above / total
-    inverse = below.select(1 - quotient, quotient)
-    left = (-quotient).muladd(total, above) + below.select(e_low, 0.0)
-    left = left - quotient * (total_low + e_low)
-    usual = left.muladd(inverse, quotient)
+    """Return 1 / (1 + e^-x)."""
+    r, t = reduced(-x)
+    power = _power(t)
+    usual = 1 / less_one(r).muladd(power, power + 1)
     e = _everywhere(-abs(x))
     outside = ~abs(x).le(_USUAL[x.dtype])
-    return x.scope.rare(outside, usual, below.select(e, one) / (e + 1))
+    one = x.scope.constant(1, x.dtype)
+    return x.scope.rare(outside, usual, x.lt(0).select(e, one) / (e + 1))
 
 
 def tanh(x: Value) -> Value:
@@ -139,20 +130,10 @@ def tanh(x: Value) -> Value:
         # Multiplied, because adding to the exponent loses nan.
         e = (less_one(r) + 1) * _power(t)
         return copysign(size.lt(0.65).select(small, 1 - (e + e) / (e + 1)), x)
-    # -e / (e + 2), from e = e^(-2|x|) - 1 and its error.
-    size = at_most(abs(x), 20.0)
-    r, curved, power = _precise(size * -2)
-    base = power - 1
-    line = r.muladd(power, base)
-    line_low = r.muladd(power, base - line)
-    e = curved.muladd(power, line)
-    e_low = curved.muladd(power, line - e) + line_low
-    total = e + 2
-    total_low = ((2 - total) + e) + e_low
-    quotient = -e / total
-    left = (-quotient).muladd(total, -e) - quotient.muladd(total_low, e_low)
-    # 1 / (e + 2) = (1 + tanh) / 2
-    return copysign(left.muladd(quotient.muladd(0.5, 0.5), quotient), x)
+    # (1 - e) / (1 + e), e = e^(-2|x|) = 2^n (p + 1): both are rounded once.
+    r, curved, power = _precise(at_most(abs(x), 20.0) * -2)
+    p = curved + r
+    return copysign(-p.muladd(power, power - 1) / p.muladd(power, power + 1), x)
 
 
 def _hyperbolic(x: Value, precision: str) -> tuple[Value, Value]:

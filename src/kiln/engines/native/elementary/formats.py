@@ -39,6 +39,19 @@ def polynomial(name: str, x: Value, precision: str | None = None) -> Value:
     return x.scope.polynomial(x, COEFFICIENTS[name][precision or x.dtype])
 
 
+def paired_polynomial(name: str, x: Value) -> Value:
+    """Return one of the fitted polynomials by Estrin's rule: a chain of few operations.
+
+    Rounded more often than by Horner's, so for results that keep fewer bits than their type has.
+    """
+    terms = [x.scope.constant(c, x.dtype) for c in COEFFICIENTS[name][x.dtype]]
+    while len(terms) > 1:
+        pairs = [high.muladd(x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[2 * len(pairs) :]
+        x = x * x
+    return terms[0]
+
+
 def parts(name: str, dtype: str) -> tuple[float, ...]:
     """Return a number such as pi as a sum of floats."""
     return COEFFICIENTS[name][dtype]

@@ -16,6 +16,7 @@ from kiln.engines.native.elementary.formats import (
     parts,
     polynomial,
     power_of_two,
+    two_product,
 )
 from kiln.engines.native.scalars import Value
 
@@ -96,7 +97,8 @@ def _binary(n: Value, f: Value) -> Value:
         curved = s.muladd(square + z * polynomial("log_s", z), -square)
     high, low = parts("1/ln2", f.dtype)
     # The product with f, the largest term, is rounded only with the sum.
-    return number_of(n, f.dtype) + f.muladd(high, curved.muladd(high, f * low))
+    largest, error = two_product(f, f.scope.constant(high, f.dtype))
+    return number_of(n, f.dtype) + (largest + curved.muladd(high, f.muladd(low, error)))
 
 
 def log2(x: Value) -> Value:

@@ -9,6 +9,7 @@ from kiln.engines.native.elementary.formats import (
     copysign,
     either,
     integer_of,
+    paired_polynomial,
     parts,
     polynomial,
     scaled,
@@ -59,11 +60,11 @@ def _short_power(size: Value, y: Value) -> Value:
     f = FORMATS["f64"]
     n, m = split(size)
     fraction = m - 1
-    logarithm = fraction.muladd(polynomial("log2_short", fraction), number_of(n, "f64"))
+    logarithm = fraction.muladd(paired_polynomial("log2_short", fraction), number_of(n, "f64"))
     exponent = _is_one(size, y).select(0.0, y * _ends(size, logarithm))
     exponent = at_least(at_most(exponent, 200.0), -200.0)
     t = exponent + f.magic
-    p = polynomial("exp2_short", exponent - (t - f.magic))
+    p = paired_polynomial("exp2_short", exponent - (t - f.magic))
     return p * ((integer_of(t) << f.digits) + f.one).bitcast("f64")
 
 
@@ -122,8 +123,9 @@ def cbrt(x: Value) -> Value:
     """Return the cube root; of f32, computed in f64."""
     if x.dtype == "f32":
         return _cube_root(x.convert("f64"))[1].convert("f32")
-    small = abs(x).lt(2.0**-1022)
-    scaled_x = small.select(x * 2.0**54, x)
+    # Where a cube might leave the range by a rounding.
+    small, large = abs(x).lt(2.0**-1022), abs(x).gt(2.0**1000)
+    scaled_x = small.select(x * 2.0**54, large.select(x * 2.0**-54, x))
     inverse, root = _cube_root(scaled_x)
     # One step more, with the error of the cube.
     size = abs(scaled_x)
@@ -132,7 +134,8 @@ def cbrt(x: Value) -> Value:
     left = (-square).fma(c, size) - square_low * c
     better = copysign((left * (inverse * inverse)).muladd(1 / 3, c), x)
     usable = abs(x).gt(0) & abs(x).lt(x.scope.bits(FORMATS["f64"].infinity, "f64"))
-    return usable.select(small.select(better * 2.0**-18, better), x)
+    found = small.select(better * 2.0**-18, large.select(better * 2.0**18, better))
+    return usable.select(found, x)
 
 
 def _cube_root(x: Value) -> tuple[Value, Value]:

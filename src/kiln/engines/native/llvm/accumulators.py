@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kiln.engines.native.llvm.instructions import instruction, type_text
+from kiln.engines.native.llvm.values import iota
 from kiln.engines.native.loop_ir import Index, Reduce
 from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, is_float
 
@@ -22,7 +23,7 @@ class Accumulator:
         self.code = code
         self.reduce = reduce
         self.scope: Scope = reduce.value.scope
-        kept = code.schedule.kept
+        kept = code.first_reduced
         vector = code.vector
         self.across = vector is not None and vector in code.order[kept:]
         self.width = 1 if vector is None else code.width
@@ -30,6 +31,8 @@ class Accumulator:
             self.width = 1
         self.dtype = reduce.value.dtype
         self.count = 1 if reduce.along is None else 2
+        self.rising = code.order[kept:] == (reduce.along,)
+        """Whether positions only grow, so that no later one is the first of equals."""
 
     def _identity(self) -> Value:
         return identity(self.scope, self.reduce.op, self.dtype)
@@ -40,8 +43,14 @@ class Accumulator:
         start = instruction(self.code.w, self._identity(), (), width)
         found = [(type_text(self.dtype, width), start)]
         if self.count == 2:
-            none = instruction(self.code.w, self.scope.constant(-1, "i32"), (), width)
-            found.append((type_text("i32", width), none))
+            if not self.rising:
+                place = instruction(self.code.w, self.scope.constant(-1, "i32"), (), width)
+            elif self.across and width > 1:
+                place = iota(width).replace("i64", "i32")
+            else:
+                # If no number is better than the worst, the first is the best.
+                place = instruction(self.code.w, self.scope.constant(0, "i32"), (), width)
+            found.append((type_text("i32", width), place))
         return found
 
     def combined(self, values: list[str]) -> list[str]:
@@ -49,7 +58,10 @@ class Accumulator:
         code, width = self.code, self.width
         value = code.operand(self.reduce.value, width)
         if self.count == 2:
-            return self._nearer(values, [value, self._place()], width, code.mask)
+            found = [value, self._place()]
+            if self.rising:
+                return self._later(values, found, width, code.mask)
+            return self._nearer(values, found, width, code.mask)
         if code.mask is not None and self.across:
             rest = instruction(code.w, self._identity(), (), width)
             kind = type_text(self.dtype, width)
@@ -71,25 +83,38 @@ class Accumulator:
         made = self.scope.node(self.reduce.op, self.dtype, (node, node))
         return instruction(self.code.w, made, [x, y], width)
 
+    def _compare(self, how: str, x: str, y: str, dtype: str, width: int) -> str:
+        node = self.scope.constant(0, dtype)
+        made = self.scope.node(how, "i1", (node, node))
+        return instruction(self.code.w, made, [x, y], width)
+
+    def _later(self, best: list[str], found: list[str], width: int, mask: str | None) -> list[str]:
+        """Keep the better of two pairs of value and position, the first if they are equal."""
+        w, flags = self.code.w, type_text("i1", width)
+        x, y = best[0], found[0]
+        if is_float(self.dtype):
+            # Better than the best, or one of them is nan: the first nan is kept.
+            how = "le" if self.reduce.op == "argmax" else "ge"
+            take = self._compare(how, y, x, self.dtype, width)
+            take = w.emit(f"xor {flags} {take}, {_true(width)}")
+            number = self._compare("eq", x, x, self.dtype, width)
+            take = w.emit(f"and {flags} {take}, {number}")
+        else:
+            how = "gt" if self.reduce.op == "argmax" else "lt"
+            take = self._compare(how, y, x, self.dtype, width)
+        return self._selected(take, best, found, width, mask)
+
     def _nearer(self, best: list[str], found: list[str], width: int, mask: str | None) -> list[str]:
         """Keep the better of two pairs of value and position; of equal ones the first."""
-        w = self.code.w
-        kind, places = type_text(self.dtype, width), type_text("i32", width)
-        flags = type_text("i1", width)
+        w, flags = self.code.w, type_text("i1", width)
         how = "gt" if self.reduce.op == "argmax" else "lt"
-
-        def compare(how: str, x: str, y: str, dtype: str) -> str:
-            node = self.scope.constant(0, dtype)
-            made = self.scope.node(how, "i1", (node, node))
-            return instruction(w, made, [x, y], width)
-
         (x, at), (y, place) = best, found
-        better = compare(how, y, x, self.dtype)
-        none = compare("lt", at, instruction(w, self.scope.constant(0, "i32"), (), width), "i32")
-        tie = compare("eq", y, x, self.dtype)
-        before = compare("lt", place, at, "i32")
+        better = self._compare(how, y, x, self.dtype, width)
+        tie = self._compare("eq", y, x, self.dtype, width)
+        before = self._compare("lt", place, at, "i32", width)
         if is_float(self.dtype):
-            y_nan, x_nan = compare("ne", y, y, self.dtype), compare("ne", x, x, self.dtype)
+            y_nan = self._compare("ne", y, y, self.dtype, width)
+            x_nan = self._compare("ne", x, x, self.dtype, width)
             fresh = w.emit(f"xor {flags} {x_nan}, {_true(width)}")
             first_nan = w.emit(f"and {flags} {y_nan}, {fresh}")
             better = w.emit(f"or {flags} {better}, {first_nan}")
@@ -97,16 +122,24 @@ class Accumulator:
             tie = w.emit(f"or {flags} {tie}, {both}")
         earlier = w.emit(f"and {flags} {tie}, {before}")
         take = w.emit(f"or {flags} {better}, {earlier}")
-        take = w.emit(f"or {flags} {take}, {none}")
-        exists = compare(
-            "ge", place, instruction(w, self.scope.constant(0, "i32"), (), width), "i32"
-        )
-        take = w.emit(f"and {flags} {take}, {exists}")
+        if not self.rising:
+            zero = instruction(w, self.scope.constant(0, "i32"), (), width)
+            none = self._compare("lt", at, zero, "i32", width)
+            take = w.emit(f"or {flags} {take}, {none}")
+            exists = self._compare("ge", place, zero, "i32", width)
+            take = w.emit(f"and {flags} {take}, {exists}")
+        return self._selected(take, best, found, width, mask)
+
+    def _selected(
+        self, take: str, best: list[str], found: list[str], width: int, mask: str | None
+    ) -> list[str]:
+        w, flags = self.code.w, type_text("i1", width)
         if mask is not None and self.across:
             take = w.emit(f"and {flags} {take}, {mask}")
+        kinds = (type_text(self.dtype, width), type_text("i32", width))
         return [
-            w.emit(f"select {flags} {take}, {kind} {y}, {kind} {x}"),
-            w.emit(f"select {flags} {take}, {places} {place}, {places} {at}"),
+            w.emit(f"select {flags} {take}, {kind} {y}, {kind} {x}")
+            for kind, x, y in zip(kinds, best, found, strict=True)
         ]
 
     def finish(self, values: list[str]) -> None:

@@ -153,7 +153,8 @@ def _multiply_add(w: Writer, op: str, dtype: str, operands: list[str], width: in
 
 def _divide(w: Writer, op: str, dtype: str, operands: list[str], width: int) -> str:
     kind, sign = type_text(dtype, width), "s" if is_signed(dtype) else "u"
-    if width == 1 or bits(dtype) == 64:
+    if width == 1 or bits(dtype) == 64 or not operands[1].startswith("%"):
+        # By a constant, the code generator multiplies or shifts.
         return w.emit(f"{sign}{op} {kind} {', '.join(operands)}")
     # Vectors of integers cannot be divided. The quotient of floats with more than twice their bits
     # cannot be rounded up to an integer.

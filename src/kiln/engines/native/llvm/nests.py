@@ -34,11 +34,15 @@ class NestCode(Frame):
         elementary: Elementary,
         watch: Watch | None = None,
     ) -> None:
-        order, vector = schedule.order, schedule.vector
+        order, vector, kept = schedule.order, schedule.vector, schedule.kept
+        # An axis of one vector is no loop, so what depends on it alone is computed before all.
+        self.is_row = vector in order[1:kept] and vector.size <= schedule.width
+        if self.is_row:
+            order, kept = tuple(axis for axis in order if axis is not vector), kept - 1
         super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary, watch)
         self.nest = nest
         self.schedule = schedule
-        self.first_reduced = schedule.kept
+        self.first_reduced = kept
         self._plan_values()
 
     def scalar(self, index: Index) -> str:
@@ -85,6 +89,11 @@ class NestCode(Frame):
 
     def write(self, begin: str, end: str) -> None:
         """Write the nest, its outermost axis from `begin` to `end`."""
+        if self.is_row:
+            assert self.vector is not None
+            self.counters[self.vector] = "0"
+            if self.vector.size < self.width:
+                self.mask = _first_lanes(self.vector.size, self.width)
         self._level(0, begin, end)
 
     def _level(self, depth: int, begin: str = "0", end: str = "") -> None:
@@ -155,8 +164,7 @@ class NestCode(Frame):
         w, width = self.w, self.width
         lanes = f"<{width} x i64>"
         if count.isdigit():
-            flags = ", ".join(f"i1 {int(i < int(count))}" for i in range(width))
-            mask = f"<{flags}>"
+            mask = _first_lanes(int(count), width)
         else:
             first = w.emit(f"insertelement {lanes} poison, i64 {count}, i32 0")
             limit = w.emit(
@@ -268,3 +276,8 @@ class NestCode(Frame):
         for state in states:
             mine, values = values[: state.count], values[state.count :]
             state.finish(mine)
+
+
+def _first_lanes(count: int, width: int) -> str:
+    """Return the constant mask of so many lanes."""
+    return "<" + ", ".join(f"i1 {int(i < count)}" for i in range(width)) + ">"

@@ -160,8 +160,9 @@ def _product(v: _Lanes, x: str, y: str) -> tuple[str, str]:
 
 
 def _halves(v: _Lanes, x: str) -> tuple[str, str]:
-    scaled = v.op("fmul", "double", x, v.constant("134217729.0", "double"))
-    high = v.op("fsub", "double", scaled, v.op("fsub", "double", scaled, x))
+    # Rounded to 26 bits by its pattern: a product, as Dekker's, may overflow.
+    raw = v.op("add", "i64", v.cast("bitcast", x, "double", "i64"), 1 << 26)
+    high = v.cast("bitcast", v.op("and", "i64", raw, -(1 << 27)), "i64", "double")
     return high, v.op("fsub", "double", x, high)
 
 

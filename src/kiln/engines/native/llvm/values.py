@@ -363,9 +363,18 @@ class Frame:
         instead = "zeroinitializer"
         if other is not None:
             instead = self._to_memory(self.operand(other, width), buffer.dtype, width)
-        lanes = self.lanes(index)
         flags = mask or "splat (i1 1)"
         suffix = _suffix(kind)
+        if self._runs_back(index):
+            # The last lane is first in memory.
+            place = self._address(buffer, index + (1 - width))
+            name = w.emit(
+                f"call {kind} @llvm.masked.load.{suffix}.p0(ptr align {bytes_} {place}, "
+                f"<{width} x i1> {self._turned(flags, 'i1')}, {kind} {self._turned(instead, kind)})"
+            )
+            name = self._turned(name, kind)
+            return self._from_memory(name, buffer.dtype, width)
+        lanes = self.lanes(index)
         if lanes is not None:
             places = self._addresses(buffer, index, lanes)
             name = w.emit(
@@ -382,6 +391,24 @@ class Frame:
                 f"<{width} x i1> {flags}, {kind} {instead})"
             )
         return self._from_memory(name, buffer.dtype, width)
+
+    def _runs_back(self, index: Index) -> bool:
+        """Tell whether each lane is the element before that of the lane before it."""
+        return (
+            self.vector is not None
+            and index.factor(self.vector) == -1
+            and not any(self.is_vector[v] for v, _ in index.values())
+        )
+
+    def _turned(self, name: str, kind: str) -> str:
+        """Return a vector with its lanes in the opposite order."""
+        if name == "zeroinitializer" or name.startswith("splat"):
+            return name
+        width = self.width
+        if not kind.startswith("<"):
+            kind = f"<{width} x {kind}>"
+        order = ", ".join(f"i32 {i}" for i in reversed(range(width)))
+        return self.w.emit(f"shufflevector {kind} {name}, {kind} poison, <{width} x i32> <{order}>")
 
     def _from_memory(self, name: str, dtype: str, width: int) -> str:
         if dtype != "i1":

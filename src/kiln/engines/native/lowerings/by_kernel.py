@@ -21,15 +21,26 @@ TOGETHER = 16
 
 
 def kernel_results(
-    b: Builder, primitive: Operation, out: Out, xs: Sequence[Layout], params: dict[str, Any]
+    b: Builder,
+    primitive: Operation,
+    out: Out,
+    xs: Sequence[Layout],
+    params: dict[str, Any],
+    shares: bool = False,
 ) -> list[Layout] | None:
-    """Call the kernel of a primitive and return its results; None if there is none."""
+    """Call the kernel of a primitive and return its results; None if there is none.
+
+    A kernel that `shares` its work among threads by itself is called once.
+    """
     avals = [ShapedArray(x.shape, x.dtype) for x in xs]
     call = kernel_call(primitive.name, avals, out, params)
     if call is None:
         return None
     made = [b.room(aval) for aval in out]
     if not call.rows or all(x.size == 0 for x in made):
+        return made
+    if shares:
+        b.kernel(call.symbol, xs, made, call.numbers)
         return made
     largest = max(x.size for x in (*xs, *made))
     rows = max(1, math.ceil(THREAD_ELEMENTS * call.rows / largest))

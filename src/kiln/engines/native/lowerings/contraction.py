@@ -6,6 +6,7 @@ columns; others are copied first.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 
 from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, is_narrow, machine_type
 from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Kernel, Reduce
+from kiln.engines.native.loop_ir import Axis, Index, Kernel, Reduce
 from kiln.engines.native.lowerings.conversion import convert
 from kiln.engines.native.lowerings.elementwise import mul
 from kiln.engines.native.lowerings.matrices import arranged
@@ -29,6 +30,9 @@ SMALL_WORK = 512
 """Products of fewer multiplications are nests, which are fused with what is around them."""
 SMALL_MATRIX = 1 << 14
 """So are products of a vector with fewer elements of a matrix."""
+FEW_TERMS = 8
+FEW_COLUMNS = 32
+"""So are sums of few products for few columns, or rows: each is an expression without a loop."""
 
 
 class Matrices(NamedTuple):
@@ -98,6 +102,8 @@ def _dot_general(
         b.fill(made, 0)
     elif _is_nest(m, n, k):
         _nest(b, made, x, y, dimension_numbers)
+    elif k <= FEW_TERMS and min(m, n) <= FEW_COLUMNS and dtype.kind != "c":
+        _written_out(b, made, x, y, dimension_numbers)
     else:
         pairs = _ordered_pairs(x, lc, y, rc)
         kind = _kernel_type(x.dtype, y.dtype, dtype)
@@ -136,9 +142,46 @@ def _is_nest(m: int, n: int, k: int) -> bool:
 
 
 def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:
-    (lc, rc), (lb, rb) = dimension_numbers
     kept = b.axes(made.shape)
-    summed = b.axes([*made.shape, *[x.shape[d] for d in lc]])[len(kept) :]
+    sizes = [x.shape[d] for d in dimension_numbers[0][0]]
+    summed = b.axes([*made.shape, *sizes])[len(kept) :]
+    product = _product(b, made, x, y, dimension_numbers, kept, summed)
+    if all(axis.size == 1 for axis in summed):
+        b.nest(kept, b.stores(made, kept, product))
+        return
+    index = b.element(made, kept)
+    parts = product if isinstance(product, Complex) else (product,)
+    op = "or" if made.dtype == np.bool_ else "add"
+    effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(parts)]
+    b.nest([*kept, *summed], effects)
+
+
+def _written_out(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:
+    """Compute each sum as one expression, which is fused with what reads it."""
+    kept = b.axes(made.shape)
+    sizes = [x.shape[d] for d in dimension_numbers[0][0]]
+    total: Any = None
+    for numbers in itertools.product(*map(range, sizes)):
+        place = [Index(number) for number in numbers]
+        term = _product(b, made, x, y, dimension_numbers, kept, place)
+        if total is None:
+            total = term
+        else:
+            total = total | term if made.dtype == np.bool_ else total + term
+    b.nest(kept, b.stores(made, kept, total))
+
+
+def _product(
+    b: Builder,
+    made: Layout,
+    x: Layout,
+    y: Layout,
+    dimension_numbers: Any,
+    kept: Sequence[Axis],
+    summed: Sequence[Axis | Index],
+) -> Scalar:
+    """Return a term of the sum at an element, in the dtype of the result."""
+    (lc, rc), (lb, rb) = dimension_numbers
     free = iter(kept[len(lb) :])
     places = []
     for v, batch, contracted in ((x, lb, lc), (y, rb, rc)):
@@ -146,16 +189,7 @@ def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any
         at.update(zip(contracted, summed, strict=True))
         places.append([at[d] if d in at else next(free) for d in range(len(v.shape))])
     left, right = (convert(b.read(v, at), made.dtype) for v, at in zip((x, y), places, strict=True))
-    is_bool = made.dtype == np.bool_
-    product: Scalar = left & right if is_bool else mul(left, right)  # type: ignore[operator]
-    if all(axis.size == 1 for axis in summed):
-        b.nest(kept, b.stores(made, kept, product))
-        return
-    index = b.element(made, kept)
-    parts = product if isinstance(product, Complex) else (product,)
-    op = "or" if is_bool else "add"
-    effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(parts)]
-    b.nest([*kept, *summed], effects)
+    return left & right if made.dtype == np.bool_ else mul(left, right)  # type: ignore[operator]
 
 
 def _ordered_pairs(

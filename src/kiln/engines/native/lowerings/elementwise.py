@@ -15,7 +15,7 @@ from kiln.engines.native.builder import (
     real,
 )
 from kiln.engines.native.layout import Layout
-from kiln.engines.native.lowerings import complex_functions
+from kiln.engines.native.lowerings import complex_arithmetic, complex_functions, complex_inverses
 from kiln.engines.native.scalars import Value, bits, is_float, is_signed
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
@@ -51,7 +51,7 @@ def operation(op: str) -> Lowering:
         x = xs[0]
         if not isinstance(x, Complex):
             return x.scope.op(op, x.dtype, *map(real, xs))
-        function = complex_functions.FUNCTIONS.get(op)
+        function = COMPLEX_FUNCTIONS.get(op)
         if function is None:
             raise Unsupported(f"{op} of complex numbers has no native lowering")
         return function(*xs)
@@ -78,7 +78,7 @@ def _by_parts(function: Callable[..., Value]) -> Lowering:
 def mul(x: Scalar, y: Scalar) -> Scalar:
     """Return the product of two numbers."""
     if isinstance(x, Complex) and isinstance(y, Complex):
-        return complex_functions.product(x, y)
+        return complex_arithmetic.product(x, y)
     return real(x) * real(y)
 
 
@@ -132,15 +132,18 @@ def _shifted(x: Value, by: int) -> Value:
     return x if by == 0 else x.scope.op("lshr", x.dtype, x, x.scope.constant(by, x.dtype))
 
 
-def _pow(x: Value, y: Value) -> Value:
+def _pow(x: Scalar, y: Scalar) -> Scalar:
+    if isinstance(x, Complex):
+        if not isinstance(y, Complex):
+            y = Complex(y.convert(x.re.dtype), x.re.scope.constant(0, x.re.dtype))
+        return complex_functions.power(x, y)
+    assert isinstance(y, Value)
     if not is_float(x.dtype):
         return _integer_power(x, y)
     return x.scope.op("pow", x.dtype, x, y.convert(x.dtype))
 
 
 def _integer_pow(x: Scalar, *, y: int) -> Scalar:
-    if isinstance(x, Complex) and y < 0:
-        raise Unsupported("negative powers of complex numbers have no native lowering")
     if isinstance(x, Value) and y < 0 and not is_float(x.dtype):
         if not is_signed(x.dtype):
             return x.eq(1).convert(x.dtype)
@@ -159,7 +162,11 @@ def _integer_pow(x: Scalar, *, y: int) -> Scalar:
     assert total is not None
     if y > 0:
         return total
-    return 1 / real(total)
+    return _inverse(total) if isinstance(total, Complex) else 1 / total
+
+
+def _inverse(x: Complex) -> Complex:
+    return complex_arithmetic.quotient(complex_arithmetic.number(x, 1), x)
 
 
 def _one(x: Scalar) -> Scalar:
@@ -171,14 +178,14 @@ def _one(x: Scalar) -> Scalar:
 def maximum(x: Scalar, y: Scalar) -> Scalar:
     """Return the larger of two numbers; nans propagate, and 0 is larger than -0."""
     if isinstance(x, Complex) or isinstance(y, Complex):
-        return complex_functions.maximum(x, y)  # type: ignore[arg-type]
+        return complex_arithmetic.maximum(x, y)  # type: ignore[arg-type]
     return x | y if x.dtype == "i1" else x.scope.op("max", x.dtype, x, y)
 
 
 def minimum(x: Scalar, y: Scalar) -> Scalar:
     """Return the smaller of two numbers; nans propagate, and -0 is smaller than 0."""
     if isinstance(x, Complex) or isinstance(y, Complex):
-        return complex_functions.minimum(x, y)  # type: ignore[arg-type]
+        return complex_arithmetic.minimum(x, y)  # type: ignore[arg-type]
     return x & y if x.dtype == "i1" else x.scope.op("min", x.dtype, x, y)
 
 
@@ -193,7 +200,7 @@ def _sign(x: Value) -> Value:
 
 def _abs(x: Scalar) -> Value:
     if isinstance(x, Complex):
-        return complex_functions.modulus(x)
+        return complex_arithmetic.modulus(x)
     return x if x.dtype.startswith("u") else abs(x)
 
 
@@ -241,8 +248,6 @@ def _next_after(x: Value, y: Value) -> Value:
 def _compare(how: str) -> Lowering:
     def compare(x: Scalar, y: Scalar) -> Value:
         if isinstance(x, Complex) and isinstance(y, Complex):
-            if how not in ("eq", "ne"):
-                raise Unsupported("complex numbers are compared by XLA")
             re, im = x.re.compare(how, y.re), x.im.compare(how, y.im)
             return re & im if how == "eq" else re | im
         return x.compare(how, y)  # type: ignore[union-attr]
@@ -317,20 +322,44 @@ FUNCTIONS: dict[Operation, str] = {
 }
 """Primitives that are one operation or function."""
 
+COMPLEX_FUNCTIONS: dict[str, Callable[..., Complex]] = {
+    "exp": complex_functions.exp,
+    "exp2": complex_functions.exp2,
+    "expm1": complex_functions.expm1,
+    "log": complex_functions.log,
+    "log1p": complex_functions.log1p,
+    "sin": complex_functions.sin,
+    "cos": complex_functions.cos,
+    "tan": complex_functions.tan,
+    "sinh": complex_functions.sinh,
+    "cosh": complex_functions.cosh,
+    "tanh": complex_functions.tanh,
+    "logistic": complex_functions.logistic,
+    "sqrt": complex_inverses.sqrt,
+    "rsqrt": complex_inverses.rsqrt,
+    "asin": complex_inverses.asin,
+    "acos": complex_inverses.acos,
+    "atan": complex_inverses.atan,
+    "asinh": complex_inverses.asinh,
+    "acosh": complex_inverses.acosh,
+    "atanh": complex_inverses.atanh,
+}
+"""Functions of complex numbers, by the names that those of real ones have."""
+
 LOWERINGS: dict[Operation, Lowering] = {
     ops.add_p: _by_parts(lambda x, y: x + y),
     ops.sub_p: _by_parts(lambda x, y: x - y),
     ops.neg_p: _by_parts(lambda x: -x),
     ops.mul_p: elementwise(mul),
-    ops.div_p: real_only(_div),
+    ops.div_p: elementwise(_either(_div, complex_arithmetic.quotient)),
     ops.rem_p: real_only(_rem),
-    ops.pow_p: real_only(_pow),
+    ops.pow_p: elementwise(_pow),
     ops.integer_pow_p: elementwise(_integer_pow),
     ops.square_p: elementwise(_square),
     ops.max_p: elementwise(maximum),
     ops.min_p: elementwise(minimum),
     ops.clamp_p: elementwise(lambda low, x, high: minimum(maximum(x, low), high)),
-    ops.sign_p: elementwise(_either(_sign, complex_functions.sign)),
+    ops.sign_p: elementwise(_either(_sign, complex_arithmetic.sign)),
     ops.abs_p: elementwise(_abs),
     ops.round_p: real_only(_round),
     ops.is_finite_p: real_only(_is_finite),

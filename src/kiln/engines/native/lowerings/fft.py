@@ -17,7 +17,7 @@ from kiln.ops import fft as ops
 def _fft(b: Builder, out: Sequence[ShapedArray], x: Layout, **params: Any) -> Layout:
     if not params["fft_lengths"]:
         return b.map(out[0], lambda v: convert(v, out[0].dtype), x)
-    found = kernel_results(b, ops.fft_p, out, [x], params)
+    found = kernel_results(b, ops.fft_p, out, [x], params, shares=True)
     if found is not None:
         return found[0]
     made = b.room(out[0])

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.builder import Builder, Lowering, real
+from kiln.engines.native.builder import Builder, Lowering, machine_type, real
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Axis, Index, Store, axis_index, position
 from kiln.engines.native.lowerings.random_bits import hashed, joined, words
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.scalars import Value, bits, is_float
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import generators as ops
@@ -63,8 +63,8 @@ def _philox(b: Builder, made: Layout, key: Layout) -> int:
     start, counter = _state(b, key)
     number = counter + position(b.scope, axis_index(axis), "u64")
     carry = number.lt(counter).convert("u64")
-    bits = _philox_bits(words(start), [*words(number), *words(start + carry)])
-    found = [joined(*bits[:2]), joined(*bits[2:])] if wide else bits
+    hashed_words = _philox_bits(words(start), [*words(number), *words(start + carry)])
+    found = [joined(*hashed_words[:2]), joined(*hashed_words[2:])] if wide else hashed_words
     effects = []
     for i, word in enumerate(found):
         at = axis_index(axis) * each + i
@@ -126,4 +126,37 @@ def _threefry(b: Builder, made: Layout, key: Layout) -> int:
     return math.prod(sizes)
 
 
-LOWERINGS: dict[Operation, Lowering] = {ops.rng_bit_generator_p: _rng_bit_generator}
+def _rng_uniform(b: Builder, out: Out, low: Layout, high: Layout, *, shape: Any) -> Layout:
+    """Draw bits from counters that no other call is given, and scale them."""
+    kind = machine_type(out[0].dtype)
+    wide = bits(kind) == 64
+    drawn = b.space(b.sizes(out[0]), ops.UINT64 if wide else ops.UINT32)
+    if drawn.size == 0:
+        return b.room(out[0])
+    state = b.space((2,), ops.UINT64)
+    b.kernel("kiln_draw_counters", [], [state], [-(-drawn.size // (2 if wide else 4))])
+    _philox(b, drawn, state)
+    return b.map(out[0], _within_float if is_float(kind) else _within_integer, drawn, low, high)
+
+
+def _within_float(word: Value, low: Value, high: Value) -> Value:
+    wide = "f64" if low.dtype == "f64" else "f32"
+    digits = 53 if wide == "f64" else 24
+    unit = (word >> (bits(word.dtype) - digits)).convert(wide) * 2.0**-digits
+    drawn = unit.convert(low.dtype) * (high - low) + low
+    # Rounding may reach the excluded bound.
+    return drawn.eq(high).select(low, drawn)
+
+
+def _within_integer(word: Value, low: Value, high: Value) -> Value:
+    kind = word.dtype
+    given = low.lt(high)
+    count = given.select(high.bitcast(kind) - low.bitcast(kind), 1)
+    within = word.scope.op("rem", kind, word, count) + low.bitcast(kind)
+    return given.select(within, word).bitcast(low.dtype)
+
+
+LOWERINGS: dict[Operation, Lowering] = {
+    ops.rng_bit_generator_p: _rng_bit_generator,
+    ops.rng_uniform_p: _rng_uniform,
+}

@@ -16,7 +16,7 @@ from kiln.engines.native.builder import (
 )
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Reduce
-from kiln.engines.native.lowerings import complex_functions
+from kiln.engines.native.lowerings import complex_arithmetic
 from kiln.engines.native.lowerings.elementwise import elementwise
 from kiln.engines.native.scalars import NUMPY_TYPES, Value, bits
 from kiln.ir.operation import Operation
@@ -28,9 +28,9 @@ from kiln.ops.shape import reduce_sum_p
 Out = Sequence[ShapedArray]
 
 _OF_COMPLEX = {
-    "mul": complex_functions.product,
-    "max": complex_functions.maximum,
-    "min": complex_functions.minimum,
+    "mul": complex_arithmetic.product,
+    "max": complex_arithmetic.maximum,
+    "min": complex_arithmetic.minimum,
 }
 
 

@@ -47,6 +47,10 @@ def _split(b: Builder, out: Out, x: Layout, *, sizes: Any, axis: int) -> list[La
     return made
 
 
+LARGE = 1 << 14
+"""Of so many elements or more, those that will be overwritten are not filled first."""
+
+
 def _pad(b: Builder, out: Out, x: Layout, value: Layout, *, padding_config: Any) -> Layout:
     made = b.room(out[0])
     if made.size == 0:
@@ -62,10 +66,33 @@ def _pad(b: Builder, out: Out, x: Layout, value: Layout, *, padding_config: Any)
         sizes.append(max(0, end - begin + 1))
         first.append(low + begin * step)
         steps.append(step)
-    b.write(made, value)
+    border = [d for d, n in enumerate(made.shape) if sizes[d] != n]
+    if made.size < LARGE or len(border) > 2 or not all(sizes) or any(step > 1 for step in steps):
+        b.write(made, value)
+    else:
+        _surround(b, made, value, first, sizes, border)
     if all(sizes):
         b.write(part(made, first, sizes, steps), part(x, starts, sizes))
     return made
+
+
+def _surround(
+    b: Builder,
+    made: Layout,
+    value: Layout,
+    first: Sequence[int],
+    sizes: Sequence[int],
+    border: Sequence[int],
+) -> None:
+    """Write a value before and after a box, along each axis of the border."""
+    low, count = [0] * len(made.shape), list(made.shape)
+    for d in border:
+        end = first[d] + sizes[d]
+        for start, n in ((0, first[d]), (end, made.shape[d] - end)):
+            if n:
+                low[d], count[d] = start, n
+                b.write(part(made, low, count), value)
+        low[d], count[d] = first[d], sizes[d]
 
 
 LOWERINGS: dict[Operation, Lowering] = {

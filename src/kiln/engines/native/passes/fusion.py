@@ -36,7 +36,7 @@ from kiln.engines.native.passes.buffers import (
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.scalars import Value, postorder
 
 MOST_NODES = 600
 """A nest is not made larger than this."""
@@ -76,14 +76,14 @@ def _uses(statements: list[Statement]) -> Counter[Buffer]:
 class Cluster:
     """A nest being fused, and what is known of its expressions."""
 
-    __slots__ = ("axes", "effects", "inputs", "nest", "reduced", "size")
+    __slots__ = ("axes", "effects", "inputs", "nest", "nodes", "reduced")
 
-    def __init__(self, nest: Nest, inputs: set[Value], size: int) -> None:
+    def __init__(self, nest: Nest, inputs: set[Value]) -> None:
         self.nest = nest
         self.axes = nest.axes
         self.effects = nest.effects
         self.inputs = inputs
-        self.size = size
+        self.nodes = set(nodes(nest))
         self.reduced = frozenset(nest.reduced_axes())
 
 
@@ -167,6 +167,11 @@ class _Fuser:
         for x in loads:
             definition = self._definition(x, nest, time, home, repeats[x.attr[0]])
             made = None
+            if definition is not None and size + definition.size > MOST_NODES:
+                # Sizes that are added up count what definitions share more than once.
+                definition.size = len(postorder([definition.store.value]))
+                shared = postorder([*replaced.values(), definition.store.value])
+                size = len(own) + len(shared) - definition.size
             if definition is not None and size + definition.size <= MOST_NODES:
                 made = self._inlined(x, definition)
             if made is None or definition is None:
@@ -201,7 +206,11 @@ class _Fuser:
 
     def _home(self, nest: Nest, loads: Sequence[Value]) -> int:
         """Return where the nest could be joined to one that computes what it reads."""
-        read = {x.attr[0] for x in loads}
+        read: set[Buffer] = set()
+        for x in loads:
+            # What is cheap is written here in any case, so its operands are read.
+            cheap = [d for d in self.definitions.get(x.attr[0], ()) if _is_cheap(d)]
+            read |= {y.attr[0] for y in cheap[-1].inputs} if cheap else {x.attr[0]}
         after = self._earliest(read, set(writes(nest)))
         places = self.by_axes.get(nest.axes, ())
         if not places or places[-1] < after:
@@ -264,7 +273,7 @@ class _Fuser:
         once = self.uses[buffer] == 1 and buffer not in self.outputs
         if once and times <= points:
             return True
-        if definition.cost <= CHEAP and len(definition.inputs) <= 2:
+        if _is_cheap(definition):
             return True
         return points <= 1 and definition.cost <= 8 and not definition.inputs
 
@@ -283,10 +292,10 @@ class _Fuser:
         read = {x.attr[0] for x in inputs}
         written = set(writes(nest))
         after = self._earliest(read, written)
-        place = self._joined(nest, inputs, size, after, read)
+        place = self._joined(nest, inputs, after, read)
         if place is None:
             place = len(self.done)
-            self.done.append(Cluster(nest, set(inputs), size))
+            self.done.append(Cluster(nest, set(inputs)))
             self.by_axes.setdefault(nest.axes, []).append(place)
         self._note(place, read, written)
         for effect in nest.effects:
@@ -295,9 +304,7 @@ class _Fuser:
                     Definition(effect, place, inputs, work, size, time, nest.lines)
                 )
 
-    def _joined(
-        self, nest: Nest, inputs: set[Value], size: int, after: int, read: set[Buffer]
-    ) -> int | None:
+    def _joined(self, nest: Nest, inputs: set[Value], after: int, read: set[Buffer]) -> int | None:
         """Add the nest to a cluster, if there is one for it; return its place."""
         reduced = frozenset(nest.reduced_axes())
         for place in reversed(self.by_axes.get(nest.axes, ())):
@@ -309,15 +316,16 @@ class _Fuser:
                 continue
             if reduced and cluster.reduced and reduced != cluster.reduced:
                 continue
-            if cluster.size + size > MOST_NODES:
-                continue
             near = any(x.attr[0] in read for x in cluster.inputs) or place == after
             if not near and nest.points > SMALL:
+                continue
+            more = _fresh(roots_of(nest), cluster.nodes)
+            if len(cluster.nodes) + len(more) > MOST_NODES:
                 continue
             cluster.effects.extend(nest.effects)
             cluster.nest.lines = _add(dict(cluster.nest.lines), nest.lines)
             cluster.inputs |= inputs
-            cluster.size += size
+            cluster.nodes |= more
             cluster.reduced |= reduced
             return place
         return None
@@ -343,6 +351,18 @@ def _add(lines: dict[Any, float], more: Mapping[Any, float]) -> dict[Any, float]
     for source, work in more.items():
         lines[source] = lines.get(source, 0.0) + work
     return lines
+
+
+def _fresh(roots: Sequence[Value], known: set[Value]) -> set[Value]:
+    """Return the nodes below some that are not known; all below a known one are."""
+    found: set[Value] = set()
+    stack = list(roots)
+    while stack:
+        x = stack.pop()
+        if x not in known and x not in found:
+            found.add(x)
+            stack.extend(x.operands)
+    return found
 
 
 def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
@@ -382,6 +402,11 @@ def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
     return all(
         each.terms == index.terms and each.const - first < len(written) for each in written
     ) and all(f % len(written) == 0 for _, f in index.axes())
+
+
+def _is_cheap(definition: Definition) -> bool:
+    """Tell whether to compute a value again rather than read it."""
+    return definition.cost <= CHEAP and len(definition.inputs) <= 2
 
 
 def _evaluations(nest: Nest, index: object) -> int:

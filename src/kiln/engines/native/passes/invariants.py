@@ -10,6 +10,7 @@ from collections import Counter
 
 from kiln.engines.native.checks import has_checks
 from kiln.engines.native.loop_ir import (
+    EFFECTS,
     Axis,
     Buffer,
     Function,
@@ -73,8 +74,10 @@ def _invariant(loop: Loop | While, writers: Counter[Buffer]) -> list[Statement]:
             constant[statement] = None
             changing -= made
             makers.update((b, statement) for b in made)
+    # What a kernel reads lies in memory, wherever it is computed.
+    stored = {x.buffer for each in loop.body if isinstance(each, Kernel) for x in each.operands}
     taken: set[Statement] = set()
-    waiting = [each for each in constant if _is_dear(each)]
+    waiting = [each for each in constant if _is_dear(each) or stored & set(writes(each))]
     while waiting:
         statement = waiting.pop()
         if statement not in taken:
@@ -104,7 +107,7 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
             places = [*statement.operands, *statement.results]
             return (
                 axis is not None
-                and statement.symbol != "kiln_call_python"
+                and statement.symbol not in EFFECTS
                 and not any(place.index.factor(axis) for place in places)
             )
     return False

@@ -10,6 +10,7 @@ from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.invariants import hoist, turn_summed
+from kiln.engines.native.passes.pieces import compute_in_pieces
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.transposes import turn_operands
@@ -20,6 +21,7 @@ Pass = Callable[[Function], None]
 PASSES: dict[str, Pass] = {
     "hoist": hoist,
     "fuse": fuse,
+    "pieces": compute_in_pieces,
     "copies": remove_copies,
     "summed": turn_summed,
     "transposes": turn_operands,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from kiln.engines.native.loop_ir import Axis, Index, Nest, Store
+from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.substitution import bounds
 from kiln.engines.native.scalars import BASIC, Value, bits, postorder
 
@@ -48,6 +48,9 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     fits = _is_apart if nest.ordered else _varies
     candidates = [axis for axis in axes if fits(nest, axis)]
     vector = _vector_axis(nest, nodes, candidates)
+    if vector is not None and vector in _few_positions(nest, vector_bytes):
+        rows = [axis for axis in candidates if axis in kept and axis.size >= vector_bytes]
+        vector = rows[-1] if rows else vector
     width = 1
     if vector is not None:
         width = _width(nodes, vector, vector_bytes, is_map=nest.is_map)
@@ -64,6 +67,15 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         1 + sum(map(cost, nodes)) / 4,
         _grain(nodes, order, vector, width) if kept and _is_shared(nest, order[0]) else 0,
     )
+
+
+def _few_positions(nest: Nest, vector_bytes: int) -> set[Axis]:
+    """Return the axes of positions so few that to compare lanes costs more than to gather."""
+    return {
+        e.along
+        for e in nest.effects
+        if isinstance(e, Reduce) and e.along is not None and e.along.size <= vector_bytes
+    }
 
 
 def _varies(nest: Nest, axis: Axis) -> bool:

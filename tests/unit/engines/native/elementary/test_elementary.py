@@ -36,7 +36,9 @@ def worst(name, dtype, n):
 @pytest.mark.parametrize("name", CASES)
 def test_f32_is_within_its_bound(name):
     error, *where = worst(name, "f32", 40_000)
-    assert error <= CASES[name].bounds[0], where
+    # Where multiply-add rounds twice, a little more is lost.
+    more = 0 if assembly.host_target().fma else 0.1
+    assert error <= CASES[name].bounds[0] + more, where
 
 
 @pytest.mark.parametrize("name", CASES)

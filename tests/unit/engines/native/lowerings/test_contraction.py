@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import kiln
+import kiln.numpy as jnp
 from kiln import lax
 from kiln.engines.native.layout import dense
 from kiln.engines.native.lowerings import contraction, matrices
@@ -91,3 +93,27 @@ def test_stacks_of_matrices_are_recognised_where_they_lie() -> None:
     stack = contraction.in_place(spread, [0], [1], [2])
     assert stack is not None
     assert stack.step == 0
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.int32, np.complex64, ml_dtypes.bfloat16, np.bool_]
+)
+@pytest.mark.parametrize(
+    "shape", [(40, 4, 16), (40, 3, 5), (16, 8, 300), (33, 2, 31), (100, 7, 32)]
+)
+def test_sums_of_few_products(dtype: type, shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(k)
+    x, y = (rng.normal(size=size) * 3 for size in ((m, k), (n, k)))
+    x, y = ((v > 0) if dtype is np.bool_ else v.astype(dtype) for v in (x, y))
+    tolerance = 3e-2 if dtype is ml_dtypes.bfloat16 else 1e-5
+    assert_meaning(lambda x, y: x @ y.T, x, y, tolerance=tolerance)
+    assert_meaning(lambda x, y: x @ y, x, np.ascontiguousarray(y.T), tolerance=tolerance)
+    assert_meaning(lambda x, y: y @ x.T, x, y, tolerance=tolerance)
+
+
+def test_a_sum_of_few_products_joins_what_reads_it() -> None:
+    points, centres = np.ones((1000, 4), np.float32), np.ones((16, 4), np.float32)
+    text = kiln.jit(lambda x, y: jnp.argmin(x @ y.T, 1)).lower(points, centres).as_text("loops")
+    assert text.count("nest") == 1
+    assert "gemm" not in text

@@ -1,0 +1,33 @@
+// The hidden state of numbers that nobody seeded.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <random>
+
+#include "../symbols.h"
+
+namespace kiln {
+namespace {
+
+uint64_t entropy() {
+  std::random_device device;
+  return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+// kiln_draw_counters. Buffers: two u64 of result, a key and the first of counters that no other
+// call was given. Numbers: how many counters.
+int32_t draw_counters(Call*, void* const* buffers, const int64_t* numbers) {
+  static const uint64_t key = entropy();
+  static std::atomic<uint64_t> next{0};
+  uint64_t* state = static_cast<uint64_t*>(buffers[0]);
+  // The child of a fork has the counters of its parent, but not its numbers.
+  state[0] = key ^ static_cast<uint64_t>(getpid()) * 0x9E3779B97F4A7C15;
+  state[1] = next.fetch_add(static_cast<uint64_t>(numbers[0]), std::memory_order_relaxed);
+  return kDone;
+}
+
+const Symbols symbols{{"kiln_draw_counters", draw_counters}};
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,195 @@
+#include "blocked.h"
+
+#include <algorithm>
+
+#include "scratch.h"
+#include "split.h"
+
+namespace kiln {
+namespace {
+
+// Multiplications that a thread does at a time, at least: about ten microseconds.
+constexpr int64_t kTaskWork = int64_t{1} << 20;
+// Products of a stack that have less work than this are not cut.
+constexpr int64_t kItemWork = int64_t{1} << 22;
+// Rows of A that lie packed at a time: they fit the second cache.
+constexpr int64_t kMostRows = 144;
+constexpr int64_t kFewestRows = 48;
+// With fewer rows than this B is read where it is, and if it fits the first cache with as many.
+constexpr int64_t kPackedRows = 32;
+constexpr int64_t kNearBytes = 1 << 14;
+// Blocks of columns, where there are few rows.
+constexpr int64_t kColumnStep = 256;
+constexpr int64_t kFewBlocks = 8;
+
+template <typename T>
+const TileLoops& tiles() {
+  return linear_loops().tiles[sizeof(T) == 8];
+}
+
+constexpr int64_t rounded(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+template <typename T>
+void pack_a(const Product& p, const T* a, int64_t rows, int64_t depth, T* to) {
+  if (p.transpose_a) {
+    linear_loops().transpose[sizeof(T) == 8 ? 3 : 2](a, to, depth, rows, p.a_row, kPackedRow<T>);
+    return;
+  }
+  tiles<T>().pack_rows(a, p.a_row, rows, depth, to);
+}
+
+// Panels of B, all rows of it, one panel after another.
+template <typename T>
+void pack_b(const Product& p, const T* b, int64_t first_row, int64_t rows, int64_t columns, T* to) {
+  const TileLoops& code = tiles<T>();
+  const int64_t panel = p.k * code.columns;
+  to += first_row * code.columns;
+  if (!p.transpose_b) {
+    code.pack(b + first_row * p.b_row, p.b_row, rows, columns, to, panel);
+    return;
+  }
+  for (int64_t j = 0; j < columns; j += code.columns, to += panel) {
+    const int64_t width = std::min(code.columns, columns - j);
+    if (width < code.columns) std::fill_n(to, rows * code.columns, T(0));
+    linear_loops().transpose[sizeof(T) == 8 ? 3 : 2](b + j * p.b_row + first_row, to, width, rows,
+                                                     p.b_row, code.columns);
+  }
+}
+
+// Where B lies: packed, or but for columns that fill no panel as it was given.
+template <typename T>
+struct Right {
+  const T* whole;
+  int64_t row, panel;
+  const T* last;
+};
+
+template <typename T>
+int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c, int64_t rows,
+                      int64_t first_column, int64_t columns) {
+  const TileLoops& code = tiles<T>();
+  const Scratch scratch(static_cast<size_t>(rows * kPackedRow<T>) * sizeof(T));
+  if (!scratch) return 1;
+  T* packed = reinterpret_cast<T*>(scratch.bytes());
+  const int64_t whole = right.last == nullptr
+                            ? columns
+                            : (first_column + columns) / code.columns * code.columns - first_column;
+  for (int64_t from = 0; from < p.k; from += kPackedDepth) {
+    TileBlock block{};
+    block.rows = rows;
+    block.columns = std::min(whole, columns);
+    block.depth = std::min(kPackedDepth, p.k - from);
+    block.a = packed;
+    block.b = right.whole + first_column / code.columns * right.panel + from * right.row;
+    block.b_row = right.row;
+    block.b_panel = right.panel;
+    block.c = c + first_column;
+    block.c_row = p.c_row;
+    block.add = p.accumulate || from > 0;
+    pack_a(p, a + from * (p.transpose_a ? p.a_row : 1), rows, block.depth, packed);
+    if (block.columns > 0) code.run(block);
+    if (whole >= columns) continue;
+    block.columns = columns - whole;
+    block.b = right.last + from * code.columns;
+    block.b_row = code.columns;
+    block.c = c + first_column + whole;
+    code.run(block);
+  }
+  return 0;
+}
+
+template <typename T>
+int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c) {
+  const TileLoops& code = tiles<T>();
+  const int64_t panel = p.k * code.columns, panels = (p.n + code.columns - 1) / code.columns;
+  const bool is_near = p.k * p.b_row * static_cast<int64_t>(sizeof(T)) <= kNearBytes;
+  const bool in_place = !p.transpose_b && (p.m < kPackedRows || (is_near && p.m <= kMostRows));
+  const bool has_rest = p.n % code.columns != 0;
+  const int64_t packed_panels = in_place ? has_rest : panels;
+  const Scratch scratch(static_cast<size_t>(packed_panels * panel) * sizeof(T));
+  if (!scratch) return 1;
+  T* packed = reinterpret_cast<T*>(scratch.bytes());
+  Right<T> right{packed, code.columns, panel, nullptr};
+  if (in_place) {
+    right = {b, p.b_row, code.columns, has_rest ? packed : nullptr};
+    const int64_t rest = p.n % code.columns;
+    if (has_rest) pack_b(p, b + p.n - rest, 0, p.k, rest, packed);
+  } else {
+    constexpr int64_t kPanels = 8, kPackedTask = 1 << 15;
+    const int64_t groups = (panels + kPanels - 1) / kPanels;
+    const int64_t depths = (p.k + kPackedDepth - 1) / kPackedDepth;
+    const int64_t each = std::min(panels, kPanels) * code.columns * std::min(p.k, kPackedDepth);
+    over_blocks(call, groups * depths, (kPackedTask + each - 1) / each,
+                [&](int64_t first, int64_t last) {
+                  for (int64_t i = first; i < last; ++i) {
+                    const int64_t from = i % depths * kPackedDepth;
+                    const int64_t column = i / depths * kPanels * code.columns;
+                    pack_b(p, b + column * (p.transpose_b ? p.b_row : 1), from,
+                           std::min(kPackedDepth, p.k - from),
+                           std::min(kPanels * code.columns, p.n - column), packed + column * p.k);
+                  }
+                  return 0;
+                });
+  }
+  const int64_t row_work = p.n * p.k;
+  int64_t rows = std::clamp(rounded(2 * kTaskWork / row_work, code.rows), kFewestRows, kMostRows);
+  rows = std::min(rows, p.m);
+  const int64_t row_blocks = (p.m + rows - 1) / rows;
+  int64_t columns = p.n;
+  if (row_blocks < kFewBlocks && call != nullptr) {
+    columns = std::max(kColumnStep, kTaskWork / (rows * p.k));
+    columns = std::min(rounded(columns, code.columns), p.n);
+  }
+  const int64_t column_blocks = (p.n + columns - 1) / columns;
+  const int64_t work = std::max<int64_t>(1, rows * columns * p.k);
+  return over_blocks(call, row_blocks * column_blocks, (kTaskWork + work - 1) / work,
+                     [&](int64_t first, int64_t last) {
+                       int32_t status = 0;
+                       for (int64_t i = first; i < last && status == 0; ++i) {
+                         const int64_t row = i / column_blocks * rows;
+                         const int64_t column = i % column_blocks * columns;
+                         status = multiply_rows(p, a + row * (p.transpose_a ? 1 : p.a_row), right,
+                                                c + row * p.c_row, std::min(rows, p.m - row),
+                                                column, std::min(columns, p.n - column));
+                       }
+                       return status;
+                     });
+}
+
+}  // namespace
+
+template <typename T>
+bool fits_blocks(const Product& p) {
+  const int64_t columns = tiles<T>().columns;
+  return p.k >= 4 && p.m >= 4 && 4 * p.n >= columns;
+}
+
+template <typename T>
+int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b, T* c) {
+  const int64_t work = p.m * p.n * p.k;
+  const auto one = [&](Call* inner, int64_t i) {
+    return multiply_one(inner, p, a + i * p.a_step, b + i * p.b_step, c + i * p.c_step);
+  };
+  int32_t status = 0;
+  if (p.batch == 1 || (work >= kItemWork && p.batch < kFewBlocks)) {
+    Call* shared = work < 2 * kTaskWork ? nullptr : call;
+    for (int64_t i = 0; i < p.batch && status == 0; ++i) status = one(shared, i);
+    return status;
+  }
+  return over_blocks(call, p.batch, (kTaskWork + work - 1) / work,
+                     [&](int64_t first, int64_t last) {
+                       int32_t failed = 0;
+                       for (int64_t i = first; i < last && failed == 0; ++i) {
+                         failed = one(nullptr, i);
+                       }
+                       return failed;
+                     });
+}
+
+#define KILN_INSTANTIATE(T)                     \
+  template bool fits_blocks<T>(const Product&); \
+  template int32_t multiply_in_blocks<T>(Call*, const Product&, const T*, const T*, T*);
+KILN_INSTANTIATE(float)
+KILN_INSTANTIATE(double)
+
+}  // namespace kiln

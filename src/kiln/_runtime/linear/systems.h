@@ -1,0 +1,40 @@
+// Systems of equations of real numbers by own loops: large ones by products of their blocks, small
+// ones as many at a time as a vector has lanes.
+#pragma once
+
+#include <cstdint>
+
+#include "../native_call.h"
+
+namespace kiln {
+
+// op(A) of a triangular A: its element (i, k) is a[i * row + k * column]. One of the steps is 1.
+template <typename T>
+struct Triangle {
+  const T* a;
+  int64_t size, row, column;
+  bool is_upper, is_unit;
+};
+
+// X with op(A) X = B in place of B, on the threads of the call.
+template <typename T>
+int32_t solve_triangle(Call* call, const Triangle<T>& triangle, T* b, int64_t b_row,
+                       int64_t columns);
+
+// L U = P A of a dense matrix in place, on the threads of the call; pivots count from 0.
+template <typename T>
+int32_t factor_matrix(Call* call, T* a, int64_t rows, int64_t columns, int32_t* pivots);
+
+// Whether matrices of this order are computed in lanes.
+inline bool is_for_lanes(int64_t batch, int64_t order, int64_t other) {
+  return batch >= 4 && order <= 16 && other <= 16;
+}
+
+// The same for matrices that follow each other.
+template <typename T>
+int32_t factor_stack(const T* a, T* out, int64_t batch, int64_t rows, int64_t columns,
+                     int32_t* pivots);
+template <typename T>
+int32_t solve_stack(const Triangle<T>& first, int64_t batch, const T* b, T* out, int64_t columns);
+
+}  // namespace kiln

@@ -1,0 +1,133 @@
+"""What reads a buffer that was written in pieces is computed where each piece is.
+
+A concatenation or a padded array is written by several nests. If one nest alone reads it, element
+by element, each of them stores what the reader makes of its piece, and the buffer is not needed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kiln.engines.native.loop_ir import (
+    Axis,
+    Buffer,
+    Function,
+    Index,
+    Nest,
+    Reduce,
+    Role,
+    Statement,
+    Store,
+    blocks,
+    walk,
+)
+from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.fusion import everything
+from kiln.engines.native.passes.schedule import cost
+from kiln.engines.native.passes.substitution import solved, substituted
+from kiln.engines.native.scalars import Value
+
+MOST_PIECES = 8
+MOST_NODES = 100
+"""A larger reader is not written again for each piece."""
+CHEAP = 8
+"""What costs more is not computed again for pieces that are overwritten."""
+FEWEST_BYTES = 1 << 14
+"""Smaller buffers stay in the nearest cache."""
+
+
+def compute_in_pieces(function: Function) -> None:
+    """Compute what reads buffers of several pieces where the pieces are written."""
+    readers: Counter[Buffer] = Counter()
+    writers: Counter[Buffer] = Counter()
+    for statement in walk(function.body):
+        readers.update(set(reads(statement)))
+        writers.update(set(writes(statement)))
+    outputs = set(function.outputs)
+    found = {
+        b
+        for b, count in writers.items()
+        if 2 <= count <= MOST_PIECES
+        and readers[b] == 1
+        and b.role is Role.TEMP
+        and b not in outputs
+        and b.nbytes >= FEWEST_BYTES
+    }
+    if found:
+        _rewrite(function.body, found, writers)
+
+
+def _rewrite(statements: list[Statement], split: set[Buffer], writers: Counter[Buffer]) -> None:
+    for statement in statements:
+        for block in blocks(statement):
+            _rewrite(block, split, writers)
+    for reader in list(statements):
+        if isinstance(reader, Nest) and reader.is_map and not reader.ordered:
+            for x in nodes(reader):
+                if x.op == "load" and x.attr[0] in split and _moved(statements, reader, x, writers):
+                    break
+
+
+def _moved(statements: list[Statement], reader: Nest, x: Value, writers: Counter[Buffer]) -> bool:
+    """Compute a reader in the nests that write what it reads at `x`; tell whether that is done."""
+    buffer = x.attr[0]
+    end = statements.index(reader)
+    pieces = [i for i, each in enumerate(statements[:end]) if buffer in set(writes(each))]
+    if len(pieces) != writers[buffer] or not _is_elementwise(reader, x):
+        return False
+    made, taken = set(writes(reader)), set(reads(reader)) - {buffer}
+    if made & taken or any(writers[b] != 1 for b in made):
+        return False
+    # Between the first piece and the reader nothing may touch what the reader needs or makes.
+    for each in statements[pieces[0] : end]:
+        read, written = everything(each)
+        if written & (taken | made) or read & made:
+            return False
+    changed: list[tuple[Nest, Store, list[Store]]] = []
+    points = 0
+    for i in pieces:
+        piece = statements[i]
+        if not isinstance(piece, Nest) or piece.ordered:
+            return False
+        points += piece.points
+        for store in [e for e in piece.effects if e.buffer is buffer]:
+            stores = _stores(reader, x, store)
+            if stores is None:
+                return False
+            changed.append((piece, store, stores))
+    work = sum(map(cost, nodes(reader)))
+    if 4 * points > 5 * reader.points and work > CHEAP:
+        return False
+    for piece, store, stores in changed:
+        at = next(i for i, e in enumerate(piece.effects) if e is store)
+        piece.effects[at : at + 1] = stores
+    statements.remove(reader)
+    return True
+
+
+def _is_elementwise(reader: Nest, x: Value) -> bool:
+    """Tell whether a nest reads a buffer once, unmasked, and stores at places it knows."""
+    every = nodes(reader)
+    return (
+        not x.operands
+        and len(every) <= MOST_NODES
+        and sum(1 for y in every if y.op == "load" and y.attr[0] is x.attr[0]) == 1
+        and all(
+            isinstance(e, Store) and e.mask is None and not any(e.index.values())
+            for e in reader.effects
+        )
+    )
+
+
+def _stores(reader: Nest, x: Value, store: Store | Reduce) -> list[Store] | None:
+    """Return what the reader stores of a piece, in the axes of the piece; None if it cannot."""
+    if isinstance(store, Reduce) or store.mask is not None or any(store.index.values()):
+        return None
+    axes: dict[Axis, Index] | None = solved(x.attr[1], store.index)
+    if axes is None or any(axis not in axes for axis in reader.axes if axis.size != 1):
+        return None
+    values = substituted([e.value for e in reader.effects], axes, {x: store.value})
+    return [
+        Store(e.buffer, e.index.replaced(axes, {}), value)
+        for e, value in zip(reader.effects, values, strict=True)
+    ]

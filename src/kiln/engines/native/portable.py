@@ -1,0 +1,244 @@
+"""Executables as bytes: object code, and what is needed to call it.
+
+The bytes are for the same build of kiln and for the same level of processors: the object calls the
+kernels of the extension by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numpy as np
+
+from kiln import _runtime
+from kiln.base.config import options
+from kiln.base.dtypes import long_name
+from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.core.engine import Program
+from kiln.engines.native import openblas
+from kiln.engines.native.checks import raise_fault
+from kiln.engines.native.executable import (
+    NativeExecutable,
+    Written,
+    needs_library,
+    shared_results,
+    value_type,
+)
+from kiln.engines.native.llvm.assembly import host_target, load
+from kiln.engines.native.llvm.functions import ENTRY
+from kiln.engines.native.loop_ir import Function
+
+_BEGIN = b"kiln native code\n"
+_CHECKSUM = hashlib.sha256().digest_size
+
+Source = Callable[[], Written]
+"""Writes a program again."""
+
+
+class StoredExecutable(NativeExecutable):
+    """An executable that was loaded; its texts are made again when they are asked for."""
+
+    __slots__ = ("_made", "_source")
+
+    def __init__(
+        self, program: Program, about: dict[str, Any], image: bytes, source: Source
+    ) -> None:
+        if about["needs_library"]:
+            openblas.load()
+        code = load(image, ENTRY)
+        _runtime.Native.__init__(
+            self,
+            code.address,
+            [value_type(v.aval) for v in program.jaxpr.invars],
+            [value_type(v.aval) for v in program.jaxpr.outvars],
+            code,
+            workspace=about["workspace"],
+            threads=program.threads,
+            shared=list(map(tuple, about["shared"])),
+            reused=list(map(tuple, about["taken"])),
+            explain=lambda *fault: raise_fault(program.name, source().function.sites, *fault),
+        )
+        self.program, self.image = program, image
+        self.workspace = about["workspace"]
+        self.taken = [(result, operand) for result, operand in about["taken"]]
+        self._source = source
+        self._made: Written | None = None
+
+    @property
+    def written(self) -> Written:
+        """The program as loops and LLVM text, made again."""
+        if self._made is None:
+            self._made = self._source()
+        return self._made
+
+    def size_in_bytes(self) -> int:
+        """Return roughly the memory of the program: its object, loaded and kept."""
+        return 2 * len(self.image)
+
+
+def digest(program: Program, function: Function) -> str | None:
+    """Return a name shared only by programs that compile to the same code, on this build of kiln.
+
+    `function` is the program as it was lowered. None for programs that call Python.
+    """
+    if function.callbacks:
+        return None
+    found = hashlib.sha256()
+    described = (
+        program.name,
+        _machine(),
+        _types(program),
+        program.compiler_options,
+        program.donated,
+        repr(options().key()),
+    )
+    found.update(repr(described).encode())
+    for part in _parts([function.inputs, function.outputs, function.body]):
+        found.update(part)
+    return found.hexdigest()
+
+
+def to_bytes(executable: NativeExecutable) -> bytes:
+    """Return an executable as bytes.
+
+    Raises: ValueError for programs that call Python, or measure themselves.
+    """
+    program = executable.program
+    if executable.profile is not None:
+        raise ValueError(
+            three_lines(
+                f"storing the compiled program {program.name}",
+                "it measures itself, and its figures are in the memory of this process",
+                "compile it without KILN_PROFILE",
+            )
+        )
+    function = executable.function
+    if function.callbacks:
+        count = len(function.callbacks)
+        raise ValueError(
+            three_lines(
+                f"storing the compiled program {program.name}",
+                f"it calls {count} Python function{'s' * (count > 1)}, which have no stored form",
+                "leave callbacks out of what is stored, or compile it again",
+            )
+        )
+    about = {
+        "machine": _machine(),
+        "types": _types(program),
+        "workspace": executable.workspace,
+        "needs_library": needs_library(function.body),
+        "shared": shared_results(function),
+        "taken": executable.taken,
+    }
+    text = json.dumps(about).encode()
+    rest = len(text).to_bytes(8, "little") + text + executable.image
+    return _BEGIN + hashlib.sha256(rest).digest() + rest
+
+
+def from_bytes(program: Program, stored: bytes, source: Source) -> StoredExecutable:
+    """Return the executable of a program from what `to_bytes` returned.
+
+    Raises: JaxRuntimeError for other bytes, and for those of another program, build or processor.
+    """
+    rest = stored[len(_BEGIN) + _CHECKSUM :]
+    if not stored.startswith(_BEGIN):
+        raise _refused(program, "the bytes are none of a compiled program of the native engine")
+    if stored[len(_BEGIN) : len(_BEGIN) + _CHECKSUM] != hashlib.sha256(rest).digest():
+        raise _refused(program, "the bytes are damaged: their checksum is another one")
+    size = int.from_bytes(rest[:8], "little")
+    about, image = json.loads(rest[8 : 8 + size]), rest[8 + size :]
+    for what, (made_for, here) in _both(about["machine"], _machine()).items():
+        if made_for != here:
+            raise _refused(program, f"it was compiled for {what} {made_for}, and this is {here}")
+    if about["types"] != json.loads(json.dumps(_types(program))):
+        raise _refused(program, "it has operands or results of other types")
+    return StoredExecutable(program, about, image, source)
+
+
+def _both(x: dict[str, str], y: dict[str, str]) -> dict[str, tuple[str | None, str]]:
+    return {name: (x.get(name), y[name]) for name in y}
+
+
+def _refused(program: Program, wrong: str) -> JaxRuntimeError:
+    return JaxRuntimeError(
+        three_lines(
+            f"loading a compiled program for {program.name}",
+            wrong,
+            "compile the program again, and store it on this machine",
+        )
+    )
+
+
+def _machine() -> dict[str, str]:
+    """Return for which machine code is generated, and by what."""
+    return {
+        "the system": sys.platform,
+        "processors of level": host_target().name,
+        "llvmlite": str(llvmlite.__version__),
+        "the build of kiln": _build(),
+    }
+
+
+@functools.cache
+def _build() -> str:
+    """Return a hash of what writes code, and of the extension that it calls."""
+    found = hashlib.sha256()
+    here = Path(__file__).parent
+    for path in [*sorted(here.rglob("*.py")), Path(_runtime.__file__)]:
+        found.update(path.name.encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _types(program: Program) -> list[list[tuple[str, str, int]]]:
+    """Return the types of operands and of results: dtypes, shapes and bytes."""
+    jaxpr = program.jaxpr
+    return [
+        [(long_name(v.aval.dtype), str(v.aval.shape), value_type(v.aval)[1]) for v in values]
+        for values in (jaxpr.invars, jaxpr.outvars)
+    ]
+
+
+_OMITTED = frozenset(("source", "lines", "scope", "_hash"))
+"""Fields that do not affect code."""
+
+
+def _parts(root: Any) -> Iterator[bytes]:
+    """Return what loops consist of, in an order that they determine; equal objects once."""
+    numbers: dict[Any, int] = {}
+    held: list[Any] = []
+    stack = [root]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, (list, tuple)):
+            yield f"[{len(x)}".encode()
+            stack.extend(reversed(x))
+        elif isinstance(x, np.ndarray):
+            yield f"{x.dtype.str}{x.shape}".encode() + x.tobytes()
+        elif x is None or isinstance(x, (str, bytes, int, float, enum.Enum, np.generic)):
+            yield repr(x).encode() + b";"
+        elif id(x) in numbers:
+            yield f"#{numbers[id(x)]};".encode()
+        else:
+            numbers[id(x)] = len(numbers)
+            held.append(x)
+            yield type(x).__name__.encode()
+            stack.extend(getattr(x, name) for name in reversed(_fields(x.__class__)))
+
+
+@functools.cache
+def _fields(kind: Hashable) -> tuple[str, ...]:
+    assert isinstance(kind, type)
+    if dataclasses.is_dataclass(kind):
+        names = tuple(field.name for field in dataclasses.fields(kind))
+    else:
+        names = tuple(kind.__slots__)  # type: ignore[attr-defined]
+    return tuple(name for name in names if name not in _OMITTED)
