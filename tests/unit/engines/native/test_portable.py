@@ -16,6 +16,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
+from kiln.base.config import override
 from kiln.core.array import from_host
 from kiln.core.engine import PortableCompiler, Program, engine
 from kiln.core.host_memory import HOST_MEMORY
