@@ -410,6 +410,7 @@ class Callable:
         consts: Iterable[Any],
         program: CompiledProgram | PlacedProgram,
         out_tree: TreeDef,
+        named: tuple[int, tuple[Any, ...], Function[..., Any]] | None = None,
         /,
     ) -> bool: ...
     def forget_calls(self) -> None: ...

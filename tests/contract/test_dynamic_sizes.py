@@ -9,6 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln.base.config import override
 from kiln.base.errors import InconclusiveSizeError
 from kiln.execution.compilation import on_compile
 from tests.contract.marks import contract
@@ -150,16 +151,18 @@ def test_what_depends_on_the_value_of_a_size_names_the_axis() -> None:
 
 
 @contract("5.5")
-def test_compiled_once_for_each_size() -> None:
+@pytest.mark.parametrize(("engine", "count"), [("native", 1), ("xla", 3)])
+def test_compiled_once_for_all_sizes_or_for_each(engine: str, count: int) -> None:
     f, seen = counted(lambda x: jnp.tanh(x).mean(0), abstracted_axes=({0: "n"},))
     compiled: list[str] = []
     stop = on_compile(lambda name, seconds: compiled.append(name))
     try:
-        for n in (11, 12, 11, 12, 13):
-            f(rows(n))
+        with override(engine=engine):
+            for n in (11, 12, 11, 12, 13):
+                f(rows(n))
     finally:
         stop()
-    assert (len(compiled), len(seen), f._cache_size()) == (3, 1, 1)
+    assert (len(compiled), len(seen), f._cache_size()) == (count, 1, 1)
     f.clear_cache()
     f(rows(11))
     assert len(seen) == 2

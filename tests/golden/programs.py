@@ -15,21 +15,25 @@ from kiln import lax, random
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A function, arguments for it, and whether it has a gradient in its first one."""
+    """A function, arguments for it, and whether it has a gradient in its first one.
+
+    `axes` are names of axes of the arguments, if there are loops for all their sizes.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     gradient: bool = True
+    axes: Any = None
 
 
 PROGRAMS: dict[str, Program] = {}
 
 
-def program(*args: Any, gradient: bool = True) -> Callable[[Any], Any]:
+def program(*args: Any, gradient: bool = True, axes: Any = None) -> Callable[[Any], Any]:
     """Return the decorator that registers a program under its function's name."""
 
     def register(function: Any) -> Any:
-        PROGRAMS[function.__name__] = Program(function, args, gradient)
+        PROGRAMS[function.__name__] = Program(function, args, gradient, axes)
         return function
 
     return register
@@ -54,6 +58,12 @@ def dense(x, w, b):
 def normalised(x, labels):
     x = x - jnp.max(x)
     return jnp.sum((jnp.log(jnp.sum(jnp.exp(x))) - x) * (labels == 1))
+
+
+@program(ones(4, 8), axes=({0: "rows", 1: "columns"},))
+def softmax(x):
+    e = jnp.exp(x - jnp.max(x, 1, keepdims=True))
+    return e / jnp.sum(e, 1, keepdims=True)
 
 
 @program(ones(5, 3), np.array([0, 4, 4]))

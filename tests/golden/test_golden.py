@@ -16,6 +16,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln.base.config import override
+from kiln.core import engine
+from kiln.ir.sizes import names
 from tests.golden.programs import PROGRAMS, Program
 
 HERE = Path(__file__).parent
@@ -46,7 +48,17 @@ def _sections(program: Program) -> Iterator[tuple[str, Callable[[], str]]]:
     rows = [_stacked(x) for x in args]
     yield "jaxpr of vmap", lambda: str(kiln.make_jaxpr(kiln.vmap(function))(*rows))
     yield "loops", lambda: kiln.jit(function).lower(*args).as_text("loops").strip()
+    if program.axes is not None:
+        yield "loops for all sizes", lambda: _loops_for_all_sizes(program)
     yield "stablehlo", lambda: kiln.jit(function).lower(*args).as_text().strip()
+
+
+def _loops_for_all_sizes(program: Program) -> str:
+    traced = kiln.jit(program.function, abstracted_axes=program.axes).trace(*program.args)
+    jaxpr = traced.jaxpr.jaxpr
+    sizes = names(*[n for v in jaxpr.invars for n in v.aval.shape])
+    named = engine.Program(jaxpr, program.function.__name__, sizes=sizes)
+    return engine.engine("native").compiler.text(named, "loops").strip()
 
 
 def text_of(program: Program) -> str:

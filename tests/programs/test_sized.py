@@ -10,6 +10,7 @@ import pytest
 
 import kiln
 from kiln.base.config import override
+from kiln.execution.compilation import on_compile
 from tests.programs.sized import PROGRAMS, Sized
 
 SIZES = (5, 1, 0, 8)
@@ -48,7 +49,21 @@ def test_one_trace_and_the_numbers_of_numpy(name: str) -> None:
     check(name, PROGRAMS[name], "reference")
 
 
-# A program is compiled for each size.
+# A program is compiled once for all sizes, and once more for 0.
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_trace_and_one_code_on_the_native_engine(name: str) -> None:
+    compiled: list[str] = []
+    stop = on_compile(lambda name, seconds: compiled.append(name))
+    try:
+        check(name, PROGRAMS[name], "native", (5, 1, 8, 33, 130))
+        counted = [each for each in compiled if each == "counted"]
+        assert len(counted) == 1
+        check(name, PROGRAMS[name], "native", (0, 5))
+    finally:
+        stop()
+
+
+# XLA compiles a program for each size.
 @pytest.mark.parametrize("sizes", [SIZES[:2], pytest.param(SIZES, marks=pytest.mark.full)], ids=len)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_trace_on_xla(name: str, sizes: tuple[int, ...]) -> None:

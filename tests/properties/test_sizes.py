@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import kiln
+from kiln.base.config import override
 from tests.properties.agreement import agree, by_meaning
 from tests.properties.exploring import explored
 from tests.properties.programs import ANY, SMOOTH, Program, programs
@@ -31,8 +32,8 @@ def _compare(function: Any, program: Program) -> bool:
     axes = ({0: "n"}, *[None] * (len(program.shapes) - 1))
     named, plain = kiln.jit(counted, abstracted_axes=axes), kiln.jit(function)
     # Squeezing drops an axis where its size happens to be 1: a name has none.
-    sizes = (program.shapes[0][0], 2, 4) + (() if "squeeze(" in program.source else (1,))
-    for size in sizes:
+    sizes = {program.shapes[0][0], 2, 4, 1} - ({1} if "squeeze(" in program.source else set())
+    for size in sorted(sizes):
         args = _resized(program.inputs(), size)
         try:
             found = named(*args)
@@ -47,6 +48,13 @@ def _compare(function: Any, program: Program) -> bool:
 def test_named_sizes_mean_what_sizes_mean(program: Program) -> None:
     if program.shapes[0]:
         with by_meaning():
+            _compare(program.function, program)
+
+
+@explored(programs(ANY, steps=3), few=40, many=2500)
+def test_named_sizes_are_compiled_once(program: Program) -> None:
+    if program.shapes[0]:
+        with override(engine="native", check=True):
             _compare(program.function, program)
 
 

@@ -1,6 +1,7 @@
 // The call of a jitted function. A call like one seen before is recognised by a walk over its
 // arguments and run; everything else goes to `_call`, the definition of a call, in jit/function.py.
 #include <climits>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,92 @@ bool is_equal(PyObject* a, PyObject* b) {
   return same > 0;
 }
 
+// The sizes of named axes that a call has, by the numbers of the names; 0 before one was met.
+using Sizes = std::vector<int64_t>;
+
+struct NamedAxis {
+  int axis;
+  size_t number;  // of the name
+};
+
+// Note a size; false if the name has another one, or if it is 0: `_call` says what that means.
+bool note_size(Sizes& sizes, size_t number, int64_t size) {
+  if (sizes[number] == 0) sizes[number] = size;
+  return size > 0 && sizes[number] == size;
+}
+
+// What a type with named axes must be: the attributes of a `ShapedArray`, and the sizes of others.
+struct NamedType {
+  std::vector<NamedAxis> axes;  // none: the type itself is compared
+  std::vector<int64_t> shape;   // -1 where an axis has a name
+  Ref dtype, weak_type, varying;
+
+  bool read(PyObject* aval) {
+    dtype = Ref::own(PyObject_GetAttr(aval, names[0]));
+    weak_type = Ref::own(PyObject_GetAttr(aval, names[1]));
+    varying = Ref::own(PyObject_GetAttr(aval, names[2]));
+    Ref sizes = Ref::own(PyObject_GetAttr(aval, names[3]));
+    if (!dtype || !weak_type || !varying || !sizes || !PyTuple_Check(sizes.get())) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes.get()); ++i) {
+      shape.push_back(number(PyTuple_GET_ITEM(sizes.get(), i)));
+      if (shape.back() < 0) return false;
+    }
+    for (const NamedAxis& each : axes) {
+      if (each.axis < 0 || static_cast<size_t>(each.axis) >= shape.size()) return false;
+      shape[static_cast<size_t>(each.axis)] = -1;
+    }
+    return true;
+  }
+
+  bool fits(PyObject* aval, Sizes& sizes) const {
+    Ref found = Ref::own(PyObject_GetAttr(aval, names[3]));
+    if (!found || !PyTuple_Check(found.get()) ||
+        PyTuple_GET_SIZE(found.get()) != static_cast<Py_ssize_t>(shape.size())) {
+      PyErr_Clear();
+      return false;
+    }
+    for (size_t i = 0; i < shape.size(); ++i) {
+      PyObject* size = PyTuple_GET_ITEM(found.get(), static_cast<Py_ssize_t>(i));
+      if (shape[i] >= 0 && number(size) != shape[i]) return false;
+    }
+    if (!has(aval, names[0], dtype.get()) || !has(aval, names[1], weak_type.get()) ||
+        !has(aval, names[2], varying.get())) {
+      return false;
+    }
+    for (const NamedAxis& each : axes) {
+      PyObject* size = PyTuple_GET_ITEM(found.get(), each.axis);
+      if (!note_size(sizes, each.number, number(size))) return false;
+    }
+    return true;
+  }
+
+  static bool intern() {
+    const char* texts[] = {"dtype", "weak_type", "varying", "shape"};
+    for (int i = 0; i < 4; ++i) {
+      names[i] = PyUnicode_InternFromString(texts[i]);
+      if (names[i] == nullptr) return false;
+    }
+    return true;
+  }
+
+ private:
+  static PyObject* names[4];
+
+  // A size; -1 for one with a name, which is no int.
+  static int64_t number(PyObject* size) {
+    int overflow = 0;
+    return PyLong_CheckExact(size) ? PyLong_AsLongLongAndOverflow(size, &overflow) : -1;
+  }
+
+  static bool has(PyObject* aval, PyObject* name, PyObject* value) {
+    Ref found = Ref::own(PyObject_GetAttr(aval, name));
+    if (!found) PyErr_Clear();
+    return found && (found.get() == value || is_equal(found.get(), value));
+  }
+};
+
+PyObject* NamedType::names[4] = {};
+
 // What a leaf must be for a remembered program to fit.
 struct Leaf {
   PyTypeObject* type = nullptr;       // its exact class
@@ -30,14 +117,16 @@ struct Leaf {
   Ref dtype;                          // of NumPy arrays
   std::vector<npy_intp> shape;        // of NumPy arrays
   long long least = 0, greatest = 0;  // of ints
+  NamedType named;
 
-  bool fits(PyObject* object) {
+  bool fits(PyObject* object, Sizes& sizes) {
     if (Py_TYPE(object) != type) return false;
     if (aval) {
-      return has_aval(reinterpret_cast<ArrayData*>(object)) &&
-             is_there(reinterpret_cast<ArrayData*>(object));
+      ArrayData* array = reinterpret_cast<ArrayData*>(object);
+      bool has_type = named.axes.empty() ? has_aval(array) : named.fits(array->aval, sizes);
+      return has_type && is_there(array);
     }
-    if (dtype) return is_like(reinterpret_cast<PyArrayObject*>(object));
+    if (dtype) return is_like(reinterpret_cast<PyArrayObject*>(object), sizes);
     if (type == &PyLong_Type) {
       int overflow = 0;
       long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
@@ -63,11 +152,14 @@ struct Leaf {
     return !sharding || (array->committed == committed && unify(array->sharding, sharding.get()));
   }
 
-  bool is_like(PyArrayObject* array) const {
+  bool is_like(PyArrayObject* array, Sizes& sizes) const {
     if (reinterpret_cast<PyObject*>(PyArray_DESCR(array)) != dtype.get()) return false;
     if (PyArray_NDIM(array) != static_cast<int>(shape.size())) return false;
     for (size_t i = 0; i < shape.size(); ++i) {
-      if (PyArray_DIM(array, static_cast<int>(i)) != shape[i]) return false;
+      if (shape[i] >= 0 && PyArray_DIM(array, static_cast<int>(i)) != shape[i]) return false;
+    }
+    for (const NamedAxis& each : named.axes) {
+      if (!note_size(sizes, each.number, PyArray_DIM(array, each.axis))) return false;
     }
     return true;
   }
@@ -108,9 +200,15 @@ struct Known {
   Ref consts;  // a tuple
   Ref program;
   Ref out_key;
+  // Of named axes: how many names there are, and what runs for which sizes.
+  size_t names = 0;
+  Ref for_sizes;  // (sizes) -> program, or None if `_call` decides
+  std::map<Sizes, Ref> programs;
 };
 
 constexpr size_t kMost = 8;
+// Programs for other sizes are made again: they share code, and are small.
+constexpr size_t kMostSizes = 4096;
 
 struct Callable {
   PyObject_HEAD
@@ -236,6 +334,7 @@ bool is_plain_container(Form form) {
 struct Match {
   Known& known;
   Values& values;
+  Sizes& sizes;
   size_t consts;
   size_t metadata = 0;
 
@@ -253,7 +352,7 @@ struct Match {
   };
 
   bool fits_leaf(PyObject* value) {
-    if (!known.leaves[values.size() - consts].fits(value)) return false;
+    if (!known.leaves[values.size() - consts].fits(value, sizes)) return false;
     values.push(value);
     return true;
   }
@@ -360,7 +459,7 @@ int note_metadata(PyObject* root, std::vector<Static>& metadata) {
 }
 
 bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t positional,
-          PyObject* kwnames, Values& values) {
+          PyObject* kwnames, Values& values, Sizes& sizes) {
   if (known.options.get() != options || known.positional != positional ||
       !has_names(kwnames, known.kwnames.get())) {
     return false;
@@ -371,20 +470,38 @@ bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t pos
   size_t consts = static_cast<size_t>(PyTuple_GET_SIZE(known.consts.get()));
   values.reserve(consts + known.leaves.size());
   for (size_t i = 0; i < consts; ++i) values.push(PyTuple_GET_ITEM(known.consts.get(), i));
-  Match match{known, values, consts};
+  sizes.assign(known.names, 0);
+  Match match{known, values, sizes, consts};
   for (const Dynamic& d : known.dynamics) {
     if (!match.fits(d.key.get(), args[d.position])) return false;
   }
   return true;
 }
 
-Ref run(Known& known, Values& values) {
+// The program for sizes of named axes; nothing, maybe with an exception set, if there is none here.
+Ref program_for(Known& known, const Sizes& sizes) {
+  if (!known.for_sizes) return Ref::borrow(known.program.get());
+  auto found = known.programs.find(sizes);
+  if (found != known.programs.end()) return Ref::borrow(found->second.get());
+  Ref numbers = Ref::own(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
+  for (size_t i = 0; numbers && i < sizes.size(); ++i) {
+    PyObject* size = PyLong_FromLongLong(sizes[i]);
+    if (size == nullptr) return Ref();
+    PyTuple_SET_ITEM(numbers.get(), static_cast<Py_ssize_t>(i), size);
+  }
+  Ref made = numbers ? call_held(known.for_sizes.get(), numbers.get()) : Ref();
+  if (!made || !PyObject_TypeCheck(made.get(), &program_type)) return Ref();
+  std::map<Sizes, Ref> dropped;
+  if (known.programs.size() >= kMostSizes) dropped.swap(known.programs);
+  known.programs.emplace(sizes, Ref::borrow(made.get()));
+  return made;
+}
+
+Ref run(Known& known, PyObject* program, Values& values) {
   Py_ssize_t count = static_cast<Py_ssize_t>(values.size());
-  Ref outs =
-      Py_TYPE(known.program.get()) == &placed_program_type
-          ? run_placed(reinterpret_cast<PlacedProgram*>(known.program.get()), values.data(), count)
-          : run_program(reinterpret_cast<CompiledProgram*>(known.program.get()), values.data(),
-                        count);
+  Ref outs = Py_TYPE(program) == &placed_program_type
+                 ? run_placed(reinterpret_cast<PlacedProgram*>(program), values.data(), count)
+                 : run_program(reinterpret_cast<CompiledProgram*>(program), values.data(), count);
   if (!outs) return outs;
   PyObject** items = PySequence_Fast_ITEMS(outs.get());
   Leaves rest{items, items + PyList_GET_SIZE(outs.get())};
@@ -418,9 +535,13 @@ PyObject* callable_vectorcall(PyObject* self, PyObject* const* args, size_t narg
       // Comparing may run the user's code, which may call this very function.
       std::shared_ptr<Known> known = all[i];
       Values values;
-      if (!fits(*known, options, args, positional, kwnames, values)) continue;
+      Sizes sizes;
+      if (!fits(*known, options, args, positional, kwnames, values, sizes)) continue;
+      Ref program = program_for(*known, sizes);
+      if (!program && PyErr_Occurred()) return nullptr;
+      if (!program) break;
       if (i > 0 && i < all.size() && all[i] == known) std::swap(all[i - 1], all[i]);
-      return run(*known, values).release();
+      return run(*known, program.get(), values).release();
     }
   }
   return slow_call(self, args, positional, kwnames);
@@ -511,16 +632,61 @@ int visit_static(const Static& s, visitproc visit, void* arg) {
   return 0;
 }
 
-// remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree): `statics` is
-// a list of pairs of the number of an argument and how it is compared, `dynamics` one of pairs of
-// the number of an argument and its value.
+// Read which axes of which leaves have names: (how many names, a tuple of pairs (axis, number of
+// its name) for each leaf, what makes the program for sizes).
+bool read_names(PyObject* given, Known& known) {
+  Py_ssize_t count;
+  PyObject *axes, *for_sizes;
+  if (!is_tuple(given) ||
+      !PyArg_ParseTuple(given, "nO!O", &count, &PyTuple_Type, &axes, &for_sizes)) {
+    return false;
+  }
+  if (count < 1 || PyTuple_GET_SIZE(axes) != static_cast<Py_ssize_t>(known.leaves.size())) {
+    PyErr_SetString(PyExc_ValueError, "each leaf has axes, of which some have names");
+    return false;
+  }
+  known.names = static_cast<size_t>(count);
+  known.for_sizes = Ref::borrow(for_sizes);
+  for (size_t i = 0; i < known.leaves.size(); ++i) {
+    PyObject* pairs = PyTuple_GET_ITEM(axes, static_cast<Py_ssize_t>(i));
+    if (!is_tuple(pairs)) return false;
+    for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(pairs); ++j) {
+      int axis;
+      Py_ssize_t number;
+      PyObject* pair = PyTuple_GET_ITEM(pairs, j);
+      if (!is_tuple(pair) || !PyArg_ParseTuple(pair, "in", &axis, &number)) return false;
+      if (number < 0 || number >= count) {
+        PyErr_SetString(PyExc_IndexError, "a name has a number");
+        return false;
+      }
+      known.leaves[i].named.axes.push_back({axis, static_cast<size_t>(number)});
+    }
+  }
+  return true;
+}
+
+// Let the named axes of a leaf have any size; false if its kind has no axes here.
+bool free_sizes(Leaf& leaf) {
+  if (leaf.named.axes.empty()) return true;
+  if (leaf.aval) return leaf.named.read(leaf.aval.get());
+  if (!leaf.dtype) return false;
+  for (const NamedAxis& each : leaf.named.axes) {
+    if (each.axis < 0 || static_cast<size_t>(each.axis) >= leaf.shape.size()) return false;
+    leaf.shape[static_cast<size_t>(each.axis)] = -1;
+  }
+  return true;
+}
+
+// remember(positional, kwnames, statics, dynamics, avals, consts, program, out_tree, named):
+// `statics` is a list of pairs of the number of an argument and how it is compared, `dynamics` one
+// of pairs of the number of an argument and its value. `named` may be missing.
 PyObject* callable_remember(PyObject* self, PyObject* args) {
   Callable* callable = reinterpret_cast<Callable*>(self);
   Py_ssize_t positional;
-  PyObject *kwnames, *statics, *dynamics, *avals, *consts, *program, *out_tree;
-  if (!PyArg_ParseTuple(args, "nO!O!O!O!OOO!", &positional, &PyTuple_Type, &kwnames, &PyList_Type,
+  PyObject *kwnames, *statics, *dynamics, *avals, *consts, *program, *out_tree, *named_axes = Py_None;
+  if (!PyArg_ParseTuple(args, "nO!O!O!O!OOO!|O", &positional, &PyTuple_Type, &kwnames, &PyList_Type,
                         &statics, &PyList_Type, &dynamics, &PyTuple_Type, &avals, &consts, &program,
-                        &tree_def_type, &out_tree)) {
+                        &tree_def_type, &out_tree, &named_axes)) {
     return nullptr;
   }
   if (Py_TYPE(program) != &placed_program_type && !PyObject_TypeCheck(program, &program_type)) {
@@ -585,6 +751,14 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
       Py_RETURN_FALSE;
     }
   }
+  if (named_axes != Py_None) {
+    if (!read_names(named_axes, *known)) return nullptr;
+    for (Leaf& leaf : known->leaves) {
+      if (free_sizes(leaf)) continue;
+      PyErr_Clear();
+      Py_RETURN_FALSE;
+    }
+  }
   auto& all = *callable->known;
   std::shared_ptr<Known> dropped;
   if (all.size() == kMost) {
@@ -628,6 +802,8 @@ int callable_traverse(PyObject* self, visitproc visit, void* arg) {
     for (const Dynamic& d : known->dynamics) Py_VISIT(d.key.get());
     Py_VISIT(known->consts.get());
     Py_VISIT(known->program.get());
+    Py_VISIT(known->for_sizes.get());
+    for (const auto& [sizes, program] : known->programs) Py_VISIT(program.get());
     Py_VISIT(known->out_key.get());
   }
   return 0;
@@ -706,7 +882,7 @@ PyMethodDef functions[] = {
 
 int add_call(PyObject* module) {
   slow_name = PyUnicode_InternFromString("_call");
-  if (slow_name == nullptr || add_type(module, &callable_type) < 0) return -1;
+  if (slow_name == nullptr || !NamedType::intern() || add_type(module, &callable_type) < 0) return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

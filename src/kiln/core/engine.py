@@ -56,7 +56,7 @@ class Program:
     """A jaxpr without constants, ready to compile.
 
     Without a placement it runs on the first device. `donated` numbers the inputs whose memory may
-    become that of outputs.
+    become that of outputs. `sizes` names the axes whose sizes, from 1 on, each call supplies.
     """
 
     jaxpr: Jaxpr
@@ -64,6 +64,7 @@ class Program:
     compiler_options: tuple[tuple[str, Any], ...] = ()
     donated: tuple[int, ...] = ()
     placement: Placement | None = None
+    sizes: tuple[str, ...] = ()
 
     @property
     def threads(self) -> int:
@@ -206,6 +207,19 @@ class Memory(Protocol):
 
     def pointer(self, buffer: Buffer) -> int:
         """Return the address of a buffer's first element."""
+        ...
+
+
+class NotForAllSizes(ValueError):
+    """A program with named axes cannot be compiled once for all sizes; the text is the reason."""
+
+
+@runtime_checkable
+class SizedExecutable(Executable, Protocol):
+    """A program compiled for all sizes of its named axes."""
+
+    def for_sizes(self, sizes: Sequence[int]) -> Executable | None:
+        """Return the program for sizes, in the order of `Program.sizes`; None if too large."""
         ...
 
 

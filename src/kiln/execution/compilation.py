@@ -46,7 +46,7 @@ AUTOMATIC_MB = 192
 """The limit if `executable_cache_mb` is not set and nothing was recompiled."""
 
 
-class _Key:
+class ProgramKey:
     """The key of a program; its hash, which visits the whole program, is computed once."""
 
     __slots__ = ("_hash", "options", "parts")
@@ -60,7 +60,7 @@ class _Key:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.parts == other.parts
+        return isinstance(other, ProgramKey) and self.parts == other.parts
 
 
 class WrongDevice(Exception):
@@ -94,7 +94,7 @@ class CachedProgram(_runtime.CompiledProgram):
 
     def __init__(
         self,
-        key: _Key,
+        key: ProgramKey,
         program: Program,
         choice: Choice,
         kept: list[int] | None,
@@ -113,7 +113,7 @@ class CachedProgram(_runtime.CompiledProgram):
         self.seconds = 0.0
         self.size = 0
         self.was_evicted = False
-        self.retyped: weakref.WeakSet[_Retyped] = weakref.WeakSet()
+        self.retyped: weakref.WeakSet[Variant] = weakref.WeakSet()
         self._executable: Executable | None = None
 
     @property
@@ -128,7 +128,7 @@ class CachedProgram(_runtime.CompiledProgram):
 
     def giving(self, out_avals: list[ShapedArray]) -> CachedProgram:
         """Return the same executable with results of these types, weak or not."""
-        return self if tuple(out_avals) == self.out_avals else _Retyped(self, out_avals)
+        return self if tuple(out_avals) == self.out_avals else Variant(self, out_avals)
 
     @property
     def executable(self) -> Executable:
@@ -172,12 +172,12 @@ class CachedProgram(_runtime.CompiledProgram):
             self.was_evicted = True
 
 
-class _Retyped(CachedProgram):
-    """A program whose results are weakly typed where those of `base` are not, or vice versa."""
+class Variant(CachedProgram):
+    """A program with other types of results, or for some sizes, of which `base` holds the code."""
 
     __slots__ = ("_base",)
 
-    def __init__(self, base: CachedProgram, out_avals: list[ShapedArray]) -> None:
+    def __init__(self, base: CachedProgram, out_avals: Sequence[ShapedArray]) -> None:
         super().__init__(base.key, base.program, base.choice, base.kept, base.own, out_avals)
         self._base = base
         self._call = self._run
@@ -198,16 +198,20 @@ class _Retyped(CachedProgram):
 
     @property
     def base(self) -> CachedProgram:
+        """The program that holds the executable."""
         return self._base
 
     @property
     def is_loaded(self) -> bool:
+        """Whether the executable is in memory."""
         return self._base.is_loaded
 
     def load(self) -> Executable:
+        """Compile the program, unless its executable is in memory."""
         return self._base.load()
 
     def pin(self) -> None:
+        """Keep the executable as long as this object lives."""
         self._base.pin()
 
 
@@ -216,7 +220,7 @@ class _Evicted:
 
     __slots__ = ("key",)
 
-    def __init__(self, key: _Key) -> None:
+    def __init__(self, key: ProgramKey) -> None:
         self.key = key
 
     def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
@@ -312,9 +316,9 @@ def _unload(kept: Kept) -> None:
         compiled.unload()
 
 
-_cache: Bounded[_Key, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
-_alive: weakref.WeakValueDictionary[_Key, CachedProgram] = weakref.WeakValueDictionary()
-_flights: dict[_Key, _Flight] = {}
+_cache: Bounded[ProgramKey, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
+_alive: weakref.WeakValueDictionary[ProgramKey, CachedProgram] = weakref.WeakValueDictionary()
+_flights: dict[ProgramKey, _Flight] = {}
 in_child(_flights.clear)
 _listeners: list[Callable[[str, float], None]] = []
 _recompile_listeners: list[Callable[[str, float], None]] = []
@@ -343,7 +347,7 @@ def clear() -> None:
             program.was_evicted = False
 
 
-def release(keys: Iterable[_Key]) -> None:
+def release(keys: Iterable[ProgramKey]) -> None:
     """Forget those of the programs that only the cache holds."""
     for key in keys:
         kept = _cache.take(key)
@@ -356,7 +360,8 @@ def release(keys: Iterable[_Key]) -> None:
                 _keep(still_held)
 
 
-def _find(key: _Key) -> CachedProgram | None:
+def cached_program(key: ProgramKey) -> CachedProgram | None:
+    """Return the program of a key, if it is in the cache."""
     kept = _cache.get(key)
     return None if kept is None else kept()
 
@@ -378,11 +383,13 @@ def compile_jaxpr(
     compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
     placement: Placement | None = None,
+    for_each_size: str | None = None,
 ) -> CachedProgram:
     """Return the executable of a jaxpr without constants, from the cache if possible.
 
     `donated` and the shardings of `placement` number the inputs before unused ones are dropped.
-    Without a `choice` the engine is chosen here.
+    Without a `choice` the engine is chosen here. `for_each_size` is the reason, of a program with
+    named axes, why it is compiled for these sizes only.
     """
     if choice is None:
         choice = engine_for(jaxpr, placement, options())
@@ -390,8 +397,8 @@ def compile_jaxpr(
     # The program keeps its jaxpr, so the id stays its own as long as it is a key.
     identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
     wanted = (keep_unused, compiler_options, donated, placement)
-    key = _Key(identity, choice.name, wanted)
-    found = _find(key)
+    key = ProgramKey(identity, choice.name, wanted)
+    found = cached_program(key)
     if found is not None:
         return found.giving(jaxpr.out_avals)
 
@@ -403,12 +410,14 @@ def compile_jaxpr(
         if opts.check:
             check(program.jaxpr, "dead-code elimination")
         made = compiling(choice, program)
+        if for_each_size is not None:
+            made = Choice(made.name, f"{made.reason}; for each size: {for_each_size}")
         return CachedProgram(key, program, made, kept, None if is_shared else jaxpr)
 
-    return _once(key, new)[0].giving(jaxpr.out_avals)
+    return compiled_once(key, new)[0].giving(jaxpr.out_avals)
 
 
-def _once(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
+def compiled_once(key: ProgramKey, new: Callable[[], CachedProgram]) -> Loaded:
     """Return the program of a key, loaded; one thread compiles and the others wait."""
     mine = _Flight()
     flight = _flights.setdefault(key, mine)
@@ -424,8 +433,8 @@ def _once(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
         mine.done.set()
 
 
-def _load(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
-    found = _find(key) or _alive.get(key)
+def _load(key: ProgramKey, new: Callable[[], CachedProgram]) -> Loaded:
+    found = cached_program(key) or _alive.get(key)
     if found is None:
         found = _alive[key] = new()
     executable = found.load()
@@ -433,10 +442,10 @@ def _load(key: _Key, new: Callable[[], CachedProgram]) -> Loaded:
     return found, executable
 
 
-def _recompiled(key: _Key) -> Executable:
+def _recompiled(key: ProgramKey) -> Executable:
     """Recompile an evicted program that is still in use, with the options of its key."""
     with override(**options_of_key(key.options)):
-        return _once(key, lambda: _alive[key])[1]
+        return compiled_once(key, lambda: _alive[key])[1]
 
 
 def program_of(

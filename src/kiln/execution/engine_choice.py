@@ -89,6 +89,11 @@ def _for_host(choice: Choice, program: Program) -> Choice:
     return Choice(choice.name, f"not compiled for the host: {why_not}")
 
 
+def compiles_for_all_sizes(choice: Choice) -> bool:
+    """Tell whether programs with named axes may be compiled once for all sizes."""
+    return choice.name == HOST_COMPILER or choice.reason == _DEFAULT
+
+
 def _is_for_host(placement: Placement | None) -> bool:
     """Tell whether a placement is the first CPU device of this process, and nothing else."""
     if placement is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kiln import _runtime
@@ -18,9 +18,15 @@ from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.array_placement import unplaced
 from kiln.core.engine import Placement, Program
-from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr, program_of
+from kiln.execution.compilation import (
+    CachedProgram,
+    WrongDevice,
+    compile_jaxpr,
+    program_of,
+)
 from kiln.execution.donation import Donation
 from kiln.execution.engine_choice import engine_for
+from kiln.execution.sized_programs import compile_for_sizes
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
@@ -59,7 +65,8 @@ class Placer:
     """Runs a program on the devices that its arguments, request and constraints determine.
 
     The first `hidden` inputs are arrays the function closes over. `direct` runs on the first device
-    once a call belonged there; it raises WrongDevice for arrays that were placed.
+    once a call belonged there; it raises WrongDevice for arrays that were placed. `general` is the
+    program for all `sizes` of its named axes that `jaxpr` was specialized from, if it was.
     """
 
     def __init__(
@@ -71,14 +78,18 @@ class Placer:
         request: PlacementRequest = NO_REQUEST,
         keep_unused: bool = False,
         compiler_options: tuple[tuple[str, Any], ...] = (),
+        general: Jaxpr | None = None,
+        sizes: Mapping[str, int] | None = None,
     ) -> None:
         self.jaxpr = jaxpr
+        self.general = general
+        self.sizes = sizes
         self.name = name
         self.hidden = hidden
         self.request = request
         self.keep_unused = keep_unused
         self.compiler_options = compiler_options
-        self.inside = constraints_in(jaxpr)
+        self.inside = constraints_in(jaxpr if general is None else general)
         self.programs: list[CachedProgram] = []
         self._runs: dict[Hashable, Run] = {}
         self.direct: Run | None = None
@@ -197,6 +208,24 @@ class Placer:
 
     def compiled(self, placement: Placement | None) -> CachedProgram:
         """Return the executable for a placement."""
+        reason: str | None = None
+        is_sized = self.general is not None and self.sizes
+        if is_sized and placement is None:
+            assert self.general is not None
+            assert self.sizes
+            made = compile_for_sizes(
+                self.general,
+                self.name,
+                self.sizes,
+                self.jaxpr.out_avals,
+                keep_unused=self.keep_unused,
+                compiler_options=self.compiler_options,
+                donated=self.request.donated,
+            )
+            if not isinstance(made, str):
+                self._note(made)
+                return made
+            reason = made
         found = compile_jaxpr(
             self.jaxpr,
             self.name,
@@ -204,10 +233,14 @@ class Placer:
             compiler_options=self.compiler_options,
             donated=self.request.donated,
             placement=placement,
+            for_each_size=reason,
         )
-        if found.base not in self.programs:
-            self.programs.append(found.base)
+        self._note(found)
         return found
+
+    def _note(self, program: CachedProgram) -> None:
+        if program.base not in self.programs:
+            self.programs.append(program.base)
 
     def run_at(self, placement: Placement | None, committed: bool) -> Run:
         """Return what runs the program in a placement, bringing arguments there.
@@ -215,9 +248,11 @@ class Placer:
         Without a placement, it raises WrongDevice if called with arrays that were placed.
         """
         compiled = self.compiled(placement)
+        if placement is None and not self.request.donated:
+            return compiled
         names = self._names(compiled)
         if placement is None:
-            return _placed(compiled, names) if self.request.donated else compiled
+            return _placed(compiled, names)
         program = compiled.program
         assert program.placement is not None
         alone = SingleDeviceSharding(placement.devices[0])

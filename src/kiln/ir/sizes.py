@@ -219,6 +219,11 @@ def as_ints(shape: Iterable[Dim]) -> tuple[int, ...]:
     return tuple([int(dim) for dim in shape])
 
 
+def as_dim(number: Any) -> Dim:
+    """Return a number as an int, unless it is a size with a name."""
+    return number if type(number) is Size else int(number)
+
+
 def names(*dims: Dim) -> tuple[str, ...]:
     """Return the axis names that dimensions depend on, in alphabetical order."""
     found: set[str] = set()

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kiln.base.forks import new_lock
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from kiln.ir.sizes import Dim, Size, substitute
 from kiln.ir.types import ShapedArray
@@ -21,6 +22,64 @@ def specialise(jaxpr: Jaxpr, env: Mapping[str, Dim]) -> Jaxpr:
     Raises: InconclusiveSizeError if a size cannot be computed for these values.
     """
     return _Substitution(env).jaxpr(jaxpr)
+
+
+def out_types(jaxpr: Jaxpr, env: Mapping[str, int]) -> list[ShapedArray]:
+    """Return the types of the results of a program with named axes replaced by ints.
+
+    Raises: ValueError for arrays that are too large.
+    """
+    substitution = _Substitution(env)
+    return [substitution.aval(v.aval) for v in jaxpr.outvars]
+
+
+def specialise_later(jaxpr: Jaxpr, env: Mapping[str, int]) -> Jaxpr:
+    """Return a program with named axes replaced by ints, once somebody looks at more than types."""
+    return _Later(jaxpr, env)
+
+
+_lock = new_lock()
+_PARTS = ("constvars", "eqns", "invars", "outvars")
+
+
+class _Later(Jaxpr):
+    """A program that is specialised when its variables or equations are asked for."""
+
+    __slots__ = ("_env", "_general", "_is_made", "_types")
+
+    def __init__(self, general: Jaxpr, env: Mapping[str, int]) -> None:
+        self._general = general
+        self._env = env
+        self._is_made = False
+        self.effects = general.effects
+        self.name = general.name
+        self.arg_names = general.arg_names
+        self.memo: dict[Any, Any] = {}
+        # Types that are too large are an error at once.
+        substitution = _Substitution(env)
+        self._types = tuple(
+            [substitution.aval(v.aval) for v in variables]
+            for variables in (general.invars, general.outvars)
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _PARTS:
+            raise AttributeError(name)
+        with _lock:
+            if not self._is_made:
+                made = specialise(self._general, self._env)
+                for part in _PARTS:
+                    setattr(self, part, getattr(made, part))
+                self._is_made = True
+        return object.__getattribute__(self, name)
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        return self._types[0]
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        return self._types[1]
 
 
 class _Substitution:
@@ -90,7 +149,7 @@ class _Substitution:
             return kind(*items) if hasattr(kind, "_fields") else kind(items)
         if kind is ShapedArray:
             return self.aval(value)
-        if kind is Jaxpr:
+        if isinstance(value, Jaxpr):
             return self.jaxpr(value)
         if kind is ClosedJaxpr:
             inner = self.jaxpr(value.jaxpr)

@@ -37,13 +37,15 @@ class Recording:
     """The result of tracing a function for one signature.
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `static` holds the Python values that
-    the function returned along with arrays, if any. `assumed` names the axes that
-    were taken to have a size of at least 1. `general` is the program for all sizes that `jaxpr` was
-    specialized from, where axes have names. `late` holds the recipes of the last inputs of `jaxpr`,
+    the function returned along with arrays, if any. `assumed` names the axes that were taken to
+    have a size of at least 1. `general` is the program for all sizes that `jaxpr` was specialized
+    from, where axes have names, for these `sizes` of them; `named_axes` has pairs of an axis and
+    the number of its name, for each leaf. `late` holds the recipes of the last inputs of `jaxpr`,
     which every call supplies (`late.py`). `origin` is None if the program depends on more than
-    content. `record` is the explanation that still lacks the compile time, if one was requested.
-    `placers`, one for each placement request, are shared by all recordings of this program. A
-    recording that closes over tracers `is_temporary`: it dies with their trace.
+    content.
+    `record` is the explanation that still lacks the compile time, if one was requested. `placers`,
+    one for each placement request, are shared by all recordings of this program. A recording that
+    closes over tracers `is_temporary`: it dies with their trace.
     """
 
     __slots__ = (
@@ -54,10 +56,12 @@ class Recording:
         "jaxpr",
         "late",
         "name",
+        "named_axes",
         "origin",
         "out_tree",
         "placers",
         "record",
+        "sizes",
         "static",
     )
 
@@ -71,6 +75,8 @@ class Recording:
         self.static = static
         self.assumed: frozenset[str] = frozenset()
         self.general: Jaxpr | None = None
+        self.sizes: dict[str, int] = {}
+        self.named_axes: tuple[tuple[tuple[int, int], ...], ...] = ()
         self.late: tuple[Hashable, ...] = ()
         self.origin: Origin | None = None
         self.record: Record | None = None
@@ -81,6 +87,7 @@ class Recording:
         """Return the same program over other closed-over values."""
         made = Recording(self.jaxpr, consts, self.out_tree, self.name, self.static)
         made.assumed, made.general, made.late = self.assumed, self.general, self.late
+        made.sizes, made.named_axes = self.sizes, self.named_axes
         made.origin, made.placers = self.origin, self.placers
         return made
 
@@ -120,14 +127,19 @@ class Recording:
         """Return the placer for a request, created once."""
         found = self.placers.get(request)
         if found is None:
-            made = self.new_placer(request, keep_unused, settings)
+            made = self.new_placer(request, keep_unused, settings, is_shared=True)
             found = self.placers.setdefault(request, made)
         return found
 
     def new_placer(
-        self, request: PlacementRequest, keep_unused: bool, settings: Settings
+        self,
+        request: PlacementRequest,
+        keep_unused: bool,
+        settings: Settings,
+        *,
+        is_shared: bool = False,
     ) -> Placer:
-        """Return a placer that shares nothing with calls of the jitted function."""
+        """Return a placer; one of its own compiles for the types of this recording only."""
         return Placer(
             self.jaxpr,
             self.name,
@@ -135,6 +147,8 @@ class Recording:
             request=request,
             keep_unused=keep_unused,
             compiler_options=settings,
+            general=self.general if is_shared else None,
+            sizes=self.sizes,
         )
 
     @property

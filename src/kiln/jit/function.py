@@ -20,6 +20,7 @@ from kiln.core.array import ConcreteArray
 from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.eager import EVAL
+from kiln.execution.sized_programs import ProgramForSizes
 from kiln.jit.argument_binding import form_of, structure_of
 from kiln.jit.cache import forget, register
 from kiln.jit.compiler_options import Settings
@@ -123,9 +124,9 @@ class JitFunction(_runtime.Callable):
         except OverflowError:
             self._subject.arguments(args, kwargs).check()
             raise
-        if is_known and entry.is_simple and opts.remembers_calls:
+        if (is_known or entry.recording.sizes) and entry.is_simple and opts.remembers_calls:
             call = call or self._subject.arguments(args, kwargs)
-            self._remember(entry, values, call, positional, tuple(keywords))
+            self._remember(entry, values, call, positional, tuple(keywords), is_known)
         return self._result(entry, outs)
 
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
@@ -143,14 +144,21 @@ class JitFunction(_runtime.Callable):
         call: Arguments,
         positional: int,
         keywords: tuple[str, ...],
+        is_known: bool,
     ) -> None:
         """Let the extension make calls like this one, if it can recognize them.
 
         The arguments of `call` are bound by position where they can be; the caller passed
         `positional` of them so, and the others by the keywords given.
         """
+        program, recording = entry.placer.run_for(values), entry.recording
+        named = None
+        if isinstance(program, ProgramForSizes):
+            # Calls with other sizes of named axes run the same code.
+            named = (len(recording.sizes), recording.named_axes, program.for_other_sizes)
+        elif not is_known:
+            return
         entry.is_simple = False
-        program = entry.placer.run_for(values)
         if self._subject.static_result or not isinstance(program, PROGRAMS):
             return
         place: dict[int | str, int] = {name: positional + i for i, name in enumerate(keywords)}
@@ -165,6 +173,7 @@ class JitFunction(_runtime.Callable):
             entry.consts,
             program,
             entry.recording.out_tree,
+            named,
         )
 
     def entry_for(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry:

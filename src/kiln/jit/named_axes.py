@@ -206,6 +206,16 @@ def with_names(
     return tuple(found)
 
 
+def numbered(
+    avals: Sequence[ShapedArray], axes: Sequence[Axes], names: Sequence[str]
+) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Return the named axes of each leaf, from 0 on, with the numbers of their names."""
+    return tuple(
+        tuple([(axis % aval.ndim, names.index(name)) for axis, name in named if name in names])
+        for aval, named in zip(avals, axes, strict=True)
+    )
+
+
 def fresh_names(names: set[str], taken: Sequence[str]) -> dict[str, str]:
     """Return how names are written where equal names are already in scope."""
     called: dict[str, str] = {}

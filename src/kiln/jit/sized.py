@@ -1,7 +1,8 @@
-"""Named axes: a function is traced once for all sizes, and compiled once for each.
+"""Named axes: a function is traced once for all sizes.
 
-The program for a new signature is specialized from the one for all sizes. From then on it is a
-signature like any other: names play no part in a hit.
+The program for a new signature is specialized from the one for all sizes, which the native engine
+compiles once (`execution/sized_programs.py`): calls with other sizes then run without coming here.
+On other engines a signature is like any other: names play no part in a hit.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from kiln.ir.assumptions import collecting, names_in_scope
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes import Dim, Size, names
-from kiln.ir.specialise import specialise
+from kiln.ir.specialise import specialise, specialise_later
 from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.entry import Recording
-from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
+from kiln.jit.named_axes import NamedAxes, fresh_names, numbered, with_names
 from kiln.jit.recorder import PlainRecorder
 from kiln.jit.signature import Arguments, Signature, Subject
 
@@ -54,6 +55,9 @@ class SizedRecorder:
             constant |= wrong or {name for name in called if env[name] == 0}
         made = Recording(jaxpr, general.consts, general.out_tree, general.name, general.static)
         made.general = general.jaxpr
+        if not any(type(size) is Size for size in given.values()):
+            made.sizes = {name: int(size) for name, size in given.items()}
+            made.named_axes = numbered(signature.avals, axes, [*called])
         made.assumed = general.assumed - given.keys()
         made.assumed |= set(names(*[given[s] for s in general.assumed & given.keys()]))
         return made
@@ -102,7 +106,9 @@ def _specialised(general: Jaxpr, given: dict[str, Dim]) -> Jaxpr | None:
     """Return the program for the given sizes; None if it is not valid for a size of 0."""
     doubtful = any(type(size) is not Size and size == 0 for size in given.values())
     if not doubtful:
-        return specialise(general, given)
+        if any(type(size) is Size for size in given.values()):
+            return specialise(general, given)
+        return specialise_later(general, given)  # type: ignore[arg-type]
     try:
         jaxpr = specialise(general, given)
         check(jaxpr, "substitution of sizes")

@@ -582,8 +582,11 @@ class Fuzz:
         out = rng.choice([structure, self.runtime.tree_flatten([1, 2, (3, None)])[1]])
         count = rng.choice([1, 1, 1, 1, 0, self.number()])
         avals = tuple(self.aval() for _ in leaves)
+        axes = tuple(rng.choice([(), ((0, 0),), ((0, 1), (1, 0)), ((-1, 0),)]) for _ in leaves)
+        made = rng.choice([self.function(), lambda sizes: rng.choice(programs), lambda sizes: None])
+        named = rng.choice([None, None, (2, axes, made), (1, axes, made), self.value()])
         known = called.remember(
-            count, names, statics, dynamics, avals, self.values(2), rng.choice(programs), out
+            count, names, statics, dynamics, avals, self.values(2), rng.choice(programs), out, named
         )
         if known:
             for _ in range(2):

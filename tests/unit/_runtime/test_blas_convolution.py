@@ -110,6 +110,39 @@ def random_case(rng: np.random.Generator, dtype: Any) -> tuple[Any, Any, dict[st
     return x, w, params
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("features_last", [False, True])
+def test_convolutions_without_patches(kind: str, features_last: bool) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(120):
+        rank = int(rng.integers(1, 4))
+        most = (300, 40, 12)[rank - 1]
+        groups = 1 if features_last else int(rng.choice([1, 1, 3]))
+        inputs, features = int(rng.integers(1, 24)), int(rng.integers(1, 45)) * groups
+        dilation = rng.choice([1, 1, 2], rank)
+        kernel = rng.integers(1, 5, rank)
+        space = rng.integers(1, most, rank) + dilation * (kernel - 1)
+        first = tuple(range(rank + 2))
+        last = (0, rank + 1, *range(1, rank + 1))
+        of_kernel = tuple(int(a) for a in rng.permutation(rank + 2))
+        spec = last if features_last else first
+        shape = (int(rng.integers(1, 4)), inputs * groups, *space)
+        x = laid_out(values(rng, shape, TYPES[kind]), spec)
+        w = laid_out(values(rng, (features, inputs, *kernel), TYPES[kind]), of_kernel)
+        params = {
+            "window_strides": tuple(int(s) for s in rng.choice([1, 1, 2, 3], rank)),
+            "padding": tuple(
+                (int(a), int(b)) for a, b in rng.integers(0, 4, (rank, 2)) - (space > 6)[:, None]
+            ),
+            "lhs_dilation": (1,) * rank,
+            "rhs_dilation": tuple(int(d) for d in dilation),
+            "dimension_numbers": numbers(spec, of_kernel, spec),
+            "feature_group_count": groups,
+            "batch_group_count": 1,
+        }
+        check(kind, x, w, params)
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_random_convolutions(kind: str) -> None:
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kiln
 from kiln.base import dtypes
 from kiln.engines.native.kernel_calls import ELEMENTS
 from kiln.ops.sorting import sort_p, top_k_p
@@ -99,6 +100,25 @@ def test_large_rows() -> None:
     same_sort(ordered[::-1].copy())
     same_sort(np.full(5000, np.nan, np.float32))
     same_sort(np.zeros(5000, np.float64))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("dtype", ["f", "i", "d", "L", "e"])
+def test_large_rows_on_threads(threads: int, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    top = np.iinfo(dtype).max if dtype in "iL" else np.inf
+    for x in (
+        rng.integers(0, 1 << 15, 300_000),
+        rng.integers(0, 3, 100_000),
+        np.arange(150_000)[::-1] % 60_000,
+        np.zeros(100_000),
+        np.where(rng.random(100_000) < 0.7, float(0), 1),
+    ):
+        given = x.astype(dtype)
+        given[::1000] = top
+        with kiln.enable_x64(True), kiln.num_threads(threads):
+            got = np.asarray(kiln.jit(kiln.numpy.sort)(given))
+        same_bits(got, np.sort(given))
 
 
 def test_nans_keep_their_bits() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kiln.ir.sizes import symbol
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import flatten_call
-from kiln.jit.named_axes import NamedAxes, fresh_names, with_names
+from kiln.jit.named_axes import NamedAxes, fresh_names, numbered, with_names
 from kiln.jit.parameters import Chosen
 
 N, M = ((0, "n"),), ((1, "m"),)
@@ -57,6 +57,12 @@ def test_types_with_names() -> None:
     assert named[0].shape == (symbol("k"), 3)
     assert named[1] is avals[1]
     assert with_names(avals, [N, ()], {})[0] == avals[0]
+
+
+def test_names_have_numbers() -> None:
+    avals = [ShapedArray((4, 3), np.dtype("f4")), ShapedArray((3,), np.dtype("f4"))]
+    axes = [((0, "n"), (-1, "m")), ((0, "k"),)]
+    assert numbered(avals, axes, ["m", "n"]) == (((0, 1), (1, 0)), ())
 
 
 def test_names_that_are_taken() -> None:

@@ -56,13 +56,13 @@ enum KernelStatus : int32_t {
 }
 
 // Memory for one call of a kernel.
-class Scratch {
+class FreshMemory {
  public:
-  explicit Scratch(int64_t bytes)
+  explicit FreshMemory(int64_t bytes)
       : data_(std::aligned_alloc(64, (static_cast<size_t>(bytes) + 127) / 64 * 64)) {}
-  ~Scratch() { std::free(data_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  ~FreshMemory() { std::free(data_); }
+  FreshMemory(const FreshMemory&) = delete;
+  FreshMemory& operator=(const FreshMemory&) = delete;
   explicit operator bool() const { return data_ != nullptr; }
   char* data() const { return static_cast<char*>(data_); }
 

@@ -193,7 +193,7 @@ int32_t top_k(Call*, void* const* buffers, const int64_t* numbers) {
   if (room > rows.size / 2) room = rows.size + kBlock;
   const int64_t together = rows.inner == 1 ? 1 : 16;
   const int64_t kept = room * static_cast<int64_t>(sizeof(Candidate<int64_t>));
-  Scratch scratch(kept + together * (rows.size * item + k * (item + 4)) + 64);
+  FreshMemory scratch(kept + together * (rows.size * item + k * (item + 4)) + 64);
   if (!scratch) return kOutOfMemory;
   const SelectRow select = row_selector(item);
   const char* in = static_cast<const char*>(buffers[0]);

@@ -1,9 +1,15 @@
 // Sorting along an axis. The order is that of ops/sorting.py: nan last, -0 equal to 0, stable.
 #include <type_traits>
 
+#include <vector>
+
+#include "../linear/scratch.h"
+#include "../linear/split.h"
 #include "../symbols.h"
 #include "element_types.h"
 #include "radix.h"
+#include "registry.h"
+#include "vector_sort.h"
 
 namespace kiln {
 namespace {
@@ -18,6 +24,7 @@ struct Integers {
   static bool is_nan(U) { return false; }
   static bool is_zero(U) { return false; }
   U key(U bits) const { return static_cast<U>(bits ^ flip); }
+  U plain_key(U bits) const { return key(bits); }
   U bits(U key) const { return static_cast<U>(key ^ flip); }
 };
 
@@ -34,7 +41,16 @@ struct Floats {
     if (is_zero(bits)) return kSign;
     return static_cast<U>(bits & kSign ? ~bits : bits | kSign);
   }
-  U bits(U key) const { return static_cast<U>(key & kSign ? key ^ kSign : ~key); }
+  U bits(U key) const {
+    return static_cast<U>(key ^ (static_cast<U>((key >> kLast) - U(1)) | kSign));
+  }
+  // Of an element that is no negative zero: without a branch, so that loops become vectors.
+  U plain_key(U bits) const {
+    return static_cast<U>(bits ^ (static_cast<U>(U(0) - (bits >> kLast)) | kSign));
+  }
+
+ private:
+  static constexpr int kLast = 8 * static_cast<int>(sizeof(U)) - 1;
 };
 
 template <typename Visitor>
@@ -85,10 +101,73 @@ bool has_specials(const char* in, int64_t n) {
   return found != 0;
 }
 
+const VectorSorts& vector_sorts() {
+#ifdef KILN_X86_64
+  static const VectorSorts& sorts = processor_level() == 4   ? v4::vector_sorts
+                                    : processor_level() == 3 ? v3::vector_sorts
+                                                             : baseline::vector_sorts;
+  return sorts;
+#else
+  return baseline::vector_sorts;
+#endif
+}
+
+// Keys alone, by vectors, as `sort_by_key` does. Many are split until there is work for all
+// threads.
+template <typename Key>
+Key* sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b, int64_t n) {
+  constexpr int64_t kLeast = 1 << 15, kTasks = 16;
+  struct Piece {
+    int64_t begin, size;
+    bool is_moved;
+  };
+  std::vector<Piece> pieces{{0, n, false}};
+  for (size_t i = 0; call != nullptr && i < pieces.size();) {
+    const Piece piece = pieces[i];
+    if (piece.size < 2 * kLeast || piece.size < n / kTasks) {
+      ++i;
+      continue;
+    }
+    Key *from = (piece.is_moved ? b : a) + piece.begin,
+        *to = (piece.is_moved ? a : b) + piece.begin;
+    const int64_t less = code.split(from, to, piece.size);
+    if (less == 0) {  // nothing gained; what was moved is dropped
+      ++i;
+      continue;
+    }
+    pieces[i] = {piece.begin, less, !piece.is_moved};
+    pieces.push_back({piece.begin + less, piece.size - less, !piece.is_moved});
+  }
+  over_blocks(call, static_cast<int64_t>(pieces.size()), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const Piece& piece = pieces[static_cast<size_t>(i)];
+      Key *one = a + piece.begin, *other = b + piece.begin;
+      code.sort(piece.is_moved ? other : one, piece.is_moved ? one : other, piece.size, one);
+    }
+    return 0;
+  });
+  return a;
+}
+
+template <typename E>
+E* sort_keys(Call* call, E* a, E* b, int64_t n, int bits) {
+  using Key = decltype(a->key);
+  if constexpr (sizeof(E) == sizeof(Key)) {
+    const VectorSort<uint32_t>& narrow = vector_sorts().of_32;
+    const VectorSort<uint64_t>& wide = vector_sorts().of_64;
+    if (narrow.sort != nullptr && bits > 8) {
+      if constexpr (sizeof(Key) == 4) sort_by_vectors(call, narrow, &a->key, &b->key, n);
+      else sort_by_vectors(call, wide, &a->key, &b->key, n);
+      return a;
+    }
+  }
+  return sort_by_key(a, b, n, bits);
+}
+
 // One row by one key. A payload is void, or bits that move along, or where the element was.
 template <typename Payload, bool is_position, typename Order>
-void sort_row(Order order, const char* in, char* out, const char* payload, char* moved, int64_t n,
-              char* scratch) {
+void sort_row(Call* call, Order order, const char* in, char* out, const char* payload, char* moved,
+              int64_t n, char* scratch) {
   using Bits = typename Order::Bits;
   using E = Keyed<KeyOf<Order>, Payload>;
   E* a = reinterpret_cast<E*>(scratch);
@@ -102,8 +181,8 @@ void sort_row(Order order, const char* in, char* out, const char* payload, char*
   };
   constexpr int kBits = 8 * static_cast<int>(sizeof(Bits));
   if (!has_specials<Order>(in, n)) {
-    for (int64_t i = 0; i < n; ++i) a[i] = element(i, order.key(load<Bits>(in, i)));
-    const E* sorted = sort_by_key(a, b, n, kBits);
+    for (int64_t i = 0; i < n; ++i) a[i] = element(i, order.plain_key(load<Bits>(in, i)));
+    const E* sorted = sort_keys(call, a, b, n, kBits);
     for (int64_t i = 0; i < n; ++i) {
       store<Bits>(out, i, order.bits(static_cast<Bits>(sorted[i].key)));
       if constexpr (!std::is_void_v<Payload>) store<Payload>(moved, i, sorted[i].payload);
@@ -117,7 +196,7 @@ void sort_row(Order order, const char* in, char* out, const char* payload, char*
     if (Order::is_nan(bits)) b[n - ++nans] = element(i, bits);
     else a[count++] = element(i, order.key(bits));
   }
-  const E* sorted = sort_by_key(a, b, count, kBits);
+  const E* sorted = sort_keys(call, a, b, count, kBits);
   int64_t zero = 0;  // zeros keep their order: their signs are read again
   for (int64_t i = 0; i < n; ++i) {
     const E& next = i < count ? sorted[i] : b[n - 1 - (i - count)];
@@ -175,6 +254,7 @@ void permute(const char* in, char* out, const Position* positions, int64_t n, in
 
 // What a call sorts, row after row.
 struct Sorter {
+  Call* call;
   int64_t size, operands, keys;
   const int64_t* types;
   char* scratch;
@@ -182,7 +262,7 @@ struct Sorter {
   int32_t operator()(const char* const* in, char* const* out) const {
     if (operands == 1 && types[0] < kComplex64) {
       return visit_order(types[0], [&](auto order) {
-        sort_row<void, false>(order, in[0], out[0], nullptr, nullptr, size, scratch);
+        sort_row<void, false>(call, order, in[0], out[0], nullptr, nullptr, size, scratch);
         return kDone;
       });
     }
@@ -200,7 +280,7 @@ struct Sorter {
   template <typename Payload>
   int32_t with_payload(const char* const* in, char* const* out) const {
     return visit_order(types[0], [&](auto order) {
-      sort_row<Payload, false>(order, in[0], out[0], in[1], out[1], size, scratch);
+      sort_row<Payload, false>(call, order, in[0], out[0], in[1], out[1], size, scratch);
       return kDone;
     });
   }
@@ -212,7 +292,7 @@ struct Sorter {
     int64_t permuted = 0;
     if (keys == 1 && types[0] < kComplex64) {
       int32_t status = visit_order(types[0], [&](auto order) {
-        sort_row<Position, true>(order, in[0], out[0], nullptr, scratch, size, rest);
+        sort_row<Position, true>(call, order, in[0], out[0], nullptr, scratch, size, rest);
         return kDone;
       });
       if (status != kDone) return status;
@@ -254,7 +334,7 @@ int64_t bytes_to_sort(int64_t operands, int64_t keys, const int64_t* types) {
 
 // sort. Buffers: the operands, then as many results, none over an operand.
 // Numbers: first row, rows, size of the axis, inner, operands, keys, the type of each operand.
-int32_t sort(Call*, void* const* buffers, const int64_t* numbers) {
+int32_t sort(Call* call, void* const* buffers, const int64_t* numbers) {
   const int64_t first = numbers[0], count = numbers[1], operands = numbers[4], keys = numbers[5];
   const Rows rows{numbers[2], numbers[3]};
   const int64_t* types = numbers + 6;
@@ -269,10 +349,10 @@ int32_t sort(Call*, void* const* buffers, const int64_t* numbers) {
   // Rows that are not dense are copied, several at a time: a line of memory holds several.
   const int64_t most = rows.inner == 1 ? 0 : std::clamp<int64_t>((1 << 18) / rows.size, 1, 16);
   const int64_t per_element = bytes_to_sort(operands, keys, types);
-  Scratch scratch(rows.size * (per_element + 2 * most * width));
+  const Scratch scratch(static_cast<size_t>(rows.size * (per_element + 2 * most * width)));
   if (!scratch) return kOutOfMemory;
-  char* dense = scratch.data() + rows.size * per_element;
-  const Sorter sorter{rows.size, operands, keys, types, scratch.data()};
+  char* dense = scratch.bytes() + rows.size * per_element;
+  const Sorter sorter{call, rows.size, operands, keys, types, scratch.bytes()};
   const char* in[kMostOperands];
   char* out[kMostOperands];
   if (rows.inner == 1) {

@@ -223,7 +223,7 @@ template <typename Op, typename T>
 void reduce(const Geometry& all, const T* in, T* out, int64_t first, int64_t lines) {
   using W = decltype(wide(T()));
   const Axis& last = all.axes[all.rank - 1];
-  const Scratch scratch(last.count * static_cast<int64_t>(sizeof(W)));
+  const FreshMemory scratch(last.count * static_cast<int64_t>(sizeof(W)));
   if (!scratch) throw std::bad_alloc();
   W* reduced = reinterpret_cast<W*>(scratch.data());
   visit_lines(
@@ -305,8 +305,8 @@ int32_t visit_winners(const Geometry& all, int64_t type, const void* data, int64
     using W = decltype(wide(T()));
     const T* x = static_cast<const T*>(data);
     const Axis& last = all.axes[all.rank - 1];
-    const Scratch values(last.count * static_cast<int64_t>(sizeof(W)));
-    const Scratch winners(last.count * static_cast<int64_t>(sizeof(int64_t)));
+    const FreshMemory values(last.count * static_cast<int64_t>(sizeof(W)));
+    const FreshMemory winners(last.count * static_cast<int64_t>(sizeof(int64_t)));
     if (!values || !winners) return int32_t(kOutOfMemory);
     W* best = reinterpret_cast<W*>(values.data());
     int64_t* where = reinterpret_cast<int64_t*>(winners.data());

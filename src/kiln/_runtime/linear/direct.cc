@@ -14,7 +14,7 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kMostCopied = int64_t{1} << 24;  // elements
-constexpr int64_t kLeastDepth = 16, kFewestFeatures = 4;
+constexpr int64_t kLeastDepth = 8;
 // Positions whose sums are kept at a time, with those of all features in the second cache.
 constexpr int64_t kSums = int64_t{1} << 15;
 constexpr int64_t kTaskWork = int64_t{1} << 20;
@@ -297,8 +297,7 @@ bool is_direct(const Convolution& c) {
     return features * 4 >= tiles<float>().columns;
   }
   // Nothing much may be computed to be dropped.
-  return c.lhs_step[last] == 1 && c.out_step[last] == 1 && features >= kFewestFeatures &&
-         kept * 4 >= places * 3;
+  return c.lhs_step[last] == 1 && c.out_step[last] == 1 && kept * 4 >= places * 3;
 }
 
 template <typename T>

@@ -60,18 +60,18 @@ void tile(const T* a, const T* b, int64_t b_row, const int64_t* b_rows, int64_t 
   Vector sums[R][V] = {};
   for (int64_t i = 0; i < depth; ++i, ++a, b += kAnywhere ? 0 : b_row) {
     Vector right[V];
-#pragma GCC unroll 2
+#pragma GCC unroll 8
     for (int v = 0; v < V; ++v) right[v] = load(b + (kAnywhere ? b_rows[i] : 0) + v * kStep);
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
       const T left = a[r * kPackedRow<T>];
-#pragma GCC unroll 2
+#pragma GCC unroll 8
       for (int v = 0; v < V; ++v) sums[r][v] += left * right[v];
     }
   }
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r, c += c_row) {
-#pragma GCC unroll 2
+#pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       if (width >= (v + 1) * kStep) {
         store(c + v * kStep, add ? sums[r][v] + load(c + v * kStep) : sums[r][v]);
@@ -101,7 +101,15 @@ template <typename T>
 void run_tiles(const TileBlock& block) {
   using EachRow = std::make_integer_sequence<int, kRows>;
   const T *a = static_cast<const T*>(block.a), *b = static_cast<const T*>(block.b);
-  for (int64_t j = 0; j < block.columns; j += kColumns<T>, b += block.b_panel) {
+  int64_t j = 0;
+  // A single row has too few sums at a time to hide how long one takes.
+  constexpr int kMany = 8;
+  for (; block.b_rows != nullptr && block.rows == 1 && j + kMany * kLanes<T> <= block.columns;
+       j += kMany * kLanes<T>, b += kMany * kLanes<T>) {
+    tile<T, 1, kMany, true>(a, b, 0, block.b_rows, block.depth, static_cast<T*>(block.c) + j, 0,
+                            kMany * kLanes<T>, block.add);
+  }
+  for (; j < block.columns; j += kColumns<T>, b += block.b_panel) {
     const int64_t left = block.columns - j, width = left < kColumns<T> ? left : kColumns<T>;
     for (int64_t i = 0; i < block.rows; i += kRows) {
       const int64_t rows = block.rows - i < kRows ? block.rows - i : kRows;

@@ -24,7 +24,18 @@ from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.scalars import NUMPY_TYPES, Value
 
 _FREE = frozenset(
-    ("constant", "load", "index", "select", "bitcast", "convert", "rare", "checked", "within")
+    (
+        "constant",
+        "size",
+        "load",
+        "index",
+        "select",
+        "bitcast",
+        "convert",
+        "rare",
+        "checked",
+        "within",
+    )
 )
 
 
@@ -87,7 +98,7 @@ def _nest_costs(nest: Nest) -> tuple[float, float]:
 
 
 def _counts(x: Value) -> bool:
-    return any(y.op != "constant" for y in x.operands)
+    return any(y.op not in ("constant", "size") for y in x.operands)
 
 
 def _places(nest: Nest, index: Index) -> int:

@@ -26,6 +26,7 @@ from kiln.engines.native.loop_ir import (
     Callback,
     Copy,
     Function,
+    Grain,
     Index,
     Kernel,
     Nest,
@@ -41,6 +42,7 @@ from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.scalars import MACHINE_TYPES, NUMPY_TYPES, Scope, Value
 from kiln.ir.jaxpr import Eqn, Jaxpr, Literal
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 
 
@@ -119,7 +121,7 @@ class Builder:
         self.source: Any = None
         self.callbacks: list[Callback] = []
         self._lowerings = lowerings
-        self._axes: dict[tuple[int, int], Axis] = {}
+        self._axes: dict[tuple[int, Dim], Axis] = {}
         self._constants: dict[Any, Layout] = {}
         self._numbers = 0
         self._delayed: dict[Buffer, Delayed] = {}
@@ -128,24 +130,16 @@ class Builder:
 
     # Types and buffers.
 
-    def sizes(self, aval: ShapedArray) -> tuple[int, ...]:
-        """Return the sizes of a type.
-
-        Raises: Unsupported for sizes that are named.
-        """
-        sizes: list[int] = []
-        for n in aval.shape:
-            if type(n) is not int:
-                raise Unsupported(f"the size {n} is not known when the program is compiled")
-            sizes.append(n)
-        return tuple(sizes)
+    def sizes(self, aval: ShapedArray) -> tuple[Dim, ...]:
+        """Return the sizes of a type; a call supplies those that are named."""
+        return aval.shape
 
     def room(self, aval: ShapedArray, role: Role = Role.TEMP) -> Layout:
         """Return a new buffer for a value of a type."""
         aval = aval.physical()
         return self.space(self.sizes(aval), aval.dtype, role)
 
-    def space(self, sizes: Sequence[int], dtype: np.dtype[Any], role: Role = Role.TEMP) -> Layout:
+    def space(self, sizes: Sequence[Dim], dtype: np.dtype[Any], role: Role = Role.TEMP) -> Layout:
         """Return a new buffer of a shape and dtype."""
         kind = machine_type(dtype)
         count = math.prod(sizes) * (2 if dtype.kind == "c" else 1)
@@ -171,18 +165,18 @@ class Builder:
 
     # Nests.
 
-    def axes(self, sizes: Sequence[int]) -> tuple[Axis, ...]:
+    def axes(self, sizes: Sequence[Dim]) -> tuple[Axis, ...]:
         """Return the axes of nests over a shape."""
         return tuple([self.axis(d, n) for d, n in enumerate(sizes)])
 
-    def axis(self, depth: int, size: int) -> Axis:
+    def axis(self, depth: int, size: Dim) -> Axis:
         """Return the axis of a size at a depth of nests."""
         found = self._axes.get((depth, size))
         if found is None:
             found = self._axes[depth, size] = Axis(f"i{depth}", size)
         return found
 
-    def fresh_axis(self, name: str, size: int) -> Axis:
+    def fresh_axis(self, name: str, size: Dim) -> Axis:
         """Return an axis of its own."""
         self._numbers += 1
         return Axis(f"{name}{self._numbers}", size)
@@ -239,7 +233,7 @@ class Builder:
         lines: Mapping[Any, float] | None = None,
     ) -> None:
         """Add a nest of loops, unless it has no point."""
-        if all(axis.size for axis in axes):
+        if all(axis.size != 0 for axis in axes):
             made = Nest(axes, effects, ordered=ordered, source=self.source, lines=lines)
             self.body.append(made)
 
@@ -302,8 +296,8 @@ class Builder:
         symbol: str,
         operands: Sequence[Layout],
         results: Sequence[Layout],
-        numbers: Sequence[int],
-        grain: int = 0,
+        numbers: Sequence[Dim],
+        grain: int | Grain = 0,
     ) -> None:
         """Call a kernel on dense copies of the operands; a thread takes `grain` rows at a time."""
         given = [self.place(self.dense(x)) for x in operands]
@@ -313,7 +307,7 @@ class Builder:
     def copy(self, to: Layout, x: Layout) -> None:
         """Copy a dense value to another of its size."""
         count = to.size * (2 if to.dtype.kind == "c" else 1)
-        if count:
+        if count != 0:
             self.body.append(Copy(self.place(x), self.place(to), count, self.source))
 
     # Programs.

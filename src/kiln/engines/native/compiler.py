@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from kiln.base.config import options
-from kiln.base.errors import three_lines
-from kiln.core.engine import Program
+from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.core.engine import NotForAllSizes, Program
 from kiln.engines.native import portable
 from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.checks import kinds_of
-from kiln.engines.native.executable import NativeExecutable, Written
+from kiln.engines.native.executable import NativeCode, NativeExecutable, Written, known, value_type
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.loop_ir import Function
@@ -20,6 +20,8 @@ from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.profiling import Profile
+from kiln.engines.native.sized_executable import SizedExecutable
+from kiln.ir.sizes import Size
 
 _LOOPS = "loops of the native engine"
 
@@ -39,8 +41,8 @@ class NativeCompiler:
         if key not in memo:
             try:
                 memo[key] = _lowered(program)
-            except Unsupported as reason:
-                memo[key] = str(reason)
+            except (Unsupported, InconclusiveSizeError) as reason:
+                memo[key] = _line(reason)
         found = memo[key]
         return found if isinstance(found, str) else None
 
@@ -55,30 +57,41 @@ class NativeCompiler:
             found = _lowered(program)
         return optimized(found, checked=options().check)
 
-    def compile(self, program: Program) -> NativeExecutable:
-        """Return the program ready to run.
+    def compile(self, program: Program) -> NativeExecutable | SizedExecutable:
+        """Return the program ready to run; of a program with named axes, for each size.
 
         Raises: ValueError if a part of it cannot be compiled.
         """
         if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
         written = self._written(program)
-        return NativeExecutable(program, written, assemble(written.llvm))
+        code = NativeCode(program, written, assemble(written.llvm))
+        operands = [value_type(v.aval) for v in program.jaxpr.invars]
+        results = [value_type(v.aval) for v in program.jaxpr.outvars]
+        if program.sizes:
+            return SizedExecutable(code, operands, results, written.workspace, list(written.sizes))
+        callbacks = written.function.callbacks
+        room = int(written.workspace)
+        return NativeExecutable(code, known(operands), known(results), room, callbacks)
 
     def _written(self, program: Program) -> Written:
         """Return a program as loops and as LLVM text.
 
         Raises: ValueError if a part of it cannot be compiled.
         """
+        sizes: dict[Size, int] = {}
         try:
             function = self.loops(program)
-        except Unsupported as reason:
-            raise _refused(program, str(reason)) from None
-        offsets, size = workspace(function)
-        profile = Profile(function) if options().profile else None
-        measurements = profile.measurements if profile is not None else None
-        text = module_text(function, offsets, host_target(), measurements)
-        return Written(function, text, offsets, size, profile)
+            offsets, room = workspace(function)
+            measures = options().profile and not program.sizes
+            profile = Profile(function) if measures else None
+            measurements = profile.measurements if profile is not None else None
+            named = sizes if program.sizes else None
+            text = module_text(function, offsets, host_target(), named, measurements)
+        except (Unsupported, InconclusiveSizeError) as reason:
+            refused = NotForAllSizes(_line(reason)) if program.sizes else None
+            raise refused or _refused(program, str(reason)) from None
+        return Written(function, text, offsets, room, sizes, profile)
 
     def digest(self, program: Program) -> str | None:
         """Return a hash of the loops, of how they are compiled, of kiln and the processor.
@@ -148,11 +161,20 @@ def _key(program: Program) -> tuple[str, frozenset[str]]:
 
 
 def _lowered(program: Program) -> Function:
-    function = function_of(program.jaxpr, program.name, LOWERINGS, kinds_of(program))
+    checks = kinds_of(program)
+    if checks and program.sizes:
+        raise Unsupported("code for all sizes of named axes makes no checks")
+    function = function_of(program.jaxpr, program.name, LOWERINGS, checks)
     name = missing(function.scope)
     if name is not None:
         raise Unsupported(f"the function {name} is not compiled for the host")
     return function
+
+
+def _line(reason: Exception) -> str:
+    """Return the second line of an error, which says what is wrong, or the only one."""
+    lines = str(reason).splitlines()
+    return lines[1] if len(lines) > 1 else str(reason)
 
 
 def _refused(program: Program, reason: str) -> ValueError:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +18,15 @@ from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.llvm.perf_map import write_perf_map
-from kiln.engines.native.loop_ir import Buffer, Function, Kernel, Role, Statement, blocks
+from kiln.engines.native.loop_ir import (
+    Buffer,
+    Callback,
+    Function,
+    Kernel,
+    Role,
+    Statement,
+    blocks,
+)
 from kiln.engines.native.loop_text import to_text
 from kiln.engines.native.memory_report import memory_report
 from kiln.engines.native.passes.donation import reusable
@@ -27,53 +34,49 @@ from kiln.engines.native.picture import picture
 from kiln.engines.native.profiling import Profile
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
-from kiln.ir.sizes import as_ints
+from kiln.ir.sizes import Dim, Size
 
 if TYPE_CHECKING:
     from kiln.ir.types import ShapedArray
 
+ValueType = tuple[np.dtype[Any], int]
+
 
 class Written(NamedTuple):
-    """A program as loops and as LLVM text, with the offsets of its temporaries and their bytes."""
+    """A program as loops and as LLVM text: offsets of temporaries, bytes of all, named sizes."""
 
     function: Function
     llvm: str
-    offsets: dict[Buffer, int]
-    workspace: int
+    offsets: dict[Buffer, Dim]
+    workspace: Dim
+    sizes: dict[Size, int]
     profile: Profile | None
 
 
-class NativeExecutable(_runtime.Native):
-    """A compiled program: an object, loaded, with the bytes that its temporaries need."""
+class NativeCode:
+    """The code of a program, loaded, and how it is called."""
 
-    __slots__ = ("_written", "image", "program", "taken", "workspace")
-
-    final_stage = "loops"
+    __slots__ = (
+        "_written",
+        "image",
+        "owner",
+        "program",
+        "shared",
+        "taken",
+    )
 
     def __init__(self, program: Program, written: Written, image: bytes) -> None:
+        self.program, self.image = program, image
+        self._written = written
         function = written.function
         wanted = aliasing.reused(program.jaxpr, program.donated)
-        taken = reusable(function, {result: operand for operand, result in wanted.items()})
+        self.taken = reusable(function, {result: operand for operand, result in wanted.items()})
         if needs_library(function.body):
             openblas.load()
-        code = load(image, ENTRY)
+        self.owner = load(image, ENTRY)
+        self.shared = shared_results(function)
         if options().perf:
-            write_perf_map(program.name, image, ENTRY, code.address)
-        super().__init__(
-            code.address,
-            [value_type(v.aval) for v in program.jaxpr.invars],
-            [value_type(v.aval) for v in program.jaxpr.outvars],
-            code,
-            workspace=written.workspace,
-            threads=program.threads,
-            shared=shared_results(function),
-            reused=taken,
-            explain=functools.partial(raise_fault, program.name, function.sites),
-            callbacks=[(c.function, c.operands, c.results) for c in function.callbacks],
-        )
-        self.program, self.image, self.taken = program, image, taken
-        self._written = written
-        self.workspace = written.workspace
+            write_perf_map(program.name, image, ENTRY, self.owner.address)
 
     @property
     def written(self) -> Written:
@@ -90,10 +93,12 @@ class NativeExecutable(_runtime.Native):
         """The program as LLVM text."""
         return self.written.llvm
 
-    @property
-    def profile(self) -> Profile | None:
-        """What the program measures of itself, if it does."""
-        return self.written.profile
+    def explain(self, status: int, number: int, index: int, iteration: int) -> None:
+        """Raise the error of a check that failed.
+
+        Raises: FloatingPointError for a nan, IndexError for an index out of bounds.
+        """
+        raise_fault(self.name, self.function.sites, status, number, index, iteration)
 
     @property
     def name(self) -> str:
@@ -101,7 +106,7 @@ class NativeExecutable(_runtime.Native):
         return self.program.name
 
     def as_text(self, stage: str) -> str:
-        """Return the program as `loops`, `llvm` or `asm`, its `profile`, or a picture as `html`.
+        """Return the program as `loops`, `llvm`, `asm`, `html` or `profile`.
 
         Raises: ValueError for another stage.
         """
@@ -112,20 +117,21 @@ class NativeExecutable(_runtime.Native):
                 return self.llvm
             case "asm":
                 return disassemble(self.llvm)
-            case "html":
-                return picture(self.function, self.profile)
+            case "html" if not self.program.sizes:
+                return picture(self.function, self.written.profile)
             case "profile":
                 return self._figures()
         raise ValueError(
             three_lines(
                 f"as_text({stage!r}) of {self.name}",
-                "the native engine has no such stage",
+                "the native engine has no such stage"
+                + (" for all sizes of named axes" if self.program.sizes else ""),
                 "use 'loops', 'llvm', 'asm', 'html' or 'profile'",
             )
         )
 
     def _figures(self) -> str:
-        if self.profile is None:
+        if self.written.profile is None:
             raise ValueError(
                 three_lines(
                     f"as_text('profile') of {self.name}",
@@ -133,15 +139,92 @@ class NativeExecutable(_runtime.Native):
                     "set KILN_PROFILE=1, or kiln.config.update('profile', True), and compile again",
                 )
             )
-        return self.profile.table()
+        return self.written.profile.table()
 
     def size_in_bytes(self) -> int:
         """Return roughly the memory of the program: its object, loaded and kept, and its text."""
         return 2 * len(self.image) + len(self.llvm)
 
+
+class NativeExecutable(_runtime.Native):
+    """Code with the bytes of its operands, results and temporaries: what is called.
+
+    `sizes` are the numbers that the code reads in `Call.sizes`.
+    """
+
+    __slots__ = ("code", "operands", "results", "workspace")
+
+    final_stage = "loops"
+
+    def __init__(
+        self,
+        code: NativeCode,
+        operands: Sequence[ValueType],
+        results: Sequence[ValueType],
+        workspace: int,
+        callbacks: Sequence[Callback] = (),
+        sizes: Sequence[int] = (),
+    ) -> None:
+        super().__init__(
+            code.owner.address,
+            operands,
+            results,
+            code.owner,
+            workspace=workspace,
+            sizes=sizes,
+            threads=code.program.threads,
+            shared=code.shared,
+            reused=code.taken,
+            explain=code.explain,
+            callbacks=[(c.function, c.operands, c.results) for c in callbacks],
+        )
+        self.code, self.workspace = code, workspace
+        self.operands, self.results = operands, results
+
+    @property
+    def function(self) -> Function:
+        """The program as loops."""
+        return self.code.function
+
+    @property
+    def profile(self) -> Profile | None:
+        """What the program measures of itself, if it does."""
+        return self.code.written.profile
+
+    @property
+    def image(self) -> bytes:
+        """The program as an object."""
+        return self.code.image
+
+    @property
+    def program(self) -> Program:
+        """What was compiled."""
+        return self.code.program
+
+    @property
+    def taken(self) -> list[tuple[int, int]]:
+        """Which results may lie where donated operands do: pairs of their numbers."""
+        return self.code.taken
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self.code.name
+
+    def as_text(self, stage: str) -> str:
+        """Return the program as `loops`, `llvm`, `asm`, `html` or `profile`.
+
+        Raises: ValueError for another stage.
+        """
+        return self.code.as_text(stage)
+
+    def size_in_bytes(self) -> int:
+        """Return roughly the memory of the program: its object, loaded and kept, and its text."""
+        return self.code.size_in_bytes()
+
     def out_shardings(self) -> list[Sharding]:
         """Return the device of the program's placement, or the host, for each result."""
-        placement = self.program.placement
+        placement = self.code.program.placement
         (device,) = HOST_MEMORY.devices() if placement is None else placement.devices
         return [SingleDeviceSharding(device)] * len(self.function.outputs)
 
@@ -151,20 +234,18 @@ class NativeExecutable(_runtime.Native):
 
     def memory_analysis(self) -> MemoryAnalysis:
         """Return the bytes of arguments, results, temporaries and code."""
-        inputs, outputs = self.function.inputs, self.function.outputs
         return MemoryAnalysis(
-            sum(buffer.nbytes for buffer in inputs),
-            sum(buffer.nbytes for buffer in outputs),
-            sum(outputs[result].nbytes for result, _ in self.taken),
+            sum(size for _, size in self.operands),
+            sum(size for _, size in self.results),
+            sum(self.results[result][1] for result, _ in self.code.taken),
             self.workspace,
             len(self.image),
         )
 
     def explain_memory(self) -> str:
         """Return where buffers lie, who shares memory, and which copies are made and why."""
-        return memory_report(
-            self.function, self.memory_analysis(), self.written.offsets, self.taken
-        )
+        offsets = self.code.written.offsets
+        return memory_report(self.function, self.memory_analysis(), offsets, self.taken)
 
     def runtime_executable(self) -> NativeExecutable:
         """Return itself."""
@@ -181,10 +262,15 @@ def shared_results(function: Function) -> list[tuple[int, int]]:
     ]
 
 
-def value_type(aval: ShapedArray) -> tuple[np.dtype, int]:
+def known(types: Sequence[tuple[np.dtype[Any], Dim]]) -> list[ValueType]:
+    """Return types whose sizes have no names."""
+    return [(dtype, int(size)) for dtype, size in types]
+
+
+def value_type(aval: ShapedArray) -> tuple[np.dtype[Any], Dim]:
     """Return the dtype of a value in memory, and its bytes."""
     physical = aval.physical()
-    return physical.dtype, math.prod(as_ints(physical.shape)) * physical.dtype.itemsize
+    return physical.dtype, physical.size * int(physical.dtype.itemsize)
 
 
 def needs_library(statements: list[Statement]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kiln.base import dtypes
-from kiln.ir.sizes import as_ints
+from kiln.ir.sizes import Dim, as_dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.window import geometry
 from kiln.ops.window_geometry import Windows
@@ -37,14 +37,14 @@ class KernelCall(NamedTuple):
     """A kernel by name and its numbers, of which the first two are the first row and all rows."""
 
     symbol: str
-    numbers: tuple[int, ...]
+    numbers: tuple[Dim, ...]
 
     @property
-    def rows(self) -> int:
+    def rows(self) -> Dim:
         """The number of rows that can be computed independently of one another."""
         return self.numbers[1]
 
-    def part(self, first: int, count: int) -> tuple[int, ...]:
+    def part(self, first: int, count: int) -> tuple[Dim, ...]:
         """Return the numbers that compute `count` rows from `first` on."""
         return (first, count, *self.numbers[2:])
 
@@ -72,9 +72,9 @@ def _types(xs: Avals) -> list[int]:
     return [x for x in found if x is not None]
 
 
-def _rows(x: ShapedArray, axis: int) -> tuple[int, int, int, int]:
+def _rows(x: ShapedArray, axis: int) -> tuple[Dim, Dim, Dim, Dim]:
     """Return the numbers of an array seen as (outer, size, inner): 0, rows, size, inner."""
-    sizes = as_ints(x.shape)
+    sizes = x.shape
     outer, inner = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
     return 0, outer * inner, sizes[axis], inner
 
@@ -109,14 +109,14 @@ def _fft(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCa
     lengths = params["fft_lengths"]
     if not lengths or 0 in (*x.shape, *out.shape):
         return None
-    rows = math.prod(as_ints(x.shape[: x.ndim - len(lengths)]))
+    rows = math.prod(x.shape[: x.ndim - len(lengths)])
     kind = int(params["fft_type"])
     is_single = dtypes.long_name(x.dtype) in ("float32", "complex64")
     parts = ELEMENTS["complex64" if is_single else "complex128"]
     return KernelCall("fft", (0, rows, kind, parts, len(lengths), *lengths))
 
 
-def _windows(x: ShapedArray, windows: Windows) -> list[int]:
+def _windows(x: ShapedArray, windows: Windows) -> list[Dim]:
     """Return the number of axes, and seven numbers for each."""
     axes = zip(
         x.shape,
@@ -128,7 +128,7 @@ def _windows(x: ShapedArray, windows: Windows) -> list[int]:
         windows.dilation,
         strict=True,
     )
-    return [windows.rank, *(int(number) for axis in axes for number in axis)]
+    return [windows.rank, *(as_dim(number) for axis in axes for number in axis)]
 
 
 def _reduce_window(name: str) -> Making:
@@ -136,7 +136,7 @@ def _reduce_window(name: str) -> Making:
         (x,), (out,) = operands, results
         if not 1 <= x.ndim <= _MOST_WINDOW_AXES:
             return None
-        rows, operation = math.prod(as_ints(out.shape[:-1])), _REDUCE_WINDOW.index(name)
+        rows, operation = math.prod(out.shape[:-1]), _REDUCE_WINDOW.index(name)
         numbers = _windows(x, geometry(**params))
         return KernelCall("reduce_window", (0, rows, *_types(operands), operation, *numbers))
 
@@ -153,7 +153,7 @@ def _select_windows(name: str) -> Making:
         windows = geometry(**given)
         # Sums at the winners are one row: windows may share a winner.
         is_sum = name == "select_and_scatter_add"
-        rows = 1 if is_sum else math.prod(as_ints(windows.counts(x.shape)[:-1]))
+        rows = 1 if is_sum else math.prod(windows.counts(x.shape)[:-1])
         moved, deciding = _types(operands)
         if is_sum and moved == ELEMENTS["bool"]:
             return None
@@ -168,7 +168,7 @@ def _special(name: str) -> Making:
         if any(y.shape != x.shape or y.dtype != x.dtype for y in others):
             return None
         function = _SPECIAL.index(name)
-        return KernelCall("special", (0, math.prod(as_ints(x.shape)), function, *_types([x])))
+        return KernelCall("special", (0, math.prod(x.shape), function, *_types([x])))
 
     return call
 

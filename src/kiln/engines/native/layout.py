@@ -19,21 +19,24 @@ from kiln.ops import elementwise, shape, static_slicing
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Elements of a dtype in a buffer, `strides` bytes apart along each axis."""
+    """Elements of a dtype in a buffer, `strides` bytes apart along each axis.
+
+    In programs with named axes, sizes and strides may be sizes of these.
+    """
 
     buffer: Any
     offset: Any
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
     dtype: np.dtype[Any]
 
     @property
-    def size(self) -> int:
+    def size(self) -> Any:
         """The number of elements."""
         return math.prod(self.shape)
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> Any:
         """The bytes of all elements."""
         return self.size * self.dtype.itemsize
 
@@ -43,21 +46,21 @@ class Layout:
         expected = self.dtype.itemsize
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if size != 1 and stride != expected:
-                return self.size == 0
+                return bool(self.size == 0)
             expected *= size
         return True
 
-    def with_axes(self, axes: Sequence[tuple[int, int]], offset: int = 0) -> Layout:
+    def with_axes(self, axes: Sequence[tuple[Any, Any]], offset: Any = 0) -> Layout:
         """Return a layout with other axes: their sizes and strides."""
         sizes, strides = tuple(n for n, _ in axes), tuple(s for _, s in axes)
         return dataclasses.replace(self, shape=sizes, strides=strides, offset=self.offset + offset)
 
-    def spread(self, to: tuple[int, ...]) -> Layout:
+    def spread(self, to: tuple[Any, ...]) -> Layout:
         """Return the layout of a scalar broadcast to a shape, or the layout itself."""
         return self if self.shape == to else self.with_axes([(n, 0) for n in to])
 
 
-def dense(buffer: Any, sizes: Sequence[int], dtype: np.dtype[Any]) -> Layout:
+def dense(buffer: Any, sizes: Sequence[Any], dtype: np.dtype[Any]) -> Layout:
     """Return the layout of contiguous elements in row-major order."""
     strides, step = [], dtype.itemsize
     for size in reversed(sizes):

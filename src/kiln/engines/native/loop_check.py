@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln.base.errors import CheckError
+from kiln.engines.native.extents import at_least
 from kiln.engines.native.loop_ir import (
     Axis,
     Branch,
@@ -55,7 +56,7 @@ class _Checker:
     def run(self) -> None:
         self.statements(self.function.body)
         for buffer in self.function.outputs:
-            if buffer.size and buffer not in self.written and buffer.role is not Role.CONST:
+            if buffer.size != 0 and buffer not in self.written and buffer.role is not Role.CONST:
                 raise self.error(f"the output {buffer} is never written", None)
 
     def error(self, what: str, statement: Statement | None) -> CheckError:
@@ -100,7 +101,7 @@ class _Checker:
             self.write(place.buffer, statement)
 
     def read(self, buffer: Buffer, statement: Statement) -> None:
-        if buffer.size and buffer.role is not Role.CONST and buffer not in self.written:
+        if buffer.size != 0 and buffer.role is not Role.CONST and buffer not in self.written:
             raise self.error(f"{buffer} is read before it is written", statement)
 
     def write(self, buffer: Buffer, statement: Statement) -> None:
@@ -123,7 +124,7 @@ class _Checker:
         low, high = bounds(index)
         if is_masked or low is None or high is None or buffer.size == 0:
             return
-        if low < 0 or high >= buffer.size:
+        if at_least(-1, low) or at_least(high, buffer.size):
             raise self.error(
                 f"elements {low} to {high} of {buffer}, which has {buffer.size}", statement
             )

@@ -5,7 +5,8 @@ row-major; an element is addressed by an `Index`, a linear function of axes and 
 `Nest` computes each point of a box of axes, in any order; what it stores is a scalar expression
 (`scalars.py`). Statements otherwise run in order.
 
-A complex number is two elements, its real and its imaginary part.
+A complex number is two elements, its real and its imaginary part. Sizes, constants and factors are
+ints, or sizes of named axes (`extents.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,16 @@ from typing import Any
 import numpy as np
 
 from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number
+from kiln.ir.sizes import Dim
+
+
+@dataclasses.dataclass(frozen=True)
+class Grain:
+    """So many points, in steps of `points`, rounded up to a multiple: known when a call is made."""
+
+    most: int
+    points: Dim
+    multiple: int = 1
 
 
 class Axis:
@@ -26,7 +37,7 @@ class Axis:
 
     __slots__ = ("name", "size")
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str, size: Dim) -> None:
         self.name = name
         self.size = size
 
@@ -39,7 +50,7 @@ class Index:
 
     __slots__ = ("_hash", "const", "terms")
 
-    def __init__(self, const: int = 0, terms: Iterable[tuple[Axis | Value, int]] = ()) -> None:
+    def __init__(self, const: Dim = 0, terms: Iterable[tuple[Axis | Value, Dim]] = ()) -> None:
         self.const = const
         self.terms = tuple(terms)
         self._hash = hash((const, frozenset(self.terms)))
@@ -56,9 +67,9 @@ class Index:
             and frozenset(self.terms) == frozenset(other.terms)
         )
 
-    def __add__(self, other: Index | int) -> Index:
+    def __add__(self, other: Index | Dim) -> Index:
         if not isinstance(other, Index):
-            return Index(self.const + other, self.terms) if other else self
+            return self if other == 0 else Index(self.const + other, self.terms)
         if not other.terms:
             return self + other.const
         if not self.terms:
@@ -66,27 +77,27 @@ class Index:
         factors = dict(self.terms)
         for term, factor in other.terms:
             factors[term] = factors.get(term, 0) + factor
-        return Index(self.const + other.const, [(t, f) for t, f in factors.items() if f])
+        return Index(self.const + other.const, [(t, f) for t, f in factors.items() if f != 0])
 
-    def __mul__(self, factor: int) -> Index:
+    def __mul__(self, factor: Dim) -> Index:
         if factor == 1:
             return self
         if factor == 0:
             return Index()
         return Index(self.const * factor, [(t, f * factor) for t, f in self.terms])
 
-    def factor(self, term: Axis | Value) -> int:
+    def factor(self, term: Axis | Value) -> Dim:
         """Return the factor of a term, 0 if it does not occur."""
         for t, f in self.terms:
             if t is term:
                 return f
         return 0
 
-    def axes(self) -> Iterator[tuple[Axis, int]]:
+    def axes(self) -> Iterator[tuple[Axis, Dim]]:
         """Iterate over the axes with their factors."""
         return ((t, f) for t, f in self.terms if isinstance(t, Axis))
 
-    def values(self) -> Iterator[tuple[Value, int]]:
+    def values(self) -> Iterator[tuple[Value, Dim]]:
         """Iterate over the integer values with their factors."""
         return ((t, f) for t, f in self.terms if isinstance(t, Value))
 
@@ -94,7 +105,7 @@ class Index:
         """Return the index with axes replaced by indices, and values by values."""
         if not self.terms:
             return self
-        plain: dict[Axis | Value, int] = {}
+        plain: dict[Axis | Value, Dim] = {}
         const = self.const
         for term, factor in self.terms:
             if isinstance(term, Axis):
@@ -111,7 +122,7 @@ class Index:
                     const += int(number(value)) * factor
                     continue
                 plain[value] = plain.get(value, 0) + factor
-        return Index(const, [(t, f) for t, f in plain.items() if f])
+        return Index(const, [(t, f) for t, f in plain.items() if f != 0])
 
 
 def axis_index(axis: Axis) -> Index:
@@ -138,7 +149,7 @@ class Buffer:
     __slots__ = ("dtype", "name", "role", "size", "value")
 
     def __init__(
-        self, name: str, dtype: str, size: int, role: Role, value: np.ndarray | None = None
+        self, name: str, dtype: str, size: Dim, role: Role, value: np.ndarray | None = None
     ) -> None:
         self.name = name
         self.dtype = dtype
@@ -147,7 +158,7 @@ class Buffer:
         self.value = value
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> Dim:
         """The bytes of all elements."""
         return self.size * NUMPY_TYPES[self.dtype].itemsize
 
@@ -216,7 +227,7 @@ class Nest:
         self.source = source
 
     @property
-    def points(self) -> int:
+    def points(self) -> Dim:
         """The number of points of the box."""
         return math.prod(axis.size for axis in self.axes)
 
@@ -230,7 +241,7 @@ class Nest:
         return [
             axis
             for axis in self.axes
-            if any(isinstance(e, Reduce) and not e.index.factor(axis) for e in self.effects)
+            if any(isinstance(e, Reduce) and e.index.factor(axis) == 0 for e in self.effects)
             and axis.size != 1
         ]
 
@@ -292,9 +303,9 @@ class Kernel:
         symbol: str,
         operands: Sequence[Place],
         results: Sequence[Place],
-        numbers: Sequence[int],
+        numbers: Sequence[Dim],
         source: Any = None,
-        grain: int = 0,
+        grain: int | Grain = 0,
     ) -> None:
         self.symbol = symbol
         self.operands = list(operands)
@@ -309,7 +320,7 @@ class Copy:
 
     __slots__ = ("count", "operand", "result", "source")
 
-    def __init__(self, operand: Place, result: Place, count: int, source: Any = None) -> None:
+    def __init__(self, operand: Place, result: Place, count: Dim, source: Any = None) -> None:
         self.operand = operand
         self.result = result
         self.count = count

@@ -204,6 +204,8 @@ class _Printer:
             return f"{self.buffer(buffer)}[{self.index(index, names)}]"
         if x.op == "index":
             return f"index {self.index(x.attr, names)}"
+        if x.op == "size":
+            return f"size {x.attr}"
         attr = "" if x.attr is None else "#" + ",".join(map(str, x.attr))
         return " ".join([x.op + attr, *[names[y] for y in x.operands]])
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kiln.base import dtypes
-from kiln.ir.sizes import as_ints
+from kiln.ir.sizes import Dim, as_dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import kept_axes
 from kiln.ops.spectral import SvdAlgorithm
@@ -37,7 +37,7 @@ class MatrixCall(NamedTuple):
     """A kernel by name and its numbers; `openblas.load()` must have been called if it needs it."""
 
     symbol: str
-    numbers: tuple[int, ...]
+    numbers: tuple[Dim, ...]
     needs_openblas: bool
 
 
@@ -56,15 +56,17 @@ def _suffix(x: ShapedArray) -> str | None:
 
 
 def _call(kernel: str, suffix: str, *numbers: Any) -> MatrixCall:
-    return MatrixCall(f"kiln_{kernel}_{suffix}", tuple(map(int, numbers)), suffix in _HAVE_OPENBLAS)
+    return MatrixCall(
+        f"kiln_{kernel}_{suffix}", tuple(map(as_dim, numbers)), suffix in _HAVE_OPENBLAS
+    )
 
 
 _HAVE_OPENBLAS = (*_IN_LAPACK, "f16", "bf16")
 
 
-def _stacked(x: ShapedArray, rank: int = 2) -> tuple[int, ...]:
+def _stacked(x: ShapedArray, rank: int = 2) -> tuple[Dim, ...]:
     """Return the number of matrices (vectors for rank 1) of a stack, and the sizes of one."""
-    sizes = as_ints(x.shape)
+    sizes = x.shape
     return math.prod(sizes[: x.ndim - rank]), *sizes[x.ndim - rank :]
 
 
@@ -129,12 +131,12 @@ def _transpose(operands: Avals, results: Avals, params: Params) -> MatrixCall | 
     if x.dtype.itemsize not in (1, 2, 4, 8, 16) or x.ndim > 32:
         return None
     numbers = (log_size, x.ndim, *x.shape, *params["permutation"])
-    return MatrixCall("kiln_transpose", tuple(map(int, numbers)), False)
+    return MatrixCall("kiln_transpose", tuple(map(as_dim, numbers)), False)
 
 
 def _pivots(operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
     numbers = (*_stacked(operands[0], 1), params["permutation_size"])
-    return MatrixCall("kiln_lu_pivots_to_permutation", tuple(map(int, numbers)), False)
+    return MatrixCall("kiln_lu_pivots_to_permutation", tuple(map(as_dim, numbers)), False)
 
 
 def _factor(

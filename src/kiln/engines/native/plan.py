@@ -377,7 +377,7 @@ class _Planner:
     def is_whole(self, x: Layout) -> bool:
         """Tell whether a layout has all elements of its input."""
         var = self.jaxpr.invars[self.buffers[x.buffer][1]]
-        return x.nbytes == self.layouts[var].nbytes
+        return bool(x.nbytes == self.layouts[var].nbytes)
 
 
 def _plain(aval: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

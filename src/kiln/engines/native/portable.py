@@ -25,10 +25,11 @@ from kiln.base.dtypes import long_name
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.core.engine import Program
 from kiln.engines.native import openblas
-from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.executable import (
+    NativeCode,
     NativeExecutable,
     Written,
+    known,
     needs_library,
     shared_results,
     value_type,
@@ -36,6 +37,7 @@ from kiln.engines.native.executable import (
 from kiln.engines.native.llvm.assembly import host_target, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.loop_ir import Function
+from kiln.ir.sizes import Dim
 
 _BEGIN = b"kiln native code\n"
 _CHECKSUM = hashlib.sha256().digest_size
@@ -44,8 +46,8 @@ Source = Callable[[], Written]
 """Writes a program again."""
 
 
-class StoredExecutable(NativeExecutable):
-    """An executable that was loaded; its texts are made again when they are asked for."""
+class StoredCode(NativeCode):
+    """Code that was loaded; its texts are made again when they are asked for."""
 
     __slots__ = ("_made", "_source")
 
@@ -54,21 +56,9 @@ class StoredExecutable(NativeExecutable):
     ) -> None:
         if about["needs_library"]:
             openblas.load()
-        code = load(image, ENTRY)
-        _runtime.Native.__init__(
-            self,
-            code.address,
-            [value_type(v.aval) for v in program.jaxpr.invars],
-            [value_type(v.aval) for v in program.jaxpr.outvars],
-            code,
-            workspace=about["workspace"],
-            threads=program.threads,
-            shared=list(map(tuple, about["shared"])),
-            reused=list(map(tuple, about["taken"])),
-            explain=lambda *fault: raise_fault(program.name, source().function.sites, *fault),
-        )
         self.program, self.image = program, image
-        self.workspace = about["workspace"]
+        self.owner = load(image, ENTRY)
+        self.shared = [(result, operand) for result, operand in about["shared"]]
         self.taken = [(result, operand) for result, operand in about["taken"]]
         self._source = source
         self._made: Written | None = None
@@ -110,9 +100,9 @@ def digest(program: Program, function: Function) -> str | None:
 def to_bytes(executable: NativeExecutable) -> bytes:
     """Return an executable as bytes.
 
-    Raises: ValueError for programs that call Python, or measure themselves.
+    Raises: ValueError for programs that call Python.
     """
-    program = executable.program
+    program, function = executable.code.program, executable.function
     if executable.profile is not None:
         raise ValueError(
             three_lines(
@@ -121,7 +111,6 @@ def to_bytes(executable: NativeExecutable) -> bytes:
                 "compile it without KILN_PROFILE",
             )
         )
-    function = executable.function
     if function.callbacks:
         count = len(function.callbacks)
         raise ValueError(
@@ -137,14 +126,14 @@ def to_bytes(executable: NativeExecutable) -> bytes:
         "workspace": executable.workspace,
         "needs_library": needs_library(function.body),
         "shared": shared_results(function),
-        "taken": executable.taken,
+        "taken": executable.code.taken,
     }
     text = json.dumps(about).encode()
     rest = len(text).to_bytes(8, "little") + text + executable.image
     return _BEGIN + hashlib.sha256(rest).digest() + rest
 
 
-def from_bytes(program: Program, stored: bytes, source: Source) -> StoredExecutable:
+def from_bytes(program: Program, stored: bytes, source: Source) -> NativeExecutable:
     """Return the executable of a program from what `to_bytes` returned.
 
     Raises: JaxRuntimeError for other bytes, and for those of another program, build or processor.
@@ -161,7 +150,11 @@ def from_bytes(program: Program, stored: bytes, source: Source) -> StoredExecuta
             raise _refused(program, f"it was compiled for {what} {made_for}, and this is {here}")
     if about["types"] != json.loads(json.dumps(_types(program))):
         raise _refused(program, "it has operands or results of other types")
-    return StoredExecutable(program, about, image, source)
+    operands = known([value_type(v.aval) for v in program.jaxpr.invars])
+    results = known([value_type(v.aval) for v in program.jaxpr.outvars])
+    return NativeExecutable(
+        StoredCode(program, about, image, source), operands, results, about["workspace"]
+    )
 
 
 def _both(x: dict[str, str], y: dict[str, str]) -> dict[str, tuple[str | None, str]]:
@@ -198,7 +191,7 @@ def _build() -> str:
     return found.hexdigest()[:16]
 
 
-def _types(program: Program) -> list[list[tuple[str, str, int]]]:
+def _types(program: Program) -> list[list[tuple[str, str, Dim]]]:
     """Return the types of operands and of results: dtypes, shapes and bytes."""
     jaxpr = program.jaxpr
     return [

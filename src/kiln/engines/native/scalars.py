@@ -14,6 +14,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from kiln.ir.sizes import Size
+
 FLOATS = ("f16", "bf16", "f32", "f64")
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
@@ -204,11 +206,12 @@ BASIC = {
 """Operations that code is emitted for. All others are functions, expanded into these.
 
 Shifts by the width or more are undefined, as is division by zero, and of integers the least by -1.
-Beside these there are `constant` (attr: bits as an int), `index` (attr: an `Index`), `load` (attr:
-buffer and index), `rare`: (mask, usual, exact) is `exact` where the mask is true, else `usual`, and
-computes `exact` only if some lane needs it, and `of_runtime` (attr: a name): a function of the
-extension. `checked` and `within` (attr: the numbers of sites; a site and the greatest index) are
-their first operand, and note the site if it is a nan, or an index out of bounds: see `checks.py`.
+Beside these there are `constant` (attr: bits as an int), `size` (attr: a size of named axes),
+`index` (attr: an `Index`), `load` (attr: buffer and index), `rare`: (mask, usual, exact) is `exact`
+where the mask is true, else `usual`, and computes `exact` only if some lane needs it, and
+`of_runtime` (attr: a name): a function of the extension. `checked` and `within` (attr: the numbers
+of sites; a site and the greatest index) are their first operand, and note the site if it is a nan,
+or an index out of bounds: see `checks.py`.
 """
 
 _FOLDED: dict[str, Callable[..., Any]] = {
@@ -285,7 +288,11 @@ class Scope:
         return self.node(op, dtype, operands)
 
     def constant(self, number: Any, dtype: str) -> Value:
-        """Return a constant: a number converted to a type."""
+        """Return a constant: a number converted to a type; a named size is known in a call."""
+        if type(number) is Size:
+            if is_float(dtype):
+                return self.op("convert", dtype, self.constant(number, "i64"))
+            return self.node("size", dtype, (), number)
         kind = NUMPY_TYPES[dtype]
         if isinstance(number, int) and dtype in SIGNED + UNSIGNED:
             return self.node("constant", dtype, (), number & ((1 << bits(dtype)) - 1))

@@ -126,6 +126,11 @@ def test_results_of_one_domain_are_one_nest() -> None:
     assert [len(nest.effects) for nest in function.body if isinstance(nest, Nest)] == [3]
 
 
+def test_a_sum_over_an_axis_of_one_element_is_not_joined_to_one_over_others() -> None:
+    same(lambda x: [x.sum(), x.sum(0), x.sum(1)], np.arange(3.0, dtype="f4").reshape(1, 3))
+    same(lambda x: [x.sum(), x.sum(0), x.sum(1)], np.arange(3.0, dtype="f4").reshape(3, 1))
+
+
 def test_a_stencil_is_not_computed_too_often() -> None:
     def f(x: Any) -> Any:
         for _ in range(12):

@@ -214,7 +214,7 @@ def test_checks_are_found_after_loading_and_figures_are_not_stored() -> None:
     lowered = kiln.jit(falling, check="nan").lower(2.5)
     program = lowered._program
     stored = compiler.serialize(compiler.compile(program))
-    with pytest.raises(FloatingPointError, match="`sqrt` of .*, iteration 3 of scan"):
+    with pytest.raises(FloatingPointError, match=r"`sqrt` of .*, iteration 3 of scan"):
         compiler.load(program, stored)([np.float32(2.5)])
     with override(profile=True):
         assert compiler.digest(program) is None

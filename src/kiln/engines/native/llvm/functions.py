@@ -7,22 +7,27 @@ function of its own, over a range of its outermost axis: equal ones are written 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from kiln.engines.native.checks import has_checks
+from kiln.engines.native.extents import estimate, is_named, is_positive
+from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
+from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, known
 from kiln.engines.native.llvm.measuring import Measurements
-from kiln.engines.native.llvm.module import Module, Part, is_by_rows
+from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
-from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Step, Where, call_of
+from kiln.engines.native.llvm.sequences import Step, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
 from kiln.engines.native.llvm.values import memory_type
-from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.llvm.writer import Writer, steps_of
 from kiln.engines.native.loop_ir import (
     Axis,
     Branch,
     Buffer,
     Copy,
     Function,
+    Grain,
     Index,
     Kernel,
     Loop,
@@ -38,10 +43,9 @@ from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
 from kiln.engines.native.passes.structure import structure
 from kiln.engines.native.scalars import NUMPY_TYPES
+from kiln.ir.sizes import Dim, Size, as_ints
 
 ENTRY = "kiln_entry"
-# The fields of `Call`, by number.
-_OPERANDS, _RESULTS, _SIZES, _WORKSPACE = range(4)
 _FAILED = "failed"
 """The label at the end of a function that stops early."""
 INLINE_POINTS = 1 << 12
@@ -50,45 +54,44 @@ INLINE_POINTS = 1 << 12
 
 def module_text(
     function: Function,
-    offsets: dict[Buffer, int],
+    offsets: dict[Buffer, Dim],
     target: Target,
+    sizes: dict[Size, int] | None = None,
     measurements: Measurements | None = None,
 ) -> str:
     """Return the LLVM module of a function whose temporaries lie at offsets in the workspace.
 
-    The code notes in `measurements`, if there are any, what its statements cost.
+    With `sizes` the function has named axes: the sizes that a call has to supply are added, each
+    with its place in `Call.sizes`. The code notes in `measurements`, if there are any, what its
+    statements cost.
     """
-    module = Module(function, offsets, target, measurements)
-    entry = _Code(module, Writer(target), is_entry=True)
+    module = Module(function, offsets, target, sizes, measurements)
+    entry = _Code(module, module.writer(), is_entry=True)
     entry.enter()
     entry.run(function.body)
     entry.finish()
     return module.text(entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"))
 
 
-class _Code:
+class _Code(CallBuffers):
     """Writes statements into a function that is being written."""
 
     def __init__(self, module: Module, w: Writer, *, is_entry: bool = False) -> None:
-        self.module = module
+        super().__init__(module, w)
         # Only here it is known in which iteration of the program's loops the code is.
         self.watch = module.watch if is_entry else None
         self.measurements = module.measurements if is_entry else None
         self.iteration = "-1"
         self.counts: list[str] = []
-        self.w = w
-        self.pointers: dict[Buffer, str] = {}
         self.counters: dict[Axis, str] = {}
         self.most = 0
         self.start = 0
         self.polls: str | None = None
-        self.fields: list[str] = []
-        self.fixed: dict[Buffer, str] = {}
         self.failures: list[tuple[str, str]] = []
 
     def enter(self) -> None:
         """Find where a call keeps its buffers, and make room for those in registers."""
-        self.fields = [self._field(i) for i in range(_WORKSPACE + 1)]
+        self.fields = [self.field(i) for i in range(WORKSPACE + 1)]
         self.start = self.w.mark()
         for buffer in in_registers(self.module.function):
             kind = f"[{buffer.size} x {memory_type(buffer.dtype, 1)}]"
@@ -109,13 +112,13 @@ class _Code:
             self.pointers = dict(self.fixed)
             for buffer in everywhere(statement):
                 if buffer not in self.pointers and buffer.role is not Role.ROW:
-                    self.pointers[buffer] = self._pointer(buffer)
+                    self.pointers[buffer] = self.pointer(buffer)
             self.statements([statement])
         self.sequence(steps)
         for buffer in self.fixed:
             if buffer.role is Role.OUTPUT:
                 self.pointers[buffer] = self.fixed[buffer]
-                self.copy(Copy(Place(buffer), Place(buffer), buffer.size), self._pointer(buffer))
+                self.copy(Copy(Place(buffer), Place(buffer), buffer.size), self.pointer(buffer))
 
     def sequence(self, steps: list[Step]) -> None:
         """Run the steps collected so far."""
@@ -132,10 +135,11 @@ class _Code:
             if places is None:
                 return None
             self.module.symbols.add(statement.symbol)
+            numbers = as_ints(statement.numbers)
             if is_by_rows(statement):
-                name, rows = self.module.by_rows(statement), statement.numbers[1]
-                return Step(name, places, rows, statement.grain)
-            return Step(statement.symbol, places, numbers=self.module.table(statement.numbers))
+                name, grain = by_rows(self.module, statement), known(statement.grain)
+                return Step(name, places, numbers[1], grain)
+            return Step(statement.symbol, places, numbers=self.module.table(numbers))
         if not isinstance(statement, Nest) and not (
             isinstance(statement, Loop) and statement.parallel
         ):
@@ -150,7 +154,8 @@ class _Code:
             part = self.part(statement, operands)
             if key is not None:
                 self.module.shared[key] = part
-        return Step(part.name, [places[i] for i in part.order], part.count, part.grain)
+        buffers = [places[i] for i in part.order]
+        return Step(part.name, buffers, int(part.size), known(part.grain))
 
     def part(self, statement: Nest | Loop, operands: list[Buffer]) -> Part:
         """Write a function for a statement that touches some buffers."""
@@ -163,52 +168,6 @@ class _Code:
             count, grain = statement.axis.size, self._grain(statement)
         name = _shared(self.module, statement, plan, [])
         return Part(name, count, grain, [operands.index(each) for each in touched(statement)])
-
-    def places(self, operands: list[Place]) -> list[Where] | None:
-        """Return where operands begin, if that is known and they are not too many."""
-        found = [where for where in map(self.where, operands) if where is not None]
-        return found if len(found) == len(operands) <= MOST_BUFFERS else None
-
-    def where(self, place: Place) -> Where | None:
-        """Return where an operand begins, if that is known."""
-        buffer, module = place.buffer, self.module
-        if place.index.terms or buffer in self.fixed or buffer.role is Role.ROW:
-            return None
-        offset = place.index.const * NUMPY_TYPES[buffer.dtype].itemsize
-        if buffer in module.inputs:
-            return Where(0, module.inputs[buffer], offset)
-        if buffer in module.outputs:
-            return Where(1, module.outputs[buffer], offset)
-        if buffer.role is Role.CONST:
-            return Where(3, 0, offset, module.constant(buffer))
-        return Where(2, 0, module.offsets[buffer] + offset)
-
-    def _field(self, number: int) -> str:
-        place = self.w.emit(f"getelementptr i64, ptr %call, i64 {number}")
-        return self.w.emit(f"load ptr, ptr {place}, align 8")
-
-    def _pointer(self, buffer: Buffer) -> str:
-        w, fields = self.w, self.fields
-        if buffer in self.module.inputs:
-            table, number = fields[_OPERANDS], self.module.inputs[buffer]
-        elif buffer in self.module.outputs:
-            table, number = fields[_RESULTS], self.module.outputs[buffer]
-        elif buffer.role is Role.CONST:
-            return self.module.constant(buffer)
-        else:
-            offset = self.module.offsets[buffer]
-            return w.emit(f"getelementptr i8, ptr {fields[_WORKSPACE]}, i64 {offset}")
-        place = w.emit(f"getelementptr ptr, ptr {table}, i64 {number}")
-        return w.emit(f"load ptr, ptr {place}, align 8")
-
-    def rows(self, statements: list[Statement]) -> None:
-        """Make room for the rows that statements keep."""
-        found: dict[Buffer, None] = {}
-        for statement in statements:
-            found.update((b, None) for b in everywhere(statement) if b.role is Role.ROW)
-        for buffer in found:
-            size = max(buffer.nbytes, 1)
-            self.pointers[buffer] = self.w.emit(f"alloca i8, i64 {size}, align 64")
 
     def finish(self) -> None:
         """End the function."""
@@ -255,9 +214,9 @@ class _Code:
         plan = schedule(nest, self.module.target.vector_bytes)
         whole = plan.order[0].size if plan.order else 1
         is_row = any(buffer.role is Role.ROW for buffer in touched(nest))
-        is_small = plan.grain == 0 and nest.points <= INLINE_POINTS
+        is_small = plan.grain == 0 and estimate(nest.points) <= INLINE_POINTS
         if is_row or not plan.order or is_small:
-            self.nest_here(nest, plan, "0", str(whole))
+            self.nest_here(nest, plan, "0", self.w.dim(whole))
         else:
             self.apart(nest, plan, whole, plan.grain)
 
@@ -271,7 +230,9 @@ class _Code:
         watch = self.module.watch
         return NestCode(self.w, nest, plan, pointer, self.counters, elementary, watch)
 
-    def apart(self, statement: Nest | Loop, plan: Schedule | None, count: int, grain: int) -> None:
+    def apart(
+        self, statement: Nest | Loop, plan: Schedule | None, count: Dim, grain: int | Grain
+    ) -> None:
         """Call a function of its own for a statement, from several threads if there is a grain."""
         w = self.w
         outer = [axis for axis in axes_of(statement) if axis in self.counters]
@@ -279,13 +240,14 @@ class _Code:
         values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
         values += [f"i64 {self.counters[axis]}" for axis in outer]
         self.slots(values)
+        number = w.dim(count)
         if grain:
             status = w.emit(
-                f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {count}, "
-                f"i64 {grain})"
+                f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {number}, "
+                f"i64 {steps_of(w, grain)})"
             )
         else:
-            status = w.emit(f"call i32 @{name}(ptr %call, ptr %slots, i64 0, i64 {count})")
+            status = w.emit(f"call i32 @{name}(ptr %call, ptr %slots, i64 0, i64 {number})")
         self.check(status)
 
     def slots(self, values: list[str]) -> None:
@@ -318,7 +280,7 @@ class _Code:
     def number(self, index: Index) -> str:
         """Return the register of an index of axes around this place, and of values in buffers."""
         if not index.terms:
-            return str(index.const)
+            return self.w.dim(index.const)
         nest = Nest(
             (), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x) for x, _ in index.values()]
         )
@@ -327,13 +289,30 @@ class _Code:
         return code.scalar(index)
 
     def kernel(self, kernel: Kernel) -> None:
+        """Call a kernel, unless its results have no elements."""
+        sizes = [x.buffer.size for x in kernel.results]
+        if not is_named(*sizes) or any(map(is_positive, sizes)):
+            self.called(kernel)
+            return
+        flags = [self.w.emit(f"icmp ne i64 {self.w.dim(size)}, 0") for size in sizes]
+        some = flags[0]
+        for flag in flags[1:]:
+            some = self.w.emit(f"or i1 {some}, {flag}")
+        self.when(some, lambda: self.called(kernel))
+
+    def called(self, kernel: Kernel) -> None:
+        """Call a kernel."""
         w = self.w
         self.module.symbols.add(kernel.symbol)
         places = [self.place(place) for place in [*kernel.operands, *kernel.results]]
-        self.slots([f"ptr {place}" for place in places])
+        values = [f"ptr {place}" for place in places]
+        named = is_named(*kernel.numbers)
+        if named:
+            values += [f"i64 {w.dim(number)}" for number in kernel.numbers]
+        self.slots(values)
         if is_by_rows(kernel):
-            name = self.module.by_rows(kernel)
-            rows, grain = kernel.numbers[1], kernel.grain
+            name = by_rows(self.module, kernel)
+            rows, grain = w.dim(kernel.numbers[1]), steps_of(w, kernel.grain)
             self.check(
                 w.emit(
                     f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {rows}, "
@@ -341,26 +320,48 @@ class _Code:
                 )
             )
             return
-        numbers = self.module.table(kernel.numbers)
+        if named:
+            numbers = w.emit(f"getelementptr i64, ptr %slots, i64 {len(places)}")
+        else:
+            numbers = self.module.table(as_ints(kernel.numbers))
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
         operand, result = self.place(copy.operand), to or self.place(copy.result)
-        count = copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize
+        count = self.w.dim(copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize)
         self.w.do(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {operand}, i64 {count}, i1 false)"
         )
 
     def loop(self, loop: Loop) -> None:
         if not loop.parallel:
-            self.turns(loop, "0", str(loop.axis.size))
+            end = self.w.dim(loop.axis.size)
+            if is_positive(loop.axis.size):
+                self.turns(loop, "0", end)
+            else:
+                some = self.w.emit(f"icmp sgt i64 {end}, 0")
+                self.when(some, lambda: self.turns(loop, "0", end))
             return
         self.apart(loop, None, loop.axis.size, self._grain(loop))
 
-    def _grain(self, loop: Loop) -> int:
+    def when(self, condition: str, write: Callable[[], None]) -> None:
+        """Write statements that run if a condition holds."""
+        w = self.w
+        yes, after = w.label("then"), w.label("done")
+        w.do(f"br i1 {condition}, label %{yes}, label %{after}")
+        w.begin(yes)
+        write()
+        w.do(f"br label %{after}")
+        w.begin(after)
+
+    def _grain(self, loop: Loop) -> int | Grain:
         """Return how many turns are worth a thread's while; 0 if all are not."""
         plans = [(each, schedule(each, 16)) for each in loop.body if isinstance(each, Nest)]
+        points = sum((each.points for each, _ in plans), start=0)
+        if is_named(points, loop.axis.size):
+            most = max((plan.work for _, plan in plans), default=1.0)
+            return Grain(max(1, int(SPLIT_POINTS / most)), points)
         work = sum(each.points * plan.work for each, plan in plans)
         grain = max(1, math.ceil(SPLIT_POINTS / max(work, 1)))
         return grain if 2 * grain <= loop.axis.size else 0
@@ -470,7 +471,7 @@ def _shared(
     Its context holds where the buffers are that the statement touches, then the counters of
     the axes around it.
     """
-    w = Writer(module.target)
+    w = module.writer()
     code = _Code(module, w)
     for i, buffer in enumerate(touched(statement)):
         place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")

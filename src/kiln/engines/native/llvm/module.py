@@ -14,9 +14,10 @@ from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Buffer, Function, Kernel, Nest, Role
+from kiln.engines.native.loop_ir import Buffer, Function, Grain, Kernel, Nest, Role
 from kiln.engines.native.passes.expansion import called
 from kiln.engines.native.scalars import Value, postorder
+from kiln.ir.sizes import Dim, Size
 
 MANY_STEPS = 8
 """If a program has more nests and kernels they are a table, and equal nests written once."""
@@ -29,19 +30,23 @@ class Part(NamedTuple):
     """
 
     name: str
-    count: int
-    grain: int
+    size: Dim
+    grain: int | Grain
     order: list[int]
 
 
 class Module:
-    """A module that is being written, of a function whose temporaries lie at `offsets`."""
+    """A module that is being written, of a function whose temporaries lie at `offsets`.
+
+    With `sizes` it has named axes: sizes that calls supply are added, each with its number.
+    """
 
     def __init__(
         self,
         function: Function,
-        offsets: dict[Buffer, int],
+        offsets: dict[Buffer, Dim],
         target: Target,
+        sizes: dict[Size, int] | None = None,
         measurements: Measurements | None = None,
     ) -> None:
         self.function = function
@@ -60,7 +65,9 @@ class Module:
         self.shared: dict[Hashable, Part] = {}
         self.sequences: dict[str, list[Step]] = {}
         steps = sum(isinstance(each, (Nest, Kernel)) for each in function.body)
-        self.has_many = steps > MANY_STEPS and measurements is None
+        # A table holds numbers; sizes of named axes are known in a call only.
+        self.has_many = steps > MANY_STEPS and sizes is None and measurements is None
+        self.sizes: dict[Size, int] = {} if sizes is None else sizes
         self.called = called(function)
         self.functions: dict[tuple[str, str | None, str, int], str] = {}
 
@@ -84,9 +91,13 @@ class Module:
         ]
         return "\n".join(lines) + "\n"
 
+    def writer(self) -> Writer:
+        """Return the writer of a new function."""
+        return Writer(self.target, self.sizes)
+
     def part(self, w: Writer) -> str:
         """Return the name of the function that runs a range; equal ones are written once."""
-        body = "\n".join(w.lines)
+        body = w.body()
         name = self.names.get(body)
         if name is None:
             name = self.names[body] = f"nest{len(self.names)}"
@@ -123,26 +134,6 @@ class Module:
             self.parts.append(w.text(f"define internal {kind} {name}({listed}) #0"))
         return name
 
-    def by_rows(self, kernel: Kernel) -> str:
-        """Return the name of a function that runs a kernel on a range of its rows.
-
-        Its context holds the buffers of the kernel.
-        """
-        w = Writer(self.target)
-        count = len(kernel.numbers)
-        numbers = w.emit(f"alloca i64, i64 {count}, align 8")
-        w.do(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {numbers}, ptr {self.table(kernel.numbers)}, "
-            f"i64 {8 * count}, i1 false)"
-        )
-        w.do(f"store i64 %begin, ptr {numbers}, align 8")
-        rows = w.emit("sub i64 %end, %begin")
-        second = w.emit(f"getelementptr i64, ptr {numbers}, i64 1")
-        w.do(f"store i64 {rows}, ptr {second}, align 8")
-        status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %context, ptr {numbers})")
-        w.do(f"ret i32 {status}")
-        return self.part(w)
-
     def table(self, numbers: tuple[int, ...]) -> str:
         """Return the name of the memory that holds the numbers of a kernel."""
         return self.numbers.setdefault(numbers, f"@numbers{len(self.numbers)}")
@@ -150,11 +141,6 @@ class Module:
     def constant(self, buffer: Buffer) -> str:
         """Return the name of a constant's memory."""
         return self.constants.setdefault(buffer, f"@constant{len(self.constants)}")
-
-
-def is_by_rows(kernel: Kernel) -> bool:
-    """Tell whether threads share the rows of a kernel."""
-    return bool(kernel.grain) and 2 * kernel.grain <= kernel.numbers[1]
 
 
 def _table(name: str, numbers: tuple[int, ...]) -> str:

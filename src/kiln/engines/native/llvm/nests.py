@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kiln.engines.native.extents import at_least
 from kiln.engines.native.llvm.accumulators import Accumulator
 from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota, only_in_rare
 from kiln.engines.native.llvm.watch import Watch
@@ -36,7 +37,7 @@ class NestCode(Frame):
     ) -> None:
         order, vector, kept = schedule.order, schedule.vector, schedule.kept
         # An axis of one vector is no loop, so what depends on it alone is computed before all.
-        self.is_row = vector in order[1:kept] and vector.size <= schedule.width
+        self.is_row = vector in order[1:kept] and at_least(schedule.width, vector.size)
         if self.is_row:
             order, kept = tuple(axis for axis in order if axis is not vector), kept - 1
         super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary, watch)
@@ -105,7 +106,7 @@ class NestCode(Frame):
             self._stores()
             return
         axis = self.order[depth]
-        end = end or str(axis.size)
+        end = end or self.w.dim(axis.size)
         self._axis(axis, begin, end, [], lambda _: self._inner(depth))
 
     def _enter(self, depth: int) -> None:
@@ -132,8 +133,7 @@ class NestCode(Frame):
         if axis is not self.vector:
             return self._loop(axis, begin, end, 1, carried, body)
         width, size = self.width, axis.size
-        static = begin == "0" and end == str(size)
-        if not static:
+        if size.__class__ is not int or begin != "0" or end != str(size):
             count = self.w.emit(f"sub i64 {end}, {begin}")
             rest = self.w.emit(f"and i64 {count}, {width - 1}")
             whole = self.w.emit(f"sub i64 {end}, {rest}")
@@ -270,7 +270,7 @@ class NestCode(Frame):
                 self._enter(depth + 1)
                 return inner(depth + 1, values)
 
-            return self._axis(axis, begin, end or str(axis.size), pairs, body)
+            return self._axis(axis, begin, end or self.w.dim(axis.size), pairs, body)
 
         values = inner(depth, [value for _, value in carried], begin, end)
         for state in states:

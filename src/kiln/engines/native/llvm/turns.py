@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
     Branch,
     Buffer,
@@ -35,9 +36,9 @@ def work(statements: Sequence[Statement], vector_bytes: int) -> int:
         match statement:
             case Nest():
                 plan = schedule(statement, vector_bytes)
-                total += int(4 * plan.work * statement.points / plan.width)
+                total += int(4 * plan.work * estimate(statement.points) / plan.width)
             case Copy():
-                total += statement.count // 4
+                total += estimate(statement.count) // 4
             case Kernel():
                 total += BETWEEN_POLLS
             case Branch():
@@ -59,7 +60,11 @@ def _find(statements: Sequence[Statement], is_inside: bool, found: dict[Buffer, 
         inside = is_inside or isinstance(statement, (Loop, While))
         if inside:
             for buffer in (*reads(statement), *writes(statement)):
-                if buffer.role in (Role.TEMP, Role.OUTPUT) and 0 < buffer.nbytes <= MOST_BYTES:
+                if buffer.role in (Role.TEMP, Role.OUTPUT) and _is_small(buffer):
                     found[buffer] = None
         for block in blocks(statement):
             _find(block, inside, found)
+
+
+def _is_small(buffer: Buffer) -> bool:
+    return is_positive(buffer.nbytes) and at_least(MOST_BYTES, buffer.nbytes)

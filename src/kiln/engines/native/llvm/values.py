@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kiln.engines.native.checks import CHECKED, WITHIN
-from kiln.engines.native.llvm.instructions import instruction, splat, type_text
+from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.watch import Watch
+from kiln.engines.native.llvm.watched_values import watched
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index
-from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, bits, is_signed, postorder
+from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, bits, postorder
+from kiln.ir.sizes import Dim, Size
 
-Saved = tuple[dict[Value, str], dict[tuple[str, Axis, int], str], dict[str, str]]
+Saved = tuple[dict[Value, str], dict[tuple[str, Axis, Dim], str], dict[str, str]]
 Pointer = Callable[[Buffer], str]
 """Returns the register that holds where a buffer begins."""
 
@@ -54,7 +56,7 @@ class Frame:
         self.mask: str | None = None
         self.is_vector: dict[Value, bool] = {}
         self.names: dict[Value, str] = {}
-        self.offsets: dict[tuple[str, Axis, int], str] = {}
+        self.offsets: dict[tuple[str, Axis, Dim], str] = {}
         self.splats: dict[str, str] = {}
 
     def when(
@@ -103,10 +105,12 @@ class Frame:
             name = self._load(x, width)
         elif x.op == "index":
             name = self.number(x.attr, x.dtype, width)
+        elif x.op == "size":
+            name = self._size(x)
         elif x.op == "rare":
             name = self._rare(x, width)
         elif x.op in (CHECKED, WITHIN):
-            name = self._watched(x, width)
+            name = watched(self, x, width)
         else:
             operands = [self.operand(y, width) for y in x.operands]
             if x.op in BASIC or x.op == "constant":
@@ -120,6 +124,14 @@ class Frame:
                 name = self.w.emit(f"call {kind} {self.elementary(x, width)}({listed})")
         self.names[x] = name
         return name
+
+    def _size(self, x: Value) -> str:
+        name, kind = self.w.dim(x.attr), type_text(x.dtype, 1)
+        if bits(x.dtype) == 64:
+            return name
+        if x.dtype == "i1":
+            return self.w.emit(f"icmp ne i64 {name}, 0")
+        return self.w.emit(f"trunc i64 {name} to {kind}")
 
     def operand(self, x: Value, width: int) -> str:
         """Return a value as an operand of vectors of a width, or of scalars."""
@@ -159,71 +171,6 @@ class Frame:
 
         return self.when(some, [plain], [(kind, plain)], slow, rare=True)[0]
 
-    def _watched(self, x: Value, width: int) -> str:
-        """Return the first operand, and note the sites whose checks fail."""
-        w, watch = self.w, self.watch
-        assert watch is not None
-        name = self.operand(x.operands[0], width)
-        if x.op == WITHIN:
-            site, last = x.attr
-            flags = self._any(self._outside(x.operands[0], name, last, width), width)
-
-            def note() -> list[str]:
-                index = self._first(x.operands[0], name, last, width)
-                watch.note(w, w.emit(f"select i1 {flags}, i32 {watch.number(site)}, i32 0"), index)
-                return []
-
-            self.when(flags, [], [], note)
-            return name
-        first = self._any(self._nans(x.operands[0], width), width)
-
-        def note_all() -> list[str]:
-            for y, site in zip(x.operands, x.attr, strict=True):
-                wide = self.width if self.is_vector[y] else 1
-                some = self._any(self._nans(y, wide), wide)
-                watch.note(w, w.emit(f"select i1 {some}, i32 {watch.number(site)}, i32 0"), None)
-            return []
-
-        self.when(first, [], [], note_all)
-        return name
-
-    def _nans(self, x: Value, width: int) -> str:
-        """Return which lanes are nan."""
-        name = self.operand(x, width)
-        node = x.scope.node("ne", "i1", (x, x))
-        return instruction(self.w, node, [name, name], width)
-
-    def _outside(self, x: Value, name: str, last: int, width: int) -> str:
-        """Return which lanes are no numbers from 0 to `last`."""
-        # As numbers without a sign those below 0 are the greatest.
-        kind = type_text(x.dtype, width)
-        most = (1 << (bits(x.dtype) - is_signed(x.dtype))) - 1
-        greatest = splat(str(min(last, most)), type_text(x.dtype, 1), width)
-        return self.w.emit(f"icmp ugt {kind} {name}, {greatest}")
-
-    def _any(self, flags: str, width: int) -> str:
-        """Return whether a flag is set of a lane that counts."""
-        if width == 1:
-            return flags
-        w, kind = self.w, f"<{width} x i1>"
-        if self.mask is not None:
-            flags = w.emit(f"and {kind} {flags}, {self.mask}")
-        return w.emit(f"call i1 @llvm.vector.reduce.or.v{width}i1({kind} {flags})")
-
-    def _first(self, x: Value, name: str, last: int, width: int) -> str:
-        """Return the first index that is out of bounds, as an i64."""
-        w = self.w
-        if width > 1:
-            flags = self._outside(x, name, last, width)
-            if self.mask is not None:
-                flags = w.emit(f"and <{width} x i1> {flags}, {self.mask}")
-            lane = w.emit(
-                f"call i32 @llvm.experimental.cttz.elts.i32.v{width}i1(<{width} x i1> {flags}, "
-                "i1 true)"
-            )
-            name = w.emit(f"extractelement {type_text(x.dtype, width)} {name}, i32 {lane}")
-        return self._wide_integer(name, x.dtype, 1)
-
     def operand_in_place(self, x: Value, width: int) -> str:
         """Return a value as an operand, with all it depends on computed here."""
         rare = only_in_rare([x])
@@ -240,18 +187,19 @@ class Frame:
         With a depth, only the terms in so many axes are added up.
         """
         w = self.w
-        name = str(index.const)
+        name = w.dim(index.const)
         for axis, factor in sorted(index.axes(), key=lambda term: self._place(term[0])):
             if depth is not None and self._place(axis) > depth:
                 return name
             counter = self.counters[axis]
-            if counter.isdigit() and name.isdigit() and factor >= 0:
+            is_number = counter.isdigit() and name.isdigit() and factor.__class__ is int
+            if is_number and factor >= 0:
                 name = str(int(name) + int(counter) * factor)
                 continue
             key = (name, axis, factor)
             found = self.offsets.get(key)
             if found is None:
-                product = counter if factor == 1 else w.emit(f"mul i64 {counter}, {factor}")
+                product = counter if factor == 1 else self._times(counter, factor)
                 found = product if name == "0" else w.emit(f"add i64 {product}, {name}")
                 self.offsets[key] = found
             name = found
@@ -260,15 +208,19 @@ class Frame:
         for value, factor in index.values():
             if self.is_vector[value]:
                 continue
-            number = self._wide_integer(self.compute(value), value.dtype, 1)
-            product = number if factor == 1 else w.emit(f"mul i64 {number}, {factor}")
+            number = self.wide_integer(self.compute(value), value.dtype, 1)
+            product = number if factor == 1 else self._times(number, factor)
             name = product if name == "0" else w.emit(f"add i64 {product}, {name}")
         return name
+
+    def _times(self, number: str, factor: Dim) -> str:
+        return self.w.emit(f"mul i64 {number}, {self.w.dim(factor)}")
 
     def _place(self, axis: Axis) -> int:
         return self.order.index(axis) + 1 if axis in self.order else 0
 
-    def _wide_integer(self, name: str, dtype: str, width: int) -> str:
+    def wide_integer(self, name: str, dtype: str, width: int) -> str:
+        """Return an integer as an i64."""
         kind, wide = type_text(dtype, width), type_text("i64", width)
         if dtype in ("i64", "u64"):
             return name
@@ -278,18 +230,25 @@ class Frame:
     def lanes(self, index: Index) -> str | None:
         """Return the register of what each lane adds to an index; None if lanes follow on."""
         w, width = self.w, self.width
-        factor = index.factor(self.vector) if self.vector is not None else 0
+        factor: Dim = index.factor(self.vector) if self.vector is not None else 0
         dynamic = [(v, f) for v, f in index.values() if self.is_vector[v]]
         if not dynamic and factor == 1:
             return None
         kind = f"<{width} x i64>"
-        name = iota(width, factor)
+        if type(factor) is Size:
+            step = self.splat(w.dim(factor), "i64", width)
+            name = w.emit(f"mul {kind} {iota(width)}, {step}")
+        else:
+            name = iota(width, int(factor))
         for value, f in dynamic:
-            number = self._wide_integer(self.compute(value), value.dtype, width)
+            number = self.wide_integer(self.compute(value), value.dtype, width)
             if f != 1:
-                splat = instruction(w, value.scope.constant(f, "i64"), (), width)
+                if type(f) is Size:
+                    splat = self.splat(w.dim(f), "i64", width)
+                else:
+                    splat = instruction(w, value.scope.constant(f, "i64"), (), width)
                 number = w.emit(f"mul {kind} {number}, {splat}")
-            name = w.emit(f"add {kind} {number}, {name}") if factor else number
+            name = w.emit(f"add {kind} {number}, {name}") if factor != 0 else number
             factor = 1
         return name
 

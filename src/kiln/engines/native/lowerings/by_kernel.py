@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering, Unsupported
-from kiln.engines.native.kernel_calls import kernel_call
+from kiln.engines.native.extents import estimate, is_named, quotient
+from kiln.engines.native.kernel_calls import KernelCall, kernel_call
 from kiln.engines.native.layout import Layout
+from kiln.engines.native.loop_ir import Grain
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 
@@ -37,16 +39,30 @@ def kernel_results(
     if call is None:
         return None
     made = [b.room(aval) for aval in out]
-    if not call.rows or all(x.size == 0 for x in made):
+    if call.rows == 0 or all(x.size == 0 for x in made):
         return made
     if shares:
         b.kernel(call.symbol, xs, made, call.numbers)
         return made
-    largest = max(x.size for x in (*xs, *made))
+    largest = max((x.size for x in (*xs, *made)), key=estimate)
+    if is_named(call.rows, largest):
+        each = quotient(largest, call.rows)
+        each = each or max(1, estimate(largest) // estimate(call.rows))
+        grain = Grain(THREAD_ELEMENTS, each, _together(call))
+        b.kernel(call.symbol, xs, made, call.numbers, grain=grain)
+        return made
     rows = max(1, math.ceil(THREAD_ELEMENTS * call.rows / largest))
     rows = -(-rows // TOGETHER) * TOGETHER if call.rows >= 4 * TOGETHER else rows
     b.kernel(call.symbol, xs, made, call.numbers, grain=rows)
     return made
+
+
+def _together(call: KernelCall) -> int:
+    """Return how many rows a thread takes at least, because they lie side by side."""
+    if call.symbol not in ("sort", "top_k", "cumulative"):
+        return 1
+    _, _, _, inner = call.numbers[:4]
+    return 2 * TOGETHER if estimate(inner) >= 4 * TOGETHER else 1
 
 
 def by_kernel(primitive: Operation) -> Lowering:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,26 +20,31 @@ Out = Sequence[ShapedArray]
 CALL = "kiln_call_python"
 
 
-def _call(b: Builder, out: Out, *xs: Layout, callback: Any, **_: Any) -> list[Layout]:
-    types = [(b.sizes(aval), aval.dtype) for aval in (each.physical() for each in out)]
+@dataclasses.dataclass(frozen=True, eq=False)
+class _HostCall:
+    """Calls a function, and checks the dtypes and shapes of what it returns."""
 
-    name = b.name
+    callback: Any
+    program: str
+    results: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
 
-    def run(*arrays: np.ndarray) -> Sequence[Any]:
+    def __call__(self, *arrays: np.ndarray) -> Sequence[Any]:
+        types = [(shape, dtype) for dtype, shape in self.results]
         # What is raised while an exception is handled would keep it, and all it refers to.
         try:
-            found, failure = called(callback, arrays, types), None
+            found, failure = called(self.callback, arrays, types), None
         except BaseException as error:  # noqa: BLE001, described and raised again
             found, failure = [], described(error)
         if failure is not None:
-            raise_failure(failure, f"running {name}")
+            raise_failure(failure, f"running {self.program}")
         return found
 
+
+def _call(b: Builder, out: Out, *xs: Layout, callback: Any, **_: Any) -> list[Layout]:
     made = [b.room(aval) for aval in out]
     number = len(b.callbacks)
-    b.callbacks.append(
-        Callback(run, [(x.dtype, x.shape) for x in xs], [(x.dtype, x.shape) for x in made])
-    )
+    given, taken = ([(x.dtype, x.shape) for x in each] for each in (xs, made))
+    b.callbacks.append(Callback(_HostCall(callback, b.name, taken), given, taken))
     b.kernel(CALL, xs, made, [number])
     return made
 

@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, is_narrow, machine_type
+from kiln.engines.native.extents import at_least, estimate, is_named, quotient
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Axis, Index, Kernel, Reduce
 from kiln.engines.native.lowerings.conversion import convert
 from kiln.engines.native.lowerings.elementwise import mul
 from kiln.engines.native.lowerings.matrices import arranged
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops import contraction as ops
 from kiln.ops.shape import kept_axes
@@ -40,12 +42,13 @@ class Matrices(NamedTuple):
 
     layout: Layout
     transposed: bool
-    step: int
+    step: Dim
 
 
-def merged(axes: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+def merged(axes: Sequence[tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
     """Return size and stride of one axis in place of several, if elements lie evenly."""
-    size, stride = 1, 0
+    size: Dim = 1
+    stride: Dim = 0
     for n, step in axes:
         if n == 1:
             continue
@@ -64,9 +67,9 @@ def in_place(
     if None in groups:
         return None
     (count, step), (m, row), (n, column) = groups  # type: ignore[misc]
-    if step % item or (count > 1 and step < 0):
+    if quotient(step, item) is None or (count != 1 and not at_least(step, 0)):
         return None
-    step = step // item if count > 1 else 0
+    step = step // item if count != 1 else 0
     if (n == 1 or column == item) and (m == 1 or row == n * item):
         return Matrices(x, False, step)
     if (m == 1 or row == item) and (n == 1 or column == m * item):
@@ -102,7 +105,7 @@ def _dot_general(
         b.fill(made, 0)
     elif _is_nest(m, n, k):
         _nest(b, made, x, y, dimension_numbers)
-    elif k <= FEW_TERMS and min(m, n) <= FEW_COLUMNS and dtype.kind != "c":
+    elif dtype.kind != "c" and _are_few(m, n, k):
         _written_out(b, made, x, y, dimension_numbers)
     else:
         pairs = _ordered_pairs(x, lc, y, rc)
@@ -118,7 +121,7 @@ def _dot_general(
 
 
 def gemm(
-    b: Builder, kind: str, left: Matrices, right: Matrices, made: Layout, sizes: Sequence[int]
+    b: Builder, kind: str, left: Matrices, right: Matrices, made: Layout, sizes: Sequence[Dim]
 ) -> None:
     """Call the kernel of products of stacks of matrices."""
     _, m, n, _ = sizes
@@ -135,7 +138,8 @@ def gemm(
     b.body.append(Kernel(f"kiln_gemm_{kind}", places, [b.place(made)], numbers, b.source))
 
 
-def _is_nest(m: int, n: int, k: int) -> bool:
+def _is_nest(m: Dim, n: Dim, k: Dim) -> bool:
+    m, n, k = estimate(m), estimate(n), estimate(k)
     if k == 1 or m * n * k <= SMALL_WORK or m == n == 1:
         return True
     return min(m, n) == 1 and max(m, n) * k <= SMALL_MATRIX
@@ -154,6 +158,11 @@ def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any
     op = "or" if made.dtype == np.bool_ else "add"
     effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(parts)]
     b.nest([*kept, *summed], effects)
+
+
+def _are_few(m: Dim, n: Dim, k: Dim) -> bool:
+    """Tell whether the sums of a product are expressions of a few terms."""
+    return not is_named(k) and k <= FEW_TERMS and min(estimate(m), estimate(n)) <= FEW_COLUMNS
 
 
 def _written_out(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:
@@ -198,7 +207,7 @@ def _ordered_pairs(
     """Return the pairs of contracting axes in an order in which they lie in memory."""
     pairs = list(zip(lc, rc, strict=True))
     for v, side in ((x, 0), (y, 1)):
-        order = sorted(pairs, key=lambda pair: -v.strides[pair[side]])
+        order = sorted(pairs, key=lambda pair: -estimate(v.strides[pair[side]]))
         if merged([(v.shape[p[side]], v.strides[p[side]]) for p in order]) is not None:
             return order
     return pairs

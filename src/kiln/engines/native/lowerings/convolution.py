@@ -40,7 +40,7 @@ def _conv_general_dilated(
     if call is None:
         raise Unsupported("no kernel computes convolutions of these types")
     made = b.room(wide)
-    if made.size:
+    if made.size != 0:
         b.kernel(call.symbol, [x, w], [made], call.numbers)
     return converted(b, made, out[0].dtype)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering, machine_type, real
+from kiln.engines.native.extents import at_least
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Axis, Index, Store, axis_index, position
 from kiln.engines.native.lowerings.random_bits import hashed, joined, words
 from kiln.engines.native.scalars import Value, bits, is_float
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray
 from kiln.ops import generators as ops
 from kiln.ops import philox
@@ -27,7 +28,7 @@ def _state(b: Builder, key: Layout) -> tuple[Value, Value]:
     return joined(*parts[:2]), joined(*parts[2:])
 
 
-def _advanced(b: Builder, out: ShapedArray, key: Layout, used: int) -> Layout:
+def _advanced(b: Builder, out: ShapedArray, key: Layout, used: Dim) -> Layout:
     made = b.room(out)
     start, counter = _state(b, key)
     state = [start, counter + used]
@@ -54,11 +55,11 @@ def _rng_bit_generator(
     return [_advanced(b, out[0], key, used), made]
 
 
-def _philox(b: Builder, made: Layout, key: Layout) -> int:
+def _philox(b: Builder, made: Layout, key: Layout) -> Dim:
     """Hash a counter for each few elements; return the number of counters."""
     wide = made.buffer.dtype == "u64"
     each = 2 if wide else 4
-    blocks = -(-made.size // each)
+    blocks: Dim = (made.size + each - 1) // each
     axis = b.axis(0, blocks)
     start, counter = _state(b, key)
     number = counter + position(b.scope, axis_index(axis), "u64")
@@ -69,7 +70,7 @@ def _philox(b: Builder, made: Layout, key: Layout) -> int:
     for i, word in enumerate(found):
         at = axis_index(axis) * each + i
         mask = None
-        if blocks * each - each + i >= made.size:
+        if not at_least(made.size, blocks * each - each + i + 1):
             mask = position(b.scope, at).lt(made.size)
         effects.append(Store(made.buffer, at, word.convert(made.buffer.dtype), mask))
     b.nest([axis], effects)
@@ -93,13 +94,13 @@ def _philox_bits(key: tuple[Value, Value], counters: Sequence[Value]) -> list[Va
     return [a, b, c, d]
 
 
-def _threefry(b: Builder, made: Layout, key: Layout) -> int:
+def _threefry(b: Builder, made: Layout, key: Layout) -> Dim:
     """Hash a counter for each element, or each pair along an axis; return their number."""
     wide, shape = made.buffer.dtype == "u64", made.shape
     along = ops.halved_axis(shape)
     sizes = list(shape)
     if not wide and shape:
-        sizes[along] = -(-shape[along] // 2)
+        sizes[along] = (shape[along] + 1) // 2
     axes: list[Axis] = [*b.axes(sizes)]
     start, counter = _state(b, key)
     flat = Index()
@@ -109,7 +110,7 @@ def _threefry(b: Builder, made: Layout, key: Layout) -> int:
     pair = hashed(*words(start), *words(number))
     if wide:
         b.nest(axes, b.stores(made, axes, joined(*pair)))
-        return math.prod(sizes)
+        return product(sizes)
     kind = made.buffer.dtype
     if not shape:
         b.nest(axes, b.stores(made, axes, pair[0].convert(kind)))
@@ -119,11 +120,11 @@ def _threefry(b: Builder, made: Layout, key: Layout) -> int:
         at: list[Axis | Index] = [*axes]
         at[along] = place = axis_index(axes[along]) * 2 + i
         mask = None
-        if 2 * sizes[along] - 2 + i >= shape[along]:
+        if not at_least(shape[along], 2 * sizes[along] - 1 + i):
             mask = position(b.scope, place).lt(shape[along])
         effects += b.stores(made, at, word.convert(kind), mask)
     b.nest(axes, effects)
-    return math.prod(sizes)
+    return product(sizes)
 
 
 def _rng_uniform(b: Builder, out: Out, low: Layout, high: Layout, *, shape: Any) -> Layout:
@@ -134,7 +135,8 @@ def _rng_uniform(b: Builder, out: Out, low: Layout, high: Layout, *, shape: Any)
     if drawn.size == 0:
         return b.room(out[0])
     state = b.space((2,), ops.UINT64)
-    b.kernel("kiln_draw_counters", [], [state], [-(-drawn.size // (2 if wide else 4))])
+    each = 2 if wide else 4
+    b.kernel("kiln_draw_counters", [], [state], [(drawn.size + each - 1) // each])
     _philox(b, drawn, state)
     return b.map(out[0], _within_float if is_float(kind) else _within_integer, drawn, low, high)
 

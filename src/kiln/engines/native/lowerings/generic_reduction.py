@@ -17,6 +17,7 @@ from kiln.engines.native.lowerings.slicing import clamped, moved
 from kiln.engines.native.scalars import Value
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops import generic_reduction, generic_window
 from kiln.ops.window import geometry
@@ -37,7 +38,7 @@ def _around(b: Builder, axes: Sequence[Axis], body: list[Statement]) -> None:
     for axis in reversed(axes):
         if axis.size != 1:
             body = [Loop(axis, body, source=b.source)]
-    if all(axis.size for axis in axes):
+    if all(axis.size != 0 for axis in axes):
         b.body.extend(body)
 
 
@@ -102,7 +103,7 @@ def _reduce_window(
                 inside = inside & (whole * holes).eq(number)
                 number = whole
             inside = inside & number.lt(size)
-            place = clamped(number, max(size - 1, 0))
+            place = clamped(number, maximum(size - 1, 0))
             places.append(Index(place.attr) if place.op == "constant" else Index(0, ((place, 1),)))
         if xs[0].size == 0:
             return state

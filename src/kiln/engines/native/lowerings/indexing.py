@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, is_narrow, real
+from kiln.engines.native.extents import at_least, is_named
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Axis, Index, Reduce, axis_index
 from kiln.engines.native.lowerings.elementwise import maximum, minimum, mul
@@ -21,6 +22,7 @@ from kiln.engines.native.lowerings.reduction import identity
 from kiln.engines.native.lowerings.slicing import clamped, whole_copy
 from kiln.engines.native.scalars import Value, is_signed
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops import indexing as ops
 from kiln.ops.dimension_numbers import CLIP, FILL_OR_DROP, Window
@@ -64,7 +66,7 @@ class _Windows:
             self.inside = fits if self.inside is None else self.inside & fits
             if place.op == "constant":
                 places[d] = places[d] + place.attr
-            elif last or "index" in b.checking.kinds:
+            elif last != 0 or "index" in b.checking.kinds:
                 places[d] = places[d] + Index(0, ((place, 1),))
         self.places = places
 
@@ -73,11 +75,13 @@ def _index(axis: Axis | Index) -> Index:
     return axis_index(axis) if isinstance(axis, Axis) else axis
 
 
-def _fits(start: Value, last: int) -> Value:
+def _fits(start: Value, last: Dim) -> Value:
     """Tell whether an index is between 0 and `last`."""
     low = start.ge(0) if is_signed(start.dtype) else start.scope.constant(1, "i1")
     kind = "i64" if start.dtype not in ("i64", "u64") else start.dtype
-    return low & start.convert(kind).le(last) if last > _most(start) else low & start.le(last)
+    if at_least(_most(start), last):
+        return low & start.le(last)
+    return low & start.convert(kind).le(last)
 
 
 def _most(x: Value) -> int:
@@ -166,6 +170,7 @@ def _is_worth_sharing(made: Layout, updates: Layout, numbered: Sequence[int]) ->
     """Tell whether threads should combine updates into copies of their own."""
     return (
         len(numbered) == 1
+        and not is_named(made.size, updates.size)
         and updates.size >= SHARED_UPDATES
         and made.size * COPIES * 4 <= updates.size
         and made.dtype.kind != "c"

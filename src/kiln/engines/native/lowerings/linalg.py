@@ -34,7 +34,7 @@ def _called(
     if call is None:
         raise Unsupported(f"no kernel computes {primitive.name} of these types")
     made = [b.room(aval) for aval in out]
-    if all(x.size for x in xs):
+    if all(x.size != 0 for x in xs):
         b.kernel(call.symbol, xs, made, call.numbers)
     else:
         _fill_factors(b, made)
@@ -44,7 +44,7 @@ def _called(
 def _fill_factors(b: Builder, made: Sequence[Layout]) -> None:
     """Fill the factors of matrices without elements: identities, zeros, and orders."""
     for x in made:
-        if not x.size:
+        if x.size == 0:
             continue
         if x.dtype == np.int32:
             value = np.broadcast_to(np.arange(x.shape[-1], dtype=np.int32), x.shape)

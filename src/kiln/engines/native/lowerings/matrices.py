@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln.engines.native.builder import Builder
+from kiln.engines.native.extents import estimate
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Kernel
 
@@ -18,9 +19,9 @@ def arranged(b: Builder, x: Layout, axes: Sequence[int]) -> Layout:
     if seen.is_dense:
         return seen
     made = b.space(seen.shape, x.dtype)
-    order = sorted(range(len(seen.shape)), key=lambda d: (-seen.strides[d], d))
+    order = sorted(range(len(seen.shape)), key=lambda d: (-estimate(seen.strides[d]), d))
     source = seen.with_axes([(seen.shape[d], seen.strides[d]) for d in order])
-    if seen.size <= FEW or not source.is_dense or not 0 < seen.dtype.itemsize <= 16:
+    if estimate(seen.size) <= FEW or not source.is_dense or not 0 < seen.dtype.itemsize <= 16:
         b.write(made, seen)
         return made
     numbers = [
@@ -35,7 +36,7 @@ def arranged(b: Builder, x: Layout, axes: Sequence[int]) -> Layout:
 
 def as_it_lies(b: Builder, x: Layout) -> tuple[Layout, list[int]]:
     """Return a dense value with the axes of `x` in the order of memory, and where each is."""
-    order = sorted(range(len(x.shape)), key=lambda d: (-abs(x.strides[d]), d))
+    order = sorted(range(len(x.shape)), key=lambda d: (-abs(estimate(x.strides[d])), d))
     seen = x.with_axes([(x.shape[d], x.strides[d]) for d in order])
     if not seen.is_dense:
         return b.dense(x), list(range(len(x.shape)))

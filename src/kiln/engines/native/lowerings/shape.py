@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering
+from kiln.engines.native.extents import at_least
 from kiln.engines.native.layout import VIEWS, Layout
 from kiln.engines.native.loop_ir import Index, axis_index, position
 from kiln.engines.native.lowerings.conversion import convert
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Size
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
 from kiln.ops import static_slicing
@@ -37,14 +39,20 @@ def _iota(b: Builder, out: Out, *, dtype: Any, shape: Any, dimension: int) -> La
     made = b.room(out[0])
     axes = b.axes(made.shape)
     along = axis_index(axes[dimension]) if axes else Index()
-    counter = "i64" if made.size >= 1 << 31 or "64" in made.buffer.dtype else "i32"
+    kind = made.buffer.dtype
+    # Integers of 32 bits have the lower bits of the number, however large it is.
+    is_short = kind[1:] == "32" and kind[0] in "iu"
+    is_short = is_short or ("64" not in kind and at_least(1 << 31, made.size))
+    counter = "i32" if is_short else "i64"
     counted = convert(position(b.scope, along, counter), made.dtype)
     b.nest(axes, b.stores(made, axes, counted))
     return made
 
 
 def _size_value(b: Builder, out: Out, *, size: Any, **_: Any) -> Layout:
-    return b.constant(size, out[0].dtype)
+    if type(size) is not Size:
+        return b.constant(size, out[0].dtype)
+    return b.map(out[0], lambda: convert(b.scope.constant(size, "i64"), out[0].dtype))
 
 
 LOWERINGS: dict[Operation, Lowering] = {

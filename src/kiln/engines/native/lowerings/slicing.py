@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering, real
+from kiln.engines.native.extents import at_least
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Index
 from kiln.engines.native.scalars import Value, bits, is_signed
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops import slicing as ops
 
@@ -17,9 +19,10 @@ Out = Sequence[ShapedArray]
 _MOST = (1 << 31) - 1
 
 
-def clamped(start: Value, last: int) -> Value:
+def clamped(start: Value, last: Dim) -> Value:
     """Return an integer moved to between 0 and `last`, as an i32 or i64."""
-    kind = "i64" if start.dtype in ("u32", "i64", "u64") or last > _MOST else "i32"
+    is_long = start.dtype in ("u32", "i64", "u64") or not at_least(_MOST, last)
+    kind = "i64" if is_long else "i32"
     if start.dtype == "u64":
         # Above all positions it stays so.
         start = start.scope.op("min", "u64", start, start.scope.constant(last, "u64"))
@@ -29,8 +32,8 @@ def clamped(start: Value, last: int) -> Value:
     return _bounded("min", number, last)
 
 
-def _bounded(op: str, x: Value, bound: int) -> Value:
-    if x.op == "constant":
+def _bounded(op: str, x: Value, bound: Dim) -> Value:
+    if x.op == "constant" and type(bound) is not Size:
         signed = x.attr - (1 << bits(x.dtype)) if x.attr >> (bits(x.dtype) - 1) else x.attr
         return x.scope.constant((max if op == "max" else min)(signed, bound), x.dtype)
     return x.scope.op(op, x.dtype, x, x.scope.constant(bound, x.dtype))
@@ -48,7 +51,7 @@ def _window(b: Builder, x: Layout, starts: Sequence[Layout], sizes: Sequence[int
     for d, (start, n, size, stride) in enumerate(
         zip(starts, x.shape, sizes, x.strides, strict=True)
     ):
-        if size < n or "index" in b.checking.kinds:
+        if size != n or "index" in b.checking.kinds:
             number = b.checking.in_bounds(b, real(b.read(start)), n - size, d, n)
             number = clamped(number, n - size)
             if number.op == "constant":
@@ -70,7 +73,7 @@ def _dynamic_update_slice(
         b.write(made, update)
         return made
     whole_copy(b, made, x)
-    if update.size:
+    if update.size != 0:
         b.write(_window(b, made, starts, update.shape), update)
     return made
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering
+from kiln.engines.native.extents import is_named
 from kiln.engines.native.layout import Layout
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim, maximum, minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops import static_slicing as ops
 
@@ -15,7 +17,7 @@ Out = Sequence[ShapedArray]
 
 
 def part(
-    x: Layout, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
+    x: Layout, starts: Sequence[Dim], sizes: Sequence[Dim], steps: Sequence[int] | None = None
 ) -> Layout:
     """Return the layout of a box of elements, of every n-th along each axis."""
     steps = steps or [1] * len(sizes)
@@ -26,9 +28,9 @@ def part(
 
 def _concatenate(b: Builder, out: Out, *xs: Layout, dimension: int) -> Layout:
     made = b.room(out[0])
-    start = 0
+    start: Dim = 0
     for x in xs:
-        starts = [0] * len(made.shape)
+        starts: list[Dim] = [0] * len(made.shape)
         starts[dimension] = start
         sizes = list(made.shape)
         sizes[dimension] = x.shape[dimension]
@@ -38,9 +40,10 @@ def _concatenate(b: Builder, out: Out, *xs: Layout, dimension: int) -> Layout:
 
 
 def _split(b: Builder, out: Out, x: Layout, *, sizes: Any, axis: int) -> list[Layout]:
-    made, start = [], 0
+    made: list[Layout] = []
+    start: Dim = 0
     for aval in out:
-        starts = [0] * len(x.shape)
+        starts: list[Dim] = [0] * len(x.shape)
         starts[axis] = start
         made.append(part(x, starts, b.sizes(aval)))
         start += aval.shape[axis]
@@ -59,19 +62,21 @@ def _pad(b: Builder, out: Out, x: Layout, value: Layout, *, padding_config: Any)
     starts, sizes, first, steps = [], [], [], []
     for n, size, (low, _, interior) in zip(x.shape, made.shape, padding_config, strict=True):
         step = interior + 1
-        begin = max(0, -(low // step)) if low < 0 else 0
+        begin = maximum(0, -(low // step))
         last = (size - 1 - low) // step
-        end = min(n - 1, last)
+        end = minimum(n - 1, last)
         starts.append(begin)
-        sizes.append(max(0, end - begin + 1))
+        sizes.append(maximum(0, end - begin + 1))
         first.append(low + begin * step)
         steps.append(step)
     border = [d for d, n in enumerate(made.shape) if sizes[d] != n]
-    if made.size < LARGE or len(border) > 2 or not all(sizes) or any(step > 1 for step in steps):
+    plain = len(border) > 2 or any(step > 1 for step in steps) or any(map(is_named, made.shape))
+    has_elements = all(n != 0 for n in sizes)
+    if plain or not has_elements or made.size < LARGE:
         b.write(made, value)
     else:
         _surround(b, made, value, first, sizes, border)
-    if all(sizes):
+    if has_elements:
         b.write(part(made, first, sizes, steps), part(x, starts, sizes))
     return made
 

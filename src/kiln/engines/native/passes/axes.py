@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce
 from kiln.engines.native.passes.rebuilding import with_axes
 
@@ -14,13 +15,13 @@ def split_axes(nest: Nest, stored: Index, read: Index) -> Nest | None:
     A value of shape [a, b] that is read as [a * b] is read by a nest whose axis is split in two.
     None if the axes do not fit.
     """
-    terms = sorted(stored.axes(), key=lambda term: term[1])
+    terms = sorted(stored.axes(), key=lambda term: estimate(term[1]))
     for axis, factor in read.axes():
-        if axis not in nest.axes or factor <= 0 or _is_counted(nest, axis):
+        if axis not in nest.axes or not is_positive(factor) or _is_counted(nest, axis):
             continue
-        parts, step = [], factor
+        parts, step, end = [], factor, factor * axis.size
         for mine, f in terms:
-            if f == step and step < factor * axis.size:
+            if f == step and step != end and at_least(end, step):
                 parts.append(mine)
                 step *= mine.size
         if len(parts) < 2 or math.prod(part.size for part in parts) != axis.size:

@@ -1,4 +1,4 @@
-"""What statements read and write, and the axes that they depend on."""
+"""What statements read and write, and which axes they depend on."""
 
 from __future__ import annotations
 

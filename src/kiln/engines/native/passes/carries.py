@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kiln.engines.native.extents import at_least, estimate
 from kiln.engines.native.loop_ir import (
     Branch,
     Buffer,
@@ -47,7 +48,7 @@ def remove_copies(function: Function) -> None:
     if not found:
         return
     classes = _Classes(function, found)
-    for copy in sorted(found, key=lambda each: (-each.depth, -each.to.nbytes)):
+    for copy in sorted(found, key=lambda each: (-each.depth, -estimate(each.to.nbytes))):
         classes.join(copy)
     chosen = classes.chosen()
     if classes.divided:
@@ -223,8 +224,8 @@ def _reads_in_place(statement: Statement, read: Buffer, written: Buffer) -> bool
 
 def _may_be_divided(nest: Nest, shared: set[Buffer]) -> bool:
     """Tell whether a nest that changes a small part of a buffer may compute it apart first."""
-    largest = max(effect.buffer.size for effect in nest.effects)
-    if nest.ordered or not nest.is_map or nest.points * SMALL_PART > largest:
+    largest = max((effect.buffer.size for effect in nest.effects), key=estimate)
+    if nest.ordered or not nest.is_map or not at_least(largest, nest.points * SMALL_PART):
         return False
     places = [value for effect in nest.effects for value, _ in effect.index.values()]
     places += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]

@@ -53,7 +53,7 @@ def collapsed(nest: Nest) -> Nest:
         ):
             both = Axis(last.name, last.size * axis.size)
             for old, index in replaced.items():
-                if index.factor(last):
+                if index.factor(last) != 0:
                     replaced[old] = Index()
             replaced[last] = Index()
             replaced[axis] = Index(0, ((both, 1),))

@@ -13,7 +13,7 @@ from kiln.engines.native.scalars import BASIC, Scope, Value, is_float
 
 MOST_REPEATED = 3
 """A function that occurs more often in a program is a function of its code, too."""
-OTHERS = frozenset(("constant", "load", "index", "rare", "of_runtime", "checked", "within"))
+OTHERS = frozenset(("constant", "size", "load", "index", "rare", "of_runtime", "checked", "within"))
 """Nodes that are neither basic operations nor functions."""
 
 

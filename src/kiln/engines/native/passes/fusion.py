@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
@@ -76,7 +77,7 @@ def _uses(statements: list[Statement]) -> Counter[Buffer]:
 class Cluster:
     """A nest being fused, and what is known of its expressions."""
 
-    __slots__ = ("axes", "effects", "inputs", "nest", "nodes", "reduced")
+    __slots__ = ("axes", "effects", "inputs", "is_map", "nest", "nodes", "reduced")
 
     def __init__(self, nest: Nest, inputs: set[Value]) -> None:
         self.nest = nest
@@ -85,6 +86,7 @@ class Cluster:
         self.inputs = inputs
         self.nodes = set(nodes(nest))
         self.reduced = frozenset(nest.reduced_axes())
+        self.is_map = nest.is_map
 
 
 class Definition:
@@ -269,7 +271,7 @@ class _Fuser:
         if definition.cluster == home and not moved:
             return True
         times = _evaluations(nest, index) * repeats
-        points = math.prod(axis.size for axis, _ in definition.store.index.axes())
+        points = math.prod(estimate(axis.size) for axis, _ in definition.store.index.axes())
         once = self.uses[buffer] == 1 and buffer not in self.outputs
         if once and times <= points:
             return True
@@ -306,7 +308,7 @@ class _Fuser:
 
     def _joined(self, nest: Nest, inputs: set[Value], after: int, read: set[Buffer]) -> int | None:
         """Add the nest to a cluster, if there is one for it; return its place."""
-        reduced = frozenset(nest.reduced_axes())
+        reduced, is_map = frozenset(nest.reduced_axes()), nest.is_map
         for place in reversed(self.by_axes.get(nest.axes, ())):
             if place < after:
                 return None
@@ -314,10 +316,11 @@ class _Fuser:
             assert isinstance(cluster, Cluster)
             if place == after and not self._forwards(cluster, nest, inputs):
                 continue
-            if reduced and cluster.reduced and reduced != cluster.reduced:
+            # A sum over an axis of one element reduces nothing, but is no map either.
+            if not (is_map or cluster.is_map) and reduced != cluster.reduced:
                 continue
             near = any(x.attr[0] in read for x in cluster.inputs) or place == after
-            if not near and nest.points > SMALL:
+            if not near and estimate(nest.points) > SMALL:
                 continue
             more = _fresh(roots_of(nest), cluster.nodes)
             if len(cluster.nodes) + len(more) > MOST_NODES:
@@ -327,6 +330,7 @@ class _Fuser:
             cluster.inputs |= inputs
             cluster.nodes |= more
             cluster.reduced |= reduced
+            cluster.is_map &= is_map
             return place
         return None
 
@@ -372,7 +376,7 @@ def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
     (low, high), (first, last) = bounds(x.index), bounds(y.index)
     if low is None or high is None or first is None or last is None:
         return False
-    return high < first or last < low
+    return at_least(first, high + 1) or at_least(low, last + 1)
 
 
 def _is_whole(store: Store, nest: Nest) -> bool:
@@ -380,11 +384,12 @@ def _is_whole(store: Store, nest: Nest) -> bool:
     index = store.index
     if any(True for _ in index.values()):
         return False
-    factors = sorted(factor for _, factor in index.axes())
-    if not factors:
-        return nest.points == 1
     covered = {axis for axis, _ in index.axes()}
-    return factors[0] > 0 and all(axis in covered for axis in nest.axes if axis.size != 1)
+    if not covered:
+        return nest.points == 1
+    return all(is_positive(f) for _, f in index.axes()) and all(
+        axis in covered for axis in nest.axes if axis.size != 1
+    )
 
 
 def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
@@ -398,10 +403,12 @@ def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
     if index not in written or nest.ordered:
         return False
     # The parts of a complex number are written by one point.
+    if any(each.terms != index.terms or each.const.__class__ is not int for each in written):
+        return len(written) == 1
     first = min(each.const for each in written)
-    return all(
-        each.terms == index.terms and each.const - first < len(written) for each in written
-    ) and all(f % len(written) == 0 for _, f in index.axes())
+    return all(each.const - first < len(written) for each in written) and all(
+        f % len(written) == 0 for _, f in index.axes()
+    )
 
 
 def _is_cheap(definition: Definition) -> bool:
@@ -415,8 +422,8 @@ def _evaluations(nest: Nest, index: object) -> int:
     order = [a for a in nest.axes if a not in reduced] + reduced
     total, found = 1, 1
     for axis in order:
-        total *= axis.size
-        if index.factor(axis) or any(True for _ in index.values()):  # type: ignore[attr-defined]
+        total *= estimate(axis.size)
+        if index.factor(axis) != 0 or any(True for _ in index.values()):  # type: ignore[attr-defined]
             found = total
     return found
 

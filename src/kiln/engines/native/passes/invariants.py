@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kiln.engines.native.checks import has_checks
+from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
     EFFECTS,
     Axis,
@@ -33,6 +34,7 @@ from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import substituted
 from kiln.engines.native.scalars import Value
+from kiln.ir.sizes import Dim
 
 FEWEST_TURNS = 8
 """Operands are not turned for fewer turns of a loop than this."""
@@ -101,7 +103,7 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
             if axis is None:
                 # Its checks must not find anything if the loop does not run at all.
                 return not has_checks([statement])
-            return not any(index.factor(axis) for index in indices)
+            return all(index.factor(axis) == 0 for index in indices)
         case Kernel():
             # A loop whose condition fails at once does not run at all.
             places = [*statement.operands, *statement.results]
@@ -132,7 +134,7 @@ def _turn(statements: list[Statement]) -> None:
     for statement in statements:
         for block in blocks(statement):
             _turn(block)
-        if isinstance(statement, Loop) and statement.axis.size >= FEWEST_TURNS:
+        if isinstance(statement, Loop) and estimate(statement.axis.size) >= FEWEST_TURNS:
             found += _turned(statement)
         found.append(statement)
     statements[:] = found
@@ -149,7 +151,7 @@ def _turned(loop: Loop) -> list[Statement]:
             continue
         replaced: dict[Value, Value] = {}
         for x in nodes(statement):
-            if x.op == "load" and x.attr[1].factor(axis) > 1:
+            if x.op == "load" and _is_across(x.attr[1].factor(axis)):
                 key = (*x.attr, axis)
                 if key not in known:
                     known[key], nest = _copied(x, axis, statement)
@@ -167,7 +169,7 @@ def _vector(nest: Nest, changing: set[Buffer]) -> Axis | None:
     loads = [x for x in nodes(nest) if x.op == "load"]
     own = set(nest.axes)
     for axis in nest.axes:
-        if axis.size < FEWEST_KEPT or axis in reduced:
+        if estimate(axis.size) < FEWEST_KEPT or axis in reduced:
             continue
         across = [x for x in loads if x.attr[1].factor(axis) not in (0, 1)]
         if (
@@ -176,14 +178,18 @@ def _vector(nest: Nest, changing: set[Buffer]) -> Axis | None:
             and all(
                 not x.operands
                 and x.attr[0] not in changing
-                and x.attr[0].nbytes <= MOST_TURNED_BYTES
+                and at_least(MOST_TURNED_BYTES, x.attr[0].nbytes)
                 and x.attr[1].factor(reduced[0]) == 1
-                and all(a in own and f > 0 for a, f in x.attr[1].axes())
+                and all(a in own and is_positive(f) for a, f in x.attr[1].axes())
                 for x in across
             )
         ):
             return axis
     return None
+
+
+def _is_across(factor: Dim) -> bool:
+    return factor != 1 and is_positive(factor)
 
 
 def _copied(x: Value, last: Axis, nest: Nest) -> tuple[Value, Nest]:

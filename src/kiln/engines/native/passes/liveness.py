@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kiln.engines.native.extents import at_least, estimate, magnitude, smallest
 from kiln.engines.native.loop_ir import (
     Axis,
     Branch,
@@ -30,13 +31,14 @@ from kiln.engines.native.loop_ir import (
     walk,
 )
 from kiln.engines.native.passes.buffers import reads, writes
+from kiln.ir.sizes import Dim
 
 
 class Segment(NamedTuple):
     """Elements of a buffer from `start` on, which has only axes of loops around."""
 
     start: Index
-    size: int
+    size: Dim
 
 
 Segments = dict[Buffer, list[Segment]]
@@ -128,8 +130,11 @@ class Liveness:
                 for place in statement.results:
                     # What this kernel does not write, nothing does.
                     if self._writers[place.buffer] == 1:
-                        factors = [abs(f) for _, f in place.index.axes()]
-                        found |= _of_place(place, min(factors, default=place.buffer.size))
+                        factors = [magnitude(f) for _, f in place.index.axes()]
+                        known = [f for f in factors if f is not None]
+                        size = smallest(known or [place.buffer.size])
+                        if size is not None and len(known) == len(factors):
+                            found |= _of_place(place, size)
                 return found
             case Loop():
                 return _over(statement.axis, self._of_block(statement.body))
@@ -151,16 +156,16 @@ class Liveness:
         return found
 
 
-def is_covered(segments: Sequence[Segment], size: int) -> bool:
+def is_covered(segments: Sequence[Segment], size: Dim) -> bool:
     """Tell whether segments are all elements of a buffer, wherever the loops around are."""
-    end = 0
-    for index, count in sorted(segments, key=lambda segment: segment.start.const):
-        if not index.terms and index.const <= end:
-            end = max(end, index.const + count)
-    return end >= size
+    end: Dim = 0
+    for index, count in sorted(segments, key=lambda segment: estimate(segment.start.const)):
+        if not index.terms and at_least(end, index.const) and at_least(index.const + count, end):
+            end = index.const + count
+    return at_least(end, size)
 
 
-def _of_place(place: Place, count: int) -> Segments:
+def _of_place(place: Place, count: Dim) -> Segments:
     if any(True for _ in place.index.values()):
         return {}
     return {place.buffer: [Segment(place.index, count)]}
@@ -168,7 +173,7 @@ def _of_place(place: Place, count: int) -> Segments:
 
 def _of_nest(nest: Nest) -> Segments:
     own = set(nest.axes)
-    parts: dict[tuple[Buffer, frozenset[tuple[object, int]]], list[Index]] = {}
+    parts: dict[tuple[Buffer, frozenset[tuple[object, Dim]]], list[Index]] = {}
     for effect in nest.effects:
         index = effect.index
         certain = not isinstance(effect, Store) or effect.mask is None
@@ -177,20 +182,27 @@ def _of_nest(nest: Nest) -> Segments:
     found: Segments = {}
     for (buffer, _), indices in parts.items():
         # The parts of a complex number lie side by side.
-        first = min(index.const for index in indices)
-        count = len({index.const for index in indices})
-        if max(index.const for index in indices) - first >= count:
+        first = min((index.const for index in indices), key=estimate)
+        count: Dim = len({index.const for index in indices})
+        if not all(at_least(first + count, index.const + 1) for index in indices):
+            continue
+        if not all(at_least(index.const, first) for index in indices):
             continue
         outer = []
-        mine: list[tuple[int, int]] = []
+        mine: list[tuple[Dim, Dim]] = []
         for axis, factor in indices[0].axes():
             if axis not in own:
                 outer.append((axis, factor))
                 continue
-            if factor < 0:
+            step = magnitude(factor)
+            if step is None:
+                break
+            if step != factor:
                 first += factor * (axis.size - 1)
-            mine.append((abs(factor), axis.size))
-        for factor, size in sorted(mine):
+            mine.append((step, axis.size))
+        if len(mine) + len(outer) < len(indices[0].terms):
+            continue
+        for factor, size in sorted(mine, key=lambda term: estimate(term[0])):
             if factor != count:
                 break
             count *= size
@@ -205,10 +217,12 @@ def _over(axis: Axis, segments: Segments) -> Segments:
     for buffer, each in segments.items():
         for index, count in each:
             factor = index.factor(axis)
-            if not factor:
+            if factor == 0:
                 found.setdefault(buffer, []).append(Segment(index, count))
-            elif abs(factor) == count:
-                first = index.const + min(0, factor * (axis.size - 1))
+            elif magnitude(factor) == count:
+                first = index.const
+                if factor != count:
+                    first += factor * (axis.size - 1)
                 terms = [(t, f) for t, f in index.terms if t is not axis]
                 found.setdefault(buffer, []).append(Segment(Index(first, terms), count * axis.size))
     return found

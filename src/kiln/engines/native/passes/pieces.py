@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kiln.engines.native.extents import is_named
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
@@ -51,6 +52,7 @@ def compute_in_pieces(function: Function) -> None:
         and readers[b] == 1
         and b.role is Role.TEMP
         and b not in outputs
+        and not is_named(b.size)
         and b.nbytes >= FEWEST_BYTES
     }
     if found:

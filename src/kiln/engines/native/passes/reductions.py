@@ -9,6 +9,7 @@ them. Two kinds of reductions are changed, after axes were collapsed:
 
 from __future__ import annotations
 
+from kiln.engines.native.extents import estimate, is_named
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
@@ -27,6 +28,7 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.passes.substitution import substituted
 from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value
+from kiln.ir.sizes import Dim, product
 
 CHUNK = 1 << 14
 """The points of a part of a long axis."""
@@ -78,24 +80,22 @@ def _chunks(nest: Nest) -> list[Statement] | None:
     if not reduces or not reduced:
         return None
     kept = [axis for axis in nest.axes if axis not in reduced and axis.size != 1]
-    results = 1
-    for axis in kept:
-        results *= axis.size
+    results = product([axis.size for axis in kept])
     axis = reduced[0]
-    inner = nest.points // results // axis.size
-    length = max(1, CHUNK // inner)
+    inner = product([axis.size for axis in reduced[1:]])
+    length = max(1, CHUNK // estimate(inner))
     count, rest = divmod(axis.size, length)
-    if results > 16 or count < 2:
+    if is_named(results) or results > 16 or not _is_long(axis.size, count):
         return None
-    if not any(index.factor(axis) for index in _indices(nest)):
+    if all(index.factor(axis) == 0 for index in _indices(nest)):
         return None
-    parts = Axis("part", count + (rest > 0))
+    parts = Axis("part", count + _is_some(rest))
     partial = []
     for e in reduces:
         size = e.buffer.size * parts.size
         partial.append(Buffer(f"{e.buffer.name}_parts", e.value.dtype, size, Role.TEMP))
 
-    def part(number: Index, size: int, outer: list[Axis]) -> Nest:
+    def part(number: Index, size: Dim, outer: list[Axis]) -> Nest:
         along = Axis(axis.name, size)
         place = number * length + axis_index(along)
         values = _moved(nest, {axis: place})
@@ -109,7 +109,7 @@ def _chunks(nest: Nest) -> list[Statement] | None:
 
     chunk = Axis("part", count)
     made: list[Statement] = [part(axis_index(chunk), length, [chunk])]
-    if rest:
+    if rest != 0:
         made.append(part(Index(count), rest, []))
     scope = reduces[0].value.scope
     last = [
@@ -118,6 +118,16 @@ def _chunks(nest: Nest) -> list[Statement] | None:
     ]
     made.append(Nest([*kept, parts], last, source=nest.source, lines=nest.lines))
     return made
+
+
+def _is_long(size: Dim, parts: Dim) -> bool:
+    """Tell whether an axis may be of several parts."""
+    return is_named(size) or estimate(parts) >= 2
+
+
+def _is_some(rest: Dim) -> int:
+    """Return whether there is a last part: of a named axis it may be empty."""
+    return int(rest != 0)
 
 
 def _indices(nest: Nest) -> list[Index]:
@@ -136,20 +146,23 @@ def _rows(nest: Nest, scope: Scope) -> list[Statement] | None:
     if not reduces or len(reduced) != 1 or len(kept) != 1:
         return None
     (rows,), (along,) = reduced, kept
-    if any(e.index.factor(along) != 1 for e in reduces) or rows.size < FEWEST_ROWS:
+    if any(e.index.factor(along) != 1 for e in reduces) or estimate(rows.size) < FEWEST_ROWS:
         return None
     indices = [x.attr[1] for x in nodes(nest) if x.op == "load"]
-    if not any(i.factor(along) == 1 and i.factor(rows) > 1 for i in indices):
+    if not any(i.factor(along) == 1 and i.factor(rows) not in (0, 1) for i in indices):
         return None
     if any(i.factor(rows) == 1 for i in indices):
+        return None
+    if is_named(along.size):
+        # A row of unknown length does not fit on the stack.
         return None
     bytes_ = along.size * max(NUMPY_TYPES[e.value.dtype].itemsize for e in reduces)
     if not LEAST_ROW_BYTES <= bytes_ <= MOST_ROW_BYTES:
         return None
     count, rest = divmod(rows.size, ROWS)
-    if count == 0 or (count == 1 and rest == 0):
-        return [_sum_of_rows(nest, rows, along, Index(), rows.size, None, scope)]
-    parts = count + (rest > 0)
+    if not is_named(count) and (count == 0 or (count == 1 and rest == 0)):
+        return [_sum_of_rows(nest, rows, along, Index(), int(rows.size), None, scope)]
+    parts = count + _is_some(rest)
     partial = [
         Buffer(f"{e.buffer.name}_parts", e.value.dtype, along.size * parts, Role.TEMP)
         for e in reduces
@@ -158,13 +171,12 @@ def _rows(nest: Nest, scope: Scope) -> list[Statement] | None:
     made: list[Statement] = [
         _sum_of_rows(nest, rows, along, axis_index(chunk) * ROWS, ROWS, (chunk, partial), scope)
     ]
-    if rest:
-        once = Axis("part", 1)
-        made.append(
-            _sum_of_rows(
-                nest, rows, along, Index(count * ROWS), rest, (once, partial), scope, count
-            )
-        )
+    if is_named(rest):
+        made.append(_rest_of_rows(nest, rows, along, count, rest, partial))
+    elif rest:
+        once, first = Axis("part", 1), Index(count * ROWS)
+        end = (once, partial)
+        made.append(_sum_of_rows(nest, rows, along, first, int(rest), end, scope, int(count)))
     total = Axis("part", parts)
     last = [
         Reduce(
@@ -176,6 +188,21 @@ def _rows(nest: Nest, scope: Scope) -> list[Statement] | None:
         for e, b in zip(reduces, partial, strict=True)
     ]
     return [*made, Nest([along, total], last, source=nest.source, lines=nest.lines)]
+
+
+def _rest_of_rows(
+    nest: Nest, rows: Axis, along: Axis, count: Dim, rest: Dim, parts: list[Buffer]
+) -> Nest:
+    """Return the nest that adds up the last rows, as many as there are, into the last parts."""
+    last = Axis(rows.name, rest)
+    values = _moved(nest, {rows: axis_index(last) + count * ROWS})
+    at = axis_index(along) + count * along.size
+    effects = [
+        Reduce(buffer, at, e.op, value)
+        for e, buffer, value in zip(nest.effects, parts, values, strict=True)
+        if isinstance(e, Reduce)
+    ]
+    return Nest([along, last], effects, source=nest.source)
 
 
 def _sum_of_rows(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
@@ -24,7 +25,8 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.passes.rebuilding import with_places
-from kiln.engines.native.passes.substitution import bounds
+from kiln.engines.native.passes.substitution import bounds, is_within
+from kiln.ir.sizes import Dim
 
 MOST_ROW_BYTES = 1 << 15
 """A longer row is not kept on the stack."""
@@ -50,7 +52,7 @@ def _grouped(statements: list[Statement], touches: Counter[Buffer], fewest: int)
 
     def close() -> None:
         nests = group.nests
-        if len(nests) > 1 and sum(nest.points for nest in nests) >= fewest:
+        if len(nests) > 1 and sum(estimate(nest.points) for nest in nests) >= fewest:
             loop = Loop(nests[0].axes[0], list(nests), parallel=True, source=nests[0].source)
             _contract(loop, touches)
             found.append(loop)
@@ -123,16 +125,16 @@ class _Group:
         return True
 
 
-def _stride(places: list[tuple[Index, bool]], axis: Axis) -> int | None:
+def _stride(places: list[tuple[Index, bool]], axis: Axis) -> Dim | None:
     """Return how far rows lie apart, if all accesses are within their own row."""
     stride = places[0][0].factor(axis)
-    if stride <= 0:
+    if not is_positive(stride):
         return None
     for index, _ in places:
         if index.factor(axis) != stride:
             return None
         low, high = bounds(Index(index.const, [(t, f) for t, f in index.terms if t is not axis]))
-        if low is None or high is None or low < 0 or high >= stride:
+        if low is None or high is None or not is_within(low, high, stride):
             return None
     return stride
 
@@ -154,7 +156,7 @@ def _contract(loop: Loop, touches: Counter[Buffer]) -> None:
         if stride is None or touches[buffer] > mine[buffer]:
             continue
         row = Buffer(buffer.name, buffer.dtype, stride, Role.ROW)
-        if row.nbytes <= MOST_ROW_BYTES:
+        if at_least(MOST_ROW_BYTES, row.nbytes):
             made[buffer] = row
 
     def move(buffer: Buffer, index: Index) -> tuple[Buffer, Index]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
-from kiln.engines.native.passes.substitution import bounds
+from kiln.engines.native.extents import estimate, is_named, quotient
+from kiln.engines.native.loop_ir import Axis, Grain, Index, Nest, Reduce, Store
+from kiln.engines.native.passes.substitution import bounds, is_within
 from kiln.engines.native.scalars import BASIC, Value, bits, postorder
 
 REGISTERS = 32
@@ -32,7 +33,7 @@ class Schedule:
     is_exact: bool
     work: float
     """Roughly how many instructions a point takes, as a fraction of a usual vector."""
-    grain: int
+    grain: int | Grain
     """How many steps of the outermost axis a thread takes at a time; 0: all in one thread."""
 
 
@@ -49,7 +50,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     candidates = [axis for axis in axes if fits(nest, axis)]
     vector = _vector_axis(nest, nodes, candidates)
     if vector is not None and vector in _few_positions(nest, vector_bytes):
-        rows = [axis for axis in candidates if axis in kept and axis.size >= vector_bytes]
+        rows = [axis for axis in candidates if axis in kept and estimate(axis.size) >= vector_bytes]
         vector = rows[-1] if rows else vector
     width = 1
     if vector is not None:
@@ -63,7 +64,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         len(kept),
         vector,
         width,
-        vector is not None and vector.size % width == 0,
+        vector is not None and quotient(vector.size, width) is not None,
         1 + sum(map(cost, nodes)) / 4,
         _grain(nodes, order, vector, width) if kept and _is_shared(nest, order[0]) else 0,
     )
@@ -74,7 +75,7 @@ def _few_positions(nest: Nest, vector_bytes: int) -> set[Axis]:
     return {
         e.along
         for e in nest.effects
-        if isinstance(e, Reduce) and e.along is not None and e.along.size <= vector_bytes
+        if isinstance(e, Reduce) and e.along is not None and estimate(e.along.size) <= vector_bytes
     }
 
 
@@ -108,7 +109,7 @@ def _is_shared(nest: Nest, axis: Axis) -> bool:
     for effect in nest.effects:
         rest = Index(effect.index.const, [(t, f) for t, f in effect.index.terms if t is not axis])
         low, high = bounds(rest)
-        if low is None or high is None or low < 0 or high >= factor:
+        if low is None or high is None or not is_within(low, high, factor):
             return False
     return True
 
@@ -116,7 +117,7 @@ def _is_shared(nest: Nest, axis: Axis) -> bool:
 def _depends(value: Value, axis: Axis) -> bool:
     for x in postorder([value]):
         index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
-        if index is not None and index.factor(axis):
+        if index is not None and index.factor(axis) != 0:
             return True
     return False
 
@@ -139,7 +140,7 @@ def _vector_axis(nest: Nest, nodes: list[Value], axes: list[Axis]) -> Axis | Non
             factor = index.factor(axis)
             total += weight * (1 if factor == 1 else 0 if factor == 0 else -1)
         # Short axes leave lanes empty.
-        return total - (0.5 if axis.size < 8 else 0) + 0.1 * axes.index(axis) / len(axes)
+        return total - (0.5 if estimate(axis.size) < 8 else 0) + 0.1 * axes.index(axis) / len(axes)
 
     return max(axes, key=score)
 
@@ -148,14 +149,15 @@ def _width(nodes: list[Value], vector: Axis, vector_bytes: int, *, is_map: bool)
     varying = _varying(nodes, vector)
     widest = max([bits(x.dtype) // 8 or 1 for x in varying if x.op != "index"] or [4])
     base = max(1, vector_bytes // widest)
-    if vector.size < base:
-        return 1 << (vector.size - 1).bit_length()
+    size = estimate(vector.size)
+    if size < base:
+        return 1 << (size - 1).bit_length()
     most = MOST_VECTORS if len(varying) < LONG_BODY else 2
     if is_map and sum(map(cost, varying)) > LONG_MAP:
         most = 1
     vectors = max(1, min(most, REGISTERS // max(_most_alive(varying), 1)))
     vectors = 1 << (vectors.bit_length() - 1)
-    while vectors > 1 and vector.size < 2 * base * vectors:
+    while vectors > 1 and size < 2 * base * vectors:
         vectors //= 2
     return base * vectors
 
@@ -165,7 +167,7 @@ def _varying(nodes: list[Value], vector: Axis) -> list[Value]:
     found: dict[Value, None] = {}
     for x in nodes:
         index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
-        if any(y in found for y in x.operands) or (index is not None and index.factor(vector)):
+        if any(y in found for y in x.operands) or (index is not None and index.factor(vector) != 0):
             found[x] = None
     return list(found)
 
@@ -186,7 +188,7 @@ def _most_alive(nodes: list[Value]) -> int:
 
 def cost(x: Value) -> int:
     """Return roughly how many instructions a node is."""
-    if x.op in ("constant", "index"):
+    if x.op in ("constant", "size", "index"):
         return 0
     if x.op in ("div", "sqrt", "rem"):
         return 8
@@ -195,11 +197,17 @@ def cost(x: Value) -> int:
     return 20
 
 
-def _grain(nodes: list[Value], order: tuple[Axis, ...], vector: Axis | None, width: int) -> int:
+def _grain(
+    nodes: list[Value], order: tuple[Axis, ...], vector: Axis | None, width: int
+) -> int | Grain:
     """Return how many steps of the outermost axis are worth a thread's while."""
     outermost = order[0]
     work = 1 + sum(map(cost, nodes)) / 4
-    points = math.prod([axis.size for axis in order[1:]]) * work
+    inner = math.prod([axis.size for axis in order[1:]])
+    if is_named(inner, outermost.size):
+        multiple = width if outermost is vector else 1
+        return Grain(max(1, int(SPLIT_POINTS / work)), inner, multiple)
+    points = inner * work
     steps = max(1, math.ceil(SPLIT_POINTS / points))
     if outermost is vector:
         steps = -(-steps // width) * width

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from kiln.engines.native.loop_ir import Axis, Buffer, Index, Loop, Nest, Role, Store
 from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.scalars import Value
+from kiln.ir.sizes import Dim
 
 
 def structure(statement: Nest | Loop) -> Hashable:
@@ -30,7 +31,7 @@ class _Structure:
     def __init__(self) -> None:
         self.parts: list[Hashable] = []
         self.buffers: dict[Buffer, int] = {}
-        self.axes: dict[Axis, tuple[int, int]] = {}
+        self.axes: dict[Axis, tuple[int, Dim]] = {}
 
     def axis(self, axis: Axis) -> Hashable:
         """Return the number of an axis, and its size."""

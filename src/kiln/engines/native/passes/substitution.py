@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from kiln.engines.native.extents import (
+    at_least,
+    estimate,
+    is_named,
+    is_positive,
+    quotient,
+    whole,
+)
 from kiln.engines.native.loop_ir import Axis, Buffer, Index, load
 from kiln.engines.native.scalars import Value, number, postorder, rebuilt
+from kiln.ir.sizes import Dim, maximum, minimum
 
 Moving = Callable[[Buffer, Index], tuple[Buffer, Index]]
 """Where an element lies that was in a buffer, at an index."""
@@ -18,48 +27,58 @@ def solved(stored: Index, read: Index) -> dict[Axis, Index] | None:
     """
     if stored == read:
         return {}
-    axes = sorted(stored.axes(), key=lambda term: -term[1])
-    if any(factor <= 0 for _, factor in axes):
+    axes = sorted(stored.axes(), key=lambda term: -estimate(term[1]))
+    if not all(is_positive(factor) for _, factor in axes):
         return None
     rest = read.const - stored.const
-    consts: dict[Axis, int] = {}
+    consts: dict[Axis, Dim] = {}
     for axis, factor in axes:
-        consts[axis] = rest // factor if rest >= 0 else 0
+        # Any choice is right that adds up, and leads to no place outside of the axes.
+        consts[axis] = (whole(rest, factor) or 0) if at_least(rest, 0) else 0
         rest -= consts[axis] * factor
-    terms: dict[Axis, list[tuple[Axis | Value, int]]] = {axis: [] for axis, _ in axes}
+    terms: dict[Axis, list[tuple[Axis | Value, Dim]]] = {axis: [] for axis, _ in axes}
     for term, coefficient in read.terms:
         for axis, factor in axes:
-            if abs(coefficient) >= factor and coefficient % factor == 0:
-                terms[axis].append((term, coefficient // factor))
+            times = quotient(coefficient, factor)
+            if times is not None:
+                terms[axis].append((term, times))
                 break
         else:
             return None
-    if rest:
+    if rest != 0:
         return None
     found = {}
     for axis, _ in axes:
         index = Index(consts[axis], terms[axis])
         low, high = bounds(index)
-        if low is None or high is None or low < 0 or high >= axis.size:
+        if low is None or high is None or not is_within(low, high, axis.size):
             return None
         found[axis] = index
     return found
 
 
-def bounds(index: Index) -> tuple[int | None, int | None]:
+def is_within(low: Dim, high: Dim, size: Dim) -> bool:
+    """Tell whether 0 <= low and high < size for certain."""
+    return at_least(low, 0) and at_least(size, high + 1)
+
+
+def bounds(index: Index) -> tuple[Dim | None, Dim | None]:
     """Return the least and the greatest number an index can be; None if unknown."""
-    low: int | None = index.const
-    high: int | None = index.const
+    low, high = index.const, index.const
     for term, factor in index.terms:
         first, last = (0, term.size - 1) if isinstance(term, Axis) else value_bounds(term)
-        if first is None or last is None or low is None or high is None:
+        if first is None or last is None:
             return None, None
-        low += min(first * factor, last * factor)
-        high += max(first * factor, last * factor)
+        if not at_least(factor, 0):
+            if not at_least(0, factor):
+                return None, None
+            first, last = last, first
+        low += first * factor
+        high += last * factor
     return low, high
 
 
-def value_bounds(x: Value) -> tuple[int | None, int | None]:
+def value_bounds(x: Value) -> tuple[Dim | None, Dim | None]:
     """Return bounds of an integer value that was clamped; None if unknown."""
     if x.op == "constant":
         return int(number(x)), int(number(x))
@@ -67,15 +86,23 @@ def value_bounds(x: Value) -> tuple[int | None, int | None]:
         return bounds(x.attr)
     if x.op == "within":
         return value_bounds(x.operands[0])
+    if x.op == "size":
+        return x.attr, x.attr
     if x.op in ("min", "max"):
         (a, b), (c, d) = value_bounds(x.operands[0]), value_bounds(x.operands[1])
         lows, highs = [n for n in (a, c) if n is not None], [n for n in (b, d) if n is not None]
         if x.op == "max":
-            return max(lows, default=None), max(highs) if len(highs) == 2 else None
-        return min(lows) if len(lows) == 2 else None, min(highs, default=None)
+            low = maximum(*lows) if lows else None
+            return low, maximum(*highs) if len(highs) == 2 else None
+        high = minimum(*highs) if highs else None
+        return minimum(*lows) if len(lows) == 2 else None, high
     if x.op == "convert" and x.operands[0].dtype[0] in "iu" and x.dtype in ("i64", "i32"):
         first, last = value_bounds(x.operands[0])
-        if first is not None and last is not None and first >= -(2**31) and last < 2**31:
+        if first is None or last is None:
+            return None, None
+        # Sizes of named axes are below 2**63.
+        fits = at_least(first, -(2**31)) and at_least(2**31 - 1, last)
+        if fits or (x.dtype == "i64" and at_least(first, 0) and is_named(last)):
             return first, last
     return None, None
 

@@ -6,6 +6,7 @@ element; the kernel turns tiles in registers.
 
 from __future__ import annotations
 
+from kiln.engines.native.extents import estimate
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
@@ -49,19 +50,19 @@ def _turn(statements: list[Statement]) -> None:
 
 
 def _turned(nest: Nest) -> list[Statement]:
-    vector = None if nest.ordered or nest.points < FEWEST_POINTS else vector_axis(nest)
+    vector = None if nest.ordered or estimate(nest.points) < FEWEST_POINTS else vector_axis(nest)
     if vector is None:
         return [nest]
     kernels: list[Statement] = []
     replaced: dict[Value, Value] = {}
     for x in nodes(nest):
-        if x.op != "load" or x.operands or x.attr[1].factor(vector) < FEWEST_APART:
+        if x.op != "load" or x.operands or estimate(x.attr[1].factor(vector)) < FEWEST_APART:
             continue
         axes = _dense_axes(x)
         if axes is None:
             continue
         buffer, index = x.attr
-        order = [axis for axis in nest.axes if index.factor(axis)]
+        order = [axis for axis in nest.axes if index.factor(axis) != 0]
         made = Buffer(f"{buffer.name}_turned", buffer.dtype, buffer.size, Role.TEMP)
         place, step = Index(), 1
         for axis in reversed(order):
@@ -87,9 +88,9 @@ def _turned(nest: Nest) -> list[Statement]:
 def _dense_axes(x: Value) -> list[Axis] | None:
     """Return the axes of a load in the order in which they lie, if it reads a whole buffer."""
     buffer, index = x.attr
-    if index.const or len(list(index.axes())) != len(index.terms):
+    if index.const != 0 or len(list(index.axes())) != len(index.terms):
         return None
-    terms = sorted(index.axes(), key=lambda term: term[1])
+    terms = sorted(index.axes(), key=lambda term: estimate(term[1]))
     step = 1
     for axis, factor in terms:
         if factor != step:

@@ -2,15 +2,18 @@
 
 Statements are numbered in order; a temporary lives from the first statement that touches it to the
 last. What is alive when a turn of a loop begins, or before the loop, lives throughout the loop.
+Temporaries of named sizes follow those whose sizes are known, in slots.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from kiln.engines.native.extents import at_least, estimate, is_named
 from kiln.engines.native.loop_ir import Buffer, Function, Loop, Role, Statement, While, blocks
 from kiln.engines.native.passes.buffers import reads, writes
 from kiln.engines.native.passes.liveness import Liveness
+from kiln.ir.sizes import Dim
 
 ALIGNMENT = 64
 
@@ -50,14 +53,16 @@ class _Lives:
                 span[0], span[1] = min(span[0], start), self.now
 
 
-def workspace(function: Function) -> tuple[dict[Buffer, int], int]:
+def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
     """Return the offset of each temporary, and the bytes they take together."""
     lives = _Lives(Liveness(function))
     lives.walk(function.body)
-    order = sorted(lives.spans.items(), key=lambda item: -item[0].nbytes)
+    named = [item for item in lives.spans.items() if is_named(item[0].nbytes)]
+    order = [item for item in lives.spans.items() if not is_named(item[0].nbytes)]
+    order.sort(key=lambda item: -item[0].nbytes)
     # Of each that has its place: first and last statement, first byte and the one after the last.
     placed = np.empty((4, len(order)), np.int64)
-    offsets: dict[Buffer, int] = {}
+    offsets: dict[Buffer, Dim] = {}
     total = 0
     for i, (buffer, (first, last)) in enumerate(order):
         size = -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
@@ -71,4 +76,22 @@ def workspace(function: Function) -> tuple[dict[Buffer, int], int]:
         offsets[buffer] = offset
         placed[:, i] = first, last, offset, offset + size
         total = max(total, offset + size)
-    return offsets, total
+    return offsets, _slots(named, offsets, total)
+
+
+def _slots(named: list[tuple[Buffer, list[int]]], offsets: dict[Buffer, Dim], total: Dim) -> Dim:
+    """Place temporaries of named sizes after `total` bytes; return the bytes of all."""
+    slots: list[tuple[Dim, Dim, list[list[int]]]] = []
+    for buffer, span in sorted(named, key=lambda item: -estimate(item[0].nbytes)):
+        size = (buffer.nbytes + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+        for offset, room, spans in slots:
+            is_free = all(span[1] < first or last < span[0] for first, last in spans)
+            if is_free and at_least(room, size):
+                offsets[buffer] = offset
+                spans.append(span)
+                break
+        else:
+            offsets[buffer] = total
+            slots.append((total, size, [span]))
+            total += size
+    return total

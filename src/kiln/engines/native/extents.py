@@ -1,0 +1,110 @@
+"""Extents of loops: ints, or sizes of named axes that a call supplies.
+
+A program with named axes is compiled once. What is decided while it is compiled has to hold for all
+sizes from 1 on, so questions here are answered with certainty or not at all; `estimate` is for what
+only affects speed. A size of 0 has a program of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kiln.base.errors import InconclusiveSizeError
+from kiln.ir.polynomial import Atom, bounds, terms_of
+from kiln.ir.sizes import Dim, Size, evaluate, names
+
+TYPICAL = 1 << 10
+"""The size that a named axis is taken to have where only speed depends on it."""
+
+
+def estimate(dim: Dim) -> int:
+    """Return a dimension, with named axes taken to be long."""
+    return dim if dim.__class__ is int else _estimate(dim)
+
+
+@functools.lru_cache(maxsize=4096)
+def _estimate(dim: Size) -> int:
+    return evaluate(dim, dict.fromkeys(names(dim), TYPICAL))
+
+
+def at_least(x: Dim, y: Dim) -> bool:
+    """Tell whether x >= y for certain."""
+    if x.__class__ is int and y.__class__ is int:
+        return x >= y
+    low = bounds(x - y)[0]
+    return low is not None and low >= 0
+
+
+def is_positive(dim: Dim) -> bool:
+    """Tell whether a dimension is at least 1 for certain."""
+    return dim > 0 if dim.__class__ is int else at_least(dim, 1)
+
+
+def magnitude(factor: Dim) -> Dim | None:
+    """Return the absolute value of a factor; None if its sign is not known."""
+    if factor.__class__ is int:
+        return abs(factor)
+    if at_least(factor, 0):
+        return factor
+    return -factor if at_least(0, factor) else None
+
+
+def smallest(dims: Iterable[Dim]) -> Dim | None:
+    """Return the least of some dimensions; None if it is not known which one it is."""
+    found = sorted(dims, key=estimate)
+    return found[0] if found and all(at_least(dim, found[0]) for dim in found) else None
+
+
+def quotient(x: Dim, y: Dim) -> Dim | None:
+    """Return x / y if y divides x for certain; None otherwise."""
+    if x.__class__ is int and y.__class__ is int:
+        return None if y == 0 or x % y else x // y
+    try:
+        found: Dim = x // y
+    except (InconclusiveSizeError, ZeroDivisionError):
+        return None
+    return found if found * y == x else None
+
+
+def whole(x: Dim, y: Dim) -> Dim | None:
+    """Return how often y > 0 goes into x >= 0; None if that is not known."""
+    if x.__class__ is int and y.__class__ is int:
+        return x // y
+    try:
+        return x // y
+    except InconclusiveSizeError:
+        return None
+
+
+def is_named(*dims: Any) -> bool:
+    """Tell whether a dimension depends on the size of a named axis."""
+    return any(type(dim) is Size for dim in dims)
+
+
+def evaluator(dims: Sequence[Dim], arguments: Sequence[str]) -> Callable[..., tuple[int, ...]]:
+    """Return a function of the sizes of named axes that computes dimensions."""
+    variables = {name: f"v{i}" for i, name in enumerate(arguments)}
+    text = "".join(f"{_text(dim, variables)}, " for dim in dims)
+    made: Callable[..., tuple[int, ...]] = eval(
+        f"lambda {', '.join(variables.values())}: ({text})", {"max": max}
+    )
+    return made
+
+
+def _text(dim: Dim, variables: Mapping[str, str]) -> str:
+    terms = [
+        "*".join([str(factor), *[_atom_text(atom, variables) for atom in monomial]])
+        for monomial, factor in terms_of(dim)
+    ]
+    return "+".join(terms) or "0"
+
+
+def _atom_text(atom: Atom, variables: Mapping[str, str]) -> str:
+    kind, *parts = atom
+    if kind == "name":
+        return variables[parts[0]]
+    if kind == "floordiv":
+        return f"(({_text(parts[0], variables)})//{parts[1]})"
+    return f"max({', '.join([_text(dim, variables) for dim in parts[0]])})"
