@@ -8,12 +8,13 @@ from kiln.core.memory_text import size_text, summary
 from kiln.engines.native.analysis import MemoryAnalysis
 from kiln.engines.native.loop_ir import Buffer, Function, Role
 from kiln.engines.native.loop_text import buffer_names
+from kiln.ir.sizes import Dim
 
 
 def memory_report(
     function: Function,
     analysis: MemoryAnalysis,
-    offsets: Mapping[Buffer, int],
+    offsets: Mapping[Buffer, Dim],
     taken: Sequence[tuple[int, int]],
 ) -> str:
     """Return a text: three lines, then each buffer by the name it has in the loops.
@@ -24,7 +25,7 @@ def memory_report(
     names = buffer_names(function)
     outputs = function.outputs
     shared = sum(
-        buffer.nbytes
+        int(buffer.nbytes)
         for i, buffer in enumerate(outputs)
         if buffer.role is Role.INPUT or buffer in outputs[:i]
     )
@@ -35,7 +36,7 @@ def memory_report(
             lines.append(f"{title}:")
         for buffer, note in entries:
             kind = f"{names[buffer]}: {buffer.dtype}[{buffer.size}]"
-            lines.append(f"  {kind}, {size_text(buffer.nbytes)}{f'; {note}' if note else ''}")
+            lines.append(f"  {kind}, {size_text(int(buffer.nbytes))}{f'; {note}' if note else ''}")
 
     section("arguments", [(buffer, "") for buffer in function.inputs])
     section("results", _results(function, names, dict(taken)))
@@ -48,7 +49,7 @@ def memory_report(
     for copy in function.copies:
         at = f", for {copy.source} in {copy.source.function}" if copy.source else ""
         name = names.get(copy.to, "a buffer that is not needed any more")
-        lines.append(f"  {size_text(copy.to.nbytes)} to {name}{at}: {copy.reason}")
+        lines.append(f"  {size_text(int(copy.to.nbytes))} to {name}{at}: {copy.reason}")
     return "\n".join(lines)
 
 
@@ -71,7 +72,7 @@ def _results(
 
 
 def _temporaries(
-    offsets: Mapping[Buffer, int], names: Mapping[Buffer, str]
+    offsets: Mapping[Buffer, Dim], names: Mapping[Buffer, str]
 ) -> list[tuple[Buffer, str]]:
     """Return the temporaries by their place, each with those that lie there at other times."""
     placed = sorted(((b, at) for b, at in offsets.items() if b in names), key=lambda x: x[1])

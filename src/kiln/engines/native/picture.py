@@ -119,7 +119,7 @@ class _Picture:
     # Boxes.
 
     def _end(self, buffers: Sequence[Buffer], what: str, y: int) -> _Box:
-        listed = [f"{self.names[b]} {size_text(b.nbytes)}" for b in dict.fromkeys(buffers)]
+        listed = [f"{self.names[b]} {size_text(int(b.nbytes))}" for b in dict.fromkeys(buffers)]
         text = ", ".join(listed[:6]) + (f", and {len(listed) - 6} more" if len(listed) > 6 else "")
         return self._box(_Box(_MARGIN, y, _WIDTH, 0), [what, text or "none"], "end", "")
 
