@@ -1,12 +1,15 @@
 """What a fresh process costs: importing, and the time to the first result.
 
-Every sample is a new interpreter, so the columns share nothing but the file cache.
+Every sample is a new interpreter, so the columns share nothing but the file cache and bytecode.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 
@@ -28,9 +31,22 @@ import {name}, {name}.numpy
 """
 
 
+@functools.cache
+def _bytecode() -> tempfile.TemporaryDirectory[str]:
+    """Return where the processes keep bytecode: that of all libraries, as after their first use."""
+    return tempfile.TemporaryDirectory(prefix="kiln-bytecode-")
+
+
 def _run(program: str) -> str:
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": _bytecode().name}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env=environment,
     )
     if done.returncode != 0:
         raise RuntimeError(f"a benchmark's fresh process failed:\n{program}\n{done.stderr}")

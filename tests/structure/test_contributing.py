@@ -67,7 +67,7 @@ def follow(text: str, root: Path) -> list[Path]:
 
 def copy(root: Path) -> None:
     """Copy what the example touches, and what its checks need."""
-    unneeded = shutil.ignore_patterns("__pycache__", "_runtime", "results", "*.egg-info")
+    unneeded = shutil.ignore_patterns("__pycache__", "_runtime", "*.egg-info")
     for folder in COPIED:
         shutil.copytree(REPOSITORY / folder, root / folder, ignore=unneeded)
     for folder in ("cases", "differential"):
@@ -116,7 +116,7 @@ def test_the_example_passes_all_checks(tmp_path: Path) -> None:
     copy(tmp_path)
     follow(EXAMPLE, tmp_path)
     table = run(tmp_path, "kiln", "coverage", "--markdown")
-    assert "| ops/rolling | `roll` | x | x | x | x | x |  | x |" in table
+    assert "| ops/rolling | `roll` | x | x | x | x | x |  |  | x |" in table
     (tmp_path / "docs" / "primitives.md").write_text(table, encoding="utf-8")
     pytest_ = ("pytest", "-q", "-p", "no:cacheprovider")
     rules = run(tmp_path, *pytest_, "tests/rules", "-k", "roll or engines_agree")

@@ -9,7 +9,9 @@
 namespace kiln {
 namespace {
 
-// `engines/native/llvm/sequences.py` writes these.
+// `engines/native/llvm/sequences.py` writes these. A negative offset, count or grain is the size
+// number -1 - n of the call. A kernel whose numbers are sizes of the call has the first of them for
+// its count, and `kFromCall` for its grain.
 struct Where {
   int32_t space;  // 0 operands, 1 results, 2 the workspace, 3 a constant
   int32_t number;
@@ -25,6 +27,9 @@ struct Step {
 };
 
 constexpr int kMostBuffers = 64;
+constexpr int64_t kFromCall = INT64_MIN;
+
+int64_t number(const Call* call, int64_t n) { return n >= 0 ? n : call->sizes[-1 - n]; }
 
 char* place(const Call* call, const Where& where) {
   switch (where.space) {
@@ -40,15 +45,19 @@ int32_t run_sequence(Call* call, const Step* steps, int64_t count, const Where* 
   for (const Step* step = steps; step != steps + count; ++step) {
     const Where* where = places + step->first;
     for (int64_t i = 0; i < step->buffers; ++i) {
-      buffers[i] = place(call, where[i]) + where[i].offset;
+      buffers[i] = place(call, where[i]) + number(call, where[i].offset);
     }
     int32_t status;
-    if (step->numbers != nullptr) {
+    if (step->grain == kFromCall) {
+      const int64_t* numbers = call->sizes + step->count;
+      status = reinterpret_cast<Kernel>(step->function)(call, buffers, numbers);
+    } else if (step->numbers != nullptr) {
       status = reinterpret_cast<Kernel>(step->function)(call, buffers, step->numbers);
     } else {
       const auto body = reinterpret_cast<ParallelBody>(step->function);
-      status = step->grain != 0 ? run_in_parallel(call, body, buffers, step->count, step->grain)
-                                : body(call, buffers, 0, step->count);
+      const int64_t count = number(call, step->count), grain = number(call, step->grain);
+      status = grain != 0 ? run_in_parallel(call, body, buffers, count, grain)
+                          : body(call, buffers, 0, count);
     }
     if (status != kDone) return status;
   }

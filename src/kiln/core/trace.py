@@ -7,6 +7,7 @@ a trace passes to the user function.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -262,7 +263,9 @@ _SCALARS = {enable_x64: _scalar_types(enable_x64) for enable_x64 in (False, True
 
 def require_unmasked(x: Any) -> None:
     """Raise MaskedArrayError for a masked array."""
-    if isinstance(x, np.ma.MaskedArray):
+    # To ask NumPy for its class would import it, which takes longer than kiln's first call.
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(x, masked.MaskedArray):
         raise MaskedArrayError(
             three_lines(
                 f"use of a masked array of shape {x.shape} and dtype {x.dtype} at "

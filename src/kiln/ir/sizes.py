@@ -37,7 +37,6 @@ class Size:
         set_ = object.__setattr__
         set_(self, "terms", terms)
         set_(self, "_hash", hash(terms))
-        set_(self, "_text", terms_text(terms))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a Size is immutable")
@@ -61,7 +60,12 @@ class Size:
         return NotImplemented if _is_array(other) else not self == other
 
     def __str__(self) -> str:
-        return self._text
+        try:
+            return self._text
+        except AttributeError:
+            text = terms_text(self.terms)
+            object.__setattr__(self, "_text", text)
+            return text
 
     __repr__ = __str__
 

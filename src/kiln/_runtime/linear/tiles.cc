@@ -58,6 +58,13 @@ void tile(const T* a, const T* b, int64_t b_row, const int64_t* b_rows, int64_t 
   using Vector = typename Lanes<T>::V;
   constexpr int64_t kStep = kLanes<T>;
   Vector sums[R][V] = {};
+  if (add) {
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      __builtin_prefetch(c + r * c_row);
+      __builtin_prefetch(c + r * c_row + width - 1);
+    }
+  }
   for (int64_t i = 0; i < depth; ++i, ++a, b += kAnywhere ? 0 : b_row) {
     Vector right[V];
 #pragma GCC unroll 8

@@ -13,6 +13,8 @@ namespace {
 constexpr int kMaxRank = 32;
 // A block copies at least this many bytes.
 constexpr int64_t kBlockBytes = int64_t{1} << 18;
+// Columns that are read together fill some cache lines, if there are enough for all threads.
+constexpr int64_t kColumns = 64, kManyColumns = 512;
 
 // An axis of the result: its size, and the steps along it in both arrays, in elements.
 struct Axis {
@@ -83,7 +85,8 @@ int32_t transpose(Call* call, void* const* buffers, const int64_t* numbers) {
   // Blocks are of rows of the result (columns of the operand), for one index of the outer axes.
   const int64_t plane = inner.size * other.size * item;
   const Blocks columns =
-      Blocks::of(other.size, std::max<int64_t>(1, kBlockBytes / (inner.size * item)), 16);
+      Blocks::of(other.size, std::max<int64_t>(1, kBlockBytes / (inner.size * item)),
+                 other.size < kManyColumns ? 16 : kColumns);
   const int64_t planes = total / plane;
   const Blocks groups = Blocks::of(planes, std::max<int64_t>(1, kBlockBytes / plane), 1);
   const TransposeLoop loop = linear_loops().transpose[log_size];

@@ -103,4 +103,4 @@ def _counts(x: Value) -> bool:
 
 def _places(nest: Nest, index: Index) -> int:
     """Return how many elements an index without values reaches in a nest, at most."""
-    return math.prod(int(axis.size) for axis in nest.axes if index.factor(axis))
+    return math.prod(int(axis.size) for axis in nest.axes if index.factor(axis) != 0)

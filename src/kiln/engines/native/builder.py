@@ -19,6 +19,7 @@ import numpy as np
 from kiln.base.dtypes import short_name
 from kiln.core.staging import stage_pure
 from kiln.engines.native.checking import Checking
+from kiln.engines.native.extents import Grain
 from kiln.engines.native.layout import Layout, dense
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -26,7 +27,6 @@ from kiln.engines.native.loop_ir import (
     Callback,
     Copy,
     Function,
-    Grain,
     Index,
     Kernel,
     Nest,
@@ -66,11 +66,18 @@ def part_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
+def holds_nothing(dtype: np.dtype[Any]) -> bool:
+    """Tell whether the elements have no bytes, as those of float0: none is read or written."""
+    return dtype.itemsize == 0
+
+
 def machine_type(dtype: np.dtype[Any]) -> str:
     """Return the machine type of a dtype's elements in memory.
 
     Raises: Unsupported for dtypes without one.
     """
+    if holds_nothing(dtype):
+        return "i1"
     found = MACHINE_TYPES.get(part_dtype(dtype))
     if found is None:
         raise Unsupported(f"no code is generated for the dtype {short_name(dtype)}")
@@ -142,7 +149,7 @@ class Builder:
     def space(self, sizes: Sequence[Dim], dtype: np.dtype[Any], role: Role = Role.TEMP) -> Layout:
         """Return a new buffer of a shape and dtype."""
         kind = machine_type(dtype)
-        count = math.prod(sizes) * (2 if dtype.kind == "c" else 1)
+        count = 0 if holds_nothing(dtype) else math.prod(sizes) * (2 if dtype.kind == "c" else 1)
         self._numbers += 1
         buffer = Buffer(f"{role.value[0]}{self._numbers}", kind, count, role)
         return dense(buffer, sizes, dtype)
@@ -194,6 +201,8 @@ class Builder:
 
     def read(self, x: Layout, at: Sequence[Axis | Index] = ()) -> Scalar:
         """Return the element at some axes, or indices; that of a scalar wherever it is read."""
+        if holds_nothing(x.dtype):
+            return self.scope.constant(0, "i1")
         if x.buffer.role is Role.CONST and x.buffer.value.size == 1:
             known = x.buffer.value.reshape(())[()]
             if x.dtype.kind == "c":
@@ -216,6 +225,8 @@ class Builder:
         self, x: Layout, at: Sequence[Axis | Index], value: Scalar, mask: Value | None = None
     ) -> list[Store]:
         """Return what writes an element."""
+        if holds_nothing(x.dtype):
+            return []
         index = self.element(x, at)
         if isinstance(value, Complex):
             return [
@@ -233,7 +244,7 @@ class Builder:
         lines: Mapping[Any, float] | None = None,
     ) -> None:
         """Add a nest of loops, unless it has no point."""
-        if all(axis.size != 0 for axis in axes):
+        if effects and all(axis.size != 0 for axis in axes):
             made = Nest(axes, effects, ordered=ordered, source=self.source, lines=lines)
             self.body.append(made)
 
@@ -307,7 +318,7 @@ class Builder:
     def copy(self, to: Layout, x: Layout) -> None:
         """Copy a dense value to another of its size."""
         count = to.size * (2 if to.dtype.kind == "c" else 1)
-        if count != 0:
+        if count != 0 and not holds_nothing(to.dtype):
             self.body.append(Copy(self.place(x), self.place(to), count, self.source))
 
     # Programs.
@@ -441,7 +452,7 @@ def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> B
 
 
 def _in_elements(index: Index, item: int) -> Index:
-    if item == 1:
+    if item <= 1:
         return index
     return Index(index.const // item, [(t, f // item) for t, f in index.terms])
 

@@ -14,6 +14,7 @@ from kiln.engines.native.checks import kinds_of
 from kiln.engines.native.executable import NativeCode, NativeExecutable, Written, known, value_type
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
+from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
@@ -21,7 +22,6 @@ from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.profiling import Profile
 from kiln.engines.native.sized_executable import SizedExecutable
-from kiln.ir.sizes import Size
 
 _LOOPS = "loops of the native engine"
 
@@ -69,7 +69,9 @@ class NativeCompiler:
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         if program.sizes:
-            return SizedExecutable(code, operands, results, written.workspace, list(written.sizes))
+            return SizedExecutable(
+                code, operands, results, written.workspace, written.sizes.numbers
+            )
         callbacks = written.function.callbacks
         room = int(written.workspace)
         return NativeExecutable(code, known(operands), known(results), room, callbacks)
@@ -79,15 +81,14 @@ class NativeCompiler:
 
         Raises: ValueError if a part of it cannot be compiled.
         """
-        sizes: dict[Size, int] = {}
+        sizes = Sizes()
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
             measures = options().profile and not program.sizes
             profile = Profile(function) if measures else None
             measurements = profile.measurements if profile is not None else None
-            named = sizes if program.sizes else None
-            text = module_text(function, offsets, host_target(), named, measurements)
+            text = module_text(function, offsets, host_target(), sizes, measurements)
         except (Unsupported, InconclusiveSizeError) as reason:
             refused = NotForAllSizes(_line(reason)) if program.sizes else None
             raise refused or _refused(program, str(reason)) from None

@@ -18,6 +18,7 @@ from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.llvm.perf_map import write_perf_map
+from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import (
     Buffer,
     Callback,
@@ -34,7 +35,7 @@ from kiln.engines.native.picture import picture
 from kiln.engines.native.profiling import Profile
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes import Dim
 
 if TYPE_CHECKING:
     from kiln.ir.types import ShapedArray
@@ -49,7 +50,7 @@ class Written(NamedTuple):
     llvm: str
     offsets: dict[Buffer, Dim]
     workspace: Dim
-    sizes: dict[Size, int]
+    sizes: Sizes
     profile: Profile | None
 
 

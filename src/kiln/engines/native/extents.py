@@ -7,6 +7,7 @@ only affects speed. A size of 0 has a program of its own.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -33,6 +34,8 @@ def at_least(x: Dim, y: Dim) -> bool:
     """Tell whether x >= y for certain."""
     if x.__class__ is int and y.__class__ is int:
         return x >= y
+    if x == y:
+        return True
     low = bounds(x - y)[0]
     return low is not None and low >= 0
 
@@ -83,8 +86,19 @@ def is_named(*dims: Any) -> bool:
     return any(type(dim) is Size for dim in dims)
 
 
-def evaluator(dims: Sequence[Dim], arguments: Sequence[str]) -> Callable[..., tuple[int, ...]]:
-    """Return a function of the sizes of named axes that computes dimensions."""
+@dataclasses.dataclass(frozen=True)
+class Grain:
+    """So many points, in steps of `points`, rounded up to a multiple: known when a call is made."""
+
+    most: int
+    points: Dim
+    multiple: int = 1
+
+
+def evaluator(
+    dims: Sequence[Dim | Grain], arguments: Sequence[str]
+) -> Callable[..., tuple[int, ...]]:
+    """Return a function of the sizes of named axes that computes dimensions and grains."""
     variables = {name: f"v{i}" for i, name in enumerate(arguments)}
     text = "".join(f"{_text(dim, variables)}, " for dim in dims)
     made: Callable[..., tuple[int, ...]] = eval(
@@ -93,7 +107,10 @@ def evaluator(dims: Sequence[Dim], arguments: Sequence[str]) -> Callable[..., tu
     return made
 
 
-def _text(dim: Dim, variables: Mapping[str, str]) -> str:
+def _text(dim: Dim | Grain, variables: Mapping[str, str]) -> str:
+    if isinstance(dim, Grain):
+        steps = f"max(1, {dim.most}//max(1, {_text(dim.points, variables)}))"
+        return f"-(-{steps}//{dim.multiple})*{dim.multiple}"
     terms = [
         "*".join([str(factor), *[_atom_text(atom, variables) for atom in monomial]])
         for monomial, factor in terms_of(dim)

@@ -19,17 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from kiln.engines.native.extents import Grain
 from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number
 from kiln.ir.sizes import Dim
-
-
-@dataclasses.dataclass(frozen=True)
-class Grain:
-    """So many points, in steps of `points`, rounded up to a multiple: known when a call is made."""
-
-    most: int
-    points: Dim
-    multiple: int = 1
 
 
 class Axis:

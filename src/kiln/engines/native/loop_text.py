@@ -28,6 +28,7 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.buffers import roots_of
 from kiln.engines.native.scalars import NUMPY_TYPES, Value, is_float, number, postorder
+from kiln.ir.sizes import Dim, Size
 
 MOST_SHOWN = 16
 """Of a constant with more elements the bytes are printed."""
@@ -211,10 +212,11 @@ class _Printer:
 
     def index(self, index: Index, names: dict[Value, str]) -> str:
         parts = [
-            f"{names[t] if isinstance(t, Value) else self.axis(t)}" + (f"*{f}" if f != 1 else "")
+            f"{names[t] if isinstance(t, Value) else self.axis(t)}"
+            + (f"*{_factor(f)}" if f != 1 else "")
             for t, f in index.terms
         ]
-        if index.const or not parts:
+        if index.const != 0 or not parts:
             parts.append(str(index.const))
         return " + ".join(parts)
 
@@ -236,3 +238,9 @@ def number_of(text: str, dtype: str) -> np.ndarray:
     if dtype == "i1":
         return np.asarray(text == "True")
     return np.asarray(float(text) if is_float(dtype) else int(text)).astype(kind)
+
+
+def _factor(factor: Dim) -> str:
+    """Return a factor; a sum of sizes in parentheses."""
+    is_sum = type(factor) is Size and len(factor.terms) > 1
+    return f"({factor})" if is_sum else str(factor)

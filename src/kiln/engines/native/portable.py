@@ -78,9 +78,10 @@ class StoredCode(NativeCode):
 def digest(program: Program, function: Function) -> str | None:
     """Return a name shared only by programs that compile to the same code, on this build of kiln.
 
-    `function` is the program as it was lowered. None for programs that call Python.
+    `function` is the program as it was lowered. None for programs that call Python or have named
+    sizes.
     """
-    if function.callbacks:
+    if function.callbacks or _has_named_sizes(program):
         return None
     found = hashlib.sha256()
     described = (
@@ -100,7 +101,7 @@ def digest(program: Program, function: Function) -> str | None:
 def to_bytes(executable: NativeExecutable) -> bytes:
     """Return an executable as bytes.
 
-    Raises: ValueError for programs that call Python.
+    Raises: ValueError for programs that call Python or have named sizes.
     """
     program, function = executable.code.program, executable.function
     if executable.profile is not None:
@@ -109,6 +110,14 @@ def to_bytes(executable: NativeExecutable) -> bytes:
                 f"storing the compiled program {program.name}",
                 "it measures itself, and its figures are in the memory of this process",
                 "compile it without KILN_PROFILE",
+            )
+        )
+    if _has_named_sizes(program):
+        raise ValueError(
+            three_lines(
+                f"storing the compiled program {program.name}",
+                "it has named sizes, for which there is no stored form yet",
+                "leave abstracted_axes out of what is stored, or compile it again",
             )
         )
     if function.callbacks:
@@ -155,6 +164,11 @@ def from_bytes(program: Program, stored: bytes, source: Source) -> NativeExecuta
     return NativeExecutable(
         StoredCode(program, about, image, source), operands, results, about["workspace"]
     )
+
+
+def _has_named_sizes(program: Program) -> bool:
+    values = (*program.jaxpr.invars, *program.jaxpr.outvars)
+    return any(type(n) is not int for v in values for n in v.aval.shape)
 
 
 def _both(x: dict[str, str], y: dict[str, str]) -> dict[str, tuple[str | None, str]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kiln.engines.native.analysis import MemoryAnalysis
 from kiln.engines.native.executable import NativeCode, NativeExecutable
-from kiln.engines.native.extents import evaluator
+from kiln.engines.native.extents import Grain, evaluator
 from kiln.engines.native.loop_ir import Callback
 from kiln.ir.sharding import Sharding
 from kiln.ir.sizes import Dim, evaluate
@@ -37,7 +37,7 @@ class SizedExecutable:
         operands: Sequence[NamedType],
         results: Sequence[NamedType],
         workspace: Dim,
-        numbers: Sequence[Dim],
+        numbers: Sequence[Dim | Grain],
     ) -> None:
         self.code = code
         self._dtypes = [dtype for dtype, _ in (*operands, *results)]

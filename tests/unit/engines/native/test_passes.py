@@ -212,6 +212,19 @@ def test_a_transposed_operand_is_turned_first() -> None:
     same(lambda x: x.swapaxes(0, 2) * 2, draw(30, 20, 40))
 
 
+def test_an_operand_is_turned_where_the_result_will_be() -> None:
+    def shifted(x: Any, y: Any) -> tuple[Any, Any]:
+        return x.T + 1, y.T * x.sum(1)[:, None]
+
+    found = loops(lambda x: x.T + 1, draw(130, 64))
+    (kernel,) = all_of(Kernel, found.body)
+    assert kernel.results[0].buffer is found.outputs[0]
+    same(lambda x: (x.T + 1, x.T * 2), draw(130, 64))
+    same(lambda x, y: x.T + y.T, draw(130, 64), draw(130, 64))
+    same(lambda x: jnp.where(x.T > 0.5, x.T, 1), draw(513, 600))
+    same(shifted, draw(130, 64), draw(64, 130))
+
+
 def test_even_axes_are_one() -> None:
     (nest,) = loops(lambda x, y: x * 2 + y, draw(10, 20, 30), draw(10, 20, 30)).body
     assert isinstance(nest, Nest)

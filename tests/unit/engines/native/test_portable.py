@@ -201,6 +201,11 @@ def test_a_program_that_calls_python_has_no_stored_form() -> None:
         COMPILER.serialize(COMPILER.compile(calls))
 
 
+def test_a_program_of_named_sizes_has_no_stored_form() -> None:
+    jaxpr = kiln.make_jaxpr(lambda x: x + 1, abstracted_axes=({0: "n"},))(TABLE).jaxpr
+    assert COMPILER.digest(Program(jaxpr, "sized")) is None
+
+
 def test_what_is_not_compiled_for_the_host_has_no_digest() -> None:
     narrow = stage_pure(lambda x: [x.astype(jnp.float8_e4m3fn)], [aval_of(ROWS)])
     assert COMPILER.digest(Program(narrow, "narrow")) is None

@@ -77,6 +77,15 @@ def both(f: Callable[[Any, Any], Any]) -> tuple[Callable[[Any], Any], Callable[[
     return lambda x: f(jnp, x), lambda x: f(np, x)
 
 
+def many_steps(np: Any, x: Any) -> Any:
+    """Return results of more kernels and nests than are written as code, some without elements."""
+    found = []
+    for i in range(4):
+        x = x - x.mean(0) + 0.1 * i
+        found += [np.cumsum(np.diff(x, axis=0), 0), np.sort(x[1:], 0), x @ (x.T @ x) / 50]
+    return found
+
+
 PROGRAMS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "elementwise": both(lambda np, x: np.sin(x) * 2 + x[:1]),
     "whole sum": both(lambda np, x: np.sum(x * 0.01)),
@@ -97,6 +106,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "sorted": both(lambda np, x: np.sort(x, 0)),
     "running": both(lambda np, x: np.cumsum(x, 0) * 0.1),
     "picked": both(lambda np, x: x[np.argsort(x[:, 0])]),
+    "many steps": both(many_steps),
     "recurrence": (rnn, numpy_rnn),
     "updated": (lambda x: x.at[-1].set(7.0), lambda x: np.concatenate([x[:-1], 0 * x[:1] + 7])),
 }

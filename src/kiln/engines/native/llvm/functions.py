@@ -10,24 +10,23 @@ import math
 from collections.abc import Callable
 
 from kiln.engines.native.checks import has_checks
-from kiln.engines.native.extents import estimate, is_named, is_positive
+from kiln.engines.native.extents import Grain, estimate, is_named, is_positive
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
-from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, known
+from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
 from kiln.engines.native.llvm.measuring import Measurements
 from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
-from kiln.engines.native.llvm.sequences import Step, call_of
+from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
 from kiln.engines.native.llvm.values import memory_type
-from kiln.engines.native.llvm.writer import Writer, steps_of
+from kiln.engines.native.llvm.writer import Sizes, Writer
 from kiln.engines.native.loop_ir import (
     Axis,
     Branch,
     Buffer,
     Copy,
     Function,
-    Grain,
     Index,
     Kernel,
     Loop,
@@ -43,7 +42,7 @@ from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
 from kiln.engines.native.passes.structure import structure
 from kiln.engines.native.scalars import NUMPY_TYPES
-from kiln.ir.sizes import Dim, Size, as_ints
+from kiln.ir.sizes import Dim, as_ints
 
 ENTRY = "kiln_entry"
 _FAILED = "failed"
@@ -56,7 +55,7 @@ def module_text(
     function: Function,
     offsets: dict[Buffer, Dim],
     target: Target,
-    sizes: dict[Size, int] | None = None,
+    sizes: Sizes | None = None,
     measurements: Measurements | None = None,
 ) -> str:
     """Return the LLVM module of a function whose temporaries lie at offsets in the workspace.
@@ -132,13 +131,16 @@ class _Code(CallBuffers):
         """Return a statement as a step of a table, if it can be one."""
         if isinstance(statement, Kernel):
             places = self.places([*statement.operands, *statement.results])
-            if places is None:
+            if places is None or may_be_empty(statement):
                 return None
             self.module.symbols.add(statement.symbol)
-            numbers = as_ints(statement.numbers)
             if is_by_rows(statement):
-                name, grain = by_rows(self.module, statement), known(statement.grain)
-                return Step(name, places, numbers[1], grain)
+                name, rows = by_rows(self.module, statement), statement.numbers[1]
+                return Step(name, places, rows, statement.grain)
+            if is_named(*statement.numbers):
+                first = self.module.sizes.block(statement.numbers)
+                return Step(statement.symbol, places, first, FROM_CALL)
+            numbers = as_ints(statement.numbers)
             return Step(statement.symbol, places, numbers=self.module.table(numbers))
         if not isinstance(statement, Nest) and not (
             isinstance(statement, Loop) and statement.parallel
@@ -155,7 +157,7 @@ class _Code(CallBuffers):
             if key is not None:
                 self.module.shared[key] = part
         buffers = [places[i] for i in part.order]
-        return Step(part.name, buffers, int(part.size), known(part.grain))
+        return Step(part.name, buffers, part.size, part.grain)
 
     def part(self, statement: Nest | Loop, operands: list[Buffer]) -> Part:
         """Write a function for a statement that touches some buffers."""
@@ -244,7 +246,7 @@ class _Code(CallBuffers):
         if grain:
             status = w.emit(
                 f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {number}, "
-                f"i64 {steps_of(w, grain)})"
+                f"i64 {w.dim(grain)})"
             )
         else:
             status = w.emit(f"call i32 @{name}(ptr %call, ptr %slots, i64 0, i64 {number})")
@@ -290,10 +292,10 @@ class _Code(CallBuffers):
 
     def kernel(self, kernel: Kernel) -> None:
         """Call a kernel, unless its results have no elements."""
-        sizes = [x.buffer.size for x in kernel.results]
-        if not is_named(*sizes) or any(map(is_positive, sizes)):
+        if not may_be_empty(kernel):
             self.called(kernel)
             return
+        sizes = [x.buffer.size for x in kernel.results]
         flags = [self.w.emit(f"icmp ne i64 {self.w.dim(size)}, 0") for size in sizes]
         some = flags[0]
         for flag in flags[1:]:
@@ -305,14 +307,10 @@ class _Code(CallBuffers):
         w = self.w
         self.module.symbols.add(kernel.symbol)
         places = [self.place(place) for place in [*kernel.operands, *kernel.results]]
-        values = [f"ptr {place}" for place in places]
-        named = is_named(*kernel.numbers)
-        if named:
-            values += [f"i64 {w.dim(number)}" for number in kernel.numbers]
-        self.slots(values)
+        self.slots([f"ptr {place}" for place in places])
         if is_by_rows(kernel):
             name = by_rows(self.module, kernel)
-            rows, grain = w.dim(kernel.numbers[1]), steps_of(w, kernel.grain)
+            rows, grain = w.dim(kernel.numbers[1]), w.dim(kernel.grain)
             self.check(
                 w.emit(
                     f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {rows}, "
@@ -320,10 +318,7 @@ class _Code(CallBuffers):
                 )
             )
             return
-        if named:
-            numbers = w.emit(f"getelementptr i64, ptr %slots, i64 {len(places)}")
-        else:
-            numbers = self.module.table(as_ints(kernel.numbers))
+        numbers = numbers_of(self.module, w, kernel)
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)
 

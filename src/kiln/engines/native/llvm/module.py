@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from kiln.engines.native.elementary import expand
+from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.instructions import type_text
 from kiln.engines.native.llvm.measuring import DECLARATIONS, Measurements
 from kiln.engines.native.llvm.runtime_functions import UNLIKELY, declaration, of_vectors, symbol
@@ -13,11 +14,11 @@ from kiln.engines.native.llvm.sequences import Step, tables
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.llvm.watch import Watch
-from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Buffer, Function, Grain, Kernel, Nest, Role
+from kiln.engines.native.llvm.writer import Sizes, Writer
+from kiln.engines.native.loop_ir import Buffer, Function, Kernel, Nest, Role
 from kiln.engines.native.passes.expansion import called
 from kiln.engines.native.scalars import Value, postorder
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes import Dim
 
 MANY_STEPS = 8
 """If a program has more nests and kernels they are a table, and equal nests written once."""
@@ -46,7 +47,7 @@ class Module:
         function: Function,
         offsets: dict[Buffer, Dim],
         target: Target,
-        sizes: dict[Size, int] | None = None,
+        sizes: Sizes | None = None,
         measurements: Measurements | None = None,
     ) -> None:
         self.function = function
@@ -65,9 +66,8 @@ class Module:
         self.shared: dict[Hashable, Part] = {}
         self.sequences: dict[str, list[Step]] = {}
         steps = sum(isinstance(each, (Nest, Kernel)) for each in function.body)
-        # A table holds numbers; sizes of named axes are known in a call only.
-        self.has_many = steps > MANY_STEPS and sizes is None and measurements is None
-        self.sizes: dict[Size, int] = {} if sizes is None else sizes
+        self.has_many = steps > MANY_STEPS and measurements is None
+        self.sizes = Sizes() if sizes is None else sizes
         self.called = called(function)
         self.functions: dict[tuple[str, str | None, str, int], str] = {}
 
@@ -77,7 +77,11 @@ class Module:
             f'source_filename = "{_quoted(self.function.name)}"',
             *[_constant(name, buffer) for buffer, name in self.constants.items()],
             *[_table(name, numbers) for numbers, name in self.numbers.items()],
-            *[line for name, steps in self.sequences.items() for line in tables(name, steps)],
+            *[
+                line
+                for name, steps in self.sequences.items()
+                for line in tables(name, steps, self.sizes)
+            ],
             *self.parts,
             *[f"declare i32 @{name}(ptr, ptr, ptr)" for name in sorted(self.symbols)],
             *[declaration(name) for name in sorted(self.of_runtime)],

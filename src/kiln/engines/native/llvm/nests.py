@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kiln.engines.native.extents import at_least
+from kiln.engines.native.extents import at_least, is_named
 from kiln.engines.native.llvm.accumulators import Accumulator
 from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota, only_in_rare
 from kiln.engines.native.llvm.watch import Watch
@@ -37,7 +37,8 @@ class NestCode(Frame):
     ) -> None:
         order, vector, kept = schedule.order, schedule.vector, schedule.kept
         # An axis of one vector is no loop, so what depends on it alone is computed before all.
-        self.is_row = vector in order[1:kept] and at_least(schedule.width, vector.size)
+        size = vector.size if vector is not None and vector in order[1:kept] else 0
+        self.is_row = size != 0 and not is_named(size) and at_least(schedule.width, size)
         if self.is_row:
             order, kept = tuple(axis for axis in order if axis is not vector), kept - 1
         super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary, watch)
@@ -93,8 +94,9 @@ class NestCode(Frame):
         if self.is_row:
             assert self.vector is not None
             self.counters[self.vector] = "0"
-            if self.vector.size < self.width:
-                self.mask = _first_lanes(self.vector.size, self.width)
+            size = int(self.vector.size)
+            if size < self.width:
+                self.mask = _first_lanes(size, self.width)
         self._level(0, begin, end)
 
     def _level(self, depth: int, begin: str = "0", end: str = "") -> None:

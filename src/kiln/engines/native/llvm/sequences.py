@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 
+from kiln.engines.native.extents import Grain
+from kiln.engines.native.llvm.writer import Sizes
+from kiln.ir.sizes import Dim
+
 MOST_BUFFERS = 64
 """A step with more is written as code."""
 _WHERE = "{ i32, i32, i64, ptr }"
 _STEP = "{ ptr, ptr, i64, i64, i64, i64 }"
+FROM_CALL = -(1 << 63)
+"""The grain of a kernel whose numbers the call supplies, from number `count` on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,13 +26,13 @@ class Where:
 
     space: int
     number: int = 0
-    offset: int = 0
+    offset: Dim = 0
     constant: str = "null"
 
-    def text(self) -> str:
+    def text(self, sizes: Sizes) -> str:
         """Return it as an element of a table."""
         return (
-            f"{_WHERE} {{ i32 {self.space}, i32 {self.number}, i64 {self.offset}, "
+            f"{_WHERE} {{ i32 {self.space}, i32 {self.number}, i64 {_number(self.offset, sizes)}, "
             f"ptr {self.constant} }}"
         )
 
@@ -37,21 +43,32 @@ class Step:
 
     function: str
     buffers: list[Where]
-    count: int = 0
-    grain: int = 0
+    count: Dim = 0
+    grain: int | Grain = 0
     numbers: str = "null"
 
 
-def tables(name: str, steps: list[Step]) -> list[str]:
-    """Return the tables of steps: those called `name`, and the places of their buffers."""
+def _number(n: Dim | Grain, sizes: Sizes) -> int:
+    """Return how a table has a number: one that a call supplies is -1 - its place there."""
+    if isinstance(n, int):
+        return n
+    return -1 - sizes.place(n)
+
+
+def tables(name: str, steps: list[Step], sizes: Sizes) -> list[str]:
+    """Return the tables of steps: those called `name`, and the places of their buffers.
+
+    Numbers that a call has to supply are added to `sizes`.
+    """
     listed: list[str] = []
     places: list[str] = []
     for step in steps:
         listed.append(
-            f"{_STEP} {{ ptr @{step.function}, ptr {step.numbers}, i64 {step.count}, "
-            f"i64 {step.grain}, i64 {len(places)}, i64 {len(step.buffers)} }}"
+            f"{_STEP} {{ ptr @{step.function}, ptr {step.numbers}, "
+            f"i64 {_number(step.count, sizes)}, i64 {_number(step.grain, sizes)}, "
+            f"i64 {len(places)}, i64 {len(step.buffers)} }}"
         )
-        places += [where.text() for where in step.buffers]
+        places += [where.text(sizes) for where in step.buffers]
     return [_table(name, _STEP, listed), _table(f"{name}.places", _WHERE, places)]
 
 

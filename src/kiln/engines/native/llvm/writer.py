@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
+from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.target import Target
-from kiln.engines.native.loop_ir import Grain
 from kiln.ir.sizes import Dim, Size
+
+
+class Sizes:
+    """The numbers that calls supply, in the order in which they lie in `Call.sizes`."""
+
+    __slots__ = ("_places", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: list[Dim | Grain] = []
+        self._places: dict[Hashable, int] = {}
+
+    def place(self, number: Dim | Grain) -> int:
+        """Return the place of a number."""
+        return self._place(number, [number])
+
+    def block(self, numbers: Sequence[Dim]) -> int:
+        """Return the place of the first of several numbers, which lie one after another."""
+        return self._place((*numbers,), numbers)
+
+    def _place(self, key: Hashable, numbers: Sequence[Dim | Grain]) -> int:
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = len(self.numbers)
+            self.numbers += numbers
+        return found
 
 
 class Writer:
@@ -15,17 +42,17 @@ class Writer:
 
     __slots__ = ("_names", "_sizes", "block", "head", "lines", "sizes", "target")
 
-    def __init__(self, target: Target, sizes: dict[Size, int] | None = None) -> None:
+    def __init__(self, target: Target, sizes: Sizes | None = None) -> None:
         self.target = target
-        self.sizes: dict[Size, int] = {} if sizes is None else sizes
-        """The numbers of the sizes that calls supply: all functions of a module share them."""
+        self.sizes = Sizes() if sizes is None else sizes
+        """What calls supply: all functions of a module share it."""
         self.head: list[str] = []
         """What comes before all lines."""
         self.lines: list[str] = []
         self.block = "entry"
         """The label of the block being written; what a `phi` after it names."""
         self._names = 0
-        self._sizes: dict[Size, str] = {}
+        self._sizes: dict[Size | Grain, str] = {}
 
     def name(self, hint: str = "v") -> str:
         """Return a name that nothing else in the function has, with its %."""
@@ -63,24 +90,27 @@ class Writer:
         """Write a phi of (value, label) pairs."""
         return self.emit(f"phi {kind} " + ", ".join(f"[ {v}, %{b} ]" for v, b in arms))
 
-    def dim(self, dim: Dim) -> str:
+    def dim(self, dim: Dim | Grain) -> str:
         """Return a size as an operand: a number, or the register of one that the call supplies."""
-        if type(dim) is not Size:
+        if isinstance(dim, int):
             return str(dim)
         found = self._sizes.get(dim)
         if found is None:
-            number = self.sizes.setdefault(dim, len(self.sizes))
-            if not self._sizes:
-                self.head += [
-                    "  %field = getelementptr i64, ptr %call, i64 2",
-                    "  %sizes = load ptr, ptr %field, align 8",
-                ]
-            found = self._sizes[dim] = f"%size{number}"
-            self.head += [
-                f"  %at{number} = getelementptr i64, ptr %sizes, i64 {number}",
-                f"  {found} = load i64, ptr %at{number}, align 8",
-            ]
+            place = self.place(self.sizes.place(dim))
+            found = self._sizes[dim] = f"%size{len(self._sizes)}"
+            self.head.append(f"  {found} = load i64, ptr {place}, align 8")
         return found
+
+    def place(self, number: int) -> str:
+        """Return the register of where a number lies that the call supplies."""
+        if not self.head:
+            self.head += [
+                "  %field = getelementptr i64, ptr %call, i64 2",
+                "  %sizes = load ptr, ptr %field, align 8",
+            ]
+        place = f"%at{len(self.head)}"
+        self.head.append(f"  {place} = getelementptr i64, ptr %sizes, i64 {number}")
+        return place
 
     def body(self) -> str:
         """Return all instructions."""
@@ -89,19 +119,3 @@ class Writer:
     def text(self, header: str) -> str:
         """Return the function: `header` is what precedes its body, from `define` on."""
         return "\n".join([f"{header} {{", "entry:", *self.head, *self.lines, "}", ""])
-
-
-def steps_of(w: Writer, grain: int | Grain) -> str:
-    """Write how many steps a thread takes at a time, at least 1; return the operand."""
-    if not isinstance(grain, Grain):
-        return str(grain)
-    points = _at_least_one(w, w.dim(grain.points))
-    steps = _at_least_one(w, w.emit(f"udiv i64 {grain.most}, {points}"))
-    if grain.multiple == 1:
-        return steps
-    more = w.emit(f"add i64 {steps}, {grain.multiple - 1}")
-    return w.emit(f"and i64 {more}, {-grain.multiple}")
-
-
-def _at_least_one(w: Writer, number: str) -> str:
-    return w.emit(f"call i64 @llvm.umax.i64(i64 {number}, i64 1)")

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering, Unsupported
-from kiln.engines.native.extents import estimate, is_named, quotient
+from kiln.engines.native.extents import Grain, estimate, is_named, quotient
 from kiln.engines.native.kernel_calls import KernelCall, kernel_call
 from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Grain
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 
@@ -47,7 +46,8 @@ def kernel_results(
     largest = max((x.size for x in (*xs, *made)), key=estimate)
     if is_named(call.rows, largest):
         each = quotient(largest, call.rows)
-        each = each or max(1, estimate(largest) // estimate(call.rows))
+        if each is None:
+            each = max(1, estimate(largest) // estimate(call.rows))
         grain = Grain(THREAD_ELEMENTS, each, _together(call))
         b.kernel(call.symbol, xs, made, call.numbers, grain=grain)
         return made

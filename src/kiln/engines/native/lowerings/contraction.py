@@ -105,7 +105,7 @@ def _dot_general(
         b.fill(made, 0)
     elif _is_nest(m, n, k):
         _nest(b, made, x, y, dimension_numbers)
-    elif dtype.kind != "c" and _are_few(m, n, k):
+    elif _is_short(m, n, k) and dtype.kind != "c":
         _written_out(b, made, x, y, dimension_numbers)
     else:
         pairs = _ordered_pairs(x, lc, y, rc)
@@ -145,6 +145,11 @@ def _is_nest(m: Dim, n: Dim, k: Dim) -> bool:
     return min(m, n) == 1 and max(m, n) * k <= SMALL_MATRIX
 
 
+def _is_short(m: Dim, n: Dim, k: Dim) -> bool:
+    """Tell whether sums of so few products are written out."""
+    return not is_named(k) and k <= FEW_TERMS and min(estimate(m), estimate(n)) <= FEW_COLUMNS
+
+
 def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:
     kept = b.axes(made.shape)
     sizes = [x.shape[d] for d in dimension_numbers[0][0]]
@@ -158,11 +163,6 @@ def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any
     op = "or" if made.dtype == np.bool_ else "add"
     effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(parts)]
     b.nest([*kept, *summed], effects)
-
-
-def _are_few(m: Dim, n: Dim, k: Dim) -> bool:
-    """Tell whether the sums of a product are expressions of a few terms."""
-    return not is_named(k) and k <= FEW_TERMS and min(estimate(m), estimate(n)) <= FEW_COLUMNS
 
 
 def _written_out(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:

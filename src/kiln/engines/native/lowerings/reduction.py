@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,18 +16,25 @@ from kiln.engines.native.builder import (
     is_narrow,
     numpy_type,
 )
+from kiln.engines.native.extents import estimate, is_named
 from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Reduce
+from kiln.engines.native.loop_ir import Axis, Index, Reduce, Store
 from kiln.engines.native.lowerings import complex_arithmetic
 from kiln.engines.native.lowerings.elementwise import elementwise
 from kiln.engines.native.scalars import NUMPY_TYPES, Value, bits
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops import reduction as ops
 from kiln.ops.product import reduce_prod_p
 from kiln.ops.shape import reduce_sum_p
 
 Out = Sequence[ShapedArray]
+
+FEW = 4
+"""Reductions of no more numbers are expressions without a loop,"""
+MANY = 16
+"""if there are so many results."""
 
 _OF_COMPLEX = {
     "mul": complex_arithmetic.product,
@@ -56,6 +65,9 @@ def _reduce(op: str) -> Lowering:
             return made
         if isinstance(value, Complex):
             effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(value)]
+        elif _is_short([x.shape[d] for d in axes]) and estimate(made.size) >= MANY:
+            b.nest(kept, [Store(made.buffer, index, _written_out(b, x, axes, kept, name, wide))])
+            return made if wide == kind else b.map(out[0], lambda v: v.convert(kind), made)
         else:
             effects = [Reduce(made.buffer, index, name, value.convert(wide))]
         if x.size == 0:
@@ -66,6 +78,29 @@ def _reduce(op: str) -> Lowering:
         return b.map(out[0], lambda v: v.convert(kind), made)
 
     return lower
+
+
+def _is_short(sizes: Sequence[Dim]) -> bool:
+    return not is_named(*sizes) and 1 < math.prod(sizes) <= FEW
+
+
+def _written_out(
+    b: Builder, x: Layout, axes: Sequence[int], kept: Sequence[Axis], op: str, wide: str
+) -> Value:
+    """Return a reduction of a few numbers as an expression, which is fused with what reads it."""
+    rest = iter(kept)
+    places: list[Any] = [
+        range(n) if d in axes else [next(rest)]  # type: ignore[arg-type]
+        for d, n in enumerate(x.shape)
+    ]
+    total = b.scope.constant(0, wide) if op == "add" else None
+    for place in itertools.product(*places):
+        value = b.read(x, [Index(p) if isinstance(p, int) else p for p in place])
+        assert isinstance(value, Value)
+        value = value.convert(wide)
+        total = value if total is None else b.scope.op(op, wide, total, value)
+    assert total is not None
+    return total
 
 
 def identity(op: str, kind: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.builder import Builder, Lowering
-from kiln.engines.native.extents import is_named
+from kiln.engines.native.extents import estimate
 from kiln.engines.native.layout import Layout
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim, maximum, minimum
@@ -70,13 +70,12 @@ def _pad(b: Builder, out: Out, x: Layout, value: Layout, *, padding_config: Any)
         first.append(low + begin * step)
         steps.append(step)
     border = [d for d, n in enumerate(made.shape) if sizes[d] != n]
-    plain = len(border) > 2 or any(step > 1 for step in steps) or any(map(is_named, made.shape))
-    has_elements = all(n != 0 for n in sizes)
-    if plain or not has_elements or made.size < LARGE:
+    is_small = estimate(made.size) < LARGE or any(n == 0 for n in sizes)
+    if is_small or len(border) > 2 or any(step != 1 for step in steps):
         b.write(made, value)
     else:
         _surround(b, made, value, first, sizes, border)
-    if has_elements:
+    if all(n != 0 for n in sizes):
         b.write(part(made, first, sizes, steps), part(x, starts, sizes))
     return made
 
@@ -85,16 +84,17 @@ def _surround(
     b: Builder,
     made: Layout,
     value: Layout,
-    first: Sequence[int],
-    sizes: Sequence[int],
+    first: Sequence[Dim],
+    sizes: Sequence[Dim],
     border: Sequence[int],
 ) -> None:
     """Write a value before and after a box, along each axis of the border."""
-    low, count = [0] * len(made.shape), list(made.shape)
+    low: list[Dim] = [0] * len(made.shape)
+    count = list(made.shape)
     for d in border:
         end = first[d] + sizes[d]
         for start, n in ((0, first[d]), (end, made.shape[d] - end)):
-            if n:
+            if n != 0:
                 low[d], count[d] = start, n
                 b.write(part(made, low, count), value)
         low[d], count[d] = first[d], sizes[d]

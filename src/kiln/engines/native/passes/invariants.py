@@ -110,7 +110,7 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
             return (
                 axis is not None
                 and statement.symbol not in EFFECTS
-                and not any(place.index.factor(axis) for place in places)
+                and all(place.index.factor(axis) == 0 for place in places)
             )
     return False
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kiln.engines.native.extents import is_named
+from kiln.engines.native.extents import estimate
 from kiln.engines.native.loop_ir import (
     Axis,
     Buffer,
@@ -52,8 +52,7 @@ def compute_in_pieces(function: Function) -> None:
         and readers[b] == 1
         and b.role is Role.TEMP
         and b not in outputs
-        and not is_named(b.size)
-        and b.nbytes >= FEWEST_BYTES
+        and estimate(b.nbytes) >= FEWEST_BYTES
     }
     if found:
         _rewrite(function.body, found, writers)
@@ -91,14 +90,14 @@ def _moved(statements: list[Statement], reader: Nest, x: Value, writers: Counter
         piece = statements[i]
         if not isinstance(piece, Nest) or piece.ordered:
             return False
-        points += piece.points
+        points += estimate(piece.points)
         for store in [e for e in piece.effects if e.buffer is buffer]:
             stores = _stores(reader, x, store)
             if stores is None:
                 return False
             changed.append((piece, store, stores))
     work = sum(map(cost, nodes(reader)))
-    if 4 * points > 5 * reader.points and work > CHEAP:
+    if 4 * points > 5 * estimate(reader.points) and work > CHEAP:
         return False
     for piece, store, stores in changed:
         at = next(i for i, e in enumerate(piece.effects) if e is store)

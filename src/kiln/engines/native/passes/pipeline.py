@@ -14,6 +14,7 @@ from kiln.engines.native.passes.pieces import compute_in_pieces
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.transposes import turn_operands
+from kiln.engines.native.passes.unrolled import write_out
 from kiln.engines.native.passes.watching import merge_checks
 
 Pass = Callable[[Function], None]
@@ -23,6 +24,7 @@ PASSES: dict[str, Pass] = {
     "fuse": fuse,
     "pieces": compute_in_pieces,
     "copies": remove_copies,
+    "unrolled": write_out,
     "summed": turn_summed,
     "transposes": turn_operands,
     "rows": by_rows,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from kiln.engines.native.extents import estimate, is_named, quotient
-from kiln.engines.native.loop_ir import Axis, Grain, Index, Nest, Reduce, Store
+from kiln.engines.native.extents import Grain, estimate, is_named, quotient
+from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.substitution import bounds, is_within
 from kiln.engines.native.scalars import BASIC, Value, bits, postorder
 
@@ -50,7 +50,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     candidates = [axis for axis in axes if fits(nest, axis)]
     vector = _vector_axis(nest, nodes, candidates)
     if vector is not None and vector in _few_positions(nest, vector_bytes):
-        rows = [axis for axis in candidates if axis in kept and estimate(axis.size) >= vector_bytes]
+        rows = [a for a in candidates if a in kept and estimate(a.size) >= vector_bytes]
         vector = rows[-1] if rows else vector
     width = 1
     if vector is not None:
@@ -75,7 +75,7 @@ def _few_positions(nest: Nest, vector_bytes: int) -> set[Axis]:
     return {
         e.along
         for e in nest.effects
-        if isinstance(e, Reduce) and e.along is not None and estimate(e.along.size) <= vector_bytes
+        if isinstance(e, Reduce) and e.along and estimate(e.along.size) <= vector_bytes
     }
 
 

@@ -34,7 +34,8 @@ def solved(stored: Index, read: Index) -> dict[Axis, Index] | None:
     consts: dict[Axis, Dim] = {}
     for axis, factor in axes:
         # Any choice is right that adds up, and leads to no place outside of the axes.
-        consts[axis] = (whole(rest, factor) or 0) if at_least(rest, 0) else 0
+        times = whole(rest, factor) if at_least(rest, 0) else 0
+        consts[axis] = 0 if times is None else times
         rest -= consts[axis] * factor
     terms: dict[Axis, list[tuple[Axis | Value, Dim]]] = {axis: [] for axis, _ in axes}
     for term, coefficient in read.terms:

@@ -6,6 +6,8 @@ element; the kernel turns tiles in registers.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kiln.engines.native.extents import estimate
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -21,7 +23,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
     load,
 )
-from kiln.engines.native.passes.buffers import nodes, roots_of
+from kiln.engines.native.passes.buffers import nodes, reads, roots_of
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import vector_axis
 from kiln.engines.native.passes.substitution import substituted
@@ -75,6 +77,8 @@ def _turned(nest: Nest) -> list[Statement]:
             *[axis.size for axis in axes],
             *[axes.index(axis) for axis in order],
         ]
+        if target is None and not replaced:
+            made = _own_result(nest, buffer, place) or made
         to = target or made
         kernels.append(Kernel("kiln_transpose", [Place(buffer)], [Place(to)], numbers, nest.source))
         if target is not None:
@@ -97,6 +101,24 @@ def _dense_axes(x: Value) -> list[Axis] | None:
             return None
         step *= axis.size
     return [axis for axis, _ in reversed(terms)] if step == buffer.size else None
+
+
+def _own_result(nest: Nest, operand: Buffer, place: Index) -> Buffer | None:
+    """Return a buffer that the nest writes as it would read the turned operand, and only writes."""
+    read = set(reads(nest))
+    written = Counter(effect.buffer for effect in nest.effects)
+    for effect in nest.effects:
+        buffer = effect.buffer
+        if (
+            isinstance(effect, Store)
+            and effect.mask is None
+            and effect.index == place
+            and written[buffer] == 1
+            and buffer not in read
+            and (buffer.dtype, buffer.size) == (operand.dtype, operand.size)
+        ):
+            return buffer
+    return None
 
 
 def _only_target(nest: Nest, x: Value, place: Index) -> Buffer | None:

@@ -7,6 +7,8 @@ Temporaries of named sizes follow those whose sizes are known, in slots.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from kiln.engines.native.extents import at_least, estimate, is_named
@@ -81,12 +83,13 @@ def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
 
 def _slots(named: list[tuple[Buffer, list[int]]], offsets: dict[Buffer, Dim], total: Dim) -> Dim:
     """Place temporaries of named sizes after `total` bytes; return the bytes of all."""
+    fits = functools.cache(at_least)
     slots: list[tuple[Dim, Dim, list[list[int]]]] = []
     for buffer, span in sorted(named, key=lambda item: -estimate(item[0].nbytes)):
         size = (buffer.nbytes + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
         for offset, room, spans in slots:
             is_free = all(span[1] < first or last < span[0] for first, last in spans)
-            if is_free and at_least(room, size):
+            if is_free and fits(room, size):
                 offsets[buffer] = offset
                 spans.append(span)
                 break

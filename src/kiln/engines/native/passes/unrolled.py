@@ -1,0 +1,94 @@
+"""Axes of a few numbers are written out where what costs much does not depend on them.
+
+In vectors along such an axis most lanes are empty, and what costs much is computed for each number
+of the other axes alone; written out, it is computed in vectors along another axis.
+"""
+
+from __future__ import annotations
+
+from kiln.engines.native.extents import estimate, is_named
+from kiln.engines.native.loop_ir import (
+    Axis,
+    Function,
+    Index,
+    Nest,
+    Reduce,
+    Statement,
+    Store,
+    blocks,
+)
+from kiln.engines.native.passes.buffers import nodes
+from kiln.engines.native.passes.schedule import cost
+from kiln.engines.native.passes.substitution import substituted
+from kiln.engines.native.scalars import Value
+
+MOST_WRITTEN = 4
+"""Longer axes remain."""
+FEWEST_OTHERS = 16
+"""The numbers of the other axis, in vectors of which the costly part is computed."""
+DEAR = 16
+MOST_NODES = 120
+
+
+def write_out(function: Function) -> None:
+    """Write out the short axes of all nests that gain from it."""
+    _in_block(function.body)
+
+
+def _in_block(statements: list[Statement]) -> None:
+    for i, statement in enumerate(statements):
+        for block in blocks(statement):
+            _in_block(block)
+        if isinstance(statement, Nest) and not statement.ordered:
+            axis = _short_axis(statement)
+            if axis is not None:
+                statements[i] = _written_out(statement, axis)
+
+
+def _short_axis(nest: Nest) -> Axis | None:
+    """Return an axis of few numbers on which little of a nest depends."""
+    for axis in nest.axes:
+        if is_named(axis.size) or not 1 < axis.size <= MOST_WRITTEN:
+            continue
+        others = [a for a in nest.axes if a is not axis and estimate(a.size) >= FEWEST_OTHERS]
+        if not others or not all(_can_be_written(effect, axis) for effect in nest.effects):
+            continue
+        every = nodes(nest)
+        varying = _depending(every, {axis})
+        fixed = [x for x in _depending(every, set(others)) if x not in varying]
+        if sum(map(cost, fixed)) >= DEAR and len(every) + axis.size * len(varying) <= MOST_NODES:
+            return axis
+    return None
+
+
+def _can_be_written(effect: Store | Reduce, axis: Axis) -> bool:
+    if isinstance(effect, Reduce):
+        return effect.index.factor(axis) != 0 and effect.along is None
+    return effect.mask is None and not any(effect.index.values())
+
+
+def _depending(every: list[Value], axes: set[Axis]) -> set[Value]:
+    """Return the nodes, of all with operands first, that depend on some axes."""
+    found: set[Value] = set()
+    for x in every:
+        index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
+        own = index is not None and any(axis in axes for axis, _ in index.axes())
+        if own or any(y in found for y in x.operands):
+            found.add(x)
+    return found
+
+
+def _written_out(nest: Nest, axis: Axis) -> Nest:
+    """Return a nest without an axis: each effect once for each of its numbers."""
+    effects: list[Store | Reduce] = []
+    for i in range(axis.size):
+        place = {axis: Index(i)}
+        values = substituted([effect.value for effect in nest.effects], place, {})
+        for effect, value in zip(nest.effects, values, strict=True):
+            index = effect.index.replaced(place, {})
+            if isinstance(effect, Store):
+                effects.append(Store(effect.buffer, index, value))
+            else:
+                effects.append(Reduce(effect.buffer, index, effect.op, value))
+    axes = [a for a in nest.axes if a is not axis]
+    return Nest(axes, effects, source=nest.source)
