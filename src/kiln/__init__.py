@@ -74,6 +74,8 @@ from kiln.control.closure import custom_gradient as custom_gradient
 from kiln.control.custom_jvp import custom_jvp as custom_jvp
 from kiln.control.custom_vjp import custom_vjp as custom_vjp
 from kiln.core.array import Array as Array
+from kiln.execution.fallbacks import explain_fallbacks as explain_fallbacks
+from kiln.execution.fallbacks import fallback_counts as fallback_counts
 from kiln.jit.cache import clear_caches as clear_caches
 from kiln.jit.explain import explain_recompiles as explain_recompiles
 from kiln.jit.struct import ShapeDtypeStruct as ShapeDtypeStruct

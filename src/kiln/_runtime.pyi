@@ -232,8 +232,8 @@ class Native:
     Types are (dtype, bytes). `shared` and `reused` are pairs (result, operand): a shared result is
     the operand itself, and compiled code does not write it; a reused one may be given the memory
     of an operand that the call donates and nobody else holds. `workspace` is a number of bytes,
-    `sizes` are those of named axes. `has_loops` tells that the code calls `kiln_poll`, `is_long`
-    that other threads should run meanwhile. Its parallel loops run on `threads`, 0 for the usual
+    `sizes` are those of named axes. `is_long` tells that other threads should run
+    meanwhile. Its parallel loops run on `threads`, 0 for the usual
     number. `callbacks` are (function, operand types, result
     types), each type a (dtype, shape); the function takes ndarrays and returns a sequence of them.
     `explain(code, site, index, iteration)` raises the error of a check (-2) or a kernel (from 1).
@@ -260,7 +260,6 @@ class Native:
                 Sequence[tuple[Any, tuple[int, ...]]],
             ]
         ] = (),
-        has_loops: bool = False,
         is_long: bool = False,
         threads: int = 0,
     ) -> None: ...

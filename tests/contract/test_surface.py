@@ -16,7 +16,6 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.errors import UnavailableOptionError
 from tests.contract.marks import contract
 
 
@@ -290,11 +289,6 @@ def test_class_attributes_bind() -> None:
 
     assert (Tree(2.0).scale(3.0), Tree(4.0).scale(3.0)) == (6, 12)
     assert Tree.scale(Tree(2.0), 3.0) == 6
-
-
-def test_later_options_never_pass_silently() -> None:
-    with pytest.raises(UnavailableOptionError, match="check"):
-        kiln.jit(lambda x: x, check="nan")
 
 
 @contract("2.1", "2.2")

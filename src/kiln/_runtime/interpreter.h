@@ -32,7 +32,8 @@ class RunningCall : public Call {
  public:
   explicit RunningCall(const std::vector<PythonCallback>& callbacks)
       : callbacks_(callbacks), thread_(__builtin_thread_pointer()) {
-    fault = &fault_;
+    fault = found = &fault_;
+    fault_.site = 0;
     workspace = nullptr;
   }
   // Become the call of a thread that helps with another one.

@@ -67,20 +67,19 @@ bool read_sizes(PyObject* given, std::vector<int64_t>& sizes) {
 }
 
 int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"",          "",        "",        "",        "workspace",
-                                "sizes",     "shared",  "reused",  "explain", "callbacks",
-                                "has_loops", "is_long", "threads", nullptr};
+  static const char* names[] = {"",        "",        "",        "",          "workspace", "sizes",
+                                "shared",  "reused",  "explain", "callbacks", "is_long",   "threads",
+                                nullptr};
   Native* self = reinterpret_cast<Native*>(object);
   if (!may_be_made(self->signature != nullptr, object)) return -1;
   unsigned long long address;
   PyObject *operands, *results, *owner = Py_None, *sizes = nullptr, *shared = nullptr,
                                 *reused = nullptr, *explain = Py_None, *callbacks = nullptr;
   Py_ssize_t workspace = 0;
-  int has_loops = 0, is_long = 0, threads = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KOO|O$nOOOOOppi", const_cast<char**>(names),
+  int is_long = 0, threads = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KOO|O$nOOOOOpi", const_cast<char**>(names),
                                    &address, &operands, &results, &owner, &workspace, &sizes,
-                                   &shared, &reused, &explain, &callbacks, &has_loops, &is_long,
-                                   &threads)) {
+                                   &shared, &reused, &explain, &callbacks, &is_long, &threads)) {
     return -1;
   }
   if (address == 0) {
@@ -108,7 +107,6 @@ int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   made->workspace = static_cast<size_t>(workspace);
   made->threads = threads;
   made->pool = threads == 1 ? nullptr : current_pool();
-  made->has_loops = has_loops != 0;
   // A thread of the program that calls Python waits for the lock.
   made->is_long = is_long || !made->callbacks.empty() ||
                   total(made->operands) + total(made->results) >= kLetOthersRun;

@@ -22,7 +22,6 @@ struct NativeSignature {
   Pool* pool = nullptr;                 // null: its loops run on the calling thread
   int32_t threads = 0;                  // of parallel loops; 0: as many as all others use
   bool shares = false, reuses = false;  // whether any result does
-  bool has_loops = false;               // calls `kiln_poll`
   bool is_long = false;                 // works on so much that other threads should run meanwhile
 };
 

@@ -9,7 +9,9 @@ class Pool;
 
 // Why compiled code stopped early. The engine turns the numbers into the user's line.
 struct Fault {
-  int32_t site;       // which of the program's checks failed
+  // Which of the program's checks failed. Checks that fail on several threads put the greatest
+  // number of all here, without waiting: the code numbers its checks from the last one on.
+  int32_t site;
   int64_t index;      // the index or element it met
   int64_t iteration;  // of the innermost loop around it
 };
@@ -28,7 +30,8 @@ struct Call {
   const int64_t* sizes;  // of named axes
   char* workspace;       // aligned memory for values that live within the call
   Pool* pool;            // null: everything runs on the calling thread
-  Fault* fault;
+  Fault* fault;          // of the thread
+  Fault* found;          // of the call: what its checks found, see `Fault::site`
 };
 
 // What a function of compiled code returns. A positive number is an error of a kernel.
@@ -46,7 +49,7 @@ using Entry = int32_t (*)(Call*);
 // numbers mean is the kernel's own. It neither needs nor takes the interpreter's lock.
 using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
 
-// Three functions are there in each program. What they return, if it is not `kDone`, is returned at
+// Three functions are there in each program, and two more in those that measure themselves. What they return, if it is not `kDone`, is returned at
 // once by their caller.
 //
 // int32_t kiln_poll(Call*): called in each iteration of a loop of unknown length, so that signals
@@ -58,5 +61,12 @@ using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
 //
 // int32_t kiln_parallel(Call*, int32_t (*body)(Call*, void* context, int64_t begin, int64_t end),
 // void* context, int64_t count, int64_t grain): `run_in_parallel` of `pool.h`.
+
+//
+// int64_t kiln_clock(): nanoseconds, on the clock of Python's `time.monotonic_ns`.
+//
+// void kiln_measured(Measurements*, int64_t statement, int64_t start): notes that a statement that
+// began at a time has ended; those inside loops have the complements of their numbers. See
+// `measurements.cc`.
 
 }  // namespace kiln

@@ -7,12 +7,13 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from kiln.api.arrays import devices
 from kiln.base.config import override
-from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
+from kiln.core.engine import CHECKS
 from kiln.jit.compiler_options import Settings, merged, settings_of, threads_of
 from kiln.jit.function import JitFunction
 from kiln.jit.named_axes import NamedAxes
@@ -111,6 +112,12 @@ def jit(
     all of them, each a dict from axis to name or a tuple of names. Sizes of named axes are not part
     of the signature: one trace serves all sizes. Axes with the same name have the same size.
 
+    With `check="nan"` compiled code checks what each operation computes, and raises
+    FloatingPointError naming the line of the first nan, and the iteration of the loop around it;
+    with `check="index"`, IndexError for the first index of a gather, scatter or dynamic slice that
+    is out of bounds; `check="nan,index"` does both. Programs placed on other devices have no
+    checks.
+
     `compiler_options` maps names of compiler options to values; an unknown name is an error when
     the function is compiled. They apply to the outermost jit only.
 
@@ -120,8 +127,7 @@ def jit(
 
     Raises: TypeError if `fun` is not callable, is a generator function, or cannot be weakly
         referenced; ValueError for argument numbers or names that `fun` does not have, and for
-        `threads` below 1, or of a program that is not compiled for the host;
-        UnavailableOptionError for options this version does not offer yet.
+        `threads` below 1, another `check`, or either of a program not compiled for the host.
     Source: the documentation of `jax.jit`.
     Example:
         >>> @kiln.jit
@@ -150,7 +156,7 @@ def jit(
             check=check,
         )
     if check is not None:
-        _refuse_unavailable(fun, "check")
+        compiler_options = {**(compiler_options or {}), CHECKS: _checked_kinds(fun, check)}
     return wrap(
         fun,
         static_argnums,
@@ -170,14 +176,17 @@ def jit(
     )
 
 
-def _refuse_unavailable(fun: Any, name: str) -> NoReturn:
-    raise UnavailableOptionError(
-        three_lines(
-            f"jit({getattr(fun, '__name__', fun)!s}, {name}=...) at {current_source()}",
-            f"this version of kiln does not offer {name} yet",
-            f"leave {name} out",
+def _checked_kinds(fun: Any, check: Any) -> str:
+    kinds = [kind.strip() for kind in check.split(",")] if isinstance(check, str) else [None]
+    if not {"nan", "index"}.issuperset(kinds):
+        raise ValueError(
+            three_lines(
+                f"jit({getattr(fun, '__name__', fun)!s}, check={check!r}) at {current_source()}",
+                f"there is no such check: {check!r}",
+                'use check="nan", check="index", or both: check="nan,index"',
+            )
         )
-    )
+    return ",".join(sorted(map(str, kinds)))
 
 
 @api_boundary

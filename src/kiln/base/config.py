@@ -42,6 +42,8 @@ class Options:
     debug_nans: bool = _option(False, in_key=True)
     debug_infs: bool = _option(False, in_key=True)
     check_tracer_leaks: bool = _option(False, in_key=True)
+    profile: bool = _option(False, in_key=True)
+    perf: bool = _option(False)
     jit: bool = _option(True)
     content: bool = _option(True)
     python_call: bool = _option(False)

@@ -46,6 +46,11 @@ THREADS = "threads"
 """The compiler option that says on how many threads a program runs."""
 
 
+CHECKS = "check"
+"""The compiler option that says which checks a program makes of itself."""
+_OF_KILN = frozenset((THREADS, CHECKS))
+
+
 @dataclasses.dataclass(frozen=True)
 class Program:
     """A jaxpr without constants, ready to compile.
@@ -67,9 +72,14 @@ class Program:
         return int(dict(self.compiler_options).get(THREADS, 0))
 
     @property
+    def checks(self) -> str:
+        """Which checks it makes of itself, such as `nan,index`."""
+        return str(dict(self.compiler_options).get(CHECKS, ""))
+
+    @property
     def engine_options(self) -> tuple[tuple[str, Any], ...]:
         """The compiler options that engines define."""
-        return tuple([pair for pair in self.compiler_options if pair[0] != THREADS])
+        return tuple([pair for pair in self.compiler_options if pair[0] not in _OF_KILN])
 
 
 class Device(Protocol):
@@ -125,6 +135,15 @@ class Executable(Protocol):
 
     def runtime_executable(self) -> Any:
         """Return the engine's own object."""
+        ...
+
+
+@runtime_checkable
+class ExplainedExecutable(Executable, Protocol):
+    """An executable that knows where it keeps what."""
+
+    def explain_memory(self) -> str:
+        """Return where buffers lie, who shares memory, and which copies are made and why."""
         ...
 
 

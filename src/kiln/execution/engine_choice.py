@@ -7,6 +7,7 @@ from typing import NamedTuple
 from kiln.base.config import Options
 from kiln.base.errors import three_lines
 from kiln.core.engine import DEFAULT_ENGINE, Compiler, Engine, Placement, Program, engine
+from kiln.execution import fallbacks
 from kiln.ir.jaxpr import Jaxpr
 
 HOST_ENGINE = "reference"
@@ -53,10 +54,19 @@ def compiling(choice: Choice, program: Program) -> Choice:
     A program for the first CPU device, by default or because something placed it there, is compiled
     for the host, if all of it can be; the reason says what kept it from there.
 
-    Raises: ValueError for a number of threads on the XLA engine, whose programs share theirs.
+    Raises: ValueError for a number of threads on the XLA engine, whose programs share theirs, and
+        for checks on any engine but the host's compiler.
     """
     if choice.reason == _DEFAULT and _is_for_host(program.placement):
         choice = _for_host(choice, program)
+    if program.checks and choice.name != HOST_COMPILER:
+        raise ValueError(
+            three_lines(
+                f"compiling {program.name} with check={program.checks!r}",
+                f"it runs on the {choice.name} engine, which has no checks ({choice.reason})",
+                "leave check out, or change the program so that it is compiled for the host",
+            )
+        )
     if program.threads and choice.name == DEFAULT_ENGINE:
         raise ValueError(
             three_lines(
@@ -75,6 +85,7 @@ def _for_host(choice: Choice, program: Program) -> Choice:
     why_not = engine(HOST_COMPILER).compiler.unsupported(program)
     if why_not is None:
         return Choice(HOST_COMPILER, "all of it is compiled for the host")
+    fallbacks.note(program.name, why_not)
     return Choice(choice.name, f"not compiled for the host: {why_not}")
 
 

@@ -20,6 +20,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import Source, api_boundary, current_source
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.meaning import meaning, observed
+from kiln.core.remedies import REMEDIES
 from kiln.core.trace import aval_of, in_force, state
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
@@ -27,19 +28,6 @@ from kiln.ir.operation import Operation
 from kiln.ir.rewrite import eliminate_dead_code
 
 _OPTIONS = {"nan": "debug_nans", "inf": "debug_infs"}
-
-_REMEDIES = {
-    "log": "take the logarithm of what is positive: jnp.log(jnp.where(x > 0, x, 1))",
-    "log1p": "take log1p of what is greater than -1: jnp.log1p(jnp.where(x > -1, x, 0))",
-    "sqrt": "take the root of what is positive: jnp.sqrt(jnp.where(x > 0, x, 1))",
-    "rsqrt": "take the root of what is positive: lax.rsqrt(jnp.where(x > 0, x, 1))",
-    "div": "divide by what is not 0: x / jnp.where(y == 0, 1, y)",
-    "rem": "divide by what is not 0: x % jnp.where(y == 0, 1, y)",
-    "pow": "raise what is positive: jnp.where(x > 0, x, 1) ** y",
-    "acos": "keep the operand between -1 and 1: jnp.clip(x, -1, 1)",
-    "asin": "keep the operand between -1 and 1: jnp.clip(x, -1, 1)",
-    "exp": "bound the operand, or subtract its maximum first",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,7 +252,7 @@ def _error(
         )
     else:
         cause = _computation(found)
-    remedy = _REMEDIES.get(operation) if already is None else None
+    remedy = REMEDIES.get(operation) if already is None else None
     return FloatingPointError(
         three_lines(
             f"`{operation}` of {types or 'nothing'} at {where}{inside}",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
-from kiln.core.engine import THREADS
+from kiln.core.engine import CHECKS, THREADS
 
 Settings = tuple[tuple[str, Any], ...]
 
@@ -82,12 +82,15 @@ def merged(first: Settings, second: Settings) -> Settings:
 
 def nested(name: str, settings: Settings, where: object) -> ValueError:
     """Return the error for a jitted function with options inside another program."""
+    given, written = "compiler_options", f"compiler_options={dict(settings)}"
+    if [option for option, _ in settings] == [CHECKS]:
+        given, written = "check", f"check={settings[0][1]!r}"
     return ValueError(
         three_lines(
-            f"call of jit({name}, compiler_options={dict(settings)}) at {where}",
-            "`compiler_options` can only be given to a top-level jit: this call is inside another "
+            f"call of jit({name}, {written}) at {where}",
+            f"`{given}` can only be given to a top-level jit: this call is inside another "
             "trace (of jit, grad, vmap, ...), whose program is compiled as a whole",
-            "give compiler_options to the outermost jit: "
-            "jit(grad(f), compiler_options=...), not grad(jit(f, compiler_options=...))",
+            f"give {given} to the outermost jit: "
+            f"jit(grad(f), {given}=...), not grad(jit(f, {given}=...))",
         )
     )

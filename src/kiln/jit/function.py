@@ -208,6 +208,13 @@ class JitFunction(_runtime.Callable):
         """Trace and translate for the engine, without compiling or running."""
         return self.trace(*args, **kwargs).lower()
 
+    def explain_memory(self, /, *args: Any, **kwargs: Any) -> str:
+        """Return what memory a call with such arguments needs, as text: see `Compiled`.
+
+        Raises: ValueError if the engine does not know.
+        """
+        return self.lower(*args, **kwargs).explain_memory()
+
     @api_boundary
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the types of the results without computing them."""

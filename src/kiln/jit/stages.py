@@ -23,6 +23,7 @@ from kiln.base.tree import (
 )
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.engine import Placement, default_sharding
+from kiln.core.memory_text import explained
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
 from kiln.execution.engine_choice import compiler_of, engine_for
@@ -189,7 +190,7 @@ class Lowered(Stage):
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """Return the program's text: `stablehlo`, `hlo`, `loops`, `llvm`, `asm` or `jaxpr`.
+        """Return the program's text: `stablehlo`, `hlo`, `loops`, `llvm`, `asm`, `html` or `jaxpr`.
 
         By default it is StableHLO, or the language of the engine that was chosen by name.
 
@@ -219,6 +220,10 @@ class Lowered(Stage):
         None if the engine makes no estimates.
         """
         return self._compiler.cost(self._program)
+
+    def explain_memory(self) -> str:
+        """Return what memory a call of the compiled program needs: see `Compiled`."""
+        return self.compile().explain_memory()
 
     @api_boundary
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
@@ -449,9 +454,9 @@ class Compiled(Stage):
         return default_sharding() if place is None else SingleDeviceSharding(place.devices[0])
 
     def as_text(self, stage: str | None = None) -> str:
-        """Return the optimised program's text: `hlo`, or `loops`, `llvm` or `asm`.
+        """Return the optimised program's text: `hlo`, or `loops`, `llvm`, `asm`, `html`, `profile`.
 
-        By default it is the first of them that the program's engine has.
+        By default it is the first of them that its engine has; `html` is a picture.
 
         Raises: ValueError for a stage that the engine does not have.
         """
@@ -469,6 +474,19 @@ class Compiled(Stage):
         `alias_size_in_bytes` (donated), `generated_code_size_in_bytes`.
         """
         return self._program.executable.memory_analysis()
+
+    @api_boundary
+    def explain_memory(self) -> str:
+        """Return what memory a call needs, as text.
+
+        Three lines say how much. Of programs that are compiled for the host each buffer follows, by
+        its name in `as_text("loops")`: its size, what shares its memory, which results lie where
+        arguments were donated, and each copy that is made, with its reason.
+
+        Raises: ValueError if the engine does not know.
+        """
+        program = self._program
+        return explained(program.executable, self.fun_name, program.engine.name)
 
     def runtime_executable(self) -> Any:
         """Return the engine's own object."""

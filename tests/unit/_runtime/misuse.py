@@ -629,7 +629,6 @@ class Fuzz:
             "reused": [(0, self.number())],
             "explain": self.function(),
             "callbacks": [(self.function(), [(self.dtype(), (self.number(),))], self.value())],
-            "has_loops": True,
             "threads": self.number(),
             self.rng.choice(["is_long", "nothing"]): self.value(),
         }

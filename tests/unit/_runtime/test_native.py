@@ -198,7 +198,7 @@ def test_signals_arrive_in_loops(program: Make) -> None:
     def strike(*_: Any) -> None:
         raise Struck
 
-    endless = program("endless", [ONE], [ONE], has_loops=True)
+    endless = program("endless", [ONE], [ONE])
     before = signal.signal(signal.SIGALRM, strike)
     try:
         for _ in range(3):
@@ -207,7 +207,7 @@ def test_signals_arrive_in_loops(program: Make) -> None:
                 endless([1.0])
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert float(program("polls", [ONE], [ONE], has_loops=True)([1.0])[0]) == 1.0
+    assert float(program("polls", [ONE], [ONE])([1.0])[0]) == 1.0
 
 
 def test_other_threads_run_during_loops(program: Make) -> None:
@@ -216,7 +216,7 @@ def test_other_threads_run_during_loops(program: Make) -> None:
     def strike(*_: Any) -> None:
         raise Struck
 
-    endless = program("endless", [ONE], [ONE], has_loops=True)
+    endless = program("endless", [ONE], [ONE])
     before = signal.signal(signal.SIGUSR1, strike)
     main = threading.main_thread().ident
     assert main is not None

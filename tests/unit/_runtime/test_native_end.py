@@ -36,7 +36,7 @@ def daemons(work):
 """
 
 PROGRAMS = {
-    "loops": "daemons(lambda: program('endless', has_loops=True)([]))",
+    "loops": "daemons(lambda: program('endless')([]))",
     "loops without the lock": "daemons(lambda: program('endless', is_long=True)([]))",
     "callbacks": "daemons(lambda: program('calls', callbacks=[(tuple, [], [])])([]))",
     "callbacks that wait": """

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 from kiln.engines.native.loop_ir import (
     Branch,
+    Buffer,
     Copy,
     Function,
+    Index,
     Kernel,
     Loop,
     Nest,
@@ -19,7 +23,20 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.scalars import NUMPY_TYPES, Value
 
-_FREE = frozenset(("constant", "size", "load", "index", "select", "bitcast", "convert", "rare"))
+_FREE = frozenset(
+    (
+        "constant",
+        "size",
+        "load",
+        "index",
+        "select",
+        "bitcast",
+        "convert",
+        "rare",
+        "checked",
+        "within",
+    )
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +56,12 @@ def costs(function: Function) -> dict[str, float]:
     A function such as `exp` is one operation. What kernels compute is not known here: only their
     bytes are counted.
     """
-    flops, accessed = _costs(function.body)
+    flops, accessed = costs_of(function.body)
     return {"flops": flops, "bytes accessed": accessed}
 
 
-def _costs(statements: list[Statement]) -> tuple[float, float]:
+def costs_of(statements: Sequence[Statement]) -> tuple[float, float]:
+    """Return the operations of statements, and the bytes that they read and write."""
     flops = accessed = 0.0
     for statement in statements:
         if isinstance(statement, Nest):
@@ -52,7 +70,7 @@ def _costs(statements: list[Statement]) -> tuple[float, float]:
             more = 0.0
             touched = float(sum(b.nbytes for b in (*reads(statement), *writes(statement))))
         else:
-            parts = [_costs(block) for block in blocks(statement)]
+            parts = [costs_of(block) for block in blocks(statement)]
             turns = statement.axis.size if isinstance(statement, Loop) else 1
             longest = isinstance(statement, Branch)
             more = turns * (max if longest else sum)([f for f, _ in parts])
@@ -66,20 +84,23 @@ def _nest_costs(nest: Nest) -> tuple[float, float]:
     values = nodes(nest)
     work = sum(x.op not in _FREE and _counts(x) for x in values)
     work += sum(isinstance(e, Reduce) for e in nest.effects)
-    loaded = {
-        x.attr[0]: None for x in values if x.op == "load" and x.attr[0].role is not Role.CONST
-    }
-    stored = sum(NUMPY_TYPES[e.buffer.dtype].itemsize * _places(nest, e) for e in nest.effects)
-    return float(work * nest.points), float(sum(b.nbytes for b in loaded) + stored)
+    read: dict[Buffer, int] = {}
+    for x in values:
+        if x.op == "load" and x.attr[0].role is not Role.CONST:
+            buffer, index = x.attr
+            places = nest.points if x.operands else _places(nest, index)
+            read[buffer] = read.get(buffer, 0) + places
+    accessed = sum(min(b.size, n) * NUMPY_TYPES[b.dtype].itemsize for b, n in read.items())
+    for effect in nest.effects:
+        places = _places(nest, effect.index) if isinstance(effect, Reduce) else nest.points
+        accessed += NUMPY_TYPES[effect.buffer.dtype].itemsize * places
+    return float(work * nest.points), float(accessed)
 
 
 def _counts(x: Value) -> bool:
     return any(y.op not in ("constant", "size") for y in x.operands)
 
 
-def _places(nest: Nest, effect: object) -> int:
-    total = 1
-    for axis in nest.axes:
-        if not isinstance(effect, Reduce) or effect.index.factor(axis) != 0:
-            total *= axis.size
-    return total
+def _places(nest: Nest, index: Index) -> int:
+    """Return how many elements an index without values reaches in a nest, at most."""
+    return math.prod(int(axis.size) for axis in nest.axes if index.factor(axis) != 0)

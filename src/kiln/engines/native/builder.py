@@ -18,6 +18,7 @@ import numpy as np
 
 from kiln.base.dtypes import short_name
 from kiln.core.staging import stage_pure
+from kiln.engines.native.checking import Checking
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.layout import Layout, dense
 from kiln.engines.native.loop_ir import (
@@ -37,6 +38,7 @@ from kiln.engines.native.loop_ir import (
     axis_index,
     load,
 )
+from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.scalars import MACHINE_TYPES, NUMPY_TYPES, Scope, Value
 from kiln.ir.jaxpr import Eqn, Jaxpr, Literal
 from kiln.ir.operation import Operation
@@ -101,7 +103,7 @@ class Delayed(NamedTuple):
     layout: Layout
     axes: tuple[Axis, ...]
     value: Scalar
-    source: Any
+    lines: dict[Any, float]
     equations: int
 
 
@@ -112,8 +114,15 @@ MOST_DELAYED = 100
 class Builder:
     """Builds a function, equation by equation."""
 
-    def __init__(self, name: str, lowerings: Mapping[Operation, Lowering]) -> None:
+    def __init__(
+        self,
+        name: str,
+        lowerings: Mapping[Operation, Lowering],
+        checks: frozenset[str] = frozenset(),
+    ) -> None:
         self.name = name
+        self.checking = Checking(checks)
+        self._is_expanding = False
         self.scope = Scope()
         self.body: list[Statement] = []
         self.source: Any = None
@@ -227,11 +236,17 @@ class Builder:
         return [Store(x.buffer, index, value, mask)]
 
     def nest(
-        self, axes: Sequence[Axis], effects: Sequence[Store | Reduce], *, ordered: bool = False
+        self,
+        axes: Sequence[Axis],
+        effects: Sequence[Store | Reduce],
+        *,
+        ordered: bool = False,
+        lines: Mapping[Any, float] | None = None,
     ) -> None:
         """Add a nest of loops, unless it has no point."""
         if effects and all(axis.size != 0 for axis in axes):
-            self.body.append(Nest(axes, effects, ordered=ordered, source=self.source))
+            made = Nest(axes, effects, ordered=ordered, source=self.source, lines=lines)
+            self.body.append(made)
 
     def map(self, out: ShapedArray, function: Callable[..., Scalar], *operands: Layout) -> Layout:
         """Return a new value: a function of the operands element by element."""
@@ -240,10 +255,15 @@ class Builder:
         delays, self._delays = self._delays, False
         value = function(*[self.read(x, axes) for x in operands])
         if delays:
-            counts = [
-                self._delayed[x.buffer].equations for x in operands if x.buffer in self._delayed
-            ]
-            self._delayed[made.buffer] = Delayed(made, axes, value, self.source, 1 + sum(counts))
+            parts = [self._delayed[x.buffer] for x in operands if x.buffer in self._delayed]
+            count = 1 + sum(part.equations for part in parts)
+            lines: dict[Any, float] = {}
+            for part in parts:
+                for source, work in part.lines.items():
+                    lines[source] = lines.get(source, 0.0) + work
+            own = 1.0 + sum(cost(x) for x in parts_of(value))
+            lines[self.source] = lines.pop(self.source, 0.0) + own
+            self._delayed[made.buffer] = Delayed(made, axes, value, lines, count)
         else:
             self.nest(axes, self.stores(made, axes, value))
         return made
@@ -253,9 +273,9 @@ class Builder:
         for x in values:
             delayed = self._delayed.pop(x.buffer, None)
             if delayed is not None:
-                outer, self.source = self.source, delayed.source
+                outer, self.source = self.source, next(reversed(delayed.lines))
                 stores = self.stores(delayed.layout, delayed.axes, delayed.value)
-                self.nest(delayed.axes, stores)
+                self.nest(delayed.axes, stores, lines=delayed.lines)
                 self.source = outer
 
     def fill(self, made: Layout, value: Any) -> None:
@@ -327,15 +347,24 @@ class Builder:
             return env[atom]
 
         for eqn in jaxpr.eqns:
-            outer, self.source = self.source, eqn.source
             given = [read(v) for v in eqn.invars]
-            if isinstance(self._lowerings.get(eqn.primitive), Elementwise):
+            checking, outer = self.checking, (self.source, self.checking.eqn)
+            if not self._is_expanding:
+                # What a primitive is made of has no lines of the user's.
+                self.source, checking.eqn = eqn.source, eqn
+            # What is checked is stored, so that it is seen where it is computed.
+            is_elementwise = isinstance(self._lowerings.get(eqn.primitive), Elementwise)
+            if is_elementwise and "nan" not in checking.kinds:
                 results = self.delayed(eqn, given, uses[eqn.outvars[0]])
             else:
                 self.settle(*given)
+                start = len(self.body)
                 results = self.equation(eqn, given)
+                if checking.kinds and not self._is_expanding:
+                    numbered = enumerate(results)
+                    results = [checking.result(self, eqn, i, x, start) for i, x in numbered]
             env.update(zip(eqn.outvars, results, strict=True))
-            self.source = outer
+            self.source, checking.eqn = outer
         outs = [read(v) for v in jaxpr.outvars]
         self.settle(*outs)
         return outs
@@ -379,20 +408,33 @@ class Builder:
             results = primitive.expand(*xs, **params)
             return results if primitive.multiple else [results]
 
-        return self.inline(stage_pure(expanded, avals, name=primitive.name), operands)
+        jaxpr = stage_pure(expanded, avals, name=primitive.name)
+        if primitive.region:
+            return self.inline(jaxpr, operands)
+        outer, self._is_expanding = self._is_expanding, True
+        try:
+            return self.inline(jaxpr, operands)
+        finally:
+            self._is_expanding = outer
 
 
-def function_of(jaxpr: Jaxpr, name: str, lowerings: Mapping[Operation, Lowering]) -> Function:
-    """Return a jaxpr without constants as loops.
+def function_of(
+    jaxpr: Jaxpr,
+    name: str,
+    lowerings: Mapping[Operation, Lowering],
+    checks: frozenset[str] = frozenset(),
+) -> Function:
+    """Return a jaxpr without constants as loops, with checks of some kinds.
 
     Raises: Unsupported if a part of it cannot be compiled.
     """
-    b = Builder(name, lowerings)
+    b = Builder(name, lowerings, checks)
     inputs = [b.room(v.aval, Role.INPUT) for v in jaxpr.invars]
     outputs: list[Buffer] = []
     for x, aval in zip(b.inline(jaxpr, inputs), jaxpr.out_avals, strict=True):
         outputs.append(_output(b, x, aval.physical(), outputs))
-    return Function(name, b.scope, [x.buffer for x in inputs], outputs, b.body, b.callbacks)
+    given = [x.buffer for x in inputs]
+    return Function(name, b.scope, given, outputs, b.body, b.callbacks, sites=b.checking.sites)
 
 
 def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> Buffer:
@@ -413,6 +455,11 @@ def _in_elements(index: Index, item: int) -> Index:
     if item <= 1:
         return index
     return Index(index.const // item, [(t, f // item) for t, f in index.terms])
+
+
+def parts_of(x: Scalar) -> tuple[Value, ...]:
+    """Return the nodes of a scalar: two if it is complex."""
+    return x if isinstance(x, Complex) else (x,)
 
 
 def real(x: Scalar) -> Value:

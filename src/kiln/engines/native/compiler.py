@@ -10,7 +10,8 @@ from kiln.core.engine import NotForAllSizes, Program
 from kiln.engines.native import portable
 from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
-from kiln.engines.native.executable import NativeCode, NativeExecutable, known, value_type
+from kiln.engines.native.checks import kinds_of
+from kiln.engines.native.executable import NativeCode, NativeExecutable, Written, known, value_type
 from kiln.engines.native.llvm.assembly import assemble, host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.llvm.writer import Sizes
@@ -19,8 +20,8 @@ from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
+from kiln.engines.native.profiling import Profile
 from kiln.engines.native.sized_executable import SizedExecutable
-from kiln.ir.sizes import Dim
 
 _LOOPS = "loops of the native engine"
 
@@ -29,20 +30,20 @@ class NativeCompiler:
     """Compiles programs for the host."""
 
     places_programs = False
-    dialects = ("loops", "llvm", "asm")
+    dialects = ("loops", "llvm", "asm", "html")
 
     def unsupported(self, program: Program) -> str | None:
         """Return which part of a program this engine does not compile; None if it compiles all."""
         if program.engine_options:
             name = program.engine_options[0][0]
             return f"No such compile option: {name!r}: the native engine has no options"
-        memo = program.jaxpr.memo
-        if _LOOPS not in memo:
+        memo, key = program.jaxpr.memo, _key(program)
+        if key not in memo:
             try:
-                memo[_LOOPS] = _lowered(program)
+                memo[key] = _lowered(program)
             except (Unsupported, InconclusiveSizeError) as reason:
-                memo[_LOOPS] = _line(reason)
-        found = memo[_LOOPS]
+                memo[key] = _line(reason)
+        found = memo[key]
         return found if isinstance(found, str) else None
 
     def loops(self, program: Program) -> Function:
@@ -51,7 +52,7 @@ class NativeCompiler:
         Raises: Unsupported if a part of it cannot be compiled.
         """
         # Made by `unsupported`, if that was asked last; passes change it, so it is used once.
-        found = program.jaxpr.memo.pop(_LOOPS, None)
+        found = program.jaxpr.memo.pop(_key(program), None)
         if not isinstance(found, Function):
             found = _lowered(program)
         return optimized(found, checked=options().check)
@@ -63,41 +64,49 @@ class NativeCompiler:
         """
         if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
-        function, text, room, sizes = self._written(program)
-        code = NativeCode(program, function, text, assemble(text))
+        written = self._written(program)
+        code = NativeCode(program, written, assemble(written.llvm))
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         if program.sizes:
-            return SizedExecutable(code, operands, results, room, sizes.numbers)
-        return NativeExecutable(
-            code, known(operands), known(results), int(room), function.callbacks
-        )
+            return SizedExecutable(
+                code, operands, results, written.workspace, written.sizes.numbers
+            )
+        callbacks = written.function.callbacks
+        room = int(written.workspace)
+        return NativeExecutable(code, known(operands), known(results), room, callbacks)
 
-    def _written(self, program: Program) -> tuple[Function, str, Dim, Sizes]:
-        """Return a program as loops and as LLVM text, the bytes of its workspace, and its sizes."""
+    def _written(self, program: Program) -> Written:
+        """Return a program as loops and as LLVM text.
+
+        Raises: ValueError if a part of it cannot be compiled.
+        """
         sizes = Sizes()
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
-            text = module_text(function, offsets, host_target(), sizes)
+            measures = options().profile and not program.sizes
+            profile = Profile(function) if measures else None
+            measurements = profile.measurements if profile is not None else None
+            text = module_text(function, offsets, host_target(), sizes, measurements)
         except (Unsupported, InconclusiveSizeError) as reason:
             refused = NotForAllSizes(_line(reason)) if program.sizes else None
             raise refused or _refused(program, str(reason)) from None
-        return function, text, room, sizes
+        return Written(function, text, offsets, room, sizes, profile)
 
     def digest(self, program: Program) -> str | None:
         """Return a hash of the loops, of how they are compiled, of kiln and the processor.
 
-        None for programs that call Python, or are not compiled for the host.
+        None for programs that call Python, measure themselves, or are not compiled for the host.
         """
-        if self.unsupported(program) is not None:
+        if options().profile or self.unsupported(program) is not None:
             return None
-        return portable.digest(program, program.jaxpr.memo[_LOOPS])
+        return portable.digest(program, program.jaxpr.memo[_key(program)])
 
     def serialize(self, executable: NativeExecutable) -> bytes:
         """Return an executable as bytes, for this build of kiln and this level of processors.
 
-        Raises: ValueError for programs that call Python.
+        Raises: ValueError for programs that call Python, or measure themselves.
         """
         return portable.to_bytes(executable)
 
@@ -106,10 +115,10 @@ class NativeCompiler:
 
         Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
         """
-        return portable.from_bytes(program, stored, lambda: self._written(program)[:2])
+        return portable.from_bytes(program, stored, lambda: self._written(program))
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
-        """Return the program as loops, LLVM or assembly.
+        """Return the program as loops, LLVM, assembly, or a picture.
 
         Raises: ValueError for another dialect, or if a part of the program cannot be compiled.
         """
@@ -118,7 +127,8 @@ class NativeCompiler:
                 three_lines(
                     f"the program {program.name} as {dialect!r} on the native engine",
                     f"unknown dialect: {dialect!r}",
-                    "use 'loops', 'llvm', 'asm' or 'jaxpr'; the xla engine has 'stablehlo', 'hlo'",
+                    "use 'loops', 'llvm', 'asm', 'html' or 'jaxpr'; with the xla engine "
+                    "'stablehlo' or 'hlo'",
                 )
             )
         return self.compile(program).as_text(dialect or "loops")
@@ -147,8 +157,15 @@ class NativeCompiler:
         )
 
 
+def _key(program: Program) -> tuple[str, frozenset[str]]:
+    return _LOOPS, kinds_of(program)
+
+
 def _lowered(program: Program) -> Function:
-    function = function_of(program.jaxpr, program.name, LOWERINGS)
+    checks = kinds_of(program)
+    if checks and program.sizes:
+        raise Unsupported("code for all sizes of named axes makes no checks")
+    function = function_of(program.jaxpr, program.name, LOWERINGS, checks)
     name = missing(function.scope)
     if name is not None:
         raise Unsupported(f"the function {name} is not compiled for the host")
@@ -166,6 +183,8 @@ def _refused(program: Program, reason: str) -> ValueError:
         three_lines(
             f"compiling {program.name} with the native engine",
             reason,
-            "leave KILN_ENGINE unset: such programs run on the xla engine",
+            "leave check out: such programs run on the xla engine, which has no checks"
+            if program.checks
+            else "leave KILN_ENGINE unset: such programs run on the xla engine",
         )
     )

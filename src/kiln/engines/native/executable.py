@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kiln import _runtime
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
 from kiln.engines.native import openblas
 from kiln.engines.native.analysis import MemoryAnalysis, costs
+from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
+from kiln.engines.native.llvm.perf_map import write_perf_map
+from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import (
+    Buffer,
     Callback,
     Function,
     Kernel,
-    Loop,
     Role,
     Statement,
-    While,
     blocks,
 )
 from kiln.engines.native.loop_text import to_text
+from kiln.engines.native.memory_report import memory_report
 from kiln.engines.native.passes.donation import reusable
+from kiln.engines.native.picture import picture
+from kiln.engines.native.profiling import Profile
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.sizes import Dim
@@ -37,29 +43,63 @@ if TYPE_CHECKING:
 ValueType = tuple[np.dtype[Any], int]
 
 
+class Written(NamedTuple):
+    """A program as loops and as LLVM text: offsets of temporaries, bytes of all, named sizes."""
+
+    function: Function
+    llvm: str
+    offsets: dict[Buffer, Dim]
+    workspace: Dim
+    sizes: Sizes
+    profile: Profile | None
+
+
 class NativeCode:
     """The code of a program, loaded, and how it is called."""
 
     __slots__ = (
-        "function",
-        "has_loops",
+        "_written",
         "image",
-        "llvm",
         "owner",
         "program",
         "shared",
         "taken",
     )
 
-    def __init__(self, program: Program, function: Function, llvm: str, image: bytes) -> None:
-        self.program, self.function, self.llvm, self.image = program, function, llvm, image
+    def __init__(self, program: Program, written: Written, image: bytes) -> None:
+        self.program, self.image = program, image
+        self._written = written
+        function = written.function
         wanted = aliasing.reused(program.jaxpr, program.donated)
         self.taken = reusable(function, {result: operand for operand, result in wanted.items()})
         if needs_library(function.body):
             openblas.load()
         self.owner = load(image, ENTRY)
-        self.has_loops = has_loops(function.body)
         self.shared = shared_results(function)
+        if options().perf:
+            write_perf_map(program.name, image, ENTRY, self.owner.address)
+
+    @property
+    def written(self) -> Written:
+        """The program as loops and LLVM text."""
+        return self._written
+
+    @property
+    def function(self) -> Function:
+        """The program as loops."""
+        return self.written.function
+
+    @property
+    def llvm(self) -> str:
+        """The program as LLVM text."""
+        return self.written.llvm
+
+    def explain(self, status: int, number: int, index: int, iteration: int) -> None:
+        """Raise the error of a check that failed.
+
+        Raises: FloatingPointError for a nan, IndexError for an index out of bounds.
+        """
+        raise_fault(self.name, self.function.sites, status, number, index, iteration)
 
     @property
     def name(self) -> str:
@@ -67,7 +107,7 @@ class NativeCode:
         return self.program.name
 
     def as_text(self, stage: str) -> str:
-        """Return the program as `loops`, `llvm` or `asm`.
+        """Return the program as `loops`, `llvm`, `asm`, `html` or `profile`.
 
         Raises: ValueError for another stage.
         """
@@ -78,13 +118,29 @@ class NativeCode:
                 return self.llvm
             case "asm":
                 return disassemble(self.llvm)
+            case "html" if not self.program.sizes:
+                return picture(self.function, self.written.profile)
+            case "profile":
+                return self._figures()
         raise ValueError(
             three_lines(
                 f"as_text({stage!r}) of {self.name}",
-                "the native engine has no such stage",
-                "use 'loops', 'llvm' or 'asm'",
+                "the native engine has no such stage"
+                + (" for all sizes of named axes" if self.program.sizes else ""),
+                "use 'loops', 'llvm', 'asm', 'html' or 'profile'",
             )
         )
+
+    def _figures(self) -> str:
+        if self.written.profile is None:
+            raise ValueError(
+                three_lines(
+                    f"as_text('profile') of {self.name}",
+                    "the program does not measure itself",
+                    "set KILN_PROFILE=1, or kiln.config.update('profile', True), and compile again",
+                )
+            )
+        return self.written.profile.table()
 
     def size_in_bytes(self) -> int:
         """Return roughly the memory of the program: its object, loaded and kept, and its text."""
@@ -117,10 +173,10 @@ class NativeExecutable(_runtime.Native):
             code.owner,
             workspace=workspace,
             sizes=sizes,
-            has_loops=code.has_loops,
             threads=code.program.threads,
             shared=code.shared,
             reused=code.taken,
+            explain=code.explain,
             callbacks=[(c.function, c.operands, c.results) for c in callbacks],
         )
         self.code, self.workspace = code, workspace
@@ -130,6 +186,11 @@ class NativeExecutable(_runtime.Native):
     def function(self) -> Function:
         """The program as loops."""
         return self.code.function
+
+    @property
+    def profile(self) -> Profile | None:
+        """What the program measures of itself, if it does."""
+        return self.code.written.profile
 
     @property
     def image(self) -> bytes:
@@ -152,7 +213,7 @@ class NativeExecutable(_runtime.Native):
         return self.code.name
 
     def as_text(self, stage: str) -> str:
-        """Return the program as `loops`, `llvm` or `asm`.
+        """Return the program as `loops`, `llvm`, `asm`, `html` or `profile`.
 
         Raises: ValueError for another stage.
         """
@@ -182,6 +243,11 @@ class NativeExecutable(_runtime.Native):
             len(self.image),
         )
 
+    def explain_memory(self) -> str:
+        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        offsets = self.code.written.offsets
+        return memory_report(self.function, self.memory_analysis(), offsets, self.taken)
+
     def runtime_executable(self) -> NativeExecutable:
         """Return itself."""
         return self
@@ -206,14 +272,6 @@ def value_type(aval: ShapedArray) -> tuple[np.dtype[Any], Dim]:
     """Return the dtype of a value in memory, and its bytes."""
     physical = aval.physical()
     return physical.dtype, physical.size * int(physical.dtype.itemsize)
-
-
-def has_loops(statements: list[Statement]) -> bool:
-    """Tell whether a program may run for long."""
-    return any(
-        isinstance(each, (Loop, While, Kernel)) or any(map(has_loops, blocks(each)))
-        for each in statements
-    )
 
 
 def needs_library(statements: list[Statement]) -> bool:

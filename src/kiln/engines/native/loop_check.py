@@ -23,7 +23,6 @@ from kiln.engines.native.loop_ir import (
     Store,
     While,
     blocks,
-    mask_of,
 )
 from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.passes.substitution import bounds
@@ -163,7 +162,7 @@ class _Checker:
         dtypes = [y.dtype for y in x.operands]
         if x.op == "load":
             buffer, index = x.attr
-            self.index(index, buffer, axes, nest, is_masked=mask_of(x) is not None)
+            self.index(index, buffer, axes, nest)
             if buffer not in mine:
                 self.read(buffer, nest)
             wrong = x.dtype != buffer.dtype

@@ -197,9 +197,11 @@ class Nest:
     """Compute every point of a box, in any order.
 
     `ordered` nests run their last axes in order instead: their stores may meet one place twice.
+    `lines` are the places in the user's code whose operations it computes, each with roughly how
+    many instructions they are.
     """
 
-    __slots__ = ("axes", "effects", "ordered", "source")
+    __slots__ = ("axes", "effects", "lines", "ordered", "source")
 
     def __init__(
         self,
@@ -208,8 +210,10 @@ class Nest:
         *,
         ordered: bool = False,
         source: Any = None,
+        lines: Mapping[Any, float] | None = None,
     ) -> None:
         self.axes = tuple(axes)
+        self.lines = {source: 1.0} if lines is None else lines
         self.effects = list(effects)
         self.ordered = ordered
         self.source = source
@@ -350,6 +354,7 @@ class Function:
     body: list[Statement]
     callbacks: list[Callback] = dataclasses.field(default_factory=list)
     copies: list[KeptCopy] = dataclasses.field(default_factory=list)
+    sites: list[Any] = dataclasses.field(default_factory=list)
 
 
 def blocks(statement: Statement) -> list[list[Statement]]:
@@ -377,19 +382,6 @@ def load(scope: Scope, buffer: Buffer, index: Index) -> Value:
     """Return the node that reads an element."""
     values = tuple([value for value, _ in index.values()])
     return scope.node("load", buffer.dtype, values, (buffer, index))
-
-
-def masked_load(scope: Scope, buffer: Buffer, index: Index, mask: Value, other: Value) -> Value:
-    """Return the node that reads an element where the mask holds, and is `other` elsewhere."""
-    values = tuple([value for value, _ in index.values()])
-    return scope.node("load", buffer.dtype, (*values, mask, other), (buffer, index))
-
-
-def mask_of(x: Value) -> tuple[Value, Value] | None:
-    """Return the mask of a load, and its value elsewhere."""
-    _, index = x.attr
-    rest = x.operands[len(tuple(index.values())) :]
-    return (rest[0], rest[1]) if rest else None
 
 
 def position(scope: Scope, index: Index, dtype: str = "i64") -> Value:

@@ -28,7 +28,7 @@ from kiln.engines.native import openblas
 from kiln.engines.native.executable import (
     NativeCode,
     NativeExecutable,
-    has_loops,
+    Written,
     known,
     needs_library,
     shared_results,
@@ -42,8 +42,8 @@ from kiln.ir.sizes import Dim
 _BEGIN = b"kiln native code\n"
 _CHECKSUM = hashlib.sha256().digest_size
 
-Source = Callable[[], tuple[Function, str]]
-"""Makes a program's loops and its LLVM text again."""
+Source = Callable[[], Written]
+"""Writes a program again."""
 
 
 class StoredCode(NativeCode):
@@ -58,26 +58,17 @@ class StoredCode(NativeCode):
             openblas.load()
         self.program, self.image = program, image
         self.owner = load(image, ENTRY)
-        self.has_loops = about["has_loops"]
         self.shared = [(result, operand) for result, operand in about["shared"]]
         self.taken = [(result, operand) for result, operand in about["taken"]]
         self._source = source
-        self._made: tuple[Function, str] | None = None
+        self._made: Written | None = None
 
-    def _again(self) -> tuple[Function, str]:
+    @property
+    def written(self) -> Written:
+        """The program as loops and LLVM text, made again."""
         if self._made is None:
             self._made = self._source()
         return self._made
-
-    @property
-    def function(self) -> Function:  # type: ignore[override]
-        """The program as loops."""
-        return self._again()[0]
-
-    @property
-    def llvm(self) -> str:  # type: ignore[override]
-        """The program as LLVM text."""
-        return self._again()[1]
 
     def size_in_bytes(self) -> int:
         """Return roughly the memory of the program: its object, loaded and kept."""
@@ -113,6 +104,14 @@ def to_bytes(executable: NativeExecutable) -> bytes:
     Raises: ValueError for programs that call Python or have named sizes.
     """
     program, function = executable.code.program, executable.function
+    if executable.profile is not None:
+        raise ValueError(
+            three_lines(
+                f"storing the compiled program {program.name}",
+                "it measures itself, and its figures are in the memory of this process",
+                "compile it without KILN_PROFILE",
+            )
+        )
     if _has_named_sizes(program):
         raise ValueError(
             three_lines(
@@ -134,7 +133,6 @@ def to_bytes(executable: NativeExecutable) -> bytes:
         "machine": _machine(),
         "types": _types(program),
         "workspace": executable.workspace,
-        "has_loops": has_loops(function.body),
         "needs_library": needs_library(function.body),
         "shared": shared_results(function),
         "taken": executable.code.taken,
@@ -216,7 +214,7 @@ def _types(program: Program) -> list[list[tuple[str, str, Dim]]]:
     ]
 
 
-_OMITTED = frozenset(("source", "scope", "_hash"))
+_OMITTED = frozenset(("source", "lines", "scope", "_hash"))
 """Fields that do not affect code."""
 
 

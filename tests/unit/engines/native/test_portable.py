@@ -16,6 +16,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
+from kiln.base.config import override
 from kiln.core.array import from_host
 from kiln.core.engine import PortableCompiler, Program, engine
 from kiln.core.host_memory import HOST_MEMORY
@@ -208,3 +209,19 @@ def test_a_program_of_named_sizes_has_no_stored_form() -> None:
 def test_what_is_not_compiled_for_the_host_has_no_digest() -> None:
     narrow = stage_pure(lambda x: [x.astype(jnp.float8_e4m3fn)], [aval_of(ROWS)])
     assert COMPILER.digest(Program(narrow, "narrow")) is None
+
+
+def test_checks_are_found_after_loading_and_figures_are_not_stored() -> None:
+    def falling(x: Any) -> Any:
+        return kiln.lax.scan(lambda c, _: (c - 1, jnp.sqrt(c)), x, None, length=6)[1]
+
+    compiler = engine("native").compiler
+    lowered = kiln.jit(falling, check="nan").lower(2.5)
+    program = lowered._program
+    stored = compiler.serialize(compiler.compile(program))
+    with pytest.raises(FloatingPointError, match=r"`sqrt` of .*, iteration 3 of scan"):
+        compiler.load(program, stored)([np.float32(2.5)])
+    with override(profile=True):
+        assert compiler.digest(program) is None
+        with pytest.raises(ValueError, match="measures itself"):
+            compiler.serialize(compiler.compile(program))

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from kiln.engines.native.checks import has_checks
 from kiln.engines.native.extents import Grain, estimate, is_named, is_positive
+from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
 from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
+from kiln.engines.native.llvm.measuring import Measurements
 from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
-from kiln.engines.native.llvm.sequences import FROM_CALL, MOST_BUFFERS, Step, Where, call_of
+from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
 from kiln.engines.native.llvm.values import memory_type
@@ -42,8 +45,6 @@ from kiln.engines.native.scalars import NUMPY_TYPES
 from kiln.ir.sizes import Dim, as_ints
 
 ENTRY = "kiln_entry"
-# The fields of `Call`, by number.
-_OPERANDS, _RESULTS, _SIZES, _WORKSPACE = range(4)
 _FAILED = "failed"
 """The label at the end of a function that stops early."""
 INLINE_POINTS = 1 << 12
@@ -55,38 +56,41 @@ def module_text(
     offsets: dict[Buffer, Dim],
     target: Target,
     sizes: Sizes | None = None,
+    measurements: Measurements | None = None,
 ) -> str:
     """Return the LLVM module of a function whose temporaries lie at offsets in the workspace.
 
     With `sizes` the function has named axes: the sizes that a call has to supply are added, each
-    with its place in `Call.sizes`.
+    with its place in `Call.sizes`. The code notes in `measurements`, if there are any, what its
+    statements cost.
     """
-    module = Module(function, offsets, target, sizes)
-    entry = _Code(module, module.writer())
+    module = Module(function, offsets, target, sizes, measurements)
+    entry = _Code(module, module.writer(), is_entry=True)
     entry.enter()
     entry.run(function.body)
     entry.finish()
     return module.text(entry.w.text(f"define i32 @{ENTRY}(ptr %call) #0"))
 
 
-class _Code:
+class _Code(CallBuffers):
     """Writes statements into a function that is being written."""
 
-    def __init__(self, module: Module, w: Writer) -> None:
-        self.module = module
-        self.w = w
-        self.pointers: dict[Buffer, str] = {}
+    def __init__(self, module: Module, w: Writer, *, is_entry: bool = False) -> None:
+        super().__init__(module, w)
+        # Only here it is known in which iteration of the program's loops the code is.
+        self.watch = module.watch if is_entry else None
+        self.measurements = module.measurements if is_entry else None
+        self.iteration = "-1"
+        self.counts: list[str] = []
         self.counters: dict[Axis, str] = {}
         self.most = 0
         self.start = 0
         self.polls: str | None = None
-        self.fields: list[str] = []
-        self.fixed: dict[Buffer, str] = {}
         self.failures: list[tuple[str, str]] = []
 
     def enter(self) -> None:
         """Find where a call keeps its buffers, and make room for those in registers."""
-        self.fields = [self._field(i) for i in range(_WORKSPACE + 1)]
+        self.fields = [self.field(i) for i in range(WORKSPACE + 1)]
         self.start = self.w.mark()
         for buffer in in_registers(self.module.function):
             kind = f"[{buffer.size} x {memory_type(buffer.dtype, 1)}]"
@@ -107,13 +111,13 @@ class _Code:
             self.pointers = dict(self.fixed)
             for buffer in everywhere(statement):
                 if buffer not in self.pointers and buffer.role is not Role.ROW:
-                    self.pointers[buffer] = self._pointer(buffer)
+                    self.pointers[buffer] = self.pointer(buffer)
             self.statements([statement])
         self.sequence(steps)
         for buffer in self.fixed:
             if buffer.role is Role.OUTPUT:
                 self.pointers[buffer] = self.fixed[buffer]
-                self.copy(Copy(Place(buffer), Place(buffer), buffer.size), self._pointer(buffer))
+                self.copy(Copy(Place(buffer), Place(buffer), buffer.size), self.pointer(buffer))
 
     def sequence(self, steps: list[Step]) -> None:
         """Run the steps collected so far."""
@@ -167,59 +171,15 @@ class _Code:
         name = _shared(self.module, statement, plan, [])
         return Part(name, count, grain, [operands.index(each) for each in touched(statement)])
 
-    def places(self, operands: list[Place]) -> list[Where] | None:
-        """Return where operands begin, if that is known and they are not too many."""
-        found = [where for where in map(self.where, operands) if where is not None]
-        return found if len(found) == len(operands) <= MOST_BUFFERS else None
-
-    def where(self, place: Place) -> Where | None:
-        """Return where an operand begins, if that is known."""
-        buffer, module = place.buffer, self.module
-        if place.index.terms or buffer in self.fixed or buffer.role is Role.ROW:
-            return None
-        offset = place.index.const * NUMPY_TYPES[buffer.dtype].itemsize
-        if buffer in module.inputs:
-            return Where(0, module.inputs[buffer], offset)
-        if buffer in module.outputs:
-            return Where(1, module.outputs[buffer], offset)
-        if buffer.role is Role.CONST:
-            return Where(3, 0, offset, module.constant(buffer))
-        return Where(2, 0, module.offsets[buffer] + offset)
-
-    def _field(self, number: int) -> str:
-        place = self.w.emit(f"getelementptr i64, ptr %call, i64 {number}")
-        return self.w.emit(f"load ptr, ptr {place}, align 8")
-
-    def _pointer(self, buffer: Buffer) -> str:
-        w, fields = self.w, self.fields
-        if buffer in self.module.inputs:
-            table, number = fields[_OPERANDS], self.module.inputs[buffer]
-        elif buffer in self.module.outputs:
-            table, number = fields[_RESULTS], self.module.outputs[buffer]
-        elif buffer.role is Role.CONST:
-            return self.module.constant(buffer)
-        else:
-            offset = self.module.offsets[buffer]
-            place = w.dim(offset)
-            return w.emit(f"getelementptr i8, ptr {fields[_WORKSPACE]}, i64 {place}")
-        place = w.emit(f"getelementptr ptr, ptr {table}, i64 {number}")
-        return w.emit(f"load ptr, ptr {place}, align 8")
-
-    def rows(self, statements: list[Statement]) -> None:
-        """Make room for the rows that statements keep."""
-        found: dict[Buffer, None] = {}
-        for statement in statements:
-            found.update((b, None) for b in everywhere(statement) if b.role is Role.ROW)
-        for buffer in found:
-            size = max(buffer.nbytes, 1)
-            self.pointers[buffer] = self.w.emit(f"alloca i8, i64 {size}, align 64")
-
     def finish(self) -> None:
         """End the function."""
+        if self.watch is not None:
+            self.watch.stop(self.w, self.iteration)
         self.w.do("ret i32 0")
         if self.failures:
             self.w.begin(_FAILED)
             self.w.do(f"ret i32 {self.w.phi('i32', *self.failures)}")
+        self.w.insert(self.start, [f"{name} = alloca i64, align 8" for name in self.counts])
         if self.polls is not None:
             made = [f"{self.polls} = alloca i64, align 8"]
             made.append(f"store i64 {BETWEEN_POLLS}, ptr {self.polls}, align 8")
@@ -229,19 +189,27 @@ class _Code:
 
     def statements(self, statements: list[Statement]) -> None:
         for statement in statements:
-            match statement:
-                case Nest():
-                    self.nest(statement)
-                case Kernel():
-                    self.kernel(statement)
-                case Copy():
-                    self.copy(statement)
-                case Loop():
-                    self.loop(statement)
-                case While():
-                    self.while_(statement)
-                case Branch():
-                    self.branch(statement)
+            if self.measurements is None:
+                self.statement(statement)
+            else:
+                start = self.measurements.begin(self.w)
+                self.statement(statement)
+                self.measurements.end(self.w, statement, start)
+
+    def statement(self, statement: Statement) -> None:
+        match statement:
+            case Nest():
+                self.nest(statement)
+            case Kernel():
+                self.kernel(statement)
+            case Copy():
+                self.copy(statement)
+            case Loop():
+                self.loop(statement)
+            case While():
+                self.while_(statement)
+            case Branch():
+                self.branch(statement)
 
     def nest(self, nest: Nest) -> None:
         nest = expanded(nest, self.module.called)
@@ -261,7 +229,8 @@ class _Code:
     def code(self, nest: Nest, plan: Schedule) -> NestCode:
         """Return the writer of a nest."""
         pointer, elementary = self.pointers.__getitem__, self.module.elementary
-        return NestCode(self.w, nest, plan, pointer, self.counters, elementary)
+        watch = self.module.watch
+        return NestCode(self.w, nest, plan, pointer, self.counters, elementary, watch)
 
     def apart(
         self, statement: Nest | Loop, plan: Schedule | None, count: Dim, grain: int | Grain
@@ -395,13 +364,14 @@ class _Code:
     def turns(self, loop: Loop, begin: str, end: str) -> None:
         """Write a loop over a range that is not empty."""
         w = self.w
+        watched = self.watched(loop)
         before, head, after = w.block, w.label("loop"), w.label("done")
         w.do(f"br label %{head}")
         w.begin(head)
         counter, following = w.name(), w.name()
         position = w.mark()
         self.counters[loop.axis] = counter
-        self.statements(loop.body)
+        self.turn(loop.body, counter if watched else None)
         if not loop.parallel:
             self.poll(loop.body)
         del self.counters[loop.axis]
@@ -431,17 +401,43 @@ class _Code:
         w.do(f"br label %{after}")
         w.begin(after)
 
+    def watched(self, loop: Loop | While) -> bool:
+        """Tell whether there are checks in a loop, before which there is nothing to report."""
+        if self.watch is None or not has_checks([loop]):
+            return False
+        self.watch.stop(self.w, self.iteration)
+        return True
+
+    def turn(self, body: list[Statement], iteration: str | None) -> None:
+        """Write a turn of a loop, and stop after it if checks have failed in this iteration."""
+        if iteration is None or self.watch is None:
+            self.statements(body)
+            return
+        outer, self.iteration = self.iteration, iteration
+        self.statements(body)
+        self.watch.stop(self.w, iteration)
+        self.iteration = outer
+
     def while_(self, loop: While) -> None:
         w = self.w
+        count = None
+        if self.watched(loop):
+            count = w.name(PROMOTED)
+            self.counts.append(count)
+            w.do(f"store i64 0, ptr {count}, align 8")
         head, body, after = w.label("while"), w.label("do"), w.label("done")
         w.do(f"br label %{head}")
         w.begin(head)
-        self.statements(loop.condition)
+        iteration = None if count is None else w.emit(f"load i64, ptr {count}, align 8")
+        self.turn(loop.condition, iteration)
         flag = w.emit(f"load i8, ptr {self.pointers[loop.flag]}, align 1")
         some = w.emit(f"icmp ne i8 {flag}, 0")
         w.do(f"br i1 {some}, label %{body}, label %{after}")
         w.begin(body)
-        self.statements(loop.body)
+        self.turn(loop.body, iteration)
+        if count is not None:
+            following = w.emit(f"add i64 {iteration}, 1")
+            w.do(f"store i64 {following}, ptr {count}, align 8")
         self.poll(loop.body)
         w.do(f"br label %{head}")
         w.begin(after)

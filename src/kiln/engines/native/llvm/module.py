@@ -8,10 +8,12 @@ from typing import NamedTuple
 from kiln.engines.native.elementary import expand
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.instructions import type_text
+from kiln.engines.native.llvm.measuring import DECLARATIONS, Measurements
 from kiln.engines.native.llvm.runtime_functions import UNLIKELY, declaration, of_vectors, symbol
 from kiln.engines.native.llvm.sequences import Step, tables
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import Frame
+from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Sizes, Writer
 from kiln.engines.native.loop_ir import Buffer, Function, Kernel, Nest, Role
 from kiln.engines.native.passes.expansion import called
@@ -46,8 +48,11 @@ class Module:
         offsets: dict[Buffer, Dim],
         target: Target,
         sizes: Sizes | None = None,
+        measurements: Measurements | None = None,
     ) -> None:
         self.function = function
+        self.measurements = measurements
+        self.watch = Watch(len(function.sites)) if function.sites else None
         self.offsets = offsets
         self.target = target
         self.inputs = {x: i for i, x in enumerate(function.inputs)}
@@ -61,7 +66,7 @@ class Module:
         self.shared: dict[Hashable, Part] = {}
         self.sequences: dict[str, list[Step]] = {}
         steps = sum(isinstance(each, (Nest, Kernel)) for each in function.body)
-        self.has_many = steps > MANY_STEPS
+        self.has_many = steps > MANY_STEPS and measurements is None
         self.sizes = Sizes() if sizes is None else sizes
         self.called = called(function)
         self.functions: dict[tuple[str, str | None, str, int], str] = {}
@@ -82,6 +87,7 @@ class Module:
             *[declaration(name) for name in sorted(self.of_runtime)],
             "declare i32 @kiln_parallel(ptr, ptr, ptr, i64, i64)",
             "declare i32 @kiln_poll(ptr)",
+            *(DECLARATIONS if self.measurements is not None else ()),
             "declare i32 @kiln_sequence(ptr, ptr, i64, ptr)",
             entry,
             "attributes #0 = { nounwind }",

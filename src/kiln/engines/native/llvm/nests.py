@@ -12,6 +12,7 @@ from collections.abc import Callable
 from kiln.engines.native.extents import at_least, is_named
 from kiln.engines.native.llvm.accumulators import Accumulator
 from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota, only_in_rare
+from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.schedule import Schedule, cost
@@ -32,6 +33,7 @@ class NestCode(Frame):
         pointer: Pointer,
         outer: dict[Axis, str],
         elementary: Elementary,
+        watch: Watch | None = None,
     ) -> None:
         order, vector, kept = schedule.order, schedule.vector, schedule.kept
         # An axis of one vector is no loop, so what depends on it alone is computed before all.
@@ -39,7 +41,7 @@ class NestCode(Frame):
         self.is_row = size != 0 and not is_named(size) and at_least(schedule.width, size)
         if self.is_row:
             order, kept = tuple(axis for axis in order if axis is not vector), kept - 1
-        super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary)
+        super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary, watch)
         self.nest = nest
         self.schedule = schedule
         self.first_reduced = kept

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kiln.engines.native.checks import CHECKED, WITHIN
 from kiln.engines.native.llvm.instructions import instruction, type_text
+from kiln.engines.native.llvm.watch import Watch
+from kiln.engines.native.llvm.watched_values import watched
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index
 from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, bits, postorder
@@ -40,8 +43,10 @@ class Frame:
         vector: Axis | None,
         width: int,
         elementary: Elementary,
+        watch: Watch | None = None,
     ) -> None:
         self.w = w
+        self.watch = watch
         self.elementary = elementary
         self.pointer = pointer
         self.counters = counters
@@ -104,6 +109,8 @@ class Frame:
             name = self._size(x)
         elif x.op == "rare":
             name = self._rare(x, width)
+        elif x.op in (CHECKED, WITHIN):
+            name = watched(self, x, width)
         else:
             operands = [self.operand(y, width) for y in x.operands]
             if x.op in BASIC or x.op == "constant":
@@ -201,7 +208,7 @@ class Frame:
         for value, factor in index.values():
             if self.is_vector[value]:
                 continue
-            number = self._wide_integer(self.compute(value), value.dtype, 1)
+            number = self.wide_integer(self.compute(value), value.dtype, 1)
             product = number if factor == 1 else self._times(number, factor)
             name = product if name == "0" else w.emit(f"add i64 {product}, {name}")
         return name
@@ -212,7 +219,8 @@ class Frame:
     def _place(self, axis: Axis) -> int:
         return self.order.index(axis) + 1 if axis in self.order else 0
 
-    def _wide_integer(self, name: str, dtype: str, width: int) -> str:
+    def wide_integer(self, name: str, dtype: str, width: int) -> str:
+        """Return an integer as an i64."""
         kind, wide = type_text(dtype, width), type_text("i64", width)
         if dtype in ("i64", "u64"):
             return name
@@ -233,7 +241,7 @@ class Frame:
         else:
             name = iota(width, int(factor))
         for value, f in dynamic:
-            number = self._wide_integer(self.compute(value), value.dtype, width)
+            number = self.wide_integer(self.compute(value), value.dtype, width)
             if f != 1:
                 if type(f) is Size:
                     splat = self.splat(w.dim(f), "i64", width)

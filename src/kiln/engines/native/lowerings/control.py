@@ -58,10 +58,10 @@ def _while(
     cond_consts, body_consts, initial = split_by_counts(operands, cond_nconsts, body_nconsts)
     carry = [_variable(b, aval, x) for aval, x in zip(body_jaxpr.out_avals, initial, strict=True)]
     flag = b.room(cond_jaxpr.out_avals[0])
-    with b.block() as condition:
+    with b.checking.inside("while", b.source), b.block() as condition:
         (goes_on,) = b.inline(cond_jaxpr, [*cond_consts, *carry])
         b.write(flag, goes_on)
-    with b.block() as body:
+    with b.checking.inside("while", b.source), b.block() as body:
         assign(b, carry, b.inline(body_jaxpr, [*body_consts, *carry]))
     b.body.append(While(condition, flag.buffer, body, b.source))
     return carry
@@ -94,7 +94,7 @@ def _scan(
         return [*outs[:num_carry], *ys]
     carry = [_variable(b, aval, x) for aval, x in zip(out, carry, strict=False)]
     given = [*consts, *carry, *rows(xs)]
-    with b.block() as body:
+    with b.checking.inside("scan", b.source), b.block() as body:
         outs = b.inline(jaxpr, given)
         # What was there before this turn is stored at once: a carry may then be overwritten early.
         early: list[Statement] = []
@@ -167,7 +167,7 @@ def _cond(
     if known is not None or len(branches) == 1:
         chosen = min(max(int(known or 0), 0), len(branches) - 1)
         return b.inline(branches[chosen], operands)
-    if all(map(_is_cheap, branches)):
+    if all(map(_is_cheap, branches)) and not b.checking.kinds:
         # A wrong guess of the processor costs more than all branches.
         cases = [b.inline(branch, operands) for branch in branches]
         return [

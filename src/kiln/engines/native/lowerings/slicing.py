@@ -48,9 +48,12 @@ def moved(x: Layout, axes: Sequence[tuple[int, int]], offset: Index) -> Layout:
 
 def _window(b: Builder, x: Layout, starts: Sequence[Layout], sizes: Sequence[int]) -> Layout:
     offset = Index()
-    for start, n, size, stride in zip(starts, x.shape, sizes, x.strides, strict=True):
-        if size != n:
-            number = clamped(real(b.read(start)), n - size)
+    for d, (start, n, size, stride) in enumerate(
+        zip(starts, x.shape, sizes, x.strides, strict=True)
+    ):
+        if size != n or "index" in b.checking.kinds:
+            number = b.checking.in_bounds(b, real(b.read(start)), n - size, d, n)
+            number = clamped(number, n - size)
             if number.op == "constant":
                 offset = offset + number.attr * stride
             else:

@@ -1,14 +1,12 @@
-"""Nests in other axes: replaced by linear functions of others, or split into several."""
+"""Axes that are split into several."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 from kiln.engines.native.extents import at_least, estimate, is_positive
-from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
-from kiln.engines.native.passes.substitution import substituted
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce
+from kiln.engines.native.passes.rebuilding import with_axes
 
 
 def split_axes(nest: Nest, stored: Index, read: Index) -> Nest | None:
@@ -43,22 +41,3 @@ def split_axes(nest: Nest, stored: Index, read: Index) -> Nest | None:
 def _is_counted(nest: Nest, axis: Axis) -> bool:
     """Tell whether the number that an axis has is a result."""
     return any(isinstance(e, Reduce) and e.along is axis for e in nest.effects)
-
-
-def with_axes(nest: Nest, axes: Sequence[Axis], replaced: Mapping[Axis, Index]) -> Nest:
-    """Return a nest over other axes, with those it had replaced by indices."""
-    roots = [effect.value for effect in nest.effects]
-    roots += [value for effect in nest.effects for value, _ in effect.index.values()]
-    roots += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]
-    moved: dict[Value, Value] = dict(zip(roots, substituted(roots, replaced, {}), strict=True))
-    effects: list[Store | Reduce] = []
-    for effect in nest.effects:
-        index = effect.index.replaced(replaced, moved)
-        if isinstance(effect, Store):
-            mask = None if effect.mask is None else moved[effect.mask]
-            effects.append(Store(effect.buffer, index, moved[effect.value], mask))
-        else:
-            effects.append(
-                Reduce(effect.buffer, index, effect.op, moved[effect.value], effect.along)
-            )
-    return Nest(axes, effects, ordered=nest.ordered, source=nest.source)

@@ -13,6 +13,7 @@ from kiln.engines.native.loop_ir import (
     Loop,
     Nest,
     Place,
+    Reduce,
     Role,
     Statement,
     Store,
@@ -22,12 +23,22 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.scalars import Value, postorder
 
 
+def roots_of(nest: Nest) -> list[Value]:
+    """Return the expressions of a nest: of each effect its value, index and mask."""
+    return [root for effect in nest.effects for root in effect_roots(effect)]
+
+
+def effect_roots(effect: Store | Reduce) -> list[Value]:
+    """Return the expressions of an effect."""
+    found = [effect.value, *[value for value, _ in effect.index.values()]]
+    if isinstance(effect, Store) and effect.mask is not None:
+        found.append(effect.mask)
+    return found
+
+
 def nodes(nest: Nest) -> list[Value]:
     """Return all nodes of a nest, operands first."""
-    roots = [effect.value for effect in nest.effects]
-    roots += [value for effect in nest.effects for value, _ in effect.index.values()]
-    roots += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]
-    return postorder(roots)
+    return postorder(roots_of(nest))
 
 
 def loaded(values: list[Value]) -> Iterator[Buffer]:
@@ -68,6 +79,17 @@ def writes(statement: Statement) -> Iterator[Buffer]:
             yield statement.result.buffer
         case _:
             return
+
+
+def everything(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
+    """Return the buffers that a statement and those inside it read and write."""
+    read, written = set(reads(statement)), set(writes(statement))
+    for block in blocks(statement):
+        for each in block:
+            more_read, more_written = everything(each)
+            read |= more_read
+            written |= more_written
+    return read, written
 
 
 def touched(statement: Nest | Loop) -> list[Buffer]:

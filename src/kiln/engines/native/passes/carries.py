@@ -9,7 +9,7 @@ the element that it writes. Each copy that remains is noted with the reason.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kiln.engines.native.extents import at_least, estimate
 from kiln.engines.native.loop_ir import (
@@ -30,13 +30,13 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
     load,
-    mask_of,
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.passes.fusion import is_in_place
 from kiln.engines.native.passes.liveness import Liveness, is_covered
-from kiln.engines.native.passes.substitution import substituted
-from kiln.engines.native.scalars import Value, postorder
+from kiln.engines.native.passes.rebuilding import with_places
+from kiln.engines.native.passes.substitution import Moving, substituted
+from kiln.engines.native.scalars import postorder
 
 SMALL_PART = 4
 """A nest that changes at most this fraction of a buffer may be divided for it."""
@@ -109,7 +109,7 @@ def _plain_load(effect: Store | Reduce) -> Buffer | None:
     if not isinstance(effect, Store) or effect.mask is not None or value.op != "load":
         return None
     buffer, index = value.attr
-    if index != effect.index or any(True for _ in index.values()) or mask_of(value) is not None:
+    if index != effect.index or any(True for _ in index.values()):
         return None
     found: Buffer = buffer
     return found
@@ -297,40 +297,23 @@ def _rename(statements: list[Statement], chosen: Mapping[Buffer, Buffer]) -> Non
 
 
 def _renamed(place: Place, chosen: Mapping[Buffer, Buffer]) -> Place:
+    move = _move(chosen)
     values = [value for value, _ in place.index.values()]
-    moved = dict(zip(values, _renamed_values(values, chosen), strict=True))
-    return Place(chosen.get(place.buffer, place.buffer), place.index.replaced({}, moved))
-
-
-def _renamed_values(roots: Sequence[Value], chosen: Mapping[Buffer, Buffer]) -> list[Value]:
-    loads: dict[Value, Value] = {}
-    for x in postorder(roots):
-        if x.op != "load" or x.attr[0] not in chosen:
-            continue
-        buffer, index = x.attr
-        operands = tuple(substituted(x.operands, {}, loads))
-        pairs = dict(zip(x.operands, operands, strict=True))
-        place = (chosen[buffer], index.replaced({}, pairs))
-        loads[x] = x.scope.node("load", x.dtype, operands, place)
-    return substituted(roots, {}, loads)
+    made = dict(zip(values, substituted(values, {}, {}, move), strict=True))
+    return Place(*move(place.buffer, place.index.replaced({}, made)))
 
 
 def _renamed_nest(nest: Nest, chosen: Mapping[Buffer, Buffer]) -> Nest:
-    effects: list[Any] = []
-    for effect in nest.effects:
-        roots = [effect.value, *[value for value, _ in effect.index.values()]]
-        mask = effect.mask if isinstance(effect, Store) else None
-        if mask is not None:
-            roots.append(mask)
-        made = dict(zip(roots, _renamed_values(roots, chosen), strict=True))
-        buffer = chosen.get(effect.buffer, effect.buffer)
-        index = effect.index.replaced({}, made)
-        if isinstance(effect, Reduce):
-            effects.append(Reduce(buffer, index, effect.op, made[effect.value], effect.along))
-            continue
-        found = Store(buffer, index, made[effect.value], None if mask is None else made[mask])
-        value = found.value
-        is_same = value.op == "load" and value.attr == (buffer, index)
-        if not is_same or mask_of(value) is not None:
-            effects.append(found)
-    return Nest(nest.axes, effects, ordered=nest.ordered, source=nest.source)
+    made = with_places(nest, nest.axes, _move(chosen))
+    made.effects[:] = [effect for effect in made.effects if not _changes_nothing(effect)]
+    return made
+
+
+def _move(chosen: Mapping[Buffer, Buffer]) -> Moving:
+    return lambda buffer, index: (chosen.get(buffer, buffer), index)
+
+
+def _changes_nothing(effect: Store | Reduce) -> bool:
+    value = effect.value
+    is_load = isinstance(effect, Store) and value.op == "load"
+    return is_load and value.attr == (effect.buffer, effect.index)

@@ -14,8 +14,8 @@ from kiln.engines.native.loop_ir import (
     Statement,
     blocks,
 )
-from kiln.engines.native.passes.axes import with_axes
 from kiln.engines.native.passes.buffers import nodes
+from kiln.engines.native.passes.rebuilding import with_axes
 
 
 def collapse(function: Function) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kiln.engines.native.loop_ir import Buffer, Function, Nest, Role, Statement, Store
-from kiln.engines.native.passes.buffers import nodes
-from kiln.engines.native.passes.fusion import everything
+from kiln.engines.native.passes.buffers import everything, nodes
 
 
 def reusable(function: Function, wanted: Mapping[int, int]) -> list[tuple[int, int]]:

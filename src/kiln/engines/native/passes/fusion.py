@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
@@ -25,7 +26,15 @@ from kiln.engines.native.loop_ir import (
     walk,
 )
 from kiln.engines.native.passes.axes import split_axes
-from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.buffers import (
+    effect_roots,
+    everything,
+    nodes,
+    reads,
+    roots_of,
+    writes,
+)
+from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
 from kiln.engines.native.scalars import Value, postorder
@@ -65,17 +74,6 @@ def _uses(statements: list[Statement]) -> Counter[Buffer]:
     return found
 
 
-def everything(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
-    """Return the buffers that a statement and those inside it read and write."""
-    read, written = set(reads(statement)), set(writes(statement))
-    for block in blocks(statement):
-        for each in block:
-            more_read, more_written = everything(each)
-            read |= more_read
-            written |= more_written
-    return read, written
-
-
 class Cluster:
     """A nest being fused, and what is known of its expressions."""
 
@@ -94,11 +92,19 @@ class Cluster:
 class Definition:
     """What one nest computes into a buffer."""
 
-    __slots__ = ("cluster", "cost", "inputs", "position", "size", "store")
+    __slots__ = ("cluster", "cost", "inputs", "lines", "position", "size", "store")
 
     def __init__(
-        self, store: Store, cluster: int, inputs: set[Value], cost: int, size: int, position: int
+        self,
+        store: Store,
+        cluster: int,
+        inputs: set[Value],
+        cost: int,
+        size: int,
+        position: int,
+        lines: Mapping[Any, float],
     ) -> None:
+        self.lines = lines
         self.store = store
         self.cluster = cluster
         self.inputs = inputs
@@ -158,6 +164,8 @@ class _Fuser:
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
+        share = (1.0 + work) / sum(nest.lines.values())
+        lines = {source: part * share for source, part in nest.lines.items()}
         for x in loads:
             definition = self._definition(x, nest, time, home, repeats[x.attr[0]])
             made = None
@@ -175,8 +183,10 @@ class _Fuser:
             inputs |= made[1]
             size += definition.size
             work += definition.cost
+            _add(lines, definition.lines)
         if replaced:
             nest = with_roots(nest, substituted(roots, {}, replaced))
+        nest.lines = lines
         if nest.ordered:
             self._barrier(nest)
         else:
@@ -293,7 +303,7 @@ class _Fuser:
         for effect in nest.effects:
             if isinstance(effect, Store) and effect.mask is None and _is_whole(effect, nest):
                 self.definitions.setdefault(effect.buffer, []).append(
-                    Definition(effect, place, inputs, work, size, time)
+                    Definition(effect, place, inputs, work, size, time, nest.lines)
                 )
 
     def _joined(self, nest: Nest, inputs: set[Value], after: int, read: set[Buffer]) -> int | None:
@@ -316,6 +326,7 @@ class _Fuser:
             if len(cluster.nodes) + len(more) > MOST_NODES:
                 continue
             cluster.effects.extend(nest.effects)
+            cluster.nest.lines = _add(dict(cluster.nest.lines), nest.lines)
             cluster.inputs |= inputs
             cluster.nodes |= more
             cluster.reduced |= reduced
@@ -340,6 +351,12 @@ class _Fuser:
         )
 
 
+def _add(lines: dict[Any, float], more: Mapping[Any, float]) -> dict[Any, float]:
+    for source, work in more.items():
+        lines[source] = lines.get(source, 0.0) + work
+    return lines
+
+
 def _fresh(roots: Sequence[Value], known: set[Value]) -> set[Value]:
     """Return the nodes below some that are not known; all below a known one are."""
     found: set[Value] = set()
@@ -360,35 +377,6 @@ def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
     if low is None or high is None or first is None or last is None:
         return False
     return at_least(first, high + 1) or at_least(low, last + 1)
-
-
-def roots_of(nest: Nest) -> list[Value]:
-    """Return the expressions of a nest: of each effect its value, index and mask."""
-    return [root for effect in nest.effects for root in effect_roots(effect)]
-
-
-def effect_roots(effect: Store | Reduce) -> list[Value]:
-    """Return the expressions of an effect."""
-    found = [effect.value, *[value for value, _ in effect.index.values()]]
-    if isinstance(effect, Store) and effect.mask is not None:
-        found.append(effect.mask)
-    return found
-
-
-def with_roots(nest: Nest, roots: list[Value]) -> Nest:
-    """Return a nest with other expressions, in the order of `roots_of`."""
-    made: Iterator[Value] = iter(roots)
-    effects: list[Store | Reduce] = []
-    for effect in nest.effects:
-        value = next(made)
-        values = {old: next(made) for old, _ in effect.index.values()}
-        index = effect.index.replaced({}, values)
-        if isinstance(effect, Store):
-            mask = None if effect.mask is None else next(made)
-            effects.append(Store(effect.buffer, index, value, mask))
-        else:
-            effects.append(Reduce(effect.buffer, index, effect.op, value, effect.along))
-    return Nest(nest.axes, effects, ordered=nest.ordered, source=nest.source)
 
 
 def _is_whole(store: Store, nest: Nest) -> bool:

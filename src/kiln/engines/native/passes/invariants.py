@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kiln.engines.native.checks import has_checks
 from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
     EFFECTS,
@@ -27,8 +28,9 @@ from kiln.engines.native.loop_ir import (
     load,
     walk,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
-from kiln.engines.native.passes.fusion import CHEAP, everything, roots_of, with_roots
+from kiln.engines.native.passes.buffers import everything, nodes, reads, roots_of, writes
+from kiln.engines.native.passes.fusion import CHEAP
+from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import substituted
 from kiln.engines.native.scalars import Value
@@ -98,7 +100,10 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
                 if x.op in ("load", "index")
             ]
             indices += [effect.index for effect in statement.effects]
-            return axis is None or all(index.factor(axis) == 0 for index in indices)
+            if axis is None:
+                # Its checks must not find anything if the loop does not run at all.
+                return not has_checks([statement])
+            return all(index.factor(axis) == 0 for index in indices)
         case Kernel():
             # A loop whose condition fails at once does not run at all.
             places = [*statement.operands, *statement.results]

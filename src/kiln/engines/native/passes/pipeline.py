@@ -15,6 +15,7 @@ from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.transposes import turn_operands
 from kiln.engines.native.passes.unrolled import write_out
+from kiln.engines.native.passes.watching import merge_checks
 
 Pass = Callable[[Function], None]
 
@@ -29,6 +30,7 @@ PASSES: dict[str, Pass] = {
     "rows": by_rows,
     "collapse": collapse,
     "reductions": split_reductions,
+    "checks": merge_checks,
 }
 """Each changes a function in place."""
 

@@ -103,7 +103,9 @@ def _chunks(nest: Nest) -> list[Statement] | None:
             Reduce(buffer, e.index * parts.size + number, e.op, value)
             for e, buffer, value in zip(reduces, partial, values, strict=True)
         ]
-        return Nest([*outer, *kept, along, *reduced[1:]], effects, source=nest.source)
+        return Nest(
+            [*outer, *kept, along, *reduced[1:]], effects, source=nest.source, lines=nest.lines
+        )
 
     chunk = Axis("part", count)
     made: list[Statement] = [part(axis_index(chunk), length, [chunk])]
@@ -114,7 +116,7 @@ def _chunks(nest: Nest) -> list[Statement] | None:
         Reduce(e.buffer, e.index, e.op, load(scope, b, e.index * parts.size + axis_index(parts)))
         for e, b in zip(reduces, partial, strict=True)
     ]
-    made.append(Nest([*kept, parts], last, source=nest.source))
+    made.append(Nest([*kept, parts], last, source=nest.source, lines=nest.lines))
     return made
 
 
@@ -185,7 +187,7 @@ def _rows(nest: Nest, scope: Scope) -> list[Statement] | None:
         )
         for e, b in zip(reduces, partial, strict=True)
     ]
-    return [*made, Nest([along, total], last, source=nest.source)]
+    return [*made, Nest([along, total], last, source=nest.source, lines=nest.lines)]
 
 
 def _rest_of_rows(
@@ -221,14 +223,25 @@ def _sum_of_rows(
     # The first rows are written, the others are added, four at a time.
     head = count % 4 or 4
     body: list[Statement] = [
-        Nest([along], _added(nest, rows, first, head, row, scope, fresh=True), source=nest.source)
+        Nest(
+            [along],
+            _added(nest, rows, first, head, row, scope, fresh=True),
+            source=nest.source,
+            lines=nest.lines,
+        )
     ]
     turns = (count - head) // 4
     if turns:
         step = Axis("row", turns)
         place = first + head + axis_index(step) * 4
         effects = _added(nest, rows, place, 4, row, scope, fresh=False)
-        body.append(Loop(step, [Nest([along], effects, source=nest.source)], source=nest.source))
+        body.append(
+            Loop(
+                step,
+                [Nest([along], effects, source=nest.source, lines=nest.lines)],
+                source=nest.source,
+            )
+        )
     final = []
     for i, e in enumerate(reduces):
         value = load(scope, row[i], here)
@@ -237,7 +250,7 @@ def _sum_of_rows(
         else:
             at = (axis_index(part) + number) * along.size + here
             final.append(Store(parts[1][i], at, value))
-    body.append(Nest([along], final, source=nest.source))
+    body.append(Nest([along], final, source=nest.source, lines=nest.lines))
     return Loop(part, body, parallel=True, source=nest.source)
 
 

@@ -17,17 +17,15 @@ from kiln.engines.native.loop_ir import (
     Index,
     Loop,
     Nest,
-    Reduce,
     Role,
     Statement,
-    Store,
     While,
     blocks,
     walk,
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
-from kiln.engines.native.passes.substitution import bounds, is_within, substituted
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.passes.rebuilding import with_places
+from kiln.engines.native.passes.substitution import bounds, is_within
 from kiln.ir.sizes import Dim
 
 MOST_ROW_BYTES = 1 << 15
@@ -160,32 +158,12 @@ def _contract(loop: Loop, touches: Counter[Buffer]) -> None:
         row = Buffer(buffer.name, buffer.dtype, stride, Role.ROW)
         if at_least(MOST_ROW_BYTES, row.nbytes):
             made[buffer] = row
-    loop.body[:] = [_moved(nest, made, loop.axis) for nest in nests]
 
+    def move(buffer: Buffer, index: Index) -> tuple[Buffer, Index]:
+        row = made.get(buffer)
+        return (buffer, index) if row is None else (row, without(index, loop.axis))
 
-def _moved(nest: Nest, rows: dict[Buffer, Buffer], axis: Axis) -> Nest:
-    """Return a nest, without its outermost axis, that uses rows in place of buffers."""
-    roots = [effect.value for effect in nest.effects]
-    roots += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]
-    loads: dict[Value, Value] = {}
-    for x in nodes(nest):
-        if x.op == "load" and x.attr[0] in rows:
-            buffer, index = x.attr
-            loads[x] = x.scope.node(
-                "load", x.dtype, x.operands, (rows[buffer], without(index, axis))
-            )
-    moved = dict(zip(roots, substituted(roots, {}, loads), strict=True))
-    effects: list[Store | Reduce] = []
-    for effect in nest.effects:
-        buffer, index = effect.buffer, effect.index
-        if buffer in rows:
-            buffer, index = rows[buffer], without(index, axis)
-        if isinstance(effect, Store):
-            mask = None if effect.mask is None else moved[effect.mask]
-            effects.append(Store(buffer, index, moved[effect.value], mask))
-        else:
-            effects.append(Reduce(buffer, index, effect.op, moved[effect.value], effect.along))
-    return Nest(nest.axes[1:], effects, source=nest.source)
+    loop.body[:] = [with_places(nest, nest.axes[1:], move) for nest in nests]
 
 
 def without(index: Index, axis: Axis) -> Index:

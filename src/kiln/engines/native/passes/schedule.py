@@ -192,7 +192,7 @@ def cost(x: Value) -> int:
         return 0
     if x.op in ("div", "sqrt", "rem"):
         return 8
-    if x.op in ("load", "rare") or x.op in BASIC:
+    if x.op in ("load", "rare", "checked", "within") or x.op in BASIC:
         return 1
     return 20
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kiln.engines.native.extents import (
     at_least,
@@ -12,9 +12,12 @@ from kiln.engines.native.extents import (
     quotient,
     whole,
 )
-from kiln.engines.native.loop_ir import Axis, Index
+from kiln.engines.native.loop_ir import Axis, Buffer, Index, load
 from kiln.engines.native.scalars import Value, number, postorder, rebuilt
 from kiln.ir.sizes import Dim, maximum, minimum
+
+Moving = Callable[[Buffer, Index], tuple[Buffer, Index]]
+"""Where an element lies that was in a buffer, at an index."""
 
 
 def solved(stored: Index, read: Index) -> dict[Axis, Index] | None:
@@ -82,6 +85,8 @@ def value_bounds(x: Value) -> tuple[Dim | None, Dim | None]:
         return int(number(x)), int(number(x))
     if x.op == "index":
         return bounds(x.attr)
+    if x.op == "within":
+        return value_bounds(x.operands[0])
     if x.op == "size":
         return x.attr, x.attr
     if x.op in ("min", "max"):
@@ -104,9 +109,15 @@ def value_bounds(x: Value) -> tuple[Dim | None, Dim | None]:
 
 
 def substituted(
-    roots: Sequence[Value], axes: Mapping[Axis, Index], loads: Mapping[Value, Value]
+    roots: Sequence[Value],
+    axes: Mapping[Axis, Index],
+    loads: Mapping[Value, Value],
+    move: Moving | None = None,
 ) -> list[Value]:
-    """Return expressions with axes replaced by indices, and loads by other expressions."""
+    """Return expressions with axes replaced by indices, and loads by other expressions.
+
+    `move` says where loads read instead.
+    """
     found: dict[Value, Value] = dict(loads)
     stack = list(roots)
     while stack:
@@ -119,25 +130,27 @@ def substituted(
             stack.extend(waiting)
             continue
         stack.pop()
-        found[x] = moved(x, axes, found)
+        found[x] = moved(x, axes, found, move)
     return [found[x] for x in roots]
 
 
-def moved(x: Value, axes: Mapping[Axis, Index], found: Mapping[Value, Value]) -> Value:
+def moved(
+    x: Value,
+    axes: Mapping[Axis, Index],
+    found: Mapping[Value, Value],
+    move: Moving | None = None,
+) -> Value:
     """Return a node whose operands have been found in other terms."""
-    operands = tuple([found[y] for y in x.operands])
     if x.op == "load":
         buffer, index = x.attr
-        moved = index.replaced(axes, found)
-        count = sum(1 for _ in index.values())
-        values = tuple([value for value, _ in moved.values()])
-        return x.scope.node("load", x.dtype, (*values, *operands[count:]), (buffer, moved))
+        index = index.replaced(axes, found)
+        return load(x.scope, *(move(buffer, index) if move else (buffer, index)))
     if x.op == "index":
         moved = x.attr.replaced(axes, found)
         if not moved.terms:
             return x.scope.constant(moved.const, x.dtype)
         return x.scope.node("index", x.dtype, tuple([value for value, _ in moved.values()]), moved)
-    return rebuilt(x, operands)
+    return rebuilt(x, tuple([found[y] for y in x.operands]))
 
 
 def leaves(roots: Sequence[Value]) -> list[Value]:

@@ -23,8 +23,8 @@ from kiln.engines.native.loop_ir import (
     blocks,
     load,
 )
-from kiln.engines.native.passes.buffers import nodes, reads
-from kiln.engines.native.passes.fusion import roots_of, with_roots
+from kiln.engines.native.passes.buffers import nodes, reads, roots_of
+from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import vector_axis
 from kiln.engines.native.passes.substitution import substituted
 from kiln.engines.native.scalars import NUMPY_TYPES, Value

@@ -1,0 +1,53 @@
+// What the statements of programs cost that were compiled to be measured.
+
+#include <ctime>
+
+#include "native_call.h"
+#include "symbols.h"
+
+namespace kiln {
+namespace {
+
+// Memory that the engine owns: numbers, then an entry of two for each statement, then events. Calls
+// on several threads write to it at the same time.
+struct Measurements {
+  int64_t statements;  // how many there are
+  int64_t room;        // for so many events
+  int64_t events;      // so many have happened; those beyond the room were not kept
+  int64_t rest[];
+
+  int64_t* count(int64_t statement) { return rest + 2 * statement; }
+  int64_t* nanoseconds(int64_t statement) { return count(statement) + 1; }
+  // The statement, its start, its end.
+  int64_t* event(int64_t number) { return rest + 2 * statements + 3 * number; }
+};
+
+int64_t kiln_clock() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+void kiln_measured(Measurements* to, int64_t statement, int64_t start) {
+  int64_t end = kiln_clock();
+  // Of a statement inside a loop there are too many events.
+  bool is_event = statement >= 0;
+  if (!is_event) statement = ~statement;
+  __atomic_fetch_add(to->count(statement), 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(to->nanoseconds(statement), end - start, __ATOMIC_RELAXED);
+  if (!is_event) return;
+  int64_t number = __atomic_fetch_add(&to->events, 1, __ATOMIC_RELAXED);
+  if (number >= to->room) return;
+  int64_t* event = to->event(number);
+  event[0] = statement;
+  event[1] = start;
+  event[2] = end;
+}
+
+const Symbols symbols{
+    {"kiln_clock", reinterpret_cast<void*>(kiln_clock)},
+    {"kiln_measured", reinterpret_cast<void*>(kiln_measured)},
+};
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,102 @@
+"""Programs with checks: which results and indices are watched while a function is built."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kiln.base.source import Source
+from kiln.engines.native.checks import CHECKED, WITHIN, Around, Site
+from kiln.engines.native.layout import Layout
+from kiln.engines.native.loop_ir import Kernel, Nest, Role, Store
+from kiln.engines.native.passes.buffers import everything
+from kiln.engines.native.scalars import Value, is_float
+from kiln.ir.jaxpr import Eqn
+
+if TYPE_CHECKING:
+    from kiln.engines.native.builder import Builder
+
+
+class Checking:
+    """The kinds of checks of a program, and the sites found so far."""
+
+    def __init__(self, kinds: frozenset[str]) -> None:
+        self.kinds = kinds
+        self.sites: list[Site] = []
+        self.around: list[Around] = []
+        self.eqn: Eqn | None = None
+        """The equation of the program that is being lowered."""
+
+    @contextlib.contextmanager
+    def inside(self, name: str, source: Source | None) -> Iterator[None]:
+        """Let what is found until the context exits be in a loop."""
+        self.around.append(Around(name, source))
+        try:
+            yield
+        finally:
+            self.around.pop()
+
+    def in_bounds(self, b: Builder, start: Value, last: int, axis: int, size: int) -> Value:
+        """Return an index, checked if indices are: whether it is from 0 to `last`."""
+        if "index" not in self.kinds or self.eqn is None or start.op == "constant":
+            return start
+        number = self._site(b, self.eqn, 0, "index", axis, size, last)
+        return b.scope.node(WITHIN, start.dtype, (start,), (number, last))
+
+    def result(self, b: Builder, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
+        """Return a result, watched for nan if that is asked; statements from `start` compute it.
+
+        What stores its elements stores them checked. What sums is copied by a nest that checks it;
+        of a kernel, which is not fused with others, a nest looks at the result.
+        """
+        buffer = x.buffer
+        if "nan" not in self.kinds or eqn.primitive.region:
+            return x
+        if not is_float(buffer.dtype) or buffer.role is Role.CONST:
+            return x
+        writers = [each for each in b.body[start:] if buffer in everything(each)[1]]
+        if not writers or not x.size:
+            return x
+        site = self._site(b, eqn, number, "nan")
+
+        def checked(value: Value) -> Value:
+            return b.scope.node(CHECKED, value.dtype, (value,), (site,))
+
+        if all(isinstance(each, Kernel) for each in writers):
+            axes = b.axes(x.shape)
+            value = b.read(x, axes)
+            effects: list[Store] = []
+            for i, part in enumerate([value] if isinstance(value, Value) else value):
+                # Only a nan is written again, so that memory is read only.
+                found = checked(part)
+                effects.append(Store(buffer, b.element(x, axes) + i, found, found.ne(found)))
+            b.nest(axes, effects)
+            return x
+        nests = [each for each in writers if isinstance(each, Nest) and each.is_map]
+        if len(nests) < len(writers):
+            made = b.space(x.shape, x.dtype)
+            axes = b.axes(x.shape)
+            value = b.read(x, axes)
+            if not isinstance(value, Value):
+                whole = type(value)(checked(value.re), checked(value.im))
+                b.nest(axes, b.stores(made, axes, whole))
+            else:
+                b.nest(axes, b.stores(made, axes, checked(value)))
+            return made
+        for nest in nests:
+            nest.effects[:] = [
+                dataclasses.replace(effect, value=checked(effect.value))
+                if effect.buffer is buffer
+                else effect
+                for effect in nest.effects
+            ]
+        return x
+
+    def _site(self, b: Builder, eqn: Eqn, result: int, kind: str, *bounds: int) -> int:
+        operands = [v.aval for v in eqn.invars]
+        name, aval = eqn.primitive.name, eqn.outvars[result].aval
+        around = tuple(self.around)
+        self.sites.append(Site(kind, name, operands, aval, b.source, around, *bounds))
+        return len(self.sites) - 1

@@ -1,0 +1,73 @@
+"""Where a call keeps the buffers of a function, as the code of the function finds them."""
+
+from __future__ import annotations
+
+from kiln.engines.native.llvm.module import Module
+from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Where
+from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.loop_ir import Buffer, Place, Role, Statement
+from kiln.engines.native.passes.buffers import everywhere
+from kiln.engines.native.scalars import NUMPY_TYPES
+
+# The fields of `Call`, by number.
+_OPERANDS, _RESULTS, _SIZES, WORKSPACE = range(4)
+
+
+class CallBuffers:
+    """Finds buffers among operands, results, constants and in the workspace."""
+
+    def __init__(self, module: Module, w: Writer) -> None:
+        self.module = module
+        self.w = w
+        self.pointers: dict[Buffer, str] = {}
+        self.fields: list[str] = []
+        self.fixed: dict[Buffer, str] = {}
+
+    def places(self, operands: list[Place]) -> list[Where] | None:
+        """Return where operands begin, if that is known and they are not too many."""
+        found = [where for where in map(self.where, operands) if where is not None]
+        return found if len(found) == len(operands) <= MOST_BUFFERS else None
+
+    def where(self, place: Place) -> Where | None:
+        """Return where an operand begins, if that is known."""
+        buffer, module = place.buffer, self.module
+        if place.index.terms or buffer in self.fixed or buffer.role is Role.ROW:
+            return None
+        offset = place.index.const * NUMPY_TYPES[buffer.dtype].itemsize
+        if buffer in module.inputs:
+            return Where(0, module.inputs[buffer], offset)
+        if buffer in module.outputs:
+            return Where(1, module.outputs[buffer], offset)
+        if buffer.role is Role.CONST:
+            return Where(3, 0, offset, module.constant(buffer))
+        return Where(2, 0, module.offsets[buffer] + offset)
+
+    def field(self, number: int) -> str:
+        """Return the register of a field of `Call`."""
+        place = self.w.emit(f"getelementptr i64, ptr %call, i64 {number}")
+        return self.w.emit(f"load ptr, ptr {place}, align 8")
+
+    def pointer(self, buffer: Buffer) -> str:
+        """Return the register of where a buffer begins."""
+        w, fields = self.w, self.fields
+        if buffer in self.module.inputs:
+            table, number = fields[_OPERANDS], self.module.inputs[buffer]
+        elif buffer in self.module.outputs:
+            table, number = fields[_RESULTS], self.module.outputs[buffer]
+        elif buffer.role is Role.CONST:
+            return self.module.constant(buffer)
+        else:
+            offset = self.module.offsets[buffer]
+            place = w.dim(offset)
+            return w.emit(f"getelementptr i8, ptr {fields[WORKSPACE]}, i64 {place}")
+        place = w.emit(f"getelementptr ptr, ptr {table}, i64 {number}")
+        return w.emit(f"load ptr, ptr {place}, align 8")
+
+    def rows(self, statements: list[Statement]) -> None:
+        """Make room for the rows that statements keep."""
+        found: dict[Buffer, None] = {}
+        for statement in statements:
+            found.update((b, None) for b in everywhere(statement) if b.role is Role.ROW)
+        for buffer in found:
+            size = max(buffer.nbytes, 1)
+            self.pointers[buffer] = self.w.emit(f"alloca i8, i64 {size}, align 64")

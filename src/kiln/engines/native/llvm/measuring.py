@@ -1,0 +1,87 @@
+"""What the statements of a program cost: memory for the figures, and the code that fills it.
+
+A program that is compiled with the option `profile` looks at the clock around each statement, but
+for those that several threads share, which count as one. See `_runtime/measurements.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.loop_ir import Function, Loop, Statement, blocks
+
+DECLARATIONS = ("declare i64 @kiln_clock()", "declare void @kiln_measured(ptr, i64, i64)")
+MOST_EVENTS = 4096
+"""So many statements are written down with their times; further ones are only counted."""
+_HEAD = 3
+
+
+class Measured(NamedTuple):
+    """A statement: how deep in loops it is, how often it ran, and how long altogether."""
+
+    statement: Statement
+    depth: int
+    runs: int
+    seconds: float
+
+
+class Event(NamedTuple):
+    """One run of a statement, in nanoseconds of `time.monotonic_ns`."""
+
+    statement: int
+    start: int
+    end: int
+
+
+class Measurements:
+    """The figures of one program; its code holds the address, so they must live as long."""
+
+    def __init__(self, function: Function) -> None:
+        self.statements = list(_walk(function.body, 0))
+        self._numbers = {each: i for i, (each, _) in enumerate(self.statements)}
+        self._figures = np.zeros(
+            _HEAD + 2 * len(self.statements) + len(Event._fields) * MOST_EVENTS, np.int64
+        )
+        self._figures[:2] = len(self.statements), MOST_EVENTS
+
+    def begin(self, w: Writer) -> str:
+        """Write what looks at the clock; return the register of the time."""
+        return w.emit("call i64 @kiln_clock()")
+
+    def end(self, w: Writer, statement: Statement, start: str) -> None:
+        """Write what notes the end of a statement."""
+        number = self._numbers[statement]
+        if self.statements[number][1]:
+            number = ~number
+        address = f"ptr inttoptr (i64 {self._figures.ctypes.data} to ptr)"
+        w.do(f"call void @kiln_measured({address}, i64 {number}, i64 {start})")
+
+    def measured(self) -> list[Measured]:
+        """Return the figures of each statement, in the order of the program."""
+        figures = self._figures[_HEAD : _HEAD + 2 * len(self.statements)].reshape(-1, 2).tolist()
+        return [
+            Measured(statement, depth, count, nanoseconds / 1e9)
+            for (statement, depth), (count, nanoseconds) in zip(
+                self.statements, figures, strict=True
+            )
+        ]
+
+    def events(self) -> list[Event]:
+        """Return the first runs of statements outside of loops."""
+        start = _HEAD + 2 * len(self.statements)
+        count = min(int(self._figures[2]), MOST_EVENTS)
+        rows = self._figures[start : start + 3 * count].reshape(-1, 3).tolist()
+        return [Event(*row) for row in rows]
+
+
+def _walk(statements: Sequence[Statement], depth: int) -> Iterator[tuple[Statement, int]]:
+    for statement in statements:
+        yield statement, depth
+        if isinstance(statement, Loop) and statement.parallel:
+            continue
+        for block in blocks(statement):
+            yield from _walk(block, depth + 1)

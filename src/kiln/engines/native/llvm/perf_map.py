@@ -1,0 +1,54 @@
+"""KILN_PERF: names of compiled code for Linux perf, in /tmp/perf-PID.map.
+
+`perf report` looks there for code that is in no file. The functions of an object and their sizes
+are read from its table of symbols.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_SYMBOL_TABLE, _FUNCTION = 2, 2
+
+
+class Symbol(NamedTuple):
+    """A function in an object: its section, and where in it."""
+
+    name: str
+    section: int
+    offset: int
+    size: int
+
+
+def functions(image: bytes) -> Iterator[Symbol]:
+    """Iterate over the functions of an ELF object of 64 bits."""
+    if image[:5] != b"\x7fELF\x02":
+        return
+    (start,) = struct.unpack_from("<Q", image, 40)
+    item, count = struct.unpack_from("<HH", image, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", image, start + i * item) for i in range(count)]
+    for section in sections:
+        if section[1] != _SYMBOL_TABLE:
+            continue
+        names = sections[section[6]][4]
+        for at in range(section[4], section[4] + section[5], 24):
+            name, info, _, where, offset, size = struct.unpack_from("<IBBHQQ", image, at)
+            if info & 15 == _FUNCTION:
+                end = image.index(b"\0", names + name)
+                yield Symbol(image[names + name : end].decode(), where, offset, size)
+
+
+def write_perf_map(program: str, image: bytes, entry: str, address: int) -> None:
+    """Add the functions of an object to the map of this process; one of them lies at an address."""
+    found = list(functions(image))
+    (known,) = [symbol for symbol in found if symbol.name == entry]
+    path = f"/tmp/perf-{os.getpid()}.map"
+    with open(path, "a", encoding="utf-8") as file:
+        for symbol in found:
+            # Sections are loaded apart.
+            if symbol.section == known.section:
+                at = address - known.offset + symbol.offset
+                file.write(f"{at:x} {symbol.size:x} kiln:{program}:{symbol.name}\n")

@@ -1,0 +1,58 @@
+"""How compiled code notes the checks that fail, and stops for them.
+
+Whatever thread finds something puts the number of the site into `Call::found`, if it is greater
+than the one there: numbers count down in the order of the program, so the first site remains.
+"""
+
+from __future__ import annotations
+
+from kiln.engines.native.checks import FAULTED
+from kiln.engines.native.llvm.writer import Writer
+
+_FOUND = 6
+"""The number of `found` among the fields of `Call`."""
+_INDEX, _ITERATION = 1, 2
+"""Where the fields of `Fault` are, in units of eight bytes."""
+
+
+class Watch:
+    """The sites of one function."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def number(self, site: int) -> int:
+        """Return what is noted for a site."""
+        return self.count - site
+
+    def note(self, w: Writer, number: str, index: str | None) -> None:
+        """Write what notes a number, unless it is 0, and the index that was found with it."""
+        found = _found(w)
+        before = w.emit(f"atomicrmw umax ptr {found}, i32 {number} monotonic")
+        if index is None:
+            return
+        place = w.emit(f"getelementptr i64, ptr {found}, i64 {_INDEX}")
+        kept = w.emit(f"load atomic i64, ptr {place} monotonic, align 8")
+        is_first = w.emit(f"icmp ult i32 {before}, {number}")
+        value = w.emit(f"select i1 {is_first}, i64 {index}, i64 {kept}")
+        w.do(f"store atomic i64 {value}, ptr {place} monotonic, align 8")
+
+    def stop(self, w: Writer, iteration: str) -> None:
+        """Write what returns from the program if something was found in an iteration, or -1."""
+        found = _found(w)
+        site = w.emit(f"load i32, ptr {found}, align 8")
+        failed = w.emit(f"icmp ne i32 {site}, 0")
+        bad, after = w.label("found"), w.label("done")
+        w.do(f"br i1 {failed}, label %{bad}, label %{after}")
+        w.begin(bad)
+        place = w.emit(f"getelementptr i64, ptr {found}, i64 {_ITERATION}")
+        w.do(f"store i64 {iteration}, ptr {place}, align 8")
+        w.do(f"ret i32 {FAULTED}")
+        w.begin(after)
+
+
+def _found(w: Writer) -> str:
+    field = w.emit(f"getelementptr i64, ptr %call, i64 {_FOUND}")
+    return w.emit(f"load ptr, ptr {field}, align 8")

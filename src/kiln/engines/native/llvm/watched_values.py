@@ -1,0 +1,81 @@
+"""Values that are checked as they are computed: tests of lanes, notes of sites that fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kiln.engines.native.checks import WITHIN
+from kiln.engines.native.llvm.instructions import instruction, splat, type_text
+from kiln.engines.native.scalars import Value, bits, is_signed
+
+if TYPE_CHECKING:
+    from kiln.engines.native.llvm.values import Frame
+
+
+def watched(frame: Frame, x: Value, width: int) -> str:
+    """Return the first operand of a check, and note the sites where it fails."""
+    w, watch = frame.w, frame.watch
+    assert watch is not None
+    value = x.operands[0]
+    name = frame.operand(value, width)
+    if x.op == WITHIN:
+        site, last = x.attr
+        outside = _any(frame, _outside(frame, value, name, last, width), width)
+
+        def note() -> list[str]:
+            index = _first(frame, value, name, last, width)
+            number = w.emit(f"select i1 {outside}, i32 {watch.number(site)}, i32 0")
+            watch.note(w, number, index)
+            return []
+
+        frame.when(outside, [], [], note)
+        return name
+
+    def note_all() -> list[str]:
+        for y, site in zip(x.operands, x.attr, strict=True):
+            wide = frame.width if frame.is_vector[y] else 1
+            some = _any(frame, _nans(frame, y, wide), wide)
+            watch.note(w, w.emit(f"select i1 {some}, i32 {watch.number(site)}, i32 0"), None)
+        return []
+
+    frame.when(_any(frame, _nans(frame, value, width), width), [], [], note_all)
+    return name
+
+
+def _nans(frame: Frame, x: Value, width: int) -> str:
+    """Return which lanes are nan."""
+    name = frame.operand(x, width)
+    node = x.scope.node("ne", "i1", (x, x))
+    return instruction(frame.w, node, [name, name], width)
+
+
+def _outside(frame: Frame, x: Value, name: str, last: int, width: int) -> str:
+    """Return which lanes are no numbers from 0 to `last`."""
+    # As numbers without a sign those below 0 are the greatest.
+    most = (1 << (bits(x.dtype) - is_signed(x.dtype))) - 1
+    greatest = splat(str(min(last, most)), type_text(x.dtype, 1), width)
+    return frame.w.emit(f"icmp ugt {type_text(x.dtype, width)} {name}, {greatest}")
+
+
+def _any(frame: Frame, flags: str, width: int) -> str:
+    """Return whether a flag is set of a lane that counts."""
+    if width == 1:
+        return flags
+    w, kind = frame.w, f"<{width} x i1>"
+    if frame.mask is not None:
+        flags = w.emit(f"and {kind} {flags}, {frame.mask}")
+    return w.emit(f"call i1 @llvm.vector.reduce.or.v{width}i1({kind} {flags})")
+
+
+def _first(frame: Frame, x: Value, name: str, last: int, width: int) -> str:
+    """Return the first index that is out of bounds, as an i64."""
+    w = frame.w
+    if width > 1:
+        flags = _outside(frame, x, name, last, width)
+        if frame.mask is not None:
+            flags = w.emit(f"and <{width} x i1> {flags}, {frame.mask}")
+        lane = w.emit(
+            f"call i32 @llvm.experimental.cttz.elts.i32.v{width}i1(<{width} x i1> {flags}, i1 true)"
+        )
+        name = w.emit(f"extractelement {type_text(x.dtype, width)} {name}, i32 {lane}")
+    return frame.wide_integer(name, x.dtype, 1)

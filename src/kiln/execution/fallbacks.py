@@ -1,0 +1,65 @@
+"""Programs that the native engine leaves to XLA: how many, which, and what kept them from it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kiln.base.forks import new_lock
+
+
+class Fallback(NamedTuple):
+    """A program that runs on XLA because a part of it is not compiled for the host."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+_lock = new_lock()
+_counts: Counter[str] = Counter()
+_collectors: list[list[Fallback]] = []
+
+
+def note(name: str, reason: str) -> None:
+    """Count a program, and tell all who collect."""
+    made = Fallback(name, reason)
+    with _lock:
+        _counts[reason] += 1
+        for collector in _collectors:
+            collector.append(made)
+
+
+def fallback_counts() -> dict[str, int]:
+    """Return how many programs of this process went to XLA so far, by the reason why.
+
+    A program is counted when it is compiled for the first time, not on each call. Programs that are
+    placed on other devices, or have compiler options of XLA, are XLA's own and not counted.
+    """
+    with _lock:
+        return dict(_counts)
+
+
+@contextlib.contextmanager
+def explain_fallbacks() -> Iterator[list[Fallback]]:
+    """Collect the programs that go to XLA, on any thread, each with what kept it from the host.
+
+    Example:
+        >>> with kiln.explain_fallbacks() as records:
+        ...     _ = kiln.jit(jnp.sin)(jnp.ones(3))
+        >>> records
+        []
+    """
+    records: list[Fallback] = []
+    with _lock:
+        _collectors.append(records)
+    try:
+        yield records
+    finally:
+        with _lock:
+            # By identity: lists of the same records are equal.
+            _collectors[:] = [each for each in _collectors if each is not records]
