@@ -129,7 +129,9 @@ def test_complex_functions_at_special_values_are_those_of_jax() -> None:
     for name in unary:
         found = np.asarray(getattr(lax, name)(y))
         for one in (found, np.asarray(compiled[name])):
-            for a, b in zip(_parts(one), _parts(np.asarray(wanted[name])), strict=True):
+            # On the cut, and of infinite numbers with a nan part, it is that of ISO C and NumPy.
+            expected = np.sqrt(x) if name == "sqrt" else np.asarray(wanted[name])
+            for a, b in zip(_parts(one), _parts(expected), strict=True):
                 np.testing.assert_allclose(a, b, 2e-4, 1e-6, err_msg=name)
                 zeros = (a == 0) & (b == 0)
                 np.testing.assert_array_equal(np.signbit(a[zeros]), np.signbit(b[zeros]), name)

@@ -255,7 +255,7 @@ class _Code(CallBuffers):
     def slots(self, values: list[str]) -> None:
         """Write values to the slots that a function is given."""
         w = self.w
-        self.most = max(self.most, len(values))
+        self.most = max(self.most, len(values), 1)
         for i, value in enumerate(values):
             place = w.emit(f"getelementptr i64, ptr %slots, i64 {i}")
             w.do(f"store {value}, ptr {place}, align 8")
