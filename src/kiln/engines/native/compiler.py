@@ -65,7 +65,7 @@ class NativeCompiler:
         if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
         written = self._written(program)
-        code = NativeCode(program, written, assemble(written.llvm))
+        code = NativeCode(program, written, assemble(written.llvm), lambda: self._written(program))
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         if program.sizes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,21 +54,32 @@ class Written(NamedTuple):
     profile: Profile | None
 
 
+Source = Callable[[], Written]
+"""Writes a program again."""
+
+
 class NativeCode:
-    """The code of a program, loaded, and how it is called."""
+    """The code of a program, loaded, and how it is called.
+
+    Loops and texts, which take several times the memory of the code, are written again when they
+    are asked for.
+    """
 
     __slots__ = (
-        "_written",
+        "_kept",
         "image",
         "owner",
         "program",
         "shared",
+        "sites",
+        "source",
         "taken",
     )
 
-    def __init__(self, program: Program, written: Written, image: bytes) -> None:
-        self.program, self.image = program, image
-        self._written = written
+    def __init__(self, program: Program, written: Written, image: bytes, source: Source) -> None:
+        self.program, self.image, self.source = program, image, source
+        # A profile holds the figures that the code writes.
+        self._kept = None if written.profile is None else written
         function = written.function
         wanted = aliasing.reused(program.jaxpr, program.donated)
         self.taken = reusable(function, {result: operand for operand, result in wanted.items()})
@@ -76,13 +87,19 @@ class NativeCode:
             openblas.load()
         self.owner = load(image, ENTRY)
         self.shared = shared_results(function)
+        self.sites = function.sites
         if options().perf:
             write_perf_map(program.name, image, ENTRY, self.owner.address)
 
     @property
     def written(self) -> Written:
         """The program as loops and LLVM text."""
-        return self._written
+        return self._kept or self.source()
+
+    @property
+    def profile(self) -> Profile | None:
+        """What the program measures of itself, if it does."""
+        return None if self._kept is None else self._kept.profile
 
     @property
     def function(self) -> Function:
@@ -99,7 +116,7 @@ class NativeCode:
 
         Raises: FloatingPointError for a nan, IndexError for an index out of bounds.
         """
-        raise_fault(self.name, self.function.sites, status, number, index, iteration)
+        raise_fault(self.name, self.sites, status, number, index, iteration)
 
     @property
     def name(self) -> str:
@@ -119,7 +136,7 @@ class NativeCode:
             case "asm":
                 return disassemble(self.llvm)
             case "html" if not self.program.sizes:
-                return picture(self.function, self.written.profile)
+                return picture(self.function, self.profile)
             case "profile":
                 return self._figures()
         raise ValueError(
@@ -132,7 +149,7 @@ class NativeCode:
         )
 
     def _figures(self) -> str:
-        if self.written.profile is None:
+        if self.profile is None:
             raise ValueError(
                 three_lines(
                     f"as_text('profile') of {self.name}",
@@ -140,11 +157,11 @@ class NativeCode:
                     "set KILN_PROFILE=1, or kiln.config.update('profile', True), and compile again",
                 )
             )
-        return self.written.profile.table()
+        return self.profile.table()
 
     def size_in_bytes(self) -> int:
-        """Return roughly the memory of the program: its object, loaded and kept, and its text."""
-        return 2 * len(self.image) + len(self.llvm)
+        """Return roughly the memory of the program: its object, loaded and kept."""
+        return 2 * len(self.image)
 
 
 class NativeExecutable(_runtime.Native):
@@ -190,7 +207,7 @@ class NativeExecutable(_runtime.Native):
     @property
     def profile(self) -> Profile | None:
         """What the program measures of itself, if it does."""
-        return self.code.written.profile
+        return self.code.profile
 
     @property
     def image(self) -> bytes:
@@ -220,14 +237,14 @@ class NativeExecutable(_runtime.Native):
         return self.code.as_text(stage)
 
     def size_in_bytes(self) -> int:
-        """Return roughly the memory of the program: its object, loaded and kept, and its text."""
+        """Return roughly the memory of the program: its object, loaded and kept."""
         return self.code.size_in_bytes()
 
     def out_shardings(self) -> list[Sharding]:
         """Return the device of the program's placement, or the host, for each result."""
         placement = self.code.program.placement
         (device,) = HOST_MEMORY.devices() if placement is None else placement.devices
-        return [SingleDeviceSharding(device)] * len(self.function.outputs)
+        return [SingleDeviceSharding(device)] * len(self.results)
 
     def cost_analysis(self) -> dict[str, float]:
         """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
@@ -245,8 +262,8 @@ class NativeExecutable(_runtime.Native):
 
     def explain_memory(self) -> str:
         """Return where buffers lie, who shares memory, and which copies are made and why."""
-        offsets = self.code.written.offsets
-        return memory_report(self.function, self.memory_analysis(), offsets, self.taken)
+        written = self.code.written
+        return memory_report(written.function, self.memory_analysis(), written.offsets, self.taken)
 
     def runtime_executable(self) -> NativeExecutable:
         """Return itself."""

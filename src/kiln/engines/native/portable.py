@@ -12,7 +12,7 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from kiln.engines.native import openblas
 from kiln.engines.native.executable import (
     NativeCode,
     NativeExecutable,
-    Written,
+    Source,
     known,
     needs_library,
     shared_results,
@@ -42,37 +42,24 @@ from kiln.ir.sizes import Dim
 _BEGIN = b"kiln native code\n"
 _CHECKSUM = hashlib.sha256().digest_size
 
-Source = Callable[[], Written]
-"""Writes a program again."""
-
 
 class StoredCode(NativeCode):
-    """Code that was loaded; its texts are made again when they are asked for."""
+    """Code that was loaded from bytes."""
 
-    __slots__ = ("_made", "_source")
+    __slots__ = ()
 
     def __init__(
         self, program: Program, about: dict[str, Any], image: bytes, source: Source
     ) -> None:
         if about["needs_library"]:
             openblas.load()
-        self.program, self.image = program, image
+        self.program, self.image, self.source = program, image, source
+        self._kept = None
         self.owner = load(image, ENTRY)
         self.shared = [(result, operand) for result, operand in about["shared"]]
         self.taken = [(result, operand) for result, operand in about["taken"]]
-        self._source = source
-        self._made: Written | None = None
-
-    @property
-    def written(self) -> Written:
-        """The program as loops and LLVM text, made again."""
-        if self._made is None:
-            self._made = self._source()
-        return self._made
-
-    def size_in_bytes(self) -> int:
-        """Return roughly the memory of the program: its object, loaded and kept."""
-        return 2 * len(self.image)
+        # A program that makes checks says which of them failed: its sites are written again.
+        self.sites = source().function.sites if program.checks else []
 
 
 def digest(program: Program, function: Function) -> str | None:
