@@ -134,31 +134,18 @@ def disassemble(text: str, target: Target | None = None, codegen: int = _LEVEL_O
 
 
 @functools.cache
-def _symbols() -> list[tuple[str, bytes, int]]:
-    """Return the kernels of the runtime: names, how they end in an object, addresses."""
-    known = _runtime.native_symbols().items()
-    return [(name, name.encode() + b"\0", address) for name, address in known]
-
-
-def _strings(image: bytes) -> bytes:
-    """Return the part of an object that has the names it refers to; not all formats tell."""
-    if image[:5] != b"\x7fELF\x02":
-        return image
-    header = int.from_bytes(image[40:48], "little")
-    header += 64 * int.from_bytes(image[62:64], "little")
-    begin, size = (
-        int.from_bytes(image[header + at : header + at + 8], "little") for at in (24, 32)
-    )
-    return image[begin : begin + size]
+def _symbols() -> dict[str, int]:
+    """Return the addresses of the kernels of the runtime."""
+    return _runtime.native_symbols()
 
 
 class Code:
     """Code in memory; its address is valid while this object lives."""
 
-    __slots__ = ("_library", "address")
+    __slots__ = ("_owner", "address")
 
-    def __init__(self, library: Any, address: int) -> None:
-        self._library = library
+    def __init__(self, owner: Any, address: int) -> None:
+        self._owner = owner
         self.address = address
 
     def __repr__(self) -> str:
@@ -170,11 +157,19 @@ def load(image: bytes, entry: str) -> Code:
 
     Raises RuntimeError if the object lacks the symbol `entry`, or needs one that nobody defines.
     """
+    linked = _runtime.link_object(image, entry, _symbols())
+    if not isinstance(linked, str):
+        address, owner = linked
+        return Code(owner, address)
+    return _linked_by_llvm(image, entry)
+
+
+def _linked_by_llvm(image: bytes, entry: str) -> Code:
+    """Put an object into memory whose kind the runtime does not link; some of it stays for ever."""
     with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol(entry)
-        strings = _strings(image)
-        for name, ending, address in _symbols():
-            if ending in strings:
+        for name, address in _symbols().items():
+            if name.encode() in image:
                 builder.import_symbol(name, address)
         library = builder.link(_linker(), f"kiln{next(_names)}")
         return Code(library, library[entry])

@@ -46,8 +46,7 @@ def test_code_calls_kernels_of_the_runtime(monkeypatch: pytest.MonkeyPatch) -> N
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     kernel = kind(lambda x: 2 * x)
     address = ctypes.cast(kernel, ctypes.c_void_p).value
-    known = [("kiln_twice", b"kiln_twice\0", address)]
-    monkeypatch.setattr(assembly, "_symbols", lambda: known)
+    monkeypatch.setattr(assembly, "_symbols", lambda: {"kiln_twice": address})
     text = """
 declare i64 @kiln_twice(i64)
 define i64 @run(i64 %x) {
