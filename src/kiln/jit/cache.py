@@ -156,6 +156,8 @@ def forget(fun: Any) -> None:
     keys = {program.key for table in tables for program in table.forget()}
     gc.collect()
     release(keys)
+    # They hold jaxprs.
+    keys.clear()
     give_back()
 
 
