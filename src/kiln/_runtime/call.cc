@@ -683,7 +683,8 @@ bool free_sizes(Leaf& leaf) {
 PyObject* callable_remember(PyObject* self, PyObject* args) {
   Callable* callable = reinterpret_cast<Callable*>(self);
   Py_ssize_t positional;
-  PyObject *kwnames, *statics, *dynamics, *avals, *consts, *program, *out_tree, *named_axes = Py_None;
+  PyObject *kwnames, *statics, *dynamics, *avals, *consts, *program, *out_tree,
+      *named_axes = Py_None;
   if (!PyArg_ParseTuple(args, "nO!O!O!O!OOO!|O", &positional, &PyTuple_Type, &kwnames, &PyList_Type,
                         &statics, &PyList_Type, &dynamics, &PyTuple_Type, &avals, &consts, &program,
                         &tree_def_type, &out_tree, &named_axes)) {
@@ -882,7 +883,8 @@ PyMethodDef functions[] = {
 
 int add_call(PyObject* module) {
   slow_name = PyUnicode_InternFromString("_call");
-  if (slow_name == nullptr || !NamedType::intern() || add_type(module, &callable_type) < 0) return -1;
+  if (slow_name == nullptr || !NamedType::intern() || add_type(module, &callable_type) < 0)
+    return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -67,9 +67,9 @@ bool read_sizes(PyObject* given, std::vector<int64_t>& sizes) {
 }
 
 int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"",        "",        "",        "",          "workspace", "sizes",
-                                "shared",  "reused",  "explain", "callbacks", "is_long",   "threads",
-                                nullptr};
+  static const char* names[] = {"",        "",        "",       "",        "workspace",
+                                "sizes",   "shared",  "reused", "explain", "callbacks",
+                                "is_long", "threads", nullptr};
   Native* self = reinterpret_cast<Native*>(object);
   if (!may_be_made(self->signature != nullptr, object)) return -1;
   unsigned long long address;
@@ -222,9 +222,8 @@ Ref fresh(size_t bytes) { return Ref::own(reinterpret_cast<PyObject*>(allocate(b
   if (!name) PyErr_Clear();
   const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
   if (text == nullptr) PyErr_Clear();
-  raise_out_of_memory(text == nullptr ? "running a program"
-                                      : (std::string("running ") + text).c_str(),
-                      bytes);
+  raise_out_of_memory(
+      text == nullptr ? "running a program" : (std::string("running ") + text).c_str(), bytes);
 }
 
 // Memory for a call of a program.

@@ -37,8 +37,8 @@ struct Call {
 // What a function of compiled code returns. A positive number is an error of a kernel.
 enum Status : int32_t {
   kDone = 0,
-  kRaised = -1,   // a Python exception is set
-  kFaulted = -2,  // `Call::fault` says where
+  kRaised = -1,      // a Python exception is set
+  kFaulted = -2,     // `Call::fault` says where
   kOutOfMemory = 1,  // of a kernel
 };
 

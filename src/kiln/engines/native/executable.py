@@ -40,6 +40,7 @@ from kiln.ir.sizes import Dim
 if TYPE_CHECKING:
     from kiln.ir.types import ShapedArray
 
+_PAGE = 4096
 ValueType = tuple[np.dtype[Any], int]
 
 
@@ -160,8 +161,8 @@ class NativeCode:
         return self.profile.table()
 
     def size_in_bytes(self) -> int:
-        """Return roughly the memory of the program: its object, loaded and kept."""
-        return 2 * len(self.image)
+        """Return roughly the memory of the program: its object, kept and loaded into pages."""
+        return len(self.image) + (len(self.image) // _PAGE + 2) * _PAGE
 
 
 class NativeExecutable(_runtime.Native):
