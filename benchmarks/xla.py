@@ -1,5 +1,7 @@
 """What XLA's own interface takes of a call: starting the executable, and arrays for its results.
 
+kiln runs these rows on its XLA engine.
+
 The column `xla` is the least that a call through jaxlib can cost; the rest is the library's.
 """
 
@@ -11,6 +13,7 @@ from typing import Any
 import kiln
 import kiln.numpy
 from benchmarks.harness import Case, Library, Sampler, repeated
+from kiln.base.config import override
 from kiln.core.array import buffer_for
 from kiln.core.engine import engine
 from kiln.engines.xla.client import client
@@ -45,10 +48,11 @@ def _wait(results: Any) -> None:
 
 
 def cases(libraries: Sequence[Library]) -> Iterator[Case]:
-    """Yield the cases."""
-    for count in COUNTS:
-        samplers: dict[str, Sampler] = {
-            lib.name: repeated(whole(lib, count), _wait) for lib in libraries
-        }
-        samplers["xla"] = repeated(alone(count), _wait)
-        yield Case(f"{count} in and out", samplers, rounds=40)
+    """Yield the cases, each to be measured before the next is asked for."""
+    with override(engine="xla"):
+        for count in COUNTS:
+            samplers: dict[str, Sampler] = {
+                lib.name: repeated(whole(lib, count), _wait) for lib in libraries
+            }
+            samplers["xla"] = repeated(alone(count), _wait)
+            yield Case(f"{count} in and out", samplers, rounds=40)
