@@ -116,7 +116,7 @@ def test_damaged_objects_are_refused_or_linked_but_never_crash(image, outside):
 
 def mapped() -> int:
     with open("/proc/self/maps", encoding="utf-8") as file:
-        return sum(1 for line in file if "rwx" not in line)
+        return len(file.readlines())
 
 
 def test_memory_is_given_back(image, outside):

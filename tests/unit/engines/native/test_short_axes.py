@@ -44,8 +44,8 @@ DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.uint8, np.boo
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_reductions_of_few_numbers(name: str, dtype: type) -> None:
-    if dtype is np.complex64 and name in ("any", "all", "argmax"):
-        pytest.skip("no order")
+    if dtype is np.complex64 and name == "argmax":
+        pytest.skip("complex numbers have no order")
     wide = np.nan_to_num(X, posinf=3) if np.dtype(dtype).kind in "iub" else X
     x = (np.abs(wide) * 3).astype(dtype)
     tolerance = 2e-5 if np.dtype(dtype).itemsize > 2 else 2e-2
