@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from kiln._runtime import Plan
+from kiln.base.collection import Permanent
 from kiln.base.config import options
 from kiln.base.forks import new_guard, new_lock
 from kiln.base.signals import HeldBack
@@ -346,7 +347,7 @@ def engine(name: str) -> Engine:
             f"set KILN_ENGINE to one of: {', '.join(ENGINES)}"
         )
     # Libraries half loaded cannot be loaded again, nor in the child of a fork.
-    with HeldBack(), _loading:
+    with HeldBack(), _loading, Permanent():
         module = importlib.import_module(ENGINES[name])
         make: Callable[[], Engine] = module.make_engine
         with _lock:
@@ -361,7 +362,7 @@ PLANS = "kiln.engines.native.plan"
 
 def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
     """Return a plan that runs a jaxpr, with its results in a container; None if there is none."""
-    with _loading:
+    with _loading, Permanent():
         planner = importlib.import_module(PLANS)
     made: Plan | None = planner.make_plan(jaxpr, container)
     return made

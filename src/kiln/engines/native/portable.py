@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import hashlib
-import json
 import sys
 from collections.abc import Hashable, Iterator
 from pathlib import Path
@@ -23,6 +21,7 @@ from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.dtypes import long_name
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.lazy import hashlib, json
 from kiln.core.engine import Program
 from kiln.engines.native import openblas
 from kiln.engines.native.executable import (
@@ -40,7 +39,8 @@ from kiln.engines.native.loop_ir import Function
 from kiln.ir.sizes import Dim
 
 _BEGIN = b"kiln native code\n"
-_CHECKSUM = hashlib.sha256().digest_size
+_CHECKSUM = 32
+"""Bytes of a SHA-256."""
 
 
 class StoredCode(NativeCode):

@@ -7,14 +7,13 @@ are printed to stderr, and their first runs are written as a trace that Perfetto
 from __future__ import annotations
 
 import atexit
-import heapq
-import json
 import os
 import sys
 from collections import defaultdict
 from typing import Any
 
 from kiln.base.config import options
+from kiln.base.lazy import heapq, json
 from kiln.core.memory_text import size_text
 from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.llvm.measuring import Measured, Measurements
