@@ -47,7 +47,6 @@ Pair = tuple[list[Any], list[Any]]
 """Results and their tangents, leaf by leaf; a tangent may be Zero."""
 
 
-@dataclasses.dataclass(frozen=True)
 class Rule(ForwardRule):
     """A user rule as a function of leaves."""
 
@@ -151,7 +150,6 @@ class CustomJVPCall(CustomCall):
         return {"jvp_jaxpr_fun": MappedRule(params["jvp_jaxpr_fun"], axis, in_axes, None)}
 
 
-@dataclasses.dataclass(frozen=True)
 class RuleBody(Body):
     """A function with its rule."""
 

@@ -8,7 +8,6 @@ late-binding tables.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -19,6 +18,7 @@ from kiln._runtime import Plan
 from kiln.base.collection import Permanent
 from kiln.base.config import options
 from kiln.base.forks import new_guard, new_lock
+from kiln.base.records import Record
 from kiln.base.signals import HeldBack
 from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
@@ -29,8 +29,7 @@ from kiln.ir.types import ShapedArray
 Buffer = Any
 
 
-@dataclasses.dataclass(frozen=True)
-class Placement:
+class Placement(Record):
     """Where a program runs: on one device, or sharded over several.
 
     The other fields are used only for several devices. The engine chooses the sharding of an output
@@ -52,8 +51,7 @@ CHECKS = "check"
 _OF_KILN = frozenset((THREADS, CHECKS))
 
 
-@dataclasses.dataclass(frozen=True)
-class Program:
+class Program(Record):
     """A jaxpr without constants, ready to compile.
 
     Without a placement it runs on the first device. `donated` numbers the inputs whose memory may

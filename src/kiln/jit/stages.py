@@ -6,12 +6,12 @@ structure of `(args, kwargs)` without the static arguments. `Compiled` is the ho
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import (
     PyTreeDef,
@@ -45,8 +45,7 @@ Committed = tuple[Sharding | None, ...]
 """Where the inputs of a program were put on purpose, closed-over constants first."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ArgInfo:
+class ArgInfo(Record):
     """The type of one argument, and whether it is donated."""
 
     _aval: ShapedArray

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
+from kiln.base.records import Record
 from kiln.engines.native.loop_ir import (
     Branch,
     Buffer,
@@ -39,8 +39,7 @@ _FREE = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class MemoryAnalysis:
+class MemoryAnalysis(Record):
     """The sizes of what a program needs, in bytes."""
 
     argument_size_in_bytes: int

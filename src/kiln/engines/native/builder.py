@@ -434,7 +434,9 @@ def function_of(
     for x, aval in zip(b.inline(jaxpr, inputs), jaxpr.out_avals, strict=True):
         outputs.append(_output(b, x, aval.physical(), outputs))
     given = [x.buffer for x in inputs]
-    return Function(name, b.scope, given, outputs, b.body, b.callbacks, sites=b.checking.sites)
+    return Function(
+        name, b.scope, given, outputs, b.body, callbacks=b.callbacks, sites=b.checking.sites
+    )
 
 
 def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> Buffer:

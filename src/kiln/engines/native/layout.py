@@ -6,19 +6,18 @@ number their buffers; in programs a buffer is a `Buffer`, and an offset may be a
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.base.records import Record
 from kiln.ir.operation import Operation
 from kiln.ops import elementwise, shape, static_slicing
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
+class Layout(Record):
     """Elements of a dtype in a buffer, `strides` bytes apart along each axis.
 
     In programs with named axes, sizes and strides may be sizes of these.
@@ -53,7 +52,11 @@ class Layout:
     def with_axes(self, axes: Sequence[tuple[Any, Any]], offset: Any = 0) -> Layout:
         """Return a layout with other axes: their sizes and strides."""
         sizes, strides = tuple(n for n, _ in axes), tuple(s for _, s in axes)
-        return dataclasses.replace(self, shape=sizes, strides=strides, offset=self.offset + offset)
+        return Layout(self.buffer, self.offset + offset, sizes, strides, self.dtype)
+
+    def moved(self, offset: Any) -> Layout:
+        """Return the layout of the same axes at another offset."""
+        return Layout(self.buffer, offset, self.shape, self.strides, self.dtype)
 
     def spread(self, to: tuple[Any, ...]) -> Layout:
         """Return the layout of a scalar broadcast to a shape, or the layout itself."""
@@ -80,7 +83,7 @@ def _reshape(x: Layout, *, new_sizes: Any, dimensions: Any = None) -> Layout | N
     if not x.is_dense:
         return None
     made = dense(x.buffer, new_sizes, x.dtype)
-    return dataclasses.replace(made, offset=x.offset)
+    return made.moved(x.offset)
 
 
 def _transpose(x: Layout, *, permutation: Any) -> Layout:

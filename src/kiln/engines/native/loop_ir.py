@@ -11,7 +11,6 @@ ints, or sizes of named axes (`extents.py`).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.records import Record
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number
 from kiln.ir.sizes import Dim
@@ -168,29 +168,38 @@ class Place:
         self.index = index
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Store:
-    """Write a value, where `mask` holds if there is one."""
+    """Write a value, where `mask` holds if there is one. Immutable."""
 
-    buffer: Buffer
-    index: Index
-    value: Value
-    mask: Value | None = None
+    __slots__ = ("buffer", "index", "mask", "value")
+
+    def __init__(
+        self, buffer: Buffer, index: Index, value: Value, mask: Value | None = None
+    ) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.value = value
+        self.mask = mask
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Reduce:
     """Combine the values over the axes that `index` does not have, and write the result.
 
     `op` is add, mul, min, max, and, or, xor; or argmin, argmax, which write the number that the
     axis `along` has where the value is least or greatest (the first of equals, nan before all).
+    Immutable.
     """
 
-    buffer: Buffer
-    index: Index
-    op: str
-    value: Value
-    along: Axis | None = None
+    __slots__ = ("along", "buffer", "index", "op", "value")
+
+    def __init__(
+        self, buffer: Buffer, index: Index, op: str, value: Value, along: Axis | None = None
+    ) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.op = op
+        self.value = value
+        self.along = along
 
 
 class Nest:
@@ -322,8 +331,7 @@ class Copy:
 Statement = Nest | Loop | While | Branch | Kernel | Copy
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class Callback:
+class Callback(Record, eq=False):
     """A Python function that a program calls, and the (dtype, shape) of what it takes and gives."""
 
     function: Callable[..., Sequence[Any]]
@@ -331,8 +339,7 @@ class Callback:
     results: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class KeptCopy:
+class KeptCopy(Record, eq=False):
     """A copy of a whole buffer that the program makes, and why it has to."""
 
     to: Buffer
@@ -340,21 +347,31 @@ class KeptCopy:
     source: Any
 
 
-@dataclasses.dataclass(eq=False)
 class Function:
     """A program: outputs from inputs.
 
     An output may be an input, or the same buffer as another output: the caller shares it.
     """
 
-    name: str
-    scope: Scope
-    inputs: list[Buffer]
-    outputs: list[Buffer]
-    body: list[Statement]
-    callbacks: list[Callback] = dataclasses.field(default_factory=list)
-    copies: list[KeptCopy] = dataclasses.field(default_factory=list)
-    sites: list[Any] = dataclasses.field(default_factory=list)
+    def __init__(
+        self,
+        name: str,
+        scope: Scope,
+        inputs: list[Buffer],
+        outputs: list[Buffer],
+        body: list[Statement],
+        *,
+        callbacks: Iterable[Callback] = (),
+        sites: Iterable[Any] = (),
+    ) -> None:
+        self.name = name
+        self.scope = scope
+        self.inputs = inputs
+        self.outputs = outputs
+        self.body = body
+        self.callbacks = list(callbacks)
+        self.copies: list[KeptCopy] = []
+        self.sites = list(sites)
 
 
 def blocks(statement: Statement) -> list[list[Statement]]:

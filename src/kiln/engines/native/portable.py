@@ -82,7 +82,7 @@ def digest(program: Program, function: Function) -> str | None:
     found.update(repr(described).encode())
     for part in _parts([function.inputs, function.outputs, function.body]):
         found.update(part)
-    return found.hexdigest()
+    return str(found.hexdigest())
 
 
 def to_bytes(executable: NativeExecutable) -> bytes:
@@ -124,9 +124,10 @@ def to_bytes(executable: NativeExecutable) -> bytes:
         "shared": shared_results(function),
         "taken": executable.code.taken,
     }
-    text = json.dumps(about).encode()
+    text: bytes = json.dumps(about).encode()
     rest = len(text).to_bytes(8, "little") + text + executable.image
-    return _BEGIN + hashlib.sha256(rest).digest() + rest
+    checksum: bytes = hashlib.sha256(rest).digest()
+    return _BEGIN + checksum + rest
 
 
 def from_bytes(program: Program, stored: bytes, source: Source) -> NativeExecutable:
@@ -189,7 +190,7 @@ def _build() -> str:
     here = Path(__file__).parent
     for path in [*sorted(here.rglob("*.py")), Path(_runtime.__file__)]:
         found.update(path.name.encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:16]
+    return str(found.hexdigest())[:16]
 
 
 def _types(program: Program) -> list[list[tuple[str, str, Dim]]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
+from kiln.base.records import Record
 from kiln.engines.native.extents import Grain, estimate, is_named, quotient
 from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.substitution import bounds, is_within
@@ -22,8 +22,7 @@ SPLIT_POINTS = 1 << 17
 """How many points a thread takes at a time, at least."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Schedule:
+class Schedule(Record):
     """The axes from the outermost to the innermost; the first `kept` are not reduced."""
 
     order: tuple[Axis, ...]
