@@ -40,8 +40,10 @@ class _Fields:
             **kind._given,
             "__annotations__": kind._annotated,
             "__module__": kind.__module__,
+            # Without one, a docstring would be written.
+            "__doc__": kind.__name__,
         }
-        plain = type(kind.__name__, (), {"__doc__": "", **space})
+        plain = type(kind.__name__, (), space)
         made = cast(Any, dataclasses.dataclass(init=False, repr=False, eq=False)(plain))
         kind.__dataclass_fields__ = made.__dataclass_fields__
         return kind.__dataclass_fields__
