@@ -67,8 +67,12 @@ _CLASSES = tuple(
 
 # Holds `api_boundary`, which wraps functions of the others.
 _WRAPPERS = "kiln.base.source"
+# Where values that may be fixed are kept under a name.
+_HOMES = (*_PURE, *_CLASSES, _WRAPPERS, "kiln.linen")
 
 _fixed: dict[int, tuple[Any, Hashable]] = {}
+_noted: dict[int, Any] = {}
+"""What modules of kiln define and nobody has asked for: a value is judged when it is asked for."""
 _spaces: dict[int, dict[str, Any]] = {}
 _seen: set[str] = set()
 _count = 0
@@ -76,13 +80,9 @@ _count = 0
 
 def is_fixed(value: Any) -> bool:
     """Tell whether a value is one of the fixed ones, and unchanged."""
-    found = _fixed.get(id(value))
+    found = _fixed.get(id(value)) or _judged(value)
     if found is None:
-        if not _learn():
-            return False
-        found = _fixed.get(id(value))
-        if found is None:
-            return False
+        return False
     return found[0] is value and (found[1] is None or found[1] == _shape(value))
 
 
@@ -125,6 +125,7 @@ class _Same:
 
 
 _FUNCTIONS = (types.FunctionType, EagerFunction, functools._lru_cache_wrapper)
+_DEFINED = (*_FUNCTIONS, type, Operation)
 # The attributes that kiln functions have initially; ufuncs have methods, too.
 _FIRST = frozenset(
     [
@@ -157,27 +158,49 @@ def is_kiln_module(module: types.ModuleType) -> bool:
     return name.partition(".")[0] == "kiln" and sys.modules.get(name) is module
 
 
-def _fix(value: Any) -> None:
+def _fix(value: Any) -> tuple[Any, Hashable]:
     changeable = _is_changeable(value) if isinstance(value, type) else hasattr(value, "__dict__")
-    _fixed[id(value)] = (value, _shape(value, as_made=True) if changeable else None)
+    _fixed[id(value)] = made = (value, _shape(value, as_made=True) if changeable else None)
+    return made
+
+
+def _judged(value: Any) -> tuple[Any, Hashable] | None:
+    """Return what `_fixed` has of a value from now on; None if it is not one of the fixed ones."""
+    if _noted.get(id(value)) is not value and not (_learn() and _noted.get(id(value)) is value):
+        return None
+    made = _fix(value) if _is_kilns(value) else None
+    # Only now: another thread that does not find it there finds it among the fixed ones.
+    _noted.pop(id(value), None)
+    return made
 
 
 def _learn() -> bool:
-    """Add the definitions of newly imported kiln modules; tell whether there were any."""
+    """Note the definitions of newly imported kiln modules; tell whether there were any."""
     global _count
-    if len(sys.modules) == _count:
+    count = len(sys.modules)
+    if count == _count:
         return False
-    _count = len(sys.modules)
     names = [n for n in tuple(sys.modules) if n.partition(".")[0] == "kiln" and n not in _seen]
     for name in names:
-        _seen.add(name)
         space = vars(sys.modules[name])
         if name.startswith(_PURE) or name == _WRAPPERS:
             _spaces[id(space)] = space
-        for value in tuple(space.values()):
-            if id(value) not in _fixed and _is_kilns(value):
-                _fix(value)
+        if name.startswith(_HOMES):
+            _noted.update(
+                {
+                    id(value): value
+                    for value in tuple(space.values())
+                    if isinstance(value, _DEFINED) or _is_a_function_of_numpy(value)
+                }
+            )
+    # Only now: other threads do not wait, and would take what is not noted for unknown.
+    _seen.update(names)
+    _count = count
     return bool(names)
+
+
+def _is_a_function_of_numpy(value: Any) -> bool:
+    return type(value).__module__.startswith("kiln.numpy.")
 
 
 def _is_kilns(value: Any) -> bool:
@@ -196,7 +219,7 @@ def _is_kilns(value: Any) -> bool:
         return found is value and home.startswith((*_PURE, *_CLASSES))
     if isinstance(value, (functools._lru_cache_wrapper, EagerFunction)):
         return _is_kilns(value.__wrapped__)
-    return isinstance(value, Operation) or type(value).__module__.startswith("kiln.numpy.")
+    return isinstance(value, Operation) or _is_a_function_of_numpy(value)
 
 
 def _is_builtin(value: Any, module: types.ModuleType) -> bool:
