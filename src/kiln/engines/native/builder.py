@@ -18,6 +18,7 @@ import numpy as np
 
 from kiln.base.dtypes import short_name
 from kiln.core.staging import stage_pure
+from kiln.engines.native.addresses import element_offset, in_elements
 from kiln.engines.native.checking import Checking
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.layout import Layout, dense
@@ -35,7 +36,6 @@ from kiln.engines.native.loop_ir import (
     Role,
     Statement,
     Store,
-    axis_index,
     load,
 )
 from kiln.engines.native.passes.schedule import cost
@@ -103,8 +103,23 @@ class Delayed(NamedTuple):
     layout: Layout
     axes: tuple[Axis, ...]
     value: Scalar
-    lines: dict[Any, float]
+    source: Any
+    work: float
+    """Of its own equation, roughly in instructions."""
+    parts: tuple[Delayed, ...]
     equations: int
+    """Its own and those of its parts."""
+
+    def lines(self) -> dict[Any, float]:
+        """Return the places in the user's code that it consists of, each with its work."""
+        found, stack = [], [self]
+        while stack:
+            found.append(stack.pop())
+            stack.extend(found[-1].parts)
+        lines: dict[Any, float] = {}
+        for each in reversed(found):
+            lines[each.source] = lines.get(each.source, 0.0) + each.work
+        return lines
 
 
 MOST_DELAYED = 100
@@ -129,6 +144,8 @@ class Builder:
         self.callbacks: list[Callback] = []
         self._lowerings = lowerings
         self._axes: dict[tuple[int, Dim], Axis] = {}
+        self._axes_of: dict[tuple[Dim, ...], tuple[Axis, ...]] = {}
+        self._elements: dict[Any, Index] = {}
         self._constants: dict[Any, Layout] = {}
         self._numbers = 0
         self._delayed: dict[Buffer, Delayed] = {}
@@ -174,7 +191,11 @@ class Builder:
 
     def axes(self, sizes: Sequence[Dim]) -> tuple[Axis, ...]:
         """Return the axes of nests over a shape."""
-        return tuple([self.axis(d, n) for d, n in enumerate(sizes)])
+        shape = tuple(sizes)
+        found = self._axes_of.get(shape)
+        if found is None:
+            found = self._axes_of[shape] = tuple([self.axis(d, n) for d, n in enumerate(shape)])
+        return found
 
     def axis(self, depth: int, size: Dim) -> Axis:
         """Return the axis of a size at a depth of nests."""
@@ -191,13 +212,12 @@ class Builder:
     def element(self, x: Layout, at: Sequence[Axis | Index]) -> Index:
         """Return the index of an element, in units of the buffer's elements."""
         item = part_dtype(x.dtype).itemsize
-        offset = x.offset if isinstance(x.offset, Index) else Index(x.offset)
-        total = offset
-        for place, stride, size in zip(at, x.strides, x.shape, strict=True):
-            if size != 1 or isinstance(place, Index):
-                index = axis_index(place) if isinstance(place, Axis) else place
-                total = total + index * stride
-        return _in_elements(total, item)
+        # Values of one shape are read at the same places.
+        key = (x.offset, x.shape, x.strides, item, tuple(at))
+        found = self._elements.get(key)
+        if found is None:
+            found = self._elements[key] = in_elements(element_offset(x, at), item)
+        return found
 
     def read(self, x: Layout, at: Sequence[Axis | Index] = ()) -> Scalar:
         """Return the element at some axes, or indices; that of a scalar wherever it is read."""
@@ -213,7 +233,9 @@ class Builder:
             return self.scope.constant(known, x.buffer.dtype)
         delayed = self._delayed.get(x.buffer)
         if delayed is not None:
-            if x == delayed.layout and (not x.shape or tuple(at) == delayed.axes):
+            if (x is delayed.layout or x == delayed.layout) and (
+                not x.shape or tuple(at) == delayed.axes
+            ):
                 return delayed.value
             self.settle(x)
         index = self.element(x, at if x.shape else ())
@@ -255,15 +277,12 @@ class Builder:
         delays, self._delays = self._delays, False
         value = function(*[self.read(x, axes) for x in operands])
         if delays:
-            parts = [self._delayed[x.buffer] for x in operands if x.buffer in self._delayed]
-            count = 1 + sum(part.equations for part in parts)
-            lines: dict[Any, float] = {}
-            for part in parts:
-                for source, work in part.lines.items():
-                    lines[source] = lines.get(source, 0.0) + work
-            own = 1.0 + sum(cost(x) for x in parts_of(value))
-            lines[self.source] = lines.pop(self.source, 0.0) + own
-            self._delayed[made.buffer] = Delayed(made, axes, value, lines, count)
+            found = [self._delayed.get(x.buffer) for x in operands]
+            parts = tuple([part for part in found if part is not None])
+            count = 1 + sum([part.equations for part in parts])
+            work = 1.0 + sum([cost(x) for x in parts_of(value)])
+            made_of = Delayed(made, axes, value, self.source, work, parts, count)
+            self._delayed[made.buffer] = made_of
         else:
             self.nest(axes, self.stores(made, axes, value))
         return made
@@ -273,9 +292,9 @@ class Builder:
         for x in values:
             delayed = self._delayed.pop(x.buffer, None)
             if delayed is not None:
-                outer, self.source = self.source, next(reversed(delayed.lines))
+                outer, self.source = self.source, delayed.source
                 stores = self.stores(delayed.layout, delayed.axes, delayed.value)
-                self.nest(delayed.axes, stores, lines=delayed.lines)
+                self.nest(delayed.axes, stores, lines=delayed.lines())
                 self.source = outer
 
     def fill(self, made: Layout, value: Any) -> None:
@@ -300,7 +319,7 @@ class Builder:
     def place(self, x: Layout) -> Place:
         """Return where a dense value begins."""
         offset = x.offset if isinstance(x.offset, Index) else Index(x.offset)
-        return Place(x.buffer, _in_elements(offset, part_dtype(x.dtype).itemsize))
+        return Place(x.buffer, in_elements(offset, part_dtype(x.dtype).itemsize))
 
     def kernel(
         self,
@@ -451,12 +470,6 @@ def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> B
     made = b.room(aval, Role.OUTPUT)
     b.write(made, x)
     return made.buffer  # type: ignore[no-any-return]
-
-
-def _in_elements(index: Index, item: int) -> Index:
-    if item <= 1:
-        return index
-    return Index(index.const // item, [(t, f // item) for t, f in index.terms])
 
 
 def parts_of(x: Scalar) -> tuple[Value, ...]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from kiln.base.records import Record
 from kiln.engines.native.extents import Grain
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number
+from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number, postorder
 from kiln.ir.sizes import Dim
 
 
@@ -40,20 +40,23 @@ class Axis:
 class Index:
     """A linear function: a constant, plus axes and integer values times factors. Immutable."""
 
-    __slots__ = ("_hash", "const", "terms")
+    __slots__ = ("_hash", "_operands", "const", "terms")
 
     def __init__(self, const: Dim = 0, terms: Iterable[tuple[Axis | Value, Dim]] = ()) -> None:
         self.const = const
         self.terms = tuple(terms)
-        self._hash = hash((const, frozenset(self.terms)))
+        # Most indices are only steps on the way to others.
+        self._hash: int | None = None
+        self._operands: tuple[Value, ...] | None = None
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((self.const, frozenset(self.terms)))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             type(other) is Index
-            and self._hash == other._hash
             and self.const == other.const
             and len(self.terms) == len(other.terms)
             and frozenset(self.terms) == frozenset(other.terms)
@@ -92,6 +95,13 @@ class Index:
     def values(self) -> Iterator[tuple[Value, Dim]]:
         """Iterate over the integer values with their factors."""
         return ((t, f) for t, f in self.terms if isinstance(t, Value))
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The integer values."""
+        if self._operands is None:
+            self._operands = tuple([t for t, _ in self.terms if isinstance(t, Value)])
+        return self._operands
 
     def replaced(self, axes: Mapping[Axis, Index], values: Mapping[Value, Value]) -> Index:
         """Return the index with axes replaced by indices, and values by values."""
@@ -168,26 +178,63 @@ class Place:
         self.index = index
 
 
-class Store:
-    """Write a value, where `mask` holds if there is one. Immutable."""
+class _Effect:
+    """What a nest does at each point with a value. Immutable, so what it reads is kept with it."""
+
+    __slots__ = ("_loads", "_nodes")
+
+    buffer: Buffer
+    index: Index
+    value: Value
+
+    def __init__(self) -> None:
+        self._nodes: tuple[Value, ...] | None = None
+        self._loads: tuple[Value, ...] | None = None
+
+    def roots(self) -> tuple[Value, ...]:
+        """Return its expressions: its value, its index, its mask."""
+        return (self.value, *self.index.operands)
+
+    @property
+    def nodes(self) -> tuple[Value, ...]:
+        """All nodes of its expressions, operands first."""
+        if self._nodes is None:
+            self._nodes = tuple(postorder(self.roots()))
+        return self._nodes
+
+    @property
+    def loads(self) -> tuple[Value, ...]:
+        """The loads among its nodes."""
+        if self._loads is None:
+            self._loads = tuple([x for x in self.nodes if x.op == "load"])
+        return self._loads
+
+
+class Store(_Effect):
+    """Write a value, where `mask` holds if there is one."""
 
     __slots__ = ("buffer", "index", "mask", "value")
 
     def __init__(
         self, buffer: Buffer, index: Index, value: Value, mask: Value | None = None
     ) -> None:
+        super().__init__()
         self.buffer = buffer
         self.index = index
         self.value = value
         self.mask = mask
 
+    def roots(self) -> tuple[Value, ...]:
+        """Return its expressions: its value, its index, its mask."""
+        found = super().roots()
+        return found if self.mask is None else (*found, self.mask)
 
-class Reduce:
+
+class Reduce(_Effect):
     """Combine the values over the axes that `index` does not have, and write the result.
 
     `op` is add, mul, min, max, and, or, xor; or argmin, argmax, which write the number that the
     axis `along` has where the value is least or greatest (the first of equals, nan before all).
-    Immutable.
     """
 
     __slots__ = ("along", "buffer", "index", "op", "value")
@@ -195,6 +242,7 @@ class Reduce:
     def __init__(
         self, buffer: Buffer, index: Index, op: str, value: Value, along: Axis | None = None
     ) -> None:
+        super().__init__()
         self.buffer = buffer
         self.index = index
         self.op = op
@@ -397,13 +445,11 @@ def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
 
 def load(scope: Scope, buffer: Buffer, index: Index) -> Value:
     """Return the node that reads an element."""
-    values = tuple([value for value, _ in index.values()])
-    return scope.node("load", buffer.dtype, values, (buffer, index))
+    return scope.node("load", buffer.dtype, index.operands, (buffer, index))
 
 
 def position(scope: Scope, index: Index, dtype: str = "i64") -> Value:
     """Return the node that is the number of an index."""
     if not index.terms:
         return scope.constant(index.const, dtype)
-    values = tuple([value for value, _ in index.values()])
-    return scope.node("index", dtype, values, index)
+    return scope.node("index", dtype, index.operands, index)

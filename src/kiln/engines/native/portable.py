@@ -202,7 +202,7 @@ def _types(program: Program) -> list[list[tuple[str, str, Dim]]]:
     ]
 
 
-_OMITTED = frozenset(("source", "lines", "scope", "_hash"))
+_OMITTED = frozenset(("source", "lines", "scope", "_hash", "_operands"))
 """Fields that do not affect code."""
 
 

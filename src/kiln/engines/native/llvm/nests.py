@@ -63,7 +63,7 @@ class NestCode(Frame):
         roots: list[Value] = []
         for effect in self.nest.effects:
             roots.append(effect.value)
-            roots.extend(value for value, _ in effect.index.values())
+            roots.extend(effect.index.operands)
             if isinstance(effect, Store) and effect.mask is not None:
                 roots.append(effect.mask)
         self.depths: dict[Value, int] = {}
@@ -242,7 +242,7 @@ class NestCode(Frame):
 
     def _store(self, buffer: Buffer, index: Index, value: Value, own: Value | None) -> None:
         lanes_vary = any(axis is self.vector for axis, _ in index.axes()) or any(
-            self.is_vector[v] for v, _ in index.values()
+            self.is_vector[v] for v in index.operands
         )
         width = self.width if lanes_vary else 1
         if width == 1 and self.is_vector.get(value):

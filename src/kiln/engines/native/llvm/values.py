@@ -300,7 +300,7 @@ class Frame:
     def _load(self, x: Value, width: int) -> str:
         w = self.w
         buffer, index = x.attr
-        rest = x.operands[sum(1 for _ in index.values()) :]
+        rest = x.operands[len(index.operands) :]
         own, other = rest or (None, None)
         bytes_ = NUMPY_TYPES[buffer.dtype].itemsize
         kind = memory_type(buffer.dtype, width)
@@ -356,7 +356,7 @@ class Frame:
         return (
             self.vector is not None
             and index.factor(self.vector) == -1
-            and not any(self.is_vector[v] for v, _ in index.values())
+            and not any(self.is_vector[v] for v in index.operands)
         )
 
     def _turned(self, name: str, kind: str) -> str:

@@ -156,7 +156,7 @@ def _offset_reads(x: Layout) -> list[Buffer]:
     """Return the buffers that hold where a value begins."""
     if not isinstance(x.offset, Index):
         return []
-    return list(loaded(postorder([value for value, _ in x.offset.values()])))
+    return list(loaded(postorder(x.offset.operands)))
 
 
 def _cond(

@@ -27,7 +27,6 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import (
-    effect_roots,
     everything,
     nodes,
     reads,
@@ -235,7 +234,7 @@ class _Fuser:
     ) -> Definition | None:
         """Return the definition of what is read, if it is to be computed here."""
         buffer, index = x.attr
-        if self.writers[buffer] != 1 or len(x.operands) != sum(1 for _ in index.values()):
+        if self.writers[buffer] != 1 or len(x.operands) != len(index.operands):
             return None
         for definition in self.definitions.get(buffer, ()):
             axes = solved(definition.store.index, index)
@@ -382,7 +381,7 @@ def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
 def _is_whole(store: Store, nest: Nest) -> bool:
     """Tell whether a store of a nest writes an element at each point, no two the same."""
     index = store.index
-    if any(True for _ in index.values()):
+    if index.operands:
         return False
     covered = {axis for axis, _ in index.axes()}
     if not covered:
@@ -416,14 +415,14 @@ def _is_cheap(definition: Definition) -> bool:
     return definition.cost <= CHEAP and len(definition.inputs) <= 2
 
 
-def _evaluations(nest: Nest, index: object) -> int:
+def _evaluations(nest: Nest, index: Index) -> int:
     """Return how often a nest computes an expression of an index, hoisted as far as can be."""
     reduced = nest.reduced_axes()
     order = [a for a in nest.axes if a not in reduced] + reduced
     total, found = 1, 1
     for axis in order:
         total *= estimate(axis.size)
-        if index.factor(axis) != 0 or any(True for _ in index.values()):  # type: ignore[attr-defined]
+        if index.operands or index.factor(axis) != 0:
             found = total
     return found
 
@@ -451,7 +450,7 @@ def drop_unread(function: Function) -> None:
 
 def _unseen(effect: Store | Reduce, seen: set[Value]) -> Iterator[Value]:
     """Iterate over the nodes of an effect that were not seen before."""
-    stack = effect_roots(effect)
+    stack = list(effect.roots())
     while stack:
         x = stack.pop()
         if x not in seen:

@@ -166,7 +166,7 @@ def is_covered(segments: Sequence[Segment], size: Dim) -> bool:
 
 
 def _of_place(place: Place, count: Dim) -> Segments:
-    if any(True for _ in place.index.values()):
+    if place.index.operands:
         return {}
     return {place.buffer: [Segment(place.index, count)]}
 
@@ -177,7 +177,7 @@ def _of_nest(nest: Nest) -> Segments:
     for effect in nest.effects:
         index = effect.index
         certain = not isinstance(effect, Store) or effect.mask is None
-        if certain and not any(True for _ in index.values()):
+        if certain and not index.operands:
             parts.setdefault((effect.buffer, frozenset(index.terms)), []).append(index)
     found: Segments = {}
     for (buffer, _), indices in parts.items():

@@ -43,7 +43,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     kept = [axis for axis in axes if axis not in reduced]
     nodes = postorder(
         [effect.value for effect in nest.effects]
-        + [v for effect in nest.effects for v, _ in effect.index.values()]
+        + [v for effect in nest.effects for v in effect.index.operands]
     )
     fits = _is_apart if nest.ordered else _varies
     candidates = [axis for axis in axes if fits(nest, axis)]
@@ -82,7 +82,7 @@ def _varies(nest: Nest, axis: Axis) -> bool:
     """Tell whether each store along an axis is to another place."""
     return all(
         effect.index.factor(axis) != 0
-        or any(_depends(value, axis) for value, _ in effect.index.values())
+        or any(_depends(value, axis) for value in effect.index.operands)
         for effect in nest.effects
         if isinstance(effect, Store)
     )
@@ -92,7 +92,7 @@ def _is_apart(nest: Nest, axis: Axis) -> bool:
     """Tell whether an ordered nest stores contiguous elements along an axis, each once."""
     return all(
         effect.index.factor(axis) == 1
-        and not any(_depends(value, axis) for value, _ in effect.index.values())
+        and not any(_depends(value, axis) for value in effect.index.operands)
         for effect in nest.effects
     )
 

@@ -149,7 +149,7 @@ def moved(
         moved = x.attr.replaced(axes, found)
         if not moved.terms:
             return x.scope.constant(moved.const, x.dtype)
-        return x.scope.node("index", x.dtype, tuple([value for value, _ in moved.values()]), moved)
+        return x.scope.node("index", x.dtype, moved.operands, moved)
     return rebuilt(x, tuple([found[y] for y in x.operands]))
 
 

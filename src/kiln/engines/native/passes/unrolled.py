@@ -65,7 +65,7 @@ def _short_axis(nest: Nest) -> Axis | None:
 def _can_be_written(effect: Store | Reduce, axis: Axis) -> bool:
     if isinstance(effect, Reduce):
         return effect.index.factor(axis) != 0 and effect.along is None
-    return effect.mask is None and not any(effect.index.values())
+    return effect.mask is None and not effect.index.operands
 
 
 def _depending(every: list[Value], axes: set[Axis]) -> set[Value]:
