@@ -10,9 +10,8 @@ from kiln.engines.native.loop_ir import Axis, Index
 
 def element_offset(x: Layout, at: Sequence[Axis | Index]) -> Index:
     """Return where an element lies, in bytes."""
-    const, terms = x.offset, {}
-    if isinstance(const, Index):
-        const, terms = const.const, dict(const.terms)
+    offset = x.offset if isinstance(x.offset, Index) else Index(x.offset)
+    const, terms = offset.const, dict(offset.terms)
     for place, stride, size in zip(at, x.strides, x.shape, strict=True):
         if isinstance(place, Axis):
             if size != 1 and place.size != 1:

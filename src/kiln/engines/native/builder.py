@@ -20,6 +20,7 @@ from kiln.base.dtypes import short_name
 from kiln.core.staging import stage_pure
 from kiln.engines.native.addresses import element_offset, in_elements
 from kiln.engines.native.checking import Checking
+from kiln.engines.native.delayed import MOST_DELAYED, Delayed
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.layout import Layout, dense
 from kiln.engines.native.loop_ir import (
@@ -97,35 +98,6 @@ class Elementwise:
         return self.lower(*operands, **params)
 
 
-class Delayed(NamedTuple):
-    """A value that no statement computes yet: the next equation is the only one that uses it."""
-
-    layout: Layout
-    axes: tuple[Axis, ...]
-    value: Scalar
-    source: Any
-    work: float
-    """Of its own equation, roughly in instructions."""
-    parts: tuple[Delayed, ...]
-    equations: int
-    """Its own and those of its parts."""
-
-    def lines(self) -> dict[Any, float]:
-        """Return the places in the user's code that it consists of, each with its work."""
-        found, stack = [], [self]
-        while stack:
-            found.append(stack.pop())
-            stack.extend(found[-1].parts)
-        lines: dict[Any, float] = {}
-        for each in reversed(found):
-            lines[each.source] = lines.get(each.source, 0.0) + each.work
-        return lines
-
-
-MOST_DELAYED = 100
-"""So many equations are one expression, at most, before passes look at them."""
-
-
 class Builder:
     """Builds a function, equation by equation."""
 
@@ -147,6 +119,8 @@ class Builder:
         self._axes_of: dict[tuple[Dim, ...], tuple[Axis, ...]] = {}
         self._elements: dict[Any, Index] = {}
         self._constants: dict[Any, Layout] = {}
+        self._literals: dict[tuple[Any, np.dtype[Any]], Layout] = {}
+        self._scalars: dict[tuple[Buffer, bool], Scalar] = {}
         self._numbers = 0
         self._delayed: dict[Buffer, Delayed] = {}
         self._delays = False
@@ -181,6 +155,18 @@ class Builder:
             found.buffer.value = array
             self._constants[key] = found
         return found
+
+    def literal(self, x: Literal) -> Layout:
+        """Return a literal's layout."""
+        value, dtype = x.val, x.aval.dtype
+        # Zeros have signs, which equality does not see.
+        is_plain = type(value) in (int, float) and value != 0
+        known = self._literals.get((value, dtype)) if is_plain else None
+        if known is None:
+            known = self.constant(np.asarray(value, dtype), dtype)
+            if is_plain:
+                self._literals[value, dtype] = known
+        return known
 
     def number(self, x: Layout) -> Any:
         """Return the value of a constant scalar; None for other values."""
@@ -224,13 +210,7 @@ class Builder:
         if holds_nothing(x.dtype):
             return self.scope.constant(0, "i1")
         if x.buffer.role is Role.CONST and x.buffer.value.size == 1:
-            known = x.buffer.value.reshape(())[()]
-            if x.dtype.kind == "c":
-                kind = x.buffer.dtype
-                return Complex(
-                    self.scope.constant(known.real, kind), self.scope.constant(known.imag, kind)
-                )
-            return self.scope.constant(known, x.buffer.dtype)
+            return self._scalar(x.buffer, x.dtype.kind == "c")
         delayed = self._delayed.get(x.buffer)
         if delayed is not None:
             if (x is delayed.layout or x == delayed.layout) and (
@@ -242,6 +222,17 @@ class Builder:
         if x.dtype.kind != "c":
             return load(self.scope, x.buffer, index)
         return Complex(load(self.scope, x.buffer, index), load(self.scope, x.buffer, index + 1))
+
+    def _scalar(self, buffer: Buffer, is_complex: bool) -> Scalar:
+        """Return the number in a constant buffer."""
+        found = self._scalars.get((buffer, is_complex))
+        if found is None:
+            assert buffer.value is not None
+            known, kind = buffer.value.reshape(())[()], buffer.dtype
+            parts = (known.real, known.imag) if is_complex else (known,)
+            made = [self.scope.constant(part, kind) for part in parts]
+            found = self._scalars[buffer, is_complex] = Complex(*made) if is_complex else made[0]
+        return found
 
     def stores(
         self, x: Layout, at: Sequence[Axis | Index], value: Scalar, mask: Value | None = None
@@ -361,9 +352,7 @@ class Builder:
         uses.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
 
         def read(atom: Any) -> Layout:
-            if isinstance(atom, Literal):
-                return self.constant(np.asarray(atom.val, atom.aval.dtype), atom.aval.dtype)
-            return env[atom]
+            return self.literal(atom) if isinstance(atom, Literal) else env[atom]
 
         for eqn in jaxpr.eqns:
             given = [read(v) for v in eqn.invars]

@@ -6,6 +6,7 @@ number their buffers; in programs a buffer is a `Buffer`, and an offset may be a
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -65,11 +66,17 @@ class Layout(Record):
 
 def dense(buffer: Any, sizes: Sequence[Any], dtype: np.dtype[Any]) -> Layout:
     """Return the layout of contiguous elements in row-major order."""
-    strides, step = [], dtype.itemsize
-    for size in reversed(sizes):
+    shape = tuple(sizes)
+    return Layout(buffer, 0, shape, _dense_strides(shape, dtype.itemsize), dtype)
+
+
+@functools.lru_cache(maxsize=1024)
+def _dense_strides(shape: tuple[Any, ...], itemsize: int) -> tuple[Any, ...]:
+    strides, step = [], itemsize
+    for size in reversed(shape):
         strides.append(step)
         step *= size
-    return Layout(buffer, 0, tuple(sizes), tuple(reversed(strides)), dtype)
+    return tuple(reversed(strides))
 
 
 def _broadcast(x: Layout, *, shape: Any, broadcast_dimensions: Any) -> Layout:

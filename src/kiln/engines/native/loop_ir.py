@@ -226,8 +226,8 @@ class Store(_Effect):
 
     def roots(self) -> tuple[Value, ...]:
         """Return its expressions: its value, its index, its mask."""
-        found = super().roots()
-        return found if self.mask is None else (*found, self.mask)
+        masks = () if self.mask is None else (self.mask,)
+        return (self.value, *self.index.operands, *masks)
 
 
 class Reduce(_Effect):
@@ -287,11 +287,13 @@ class Nest:
 
     def reduced_axes(self) -> list[Axis]:
         """Return the axes over which something is combined."""
+        reductions = [effect for effect in self.effects if isinstance(effect, Reduce)]
+        if not reductions:
+            return []
         return [
             axis
             for axis in self.axes
-            if any(isinstance(e, Reduce) and e.index.factor(axis) == 0 for e in self.effects)
-            and axis.size != 1
+            if axis.size != 1 and any(e.index.factor(axis) == 0 for e in reductions)
         ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kiln.engines.native.extents import at_least, estimate, is_positive
@@ -28,6 +28,7 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import (
     everything,
+    loads,
     nodes,
     reads,
     roots_of,
@@ -157,15 +158,15 @@ class _Fuser:
         nest = self._in_axes_of_operands(nest)
         roots = roots_of(nest)
         own = nodes(nest)
-        loads = [x for x in own if x.op == "load"]
-        repeats = Counter(x.attr[0] for x in loads)
-        home = -1 if nest.ordered else self._home(nest, loads)
+        read = loads(nest)
+        repeats = Counter([x.attr[0] for x in read])
+        home = -1 if nest.ordered else self._home(nest, read)
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
         share = (1.0 + work) / sum(nest.lines.values())
         lines = {source: part * share for source, part in nest.lines.items()}
-        for x in loads:
+        for x in read:
             definition = self._definition(x, nest, time, home, repeats[x.attr[0]])
             made = None
             if definition is not None and size + definition.size > MOST_NODES:
@@ -193,7 +194,7 @@ class _Fuser:
 
     def _in_axes_of_operands(self, nest: Nest) -> Nest:
         """Return a nest with an axis split that goes over several axes of what it reads."""
-        for x in leaves(roots_of(nest)):
+        for x in loads(nest):
             buffer, index = x.attr
             if x.operands or self.writers[buffer] != 1:
                 continue
@@ -437,26 +438,14 @@ def drop_unread(function: Function) -> None:
                 writers.setdefault(effect.buffer, []).append(effect)
         else:
             needed.update(dict.fromkeys(reads(statement)))
-    seen: set[Value] = set()
     waiting = list(needed)
     while waiting:
         for effect in writers.get(waiting.pop(), ()):
-            for x in _unseen(effect, seen):
-                if x.op == "load" and x.attr[0] not in needed:
+            for x in effect.loads:
+                if x.attr[0] not in needed:
                     needed[x.attr[0]] = None
                     waiting.append(x.attr[0])
     _keep(function.body, set(needed))
-
-
-def _unseen(effect: Store | Reduce, seen: set[Value]) -> Iterator[Value]:
-    """Iterate over the nodes of an effect that were not seen before."""
-    stack = list(effect.roots())
-    while stack:
-        x = stack.pop()
-        if x not in seen:
-            seen.add(x)
-            yield x
-            stack.extend(x.operands)
 
 
 def _keep(statements: list[Statement], needed: set[Buffer]) -> None:

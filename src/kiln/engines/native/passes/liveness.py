@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kiln.engines.native.extents import at_least, estimate, magnitude, smallest
 from kiln.engines.native.loop_ir import (
@@ -182,11 +182,11 @@ def _of_nest(nest: Nest) -> Segments:
     found: Segments = {}
     for (buffer, _), indices in parts.items():
         # The parts of a complex number lie side by side.
-        first = min((index.const for index in indices), key=estimate)
-        count: Dim = len({index.const for index in indices})
-        if not all(at_least(first + count, index.const + 1) for index in indices):
+        consts = {index.const for index in indices}
+        first, count = min(consts, key=estimate), cast(Dim, len(consts))
+        if not all(at_least(first + count, const + 1) for const in consts):
             continue
-        if not all(at_least(index.const, first) for index in indices):
+        if not all(at_least(const, first) for const in consts):
             continue
         outer = []
         mine: list[tuple[Dim, Dim]] = []
