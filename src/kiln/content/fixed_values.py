@@ -190,7 +190,7 @@ def _learn() -> bool:
                 {
                     id(value): value
                     for value in tuple(space.values())
-                    if isinstance(value, _DEFINED) or _is_a_function_of_numpy(value)
+                    if _may_be_fixed(type(value))
                 }
             )
     # Only now: other threads do not wait, and would take what is not noted for unknown.
@@ -199,8 +199,13 @@ def _learn() -> bool:
     return bool(names)
 
 
-def _is_a_function_of_numpy(value: Any) -> bool:
-    return type(value).__module__.startswith("kiln.numpy.")
+@functools.cache
+def _may_be_fixed(kind: type) -> bool:
+    return issubclass(kind, _DEFINED) or _is_a_function_of_numpy(kind)
+
+
+def _is_a_function_of_numpy(kind: type) -> bool:
+    return kind.__module__.startswith("kiln.numpy.")
 
 
 def _is_kilns(value: Any) -> bool:
@@ -219,7 +224,7 @@ def _is_kilns(value: Any) -> bool:
         return found is value and home.startswith((*_PURE, *_CLASSES))
     if isinstance(value, (functools._lru_cache_wrapper, EagerFunction)):
         return _is_kilns(value.__wrapped__)
-    return isinstance(value, Operation) or _is_a_function_of_numpy(value)
+    return isinstance(value, Operation) or _is_a_function_of_numpy(type(value))
 
 
 def _is_builtin(value: Any, module: types.ModuleType) -> bool:

@@ -7,13 +7,13 @@ the call nor the values it refers to may stay alive until the failure surfaces.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.lazy import traceback
 from kiln.base.records import Record
 from kiln.core import trace
 
