@@ -187,11 +187,7 @@ def _learn() -> bool:
             _spaces[id(space)] = space
         if name.startswith(_HOMES):
             _noted.update(
-                {
-                    id(value): value
-                    for value in tuple(space.values())
-                    if _may_be_fixed(type(value))
-                }
+                {id(value): value for value in tuple(space.values()) if _may_be_fixed(type(value))}
             )
     # Only now: other threads do not wait, and would take what is not noted for unknown.
     _seen.update(names)

@@ -40,9 +40,12 @@ _ONES = {
 MACHINE_TYPES = {dtype: name for name, dtype in NUMPY_TYPES.items()}
 
 
+_BITS = {name: int(name.lstrip("iubf")) for name in TYPES}
+
+
 def bits(dtype: str) -> int:
     """Return the width of a type; 1 for a bool."""
-    return int(dtype.lstrip("iubf"))
+    return _BITS[dtype]
 
 
 def is_float(dtype: str) -> bool:
@@ -358,10 +361,11 @@ def postorder(roots: Sequence[Value]) -> list[Value]:
     while stack:
         x = stack[-1]
         if x not in seen:
-            ahead = [y for y in x.operands if y not in seen]
-            if ahead:
-                ahead.reverse()
-                stack += ahead
+            height = len(stack)
+            for y in x.operands[::-1]:
+                if y not in seen:
+                    stack.append(y)
+            if len(stack) > height:
                 continue
             seen[x] = None
         stack.pop()

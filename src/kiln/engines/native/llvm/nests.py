@@ -15,8 +15,9 @@ from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota, on
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index, Nest, Reduce, Store
+from kiln.engines.native.passes.buffers import nodes, roots_of
 from kiln.engines.native.passes.schedule import Schedule, cost
-from kiln.engines.native.scalars import Value, postorder
+from kiln.engines.native.scalars import Value
 
 UNROLLED = 24
 """A loop whose turns are no more instructions than this, roughly, is written out."""
@@ -60,17 +61,11 @@ class NestCode(Frame):
         places = {axis: depth for depth, axis in enumerate(self.order, 1)}
         written = {effect.buffer for effect in self.nest.effects}
         innermost = len(self.order)
-        roots: list[Value] = []
-        for effect in self.nest.effects:
-            roots.append(effect.value)
-            roots.extend(effect.index.operands)
-            if isinstance(effect, Store) and effect.mask is not None:
-                roots.append(effect.mask)
         self.depths: dict[Value, int] = {}
         self.levels: list[list[Value]] = [[] for _ in range(innermost + 1)]
-        rare_only = only_in_rare(roots)
+        rare_only = only_in_rare(roots_of(self.nest))
         self.indices: dict[Index, None] = {e.index: None for e in self.nest.effects}
-        for x in postorder(roots):
+        for x in nodes(self.nest):
             depth = max([self.depths[y] for y in x.operands], default=0)
             vector = any(self.is_vector[y] for y in x.operands)
             index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None

@@ -440,10 +440,15 @@ def only_in_rare(roots: Sequence[Value]) -> set[Value]:
     """Return the values that only the rare sides of others need."""
     needed: set[Value] = set()
     stack = list(roots)
+    any_is_rare = False
     while stack:
         x = stack.pop()
         if x in needed:
             continue
         needed.add(x)
-        stack.extend(x.operands[:2] if x.op == "rare" else x.operands)
-    return {x for x in postorder(roots) if x not in needed}
+        if x.op == "rare":
+            any_is_rare = True
+            stack.extend(x.operands[:2])
+        else:
+            stack.extend(x.operands)
+    return {x for x in postorder(roots) if x not in needed} if any_is_rare else set()

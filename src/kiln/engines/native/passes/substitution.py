@@ -125,9 +125,11 @@ def substituted(
         if x in found:
             stack.pop()
             continue
-        waiting = [y for y in x.operands if y not in found]
-        if waiting:
-            stack.extend(waiting)
+        height = len(stack)
+        for y in x.operands:
+            if y not in found:
+                stack.append(y)
+        if len(stack) > height:
             continue
         stack.pop()
         found[x] = moved(x, axes, found, move)
