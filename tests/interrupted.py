@@ -186,7 +186,15 @@ WAITS: dict[str, Callable[[], Any]] = {
     "callbacks": lambda: scan_of_callbacks(1.0),
     "callbacks elsewhere": lambda: float(callbacks_elsewhere(X)[0, 0]),
 }
-KERNELS = {"products", "sort", "fft", "convolution", "convolution of channels", "solve", "transpose"}
+KERNELS = {
+    "products",
+    "sort",
+    "fft",
+    "convolution",
+    "convolution of channels",
+    "solve",
+    "transpose",
+}
 
 
 def interrupted(name: str, wait: Callable[[], Any], delay: float) -> str:
