@@ -71,8 +71,8 @@ _WRAPPERS = "kiln.base.source"
 _HOMES = (*_PURE, *_CLASSES, _WRAPPERS, "kiln.linen")
 
 _fixed: dict[int, tuple[Any, Hashable]] = {}
-_noted: dict[int, Any] = {}
-"""What modules of kiln define and nobody has asked for: a value is judged when it is asked for."""
+_noted: dict[int, tuple[Any, Hashable]] = {}
+"""Functions that modules of kiln define; they are judged when someone asks for them."""
 _spaces: dict[int, dict[str, Any]] = {}
 _seen: set[str] = set()
 _count = 0
@@ -158,20 +158,19 @@ def is_kiln_module(module: types.ModuleType) -> bool:
     return name.partition(".")[0] == "kiln" and sys.modules.get(name) is module
 
 
-def _fix(value: Any) -> tuple[Any, Hashable]:
+def _fix(value: Any) -> None:
     changeable = _is_changeable(value) if isinstance(value, type) else hasattr(value, "__dict__")
-    _fixed[id(value)] = made = (value, _shape(value, as_made=True) if changeable else None)
-    return made
+    _fixed[id(value)] = (value, _shape(value, as_made=True) if changeable else None)
 
 
 def _judged(value: Any) -> tuple[Any, Hashable] | None:
     """Return what `_fixed` has of a value from now on; None if it is not one of the fixed ones."""
-    if _noted.get(id(value)) is not value and not (_learn() and _noted.get(id(value)) is value):
-        return None
-    made = _fix(value) if _is_kilns(value) else None
-    # Only now: another thread that does not find it there finds it among the fixed ones.
-    _noted.pop(id(value), None)
-    return made
+    found = _noted.get(id(value))
+    if found is None and _learn():
+        found = _noted.get(id(value))
+    if found is None or found[0] is not value or not _is_kilns(value):
+        return _fixed.get(id(value))
+    return _fixed.setdefault(id(value), found)
 
 
 def _learn() -> bool:
@@ -186,13 +185,23 @@ def _learn() -> bool:
         if name.startswith(_PURE) or name == _WRAPPERS:
             _spaces[id(space)] = space
         if name.startswith(_HOMES):
-            _noted.update(
-                {id(value): value for value in tuple(space.values()) if _may_be_fixed(type(value))}
-            )
+            for value in tuple(space.values()):
+                if _may_be_fixed(type(value)):  # type: ignore[arg-type]
+                    _note(value)
     # Only now: other threads do not wait, and would take what is not noted for unknown.
     _seen.update(names)
     _count = count
     return bool(names)
+
+
+def _note(value: Any) -> None:
+    """Note a function, as it is now; judge anything else."""
+    if type(value) in _FUNCTIONS:
+        if id(value) not in _noted:
+            is_bare = type(value) is types.FunctionType and not value.__dict__
+            _noted[id(value)] = (value, 0 if is_bare else _shape(value, as_made=True))
+    elif id(value) not in _fixed and _is_kilns(value):
+        _fix(value)
 
 
 @functools.cache

@@ -69,15 +69,25 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fixed_values, name, nothing)
 
 
-def test_nothing_is_judged_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("value", [jnp.finfo, kiln.Array, jnp.add], ids=["finfo", "Array", "add"])
+def test_what_is_changed_for_a_while_is_fixed_again(
+    monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    """Also if it was first asked for while it was changed."""
+    _forget(monkeypatch)
+    assert is_fixed(jnp.sin)
+    with monkeypatch.context() as changed:
+        changed.setattr(value, "reduce", lambda x: x, raising=False)
+        assert not is_fixed(value)
+    assert is_fixed(value)
+
+
+def test_no_function_is_judged_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     _forget(monkeypatch)
     assert is_fixed(jnp.sin)
     assert id(jnp.cos) not in fixed_values._fixed
     assert is_fixed(jnp.cos)
-    # What is no fixed value is not judged again.
-    assert id(jnp.load) in fixed_values._noted
     assert not is_fixed(jnp.load)
-    assert id(jnp.load) not in fixed_values._noted
     assert not is_fixed(jnp.load)
 
 
