@@ -8,6 +8,7 @@ from kiln.base.errors import CheckError
 from kiln.engines.native.extents import at_least
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -86,12 +87,36 @@ class _Checker:
                 if statement.axis in self.axes:
                     raise self.error(f"the axis {statement.axis} is counted already", statement)
                 self.axes.add(statement.axis)
+            if isinstance(statement, Blocked):
+                self.blocked(statement)
             for block in blocks(statement):
                 self.statements(block)
             if isinstance(statement, Loop):
                 self.axes.remove(statement.axis)
             if isinstance(statement, While) and statement.flag not in self.written:
                 raise self.error(f"the flag {statement.flag} is never written", statement)
+
+    def blocked(self, statement: Blocked) -> None:
+        kinds = [type(each) for each in statement.body]
+        if kinds != [Kernel, Nest] or len(statement.epilogue.axes) < 2:
+            raise self.error("its body is a product, then a nest of rows and columns", statement)
+        product, nest = statement.product, statement.epilogue
+        made = product.results[0].buffer
+        here, step = Index(), 1
+        for axis in reversed(nest.axes):
+            here += Index(0, ((axis, step),))
+            step *= axis.size
+        if step != made.size or nest.ordered or not nest.is_map:
+            raise self.error(f"the nest does not compute each point of {made} once", statement)
+        for x in nodes(nest):
+            if x.op == "load" and x.attr[0] is made and x.attr[1] != here:
+                raise self.error(f"the nest reads {made} at another place", statement)
+        for effect in nest.effects:
+            # Other blocks still read them.
+            if effect.buffer in [place.buffer for place in product.operands]:
+                raise self.error(f"the nest writes {effect.buffer}, an operand", statement)
+            if effect.buffer is made and effect.index != here:
+                raise self.error(f"the nest writes {made} at another place", statement)
 
     def place(self, place: Place, statement: Statement, *, is_read: bool) -> None:
         self.index(place.index, place.buffer, self.axes, statement)

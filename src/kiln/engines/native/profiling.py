@@ -18,7 +18,7 @@ from kiln.base.config import options
 from kiln.core.memory_text import size_text
 from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.llvm.measuring import Measured, Measurements
-from kiln.engines.native.loop_ir import Function, Nest, Statement
+from kiln.engines.native.loop_ir import Blocked, Function, Nest, Statement
 from kiln.engines.native.loop_text import headings
 
 MOST_LINES = 20
@@ -154,7 +154,16 @@ def report() -> None:
 
 
 def _lines(statement: Statement) -> dict[Any, float]:
-    return dict(statement.lines) if isinstance(statement, Nest) else {statement.source: 1.0}
+    match statement:
+        case Nest():
+            return dict(statement.lines)
+        case Blocked():
+            # A point of a product of so many terms, and a point of its epilogue.
+            found = {statement.product.source: float(statement.product.numbers[3])}
+            for source, work in statement.epilogue.lines.items():
+                found[source] = found.get(source, 0.0) + work
+            return found
+    return {statement.source: 1.0}
 
 
 def places_of(statement: Statement) -> list[str]:

@@ -11,18 +11,20 @@ from collections.abc import Callable
 
 from kiln.engines.native.checks import has_checks
 from kiln.engines.native.extents import Grain, estimate, is_named, is_positive
+from kiln.engines.native.llvm import epilogues
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
 from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
 from kiln.engines.native.llvm.measuring import Measurements
 from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
-from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
+from kiln.engines.native.llvm.sequences import FROM_CALL, Step, Where, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
 from kiln.engines.native.llvm.values import memory_type
 from kiln.engines.native.llvm.writer import Sizes, Writer
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -142,6 +144,16 @@ class _Code(CallBuffers):
                 return Step(statement.symbol, places, first, FROM_CALL)
             numbers = as_ints(statement.numbers)
             return Step(statement.symbol, places, numbers=self.module.table(numbers))
+        if isinstance(statement, Blocked):
+            places = self.places(epilogues.places_of(statement))
+            if places is None:
+                return None
+            name = epilogues.symbol(statement)
+            self.module.symbols.add(name)
+            made = epilogues.function_of(self.module, statement, [])
+            places.insert(epilogues.EPILOGUE, Where(3, constant=f"@{made}"))
+            table = self.module.table(epilogues.numbers_of(statement))
+            return Step(name, places, numbers=table)
         if not isinstance(statement, Nest) and not (
             isinstance(statement, Loop) and statement.parallel
         ):
@@ -202,6 +214,8 @@ class _Code(CallBuffers):
                 self.nest(statement)
             case Kernel():
                 self.kernel(statement)
+            case Blocked():
+                self.blocked(statement)
             case Copy():
                 self.copy(statement)
             case Loop():
@@ -321,6 +335,18 @@ class _Code(CallBuffers):
         numbers = numbers_of(self.module, w, kernel)
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)
+
+    def blocked(self, blocked: Blocked) -> None:
+        """Call the kernel that computes a product and its epilogue."""
+        symbol = epilogues.symbol(blocked)
+        self.module.symbols.add(symbol)
+        outer = [axis for axis in axes_of(blocked.epilogue) if axis in self.counters]
+        name = epilogues.function_of(self.module, blocked, outer)
+        values = [f"ptr {self.place(place)}" for place in epilogues.places_of(blocked)]
+        values.insert(epilogues.EPILOGUE, f"ptr @{name}")
+        self.slots([*values, *[f"i64 {self.counters[axis]}" for axis in outer]])
+        numbers = self.module.table(epilogues.numbers_of(blocked, len(outer)))
+        self.check(self.w.emit(f"call i32 @{symbol}(ptr %call, ptr %slots, ptr {numbers})"))
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
         operand, result = self.place(copy.operand), to or self.place(copy.result)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kiln.engines.native.extents import at_least, estimate, is_positive
 from kiln.engines.native.loop_ir import (
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -39,7 +40,7 @@ def work(statements: Sequence[Statement], vector_bytes: int) -> int:
                 total += int(4 * plan.work * estimate(statement.points) / plan.width)
             case Copy():
                 total += estimate(statement.count) // 4
-            case Kernel():
+            case Kernel() | Blocked():
                 total += BETWEEN_POLLS
             case Branch():
                 total += max(work(block, vector_bytes) for block in statement.blocks)
