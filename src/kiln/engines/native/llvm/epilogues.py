@@ -6,6 +6,7 @@ import dataclasses
 
 from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.nests import NestCode
+from kiln.engines.native.llvm.sequences import Step, Where
 from kiln.engines.native.loop_ir import Axis, Blocked, Nest, Place
 from kiln.engines.native.passes.buffers import touched
 from kiln.engines.native.passes.expansion import expanded
@@ -18,11 +19,6 @@ EPILOGUE = 3
 """Which buffer of the kernel is the epilogue."""
 
 
-def symbol(blocked: Blocked) -> str:
-    """Return the name of the kernel that computes a product and its epilogue."""
-    return blocked.product.symbol.replace("gemm", "gemm_epilogue")
-
-
 def places_of(blocked: Blocked) -> list[Place]:
     """Return what the kernel is given, but for the epilogue itself and counters."""
     product = blocked.product
@@ -30,16 +26,29 @@ def places_of(blocked: Blocked) -> list[Place]:
     return [*product.operands, *product.results, *touches]
 
 
-def numbers_of(blocked: Blocked, outer: int = 0) -> tuple[int, ...]:
-    """Return the numbers of the kernel, for an epilogue within so many counters."""
+def call(module: Module, blocked: Blocked, outer: list[Axis]) -> tuple[str, str, str]:
+    """Return the kernel that computes a product and its epilogue, that function, and its numbers.
+
+    The function is given the counters of the `outer` axes after the buffers.
+    """
     nest, product = blocked.epilogue, blocked.product
+    symbol = product.symbol.replace("gemm", "gemm_epilogue")
+    module.symbols.add(symbol)
     slots = touched(nest)
-    rows = int(nest.axes[-2].size)
     slot = HEAD + slots.index(product.results[0].buffer)
-    return (*as_ints(product.numbers), HEAD + len(slots) + outer, slot, rows)
+    numbers = as_ints(product.numbers)
+    about = (HEAD + len(slots) + len(outer), slot, int(nest.axes[-2].size))
+    return symbol, _function(module, blocked, outer), module.table((*numbers, *about))
 
 
-def function_of(module: Module, blocked: Blocked, outer: list[Axis]) -> str:
+def step(module: Module, blocked: Blocked, places: list[Where]) -> Step:
+    """Return the step of a product whose buffers lie at some places."""
+    symbol, name, numbers = call(module, blocked, [])
+    buffers = [*places[:EPILOGUE], Where(3, constant=f"@{name}"), *places[EPILOGUE:]]
+    return Step(symbol, buffers, numbers=numbers)
+
+
+def _function(module: Module, blocked: Blocked, outer: list[Axis]) -> str:
     """Return the name of the function that runs on a range of the rows of an item.
 
     Its context holds the item and the range of columns, where the buffers are that the nest
@@ -65,7 +74,8 @@ def function_of(module: Module, blocked: Blocked, outer: list[Axis]) -> str:
             number = w.emit(f"udiv i64 {number}, {axis.size}")
     here = Nest((row, column), nest.effects, source=nest.source, lines=nest.lines)
     plan = schedule(here, module.target.vector_bytes)
-    assert plan.order == (row, column) and plan.vector is column
+    assert plan.order == (row, column)
+    assert plan.vector is column
     # A block need not end where a vector does.
     plan = dataclasses.replace(plan, is_exact=False)
     code = NestCode(w, here, plan, pointers.__getitem__, counters, module.elementary)

@@ -6,7 +6,6 @@ function of its own, over a range of its outermost axis: equal ones are written 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from kiln.engines.native.checks import has_checks
@@ -17,9 +16,9 @@ from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, 
 from kiln.engines.native.llvm.measuring import Measurements
 from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
-from kiln.engines.native.llvm.sequences import FROM_CALL, Step, Where, call_of
+from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
 from kiln.engines.native.llvm.target import Target
-from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
+from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, grain_of, in_registers, work
 from kiln.engines.native.llvm.values import memory_type
 from kiln.engines.native.llvm.writer import Sizes, Writer
 from kiln.engines.native.loop_ir import (
@@ -41,7 +40,7 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.buffers import axes_of, everywhere, touched
 from kiln.engines.native.passes.expansion import expanded
-from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
+from kiln.engines.native.passes.schedule import Schedule, schedule
 from kiln.engines.native.passes.structure import structure
 from kiln.engines.native.scalars import NUMPY_TYPES
 from kiln.ir.sizes import Dim, as_ints
@@ -146,14 +145,7 @@ class _Code(CallBuffers):
             return Step(statement.symbol, places, numbers=self.module.table(numbers))
         if isinstance(statement, Blocked):
             places = self.places(epilogues.places_of(statement))
-            if places is None:
-                return None
-            name = epilogues.symbol(statement)
-            self.module.symbols.add(name)
-            made = epilogues.function_of(self.module, statement, [])
-            places.insert(epilogues.EPILOGUE, Where(3, constant=f"@{made}"))
-            table = self.module.table(epilogues.numbers_of(statement))
-            return Step(name, places, numbers=table)
+            return None if places is None else epilogues.step(self.module, statement, places)
         if not isinstance(statement, Nest) and not (
             isinstance(statement, Loop) and statement.parallel
         ):
@@ -179,7 +171,7 @@ class _Code(CallBuffers):
             plan = schedule(statement, self.module.target.vector_bytes)
             count, grain = plan.order[0].size if plan.order else 1, plan.grain
         else:
-            count, grain = statement.axis.size, self._grain(statement)
+            count, grain = statement.axis.size, grain_of(statement)
         name = _shared(self.module, statement, plan, [])
         return Part(name, count, grain, [operands.index(each) for each in touched(statement)])
 
@@ -338,14 +330,11 @@ class _Code(CallBuffers):
 
     def blocked(self, blocked: Blocked) -> None:
         """Call the kernel that computes a product and its epilogue."""
-        symbol = epilogues.symbol(blocked)
-        self.module.symbols.add(symbol)
         outer = [axis for axis in axes_of(blocked.epilogue) if axis in self.counters]
-        name = epilogues.function_of(self.module, blocked, outer)
+        symbol, name, numbers = epilogues.call(self.module, blocked, outer)
         values = [f"ptr {self.place(place)}" for place in epilogues.places_of(blocked)]
         values.insert(epilogues.EPILOGUE, f"ptr @{name}")
         self.slots([*values, *[f"i64 {self.counters[axis]}" for axis in outer]])
-        numbers = self.module.table(epilogues.numbers_of(blocked, len(outer)))
         self.check(self.w.emit(f"call i32 @{symbol}(ptr %call, ptr %slots, ptr {numbers})"))
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
@@ -364,7 +353,7 @@ class _Code(CallBuffers):
                 some = self.w.emit(f"icmp sgt i64 {end}, 0")
                 self.when(some, lambda: self.turns(loop, "0", end))
             return
-        self.apart(loop, None, loop.axis.size, self._grain(loop))
+        self.apart(loop, None, loop.axis.size, grain_of(loop))
 
     def when(self, condition: str, write: Callable[[], None]) -> None:
         """Write statements that run if a condition holds."""
@@ -375,17 +364,6 @@ class _Code(CallBuffers):
         write()
         w.do(f"br label %{after}")
         w.begin(after)
-
-    def _grain(self, loop: Loop) -> int | Grain:
-        """Return how many turns are worth a thread's while; 0 if all are not."""
-        plans = [(each, schedule(each, 16)) for each in loop.body if isinstance(each, Nest)]
-        points = sum((each.points for each, _ in plans), start=0)
-        if is_named(points, loop.axis.size):
-            most = max((plan.work for _, plan in plans), default=1.0)
-            return Grain(max(1, int(SPLIT_POINTS / most)), points)
-        work = sum(each.points * plan.work for each, plan in plans)
-        grain = max(1, math.ceil(SPLIT_POINTS / max(work, 1)))
-        return grain if 2 * grain <= loop.axis.size else 0
 
     def turns(self, loop: Loop, begin: str, end: str) -> None:
         """Write a loop over a range that is not empty."""

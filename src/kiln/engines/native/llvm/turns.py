@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from kiln.engines.native.extents import at_least, estimate, is_positive
+from kiln.engines.native.extents import Grain, at_least, estimate, is_named, is_positive
 from kiln.engines.native.loop_ir import (
     Blocked,
     Branch,
@@ -20,7 +21,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
 )
 from kiln.engines.native.passes.buffers import reads, writes
-from kiln.engines.native.passes.schedule import schedule
+from kiln.engines.native.passes.schedule import SPLIT_POINTS, schedule
 
 PROMOTED = "scalar"
 """How the names of memory on the stack begin that is to become registers."""
@@ -45,6 +46,18 @@ def work(statements: Sequence[Statement], vector_bytes: int) -> int:
             case Branch():
                 total += max(work(block, vector_bytes) for block in statement.blocks)
     return min(total, BETWEEN_POLLS)
+
+
+def grain_of(loop: Loop) -> int | Grain:
+    """Return how many turns are worth a thread's while; 0 if all are not."""
+    plans = [(each, schedule(each, 16)) for each in loop.body if isinstance(each, Nest)]
+    points = sum((each.points for each, _ in plans), start=0)
+    if is_named(points, loop.axis.size):
+        most = max((plan.work for _, plan in plans), default=1.0)
+        return Grain(max(1, int(SPLIT_POINTS / most)), points)
+    work = sum(each.points * plan.work for each, plan in plans)
+    grain = max(1, math.ceil(SPLIT_POINTS / max(work, 1)))
+    return grain if 2 * grain <= loop.axis.size else 0
 
 
 def in_registers(function: Function) -> list[Buffer]:

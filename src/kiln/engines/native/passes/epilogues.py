@@ -34,8 +34,8 @@ FEWEST_ROWS = 8
 """Of an item: the epilogue is called for each."""
 FEWEST_COLUMNS = 16
 FEWEST_TERMS = 8
-FEWEST_POINTS = 1 << 13
-"""A product with fewer elements is in the nearest cache anyway."""
+FEWEST_BYTES = 1 << 20
+"""A smaller product is in the second cache anyway, where it is read as fast."""
 MOST_BUFFERS = 48
 
 
@@ -68,31 +68,29 @@ def _with_epilogue(
 ) -> None:
     """Put a product and the nest that reads it together, if one may be moved to the other."""
     made = product.results[0].buffer
+    operands = {place.buffer for place in product.operands} | set(reads(product))
     read_between: set[Buffer] = set()
     written_between: set[Buffer] = set()
     for j in range(i + 1, len(statements)):
         statement = statements[j]
         read, written = everything(statement)
-        if made in read or made in written:
-            break
+        found = epilogue_of(product, statement) if isinstance(statement, Nest) else None
+        if found is not None:
+            if not written & (read_between | written_between) and not read & written_between:
+                at = i
+            elif made not in read_between and not operands & written_between:
+                at = j
+            else:
+                return
+            statements[at] = Blocked([product, found], found.source)
+            del statements[i + j - at]
+            if touches[made] == 2 and made.role is Role.TEMP and made not in written:
+                made.role = Role.BLOCK
+            return
+        if made in written:
+            return
         read_between |= read
         written_between |= written
-    else:
-        return
-    nest = epilogue_of(product, statement) if isinstance(statement, Nest) else None
-    if nest is None:
-        return
-    operands = {place.buffer for place in product.operands}
-    if not written & (read_between | written_between) and not read & written_between:
-        at = i
-    elif not (operands | set(reads(product))) & written_between:
-        at = j
-    else:
-        return
-    statements[at] = Blocked([product, nest], nest.source)
-    del statements[i + j - at]
-    if touches[made] == 2 and made.role is Role.TEMP and made not in written:
-        made.role = Role.BLOCK
 
 
 def epilogue_of(product: Kernel, nest: Nest) -> Nest | None:
@@ -105,7 +103,7 @@ def epilogue_of(product: Kernel, nest: Nest) -> Nest | None:
     accumulates = product.numbers[9] != 0
     if accumulates or product.numbers[8] != m * n or made.size != batch * m * n:
         return None
-    if n < FEWEST_COLUMNS or k < FEWEST_TERMS or made.size < FEWEST_POINTS:
+    if n < FEWEST_COLUMNS or k < FEWEST_TERMS or made.nbytes < FEWEST_BYTES:
         return None
     places = {x.attr[1] for x in nodes(nest) if x.op == "load" and x.attr[0] is made}
     places |= {effect.index for effect in nest.effects if effect.buffer is made}
