@@ -89,7 +89,7 @@ int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c,
     block.add = p.accumulate || from > 0;
     pack_a(p, a + from * (p.transpose_a ? p.a_row : 1), rows, block.depth, packed);
     const bool is_last = after != nullptr && from + block.depth == p.k;
-    const int64_t step = is_last ? kColumnStep : columns;
+    const int64_t step = is_last && !after->is_of_rows ? kColumnStep : columns;
     for (int64_t column = 0; column < columns; column += step) {
       const int64_t end = std::min(columns, column + step);
       block.columns = std::min(whole, end) - column;
@@ -153,14 +153,20 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   }
   const int64_t row_work = p.n * p.k;
   int64_t rows = std::clamp(rounded(2 * kTaskWork / row_work, code.rows), kFewestRows, kMostRows);
+  const bool is_whole = after != nullptr && after->is_of_rows;
+  if (is_whole) {
+    const int64_t fit = kBlockBytes / (p.n * static_cast<int64_t>(sizeof(T)));
+    const int64_t each = call == nullptr ? kMostRows : p.m / kFewBlocks;
+    rows = std::clamp(std::min({rows, fit, each}) / code.rows * code.rows, kFewestRows, kMostRows);
+  }
   rows = std::min(rows, p.m);
   const int64_t row_blocks = (p.m + rows - 1) / rows;
   int64_t columns = p.n;
-  if (row_blocks < kFewBlocks && call != nullptr) {
+  if (row_blocks < kFewBlocks && call != nullptr && !is_whole) {
     columns = std::max(kColumnStep, kTaskWork / (rows * p.k));
     columns = std::min(rounded(columns, code.columns), p.n);
   }
-  if (after != nullptr) {
+  if (after != nullptr && !is_whole) {
     const int64_t most = kBlockBytes / (rows * static_cast<int64_t>(sizeof(T)));
     columns = std::min(columns, std::max(kColumnStep, most / kColumnStep * kColumnStep));
   }

@@ -38,8 +38,8 @@ constexpr int64_t kTaskPoints = int64_t{1} << 14;
 //
 // Buffers: A, B, C, the epilogue, then its slots after the head. C may be null: then it is nowhere
 // as a whole, and the epilogue finds a block of it.
-// Numbers: those of `kiln_gemm_T`; the slots of the epilogue, which of them has C, and the rows of
-// an item.
+// Numbers: those of `kiln_gemm_T`; the slots of the epilogue, which of them has C, the rows of an
+// item, and whether the epilogue needs whole rows.
 template <typename T>
 int32_t gemm_epilogue(Call* call, void* const* buffers, const int64_t* numbers) {
   const Product p = Product::of(numbers);
@@ -49,7 +49,8 @@ int32_t gemm_epilogue(Call* call, void* const* buffers, const int64_t* numbers) 
   const Epilogue after{call,        reinterpret_cast<ParallelBody>(buffers[3]),
                        buffers + 4, numbers[10],
                        numbers[11], numbers[12],
-                       p.n,         sizeof(T)};
+                       p.n,         sizeof(T),
+                       numbers[13] != 0};
   if (fits_blocks<T>(p)) return multiply_in_blocks(call, folded(p), a, b, c, &after);
   const int64_t rows = p.batch * p.m;
   const Scratch scratch(c == nullptr ? static_cast<size_t>(rows * p.n) * sizeof(T) : 0);

@@ -23,6 +23,7 @@ struct Epilogue {
   int64_t item_rows;
   int64_t columns;        // of the product
   int64_t element;        // bytes
+  bool is_of_rows;        // it needs whole rows
 
   // Runs on rows and columns of which the first element lies at `block`, and rows a row of the
   // whole product apart. Returns the first failure.

@@ -313,10 +313,11 @@ class Kernel:
 
 
 class Blocked:
-    """Compute a product in blocks, and run a nest, its epilogue, on each block as it is there.
+    """Compute a product in blocks, and run its epilogue on each block as soon as it is there.
 
-    The body is the product and the nest, whose last two axes are rows and columns: it reads the
-    product at the element of each point. It means what the two mean one after the other.
+    The body is the product and the epilogue, and means what they mean one after the other. The
+    epilogue is a nest whose last two axes are rows and columns, and which reads the product at the
+    element of each point; or parallel loops, of which a turn of the innermost reads a row of it.
     """
 
     __slots__ = ("body", "source")
@@ -333,11 +334,25 @@ class Blocked:
         return kernel
 
     @property
-    def epilogue(self) -> Nest:
-        """The nest that runs on each block."""
-        nest = self.body[1]
-        assert isinstance(nest, Nest)
-        return nest
+    def epilogue(self) -> Nest | Loop:
+        """What runs on each block."""
+        epilogue = self.body[1]
+        assert isinstance(epilogue, (Nest, Loop))
+        return epilogue
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The axes of items and of the rows of an item, then that of columns if it has one."""
+        epilogue: Statement = self.body[1]
+        if isinstance(epilogue, Nest):
+            return list(epilogue.axes)
+        found = []
+        while isinstance(epilogue, Loop):
+            found.append(epilogue.axis)
+            if len(epilogue.body) > 1:
+                break
+            epilogue = epilogue.body[0]
+        return found
 
 
 class Copy:

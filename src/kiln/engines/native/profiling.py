@@ -18,7 +18,7 @@ from kiln.base.config import options
 from kiln.core.memory_text import size_text
 from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.llvm.measuring import Measured, Measurements
-from kiln.engines.native.loop_ir import Blocked, Function, Nest, Statement
+from kiln.engines.native.loop_ir import Blocked, Function, Nest, Statement, walk
 from kiln.engines.native.loop_text import headings
 
 MOST_LINES = 20
@@ -160,7 +160,8 @@ def _lines(statement: Statement) -> dict[Any, float]:
         case Blocked():
             # A point of a product of so many terms, and a point of its epilogue.
             found = {statement.product.source: float(statement.product.numbers[3])}
-            for source, work in statement.epilogue.lines.items():
+            nests = [each for each in walk([statement.epilogue]) if isinstance(each, Nest)]
+            for source, work in [item for nest in nests for item in nest.lines.items()]:
                 found[source] = found.get(source, 0.0) + work
             return found
     return {statement.source: 1.0}

@@ -196,6 +196,60 @@ def test_many_steps() -> None:
     assert np.asarray(found).tobytes() == np.asarray(x).tobytes()
 
 
+# Loops over rows.
+
+
+def softmax(t: Any, *masks: Any) -> Any:
+    for mask in masks:
+        t = jnp.where(mask, t, -1e9)
+    return kiln.nn.softmax(t * 0.125, axis=-1)
+
+
+def norm(t: Any) -> Any:
+    t = t - jnp.mean(t, -1, keepdims=True)
+    return t * lax.rsqrt(jnp.mean(t * t, -1, keepdims=True) + 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_rows_of_one_product(dtype: str) -> None:
+    with override(enable_x64=True):
+        for m, k, n in ((521, 20, 515), (3001, 300, 100), (260, 17, 1024)):
+            for after in (softmax, norm, lambda t: (jnp.max(t, -1), softmax(t))):
+                same_bits(after, draw(m, k, dtype=dtype), draw(k, n, dtype=dtype))
+
+
+def test_rows_of_a_stack() -> None:
+    a, b, mask = draw(3, 5, 130, 40), draw(3, 5, 40, 200), draw(130, 200) > 0
+    same_bits(softmax, a, b)
+    same_bits(softmax, a, b, mask)
+    same_bits(norm, draw(40, 130, 64), draw(64, 200))
+
+
+def test_rows_in_many_steps() -> None:
+    ws = [draw(256, 1100) / 16 for _ in range(9)]
+
+    def f(x: Any, ws: Any) -> Any:
+        return [softmax(x @ w) for w in ws]
+
+    x = draw(256, 256)
+    assert len(blocked(loops(f, x, ws))) == 9
+    with override(engine="native"):
+        found = []
+        for threads in (1, 3):
+            with kiln.num_threads(threads):
+                found.append(kiln.jit(f)(x, ws))
+        expected = [kiln.jit(softmax)(kiln.jit(jnp.matmul)(x, w)) for w in ws]
+    for one, three, alone in zip(*found, expected, strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(three).tobytes()
+        # Where functions are called instead of expanded, a row is summed in other parts.
+        np.testing.assert_allclose(one, alone, rtol=1e-6)
+
+
+def test_long_rows_are_no_epilogue() -> None:
+    """Blocks of whole rows would not stay in the cache."""
+    assert not blocked(loops(lambda a, b: softmax(a @ b), draw(64, 64), draw(64, 5000)))
+
+
 # What has none.
 
 
@@ -321,9 +375,9 @@ def test_the_pass_from_text() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("%b4[i0*512 + i1]", "%b4[i0*512 + i1*-1 + 511]", "reads %b4 at another place"),
-        ("%b4[i0*512 + i1]", "%b4[i1*512 + i0]", "reads %b4 at another place"),
-        ("%o3[i0*512 + i1] = v2", "%o3[i0] = add v2", "does not compute each point"),
+        ("%b4[i0*512 + i1]", "%b4[i0*512 + i1*-1 + 511]", "touches %b4 at another place"),
+        ("%b4[i0*512 + i1]", "%b4[i1*512 + i0]", "touches %b4 at another place"),
+        ("%o3[i0*512 + i1] = v2", "%o3[i0] = add v2", "parallel loops and nests"),
         ("nest i0 < 512", "nest i0 < 511", "does not compute each point"),
     ],
 )

@@ -82,6 +82,7 @@ class _Code(CallBuffers):
         self.watch = module.watch if is_entry else None
         self.measurements = module.measurements if is_entry else None
         self.iteration = "-1"
+        self.is_part = not is_entry
         self.counts: list[str] = []
         self.counters: dict[Axis, str] = {}
         self.most = 0
@@ -145,7 +146,7 @@ class _Code(CallBuffers):
             return Step(statement.symbol, places, numbers=self.module.table(numbers))
         if isinstance(statement, Blocked):
             places = self.places(epilogues.places_of(statement))
-            return None if places is None else epilogues.step(self.module, statement, places)
+            return epilogues.step(self.module, statement, places, self.write_rows)
         if not isinstance(statement, Nest) and not (
             isinstance(statement, Loop) and statement.parallel
         ):
@@ -246,8 +247,7 @@ class _Code(CallBuffers):
         outer = [axis for axis in axes_of(statement) if axis in self.counters]
         name = _shared(self.module, statement, plan, outer)
         values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
-        values += [f"i64 {self.counters[axis]}" for axis in outer]
-        self.slots(values)
+        self.slots([*values, *[f"i64 {self.counters[axis]}" for axis in outer]])
         number = w.dim(count)
         if grain:
             status = w.emit(
@@ -331,11 +331,21 @@ class _Code(CallBuffers):
     def blocked(self, blocked: Blocked) -> None:
         """Call the kernel that computes a product and its epilogue."""
         outer = [axis for axis in axes_of(blocked.epilogue) if axis in self.counters]
-        symbol, name, numbers = epilogues.call(self.module, blocked, outer)
+        symbol, name, numbers = epilogues.call(self.module, blocked, outer, self.write_rows)
         values = [f"ptr {self.place(place)}" for place in epilogues.places_of(blocked)]
         values.insert(epilogues.EPILOGUE, f"ptr @{name}")
         self.slots([*values, *[f"i64 {self.counters[axis]}" for axis in outer]])
         self.check(self.w.emit(f"call i32 @{symbol}(ptr %call, ptr %slots, ptr {numbers})"))
+
+    def write_rows(
+        self, w: Writer, loop: Loop, pointers: dict[Buffer, str], counters: dict[Axis, str]
+    ) -> None:
+        """Write a loop over a range into another function."""
+        code = _Code(self.module, w)
+        code.pointers, code.counters, code.start = pointers, counters, w.mark()
+        code.rows(loop.body)
+        code.turns(loop, "%begin", "%end")
+        code.finish()
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
         operand, result = self.place(copy.operand), to or self.place(copy.result)
@@ -345,7 +355,7 @@ class _Code(CallBuffers):
         )
 
     def loop(self, loop: Loop) -> None:
-        if not loop.parallel:
+        if not loop.parallel or self.is_part:
             end = self.w.dim(loop.axis.size)
             if is_positive(loop.axis.size):
                 self.turns(loop, "0", end)

@@ -1,7 +1,7 @@
 """Epilogues: what reads a product reads each block of it while the block is in the cache.
 
-The nest that follows a product becomes a part of it. If nothing else reads the product, it is
-nowhere as a whole: each thread has a block of it at a time.
+The nest that follows a product becomes a part of it, or the loops over its rows. If nothing else
+reads the product, it is nowhere as a whole: each thread has a block of it at a time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kiln.engines.native.loop_ir import (
     Function,
     Index,
     Kernel,
+    Loop,
     Nest,
     Role,
     Statement,
@@ -28,6 +29,8 @@ from kiln.engines.native.loop_ir import (
 from kiln.engines.native.passes.buffers import everything, nodes, reads, touched, writes
 from kiln.engines.native.passes.rebuilding import with_axes
 from kiln.engines.native.passes.schedule import varies, vector_axis
+from kiln.engines.native.passes.substitution import within
+from kiln.engines.native.scalars import NUMPY_TYPES
 
 PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")
 FEWEST_ROWS = 8
@@ -36,6 +39,8 @@ FEWEST_COLUMNS = 16
 FEWEST_TERMS = 8
 FEWEST_BYTES = 1 << 20
 """A smaller product is in the second cache anyway, where it is read as fast."""
+MOST_ROW_BYTES = 1 << 13
+"""Blocks have enough rows to be worth it; if the epilogue needs whole rows, these must be short."""
 MOST_BUFFERS = 48
 
 
@@ -74,7 +79,7 @@ def _with_epilogue(
     for j in range(i + 1, len(statements)):
         statement = statements[j]
         read, written = everything(statement)
-        found = epilogue_of(product, statement) if isinstance(statement, Nest) else None
+        found = epilogue_of(product, statement)
         if found is not None:
             if not written & (read_between | written_between) and not read & written_between:
                 at = i
@@ -93,11 +98,11 @@ def _with_epilogue(
         written_between |= written
 
 
-def epilogue_of(product: Kernel, nest: Nest) -> Nest | None:
-    """Return a nest that reads a product over items, rows and columns of it; None if it cannot."""
+def epilogue_of(product: Kernel, statement: Statement) -> Nest | Loop | None:
+    """Return a statement that reads a product as its epilogue; None if it cannot be that."""
     result = product.results[0]
     made = result.buffer
-    if is_named(*product.numbers) or result.index != Index() or nest.ordered or not nest.is_map:
+    if is_named(*product.numbers) or result.index != Index():
         return None
     batch, m, n, k = map(int, product.numbers[:4])
     accumulates = product.numbers[9] != 0
@@ -105,18 +110,52 @@ def epilogue_of(product: Kernel, nest: Nest) -> Nest | None:
         return None
     if n < FEWEST_COLUMNS or k < FEWEST_TERMS or made.nbytes < FEWEST_BYTES:
         return None
-    places = {x.attr[1] for x in nodes(nest) if x.op == "load" and x.attr[0] is made}
-    places |= {effect.index for effect in nest.effects if effect.buffer is made}
-    operands = {place.buffer for place in product.operands}
-    if len(places) != 1 or operands & set(writes(nest)) or len(touched(nest)) > MOST_BUFFERS:
+    read, written = everything(statement)
+    if made not in read or written & {place.buffer for place in product.operands}:
         return None
-    found = _by_columns(nest, places.pop(), made.size, n)
+    if not isinstance(statement, (Nest, Loop)) or len(touched(statement)) > MOST_BUFFERS:
+        return None
+    if isinstance(statement, Loop):
+        return statement if _is_by_rows(product, statement) else None
+    if statement.ordered or not statement.is_map:
+        return None
+    places = {x.attr[1] for x in nodes(statement) if x.op == "load" and x.attr[0] is made}
+    places |= {effect.index for effect in statement.effects if effect.buffer is made}
+    if len(places) != 1:
+        return None
+    found = _by_columns(statement, places.pop(), made.size, n)
     if found is None or found.axes[-2].size < FEWEST_ROWS:
         return None
     row, column = found.axes[-2:]
     if vector_axis(found) is not column or not all(varies(found, axis) for axis in (row, column)):
         return None
     return found
+
+
+def _is_by_rows(product: Kernel, loop: Loop) -> bool:
+    """Tell whether loops are parallel, and a turn of the innermost reads a row of a product."""
+    made, n = product.results[0].buffer, int(product.numbers[2])
+    if n * NUMPY_TYPES[made.dtype].itemsize > MOST_ROW_BYTES:
+        return False
+    axes = Blocked([product, loop]).axes
+    if is_named(*[axis.size for axis in axes]) or axes[-1].size < FEWEST_ROWS:
+        return False
+    row, step = Index(), n
+    for axis in reversed(axes):
+        row += axis_index(axis) * step
+        step *= int(axis.size)
+    if step != made.size:
+        return False
+    for each in walk([loop]):
+        if not isinstance(each, Nest):
+            if not isinstance(each, Loop) or not each.parallel:
+                return False
+            continue
+        places = [x.attr[1] for x in nodes(each) if x.op == "load" and x.attr[0] is made]
+        places += [effect.index for effect in each.effects if effect.buffer is made]
+        if not all(within(place, row, n) for place in places):
+            return False
+    return True
 
 
 def _by_columns(nest: Nest, place: Index, size: int, columns: int) -> Nest | None:
