@@ -32,7 +32,7 @@ from kiln.ir.sizes import Dim
 MOST_ROW_BYTES = 1 << 15
 """A longer row is not kept on the stack."""
 MOST_IN_TURN = 1 << 13
-"""A turn that computes as many points is a loop over rows itself, if its nests have another axis."""
+"""A turn that computes so many points is a loop over rows itself, if it has an axis for them."""
 FEWEST_IN_ROW = 1 << 6
 """But not if those rows are shorter: vectors would not be full."""
 FEWEST_IN_TURN = 1 << 15

@@ -48,7 +48,7 @@ class _Structure:
         if not isinstance(statement, Loop):
             return False
         self.parts.append((self.axis(statement.axis), len(statement.body)))
-        return all([self.statement(each) for each in statement.body])
+        return all(self.statement(each) for each in statement.body)
 
     def add(self, nest: Nest) -> None:
         parts = self.parts
