@@ -89,7 +89,9 @@ def _with_epilogue(
                 return
             statements[at] = Blocked([product, found], found.source)
             del statements[i + j - at]
-            if touches[made] == 2 and made.role is Role.TEMP and made not in written:
+            inside = [made in {*reads(each), *writes(each)} for each in walk([statement])]
+            is_only = touches[made] == 1 + sum(inside) and made not in written
+            if is_only and made.role is Role.TEMP:
                 made.role = Role.BLOCK
             return
         if made in written:
