@@ -172,19 +172,21 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   }
   const int64_t column_blocks = (p.n + columns - 1) / columns;
   const int64_t work = std::max<int64_t>(1, rows * columns * p.k);
-  return over_blocks(call, row_blocks * column_blocks, (kTaskWork + work - 1) / work,
-                     [&](int64_t first, int64_t last) {
-                       int32_t status = 0;
-                       for (int64_t i = first; i < last && status == 0; ++i) {
-                         const int64_t row = i / column_blocks * rows;
-                         const int64_t column = i % column_blocks * columns;
-                         T* at = c == nullptr ? nullptr : c + row * p.c_row + column;
-                         status = multiply_rows(p, a + row * (p.transpose_a ? 1 : p.a_row), right,
-                                                at, first_row + row, std::min(rows, p.m - row),
-                                                column, std::min(columns, p.n - column), after);
-                       }
-                       return status;
-                     });
+  return over_blocks(
+      call, row_blocks * column_blocks, (kTaskWork + work - 1) / work,
+      [&](Call* own, int64_t first, int64_t last) {
+        const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
+        for (int64_t i = first; i < last; ++i) {
+          const int64_t row = i / column_blocks * rows, column = i % column_blocks * columns;
+          T* at = c == nullptr ? nullptr : c + row * p.c_row + column;
+          const int32_t status = multiply_rows(
+              p, a + row * (p.transpose_a ? 1 : p.a_row), right, at, first_row + row,
+              std::min(rows, p.m - row), column, std::min(columns, p.n - column),
+              after == nullptr ? nullptr : &mine);
+          if (status != kDone) return status;
+        }
+        return int32_t{kDone};
+      });
 }
 
 }  // namespace
@@ -199,21 +201,22 @@ template <typename T>
 int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b, T* c,
                            const Epilogue* after) {
   const int64_t work = p.m * p.n * p.k;
-  const auto one = [&](Call* inner, int64_t i) {
+  const auto one = [&](Call* inner, int64_t i, const Epilogue* mine) {
     T* at = c == nullptr ? nullptr : c + i * p.c_step;
-    return multiply_one(inner, p, a + i * p.a_step, b + i * p.b_step, at, i * p.m, after);
+    return multiply_one(inner, p, a + i * p.a_step, b + i * p.b_step, at, i * p.m, mine);
   };
   int32_t status = 0;
   if (p.batch == 1 || (work >= kItemWork && p.batch < kFewBlocks)) {
     Call* shared = work < 2 * kTaskWork ? nullptr : call;
-    for (int64_t i = 0; i < p.batch && status == 0; ++i) status = one(shared, i);
+    for (int64_t i = 0; i < p.batch && status == 0; ++i) status = one(shared, i, after);
     return status;
   }
   return over_blocks(call, p.batch, (kTaskWork + work - 1) / work,
-                     [&](int64_t first, int64_t last) {
+                     [&](Call* own, int64_t first, int64_t last) {
+                       const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
                        int32_t failed = 0;
                        for (int64_t i = first; i < last && failed == 0; ++i) {
-                         failed = one(nullptr, i);
+                         failed = one(nullptr, i, after == nullptr ? nullptr : &mine);
                        }
                        return failed;
                      });

@@ -59,8 +59,8 @@ int32_t gemm_epilogue(Call* call, void* const* buffers, const int64_t* numbers) 
   const int32_t status = multiply(call, p, a, b, whole);
   if (status != kDone) return status;
   return over_blocks(call, rows, std::max<int64_t>(1, kTaskPoints / p.n),
-                     [&](int64_t first, int64_t last) {
-                       return after.run(whole + first * p.n, first, last, 0, p.n);
+                     [&](Call* own, int64_t first, int64_t last) {
+                       return after.on(own).run(whole + first * p.n, first, last, 0, p.n);
                      });
 }
 

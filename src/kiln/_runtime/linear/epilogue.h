@@ -15,7 +15,7 @@ struct Epilogue {
   static constexpr int kHead = 3;
   static constexpr int kMostSlots = 64;
 
-  Call* call;
+  Call* call;             // of the thread
   ParallelBody body;      // on a range of the rows of an item
   void* const* slots;     // after those of the head
   int64_t count;          // of all slots
@@ -29,6 +29,13 @@ struct Epilogue {
   // whole product apart. Returns the first failure.
   [[nodiscard]] int32_t run(void* block, int64_t row, int64_t last_row, int64_t column,
                             int64_t last_column) const;
+
+  // The same for another thread; where there is none `own` is null.
+  Epilogue on(Call* own) const {
+    Epilogue other = *this;
+    if (own != nullptr) other.call = own;
+    return other;
+  }
 };
 
 }  // namespace kiln

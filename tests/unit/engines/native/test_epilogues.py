@@ -225,6 +225,14 @@ def test_rows_of_a_stack() -> None:
     same_bits(norm, draw(40, 130, 64), draw(64, 200))
 
 
+def test_rows_with_more_axes() -> None:
+    def after(t: Any, v: Any) -> Any:
+        y = softmax(t)
+        return y[..., None] * v + jnp.max(y, -1, keepdims=True)[..., None]
+
+    same_bits(after, draw(600, 20), draw(20, 500), draw(40), count=None)
+
+
 def test_rows_in_many_steps() -> None:
     ws = [draw(256, 1100) / 16 for _ in range(9)]
 
