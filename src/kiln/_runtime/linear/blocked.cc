@@ -93,8 +93,8 @@ int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c,
     for (int64_t column = 0; column < columns; column += step) {
       const int64_t end = std::min(columns, column + step);
       block.columns = std::min(whole, end) - column;
-      block.b = right.whole + (first_column + column) / code.columns * right.panel +
-                from * right.row;
+      block.b =
+          right.whole + (first_column + column) / code.columns * right.panel + from * right.row;
       block.b_row = right.row;
       block.b_panel = right.panel;
       block.c = c + column;
@@ -172,21 +172,21 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   }
   const int64_t column_blocks = (p.n + columns - 1) / columns;
   const int64_t work = std::max<int64_t>(1, rows * columns * p.k);
-  return over_blocks(
-      call, row_blocks * column_blocks, (kTaskWork + work - 1) / work,
-      [&](Call* own, int64_t first, int64_t last) {
-        const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
-        for (int64_t i = first; i < last; ++i) {
-          const int64_t row = i / column_blocks * rows, column = i % column_blocks * columns;
-          T* at = c == nullptr ? nullptr : c + row * p.c_row + column;
-          const int32_t status = multiply_rows(
-              p, a + row * (p.transpose_a ? 1 : p.a_row), right, at, first_row + row,
-              std::min(rows, p.m - row), column, std::min(columns, p.n - column),
-              after == nullptr ? nullptr : &mine);
-          if (status != kDone) return status;
-        }
-        return int32_t{kDone};
-      });
+  return over_blocks(call, row_blocks * column_blocks, (kTaskWork + work - 1) / work,
+                     [&](Call* own, int64_t first, int64_t last) {
+                       const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
+                       for (int64_t i = first; i < last; ++i) {
+                         const int64_t row = i / column_blocks * rows,
+                                       column = i % column_blocks * columns;
+                         T* at = c == nullptr ? nullptr : c + row * p.c_row + column;
+                         const int32_t status = multiply_rows(
+                             p, a + row * (p.transpose_a ? 1 : p.a_row), right, at, first_row + row,
+                             std::min(rows, p.m - row), column, std::min(columns, p.n - column),
+                             after == nullptr ? nullptr : &mine);
+                         if (status != kDone) return status;
+                       }
+                       return int32_t{kDone};
+                     });
 }
 
 }  // namespace
@@ -222,7 +222,7 @@ int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b,
                      });
 }
 
-#define KILN_INSTANTIATE(T)                                                              \
+#define KILN_INSTANTIATE(T)                                                             \
   template bool fits_blocks<T>(const Product&);                                         \
   template int32_t multiply_in_blocks<T>(Call*, const Product&, const T*, const T*, T*, \
                                          const Epilogue*);

@@ -46,10 +46,14 @@ int32_t gemm_epilogue(Call* call, void* const* buffers, const int64_t* numbers) 
   if (p.batch == 0 || p.m == 0 || p.n == 0) return kDone;
   const T *a = static_cast<const T*>(buffers[0]), *b = static_cast<const T*>(buffers[1]);
   T* c = static_cast<T*>(buffers[2]);
-  const Epilogue after{call,        reinterpret_cast<ParallelBody>(buffers[3]),
-                       buffers + 4, numbers[10],
-                       numbers[11], numbers[12],
-                       p.n,         sizeof(T),
+  const Epilogue after{call,
+                       reinterpret_cast<ParallelBody>(buffers[3]),
+                       buffers + 4,
+                       numbers[10],
+                       numbers[11],
+                       numbers[12],
+                       p.n,
+                       sizeof(T),
                        numbers[13] != 0};
   if (fits_blocks<T>(p)) return multiply_in_blocks(call, folded(p), a, b, c, &after);
   const int64_t rows = p.batch * p.m;

@@ -15,15 +15,15 @@ struct Epilogue {
   static constexpr int kHead = 3;
   static constexpr int kMostSlots = 64;
 
-  Call* call;             // of the thread
-  ParallelBody body;      // on a range of the rows of an item
-  void* const* slots;     // after those of the head
-  int64_t count;          // of all slots
-  int64_t place;          // the slot with where the product lies
+  Call* call;          // of the thread
+  ParallelBody body;   // on a range of the rows of an item
+  void* const* slots;  // after those of the head
+  int64_t count;       // of all slots
+  int64_t place;       // the slot with where the product lies
   int64_t item_rows;
-  int64_t columns;        // of the product
-  int64_t element;        // bytes
-  bool is_of_rows;        // it needs whole rows
+  int64_t columns;  // of the product
+  int64_t element;  // bytes
+  bool is_of_rows;  // it needs whole rows
 
   // Runs on rows and columns of which the first element lies at `block`, and rows a row of the
   // whole product apart. Returns the first failure.

@@ -30,8 +30,9 @@ def _is_safe(body: list[Statement], target: Buffer, source: Buffer) -> bool:
         read, written = everything(statement)
         if source in read and (begun or target in written):
             # Other blocks of a product still read its operands.
-            is_epilogue = isinstance(statement, Blocked) and source not in reads(statement.product)
-            nest = statement.epilogue if is_epilogue else statement
+            nest: Statement = statement
+            if isinstance(statement, Blocked) and source not in reads(statement.product):
+                nest = statement.epilogue
             if not isinstance(nest, Nest) or not _in_place(nest, target, source):
                 return False
         begun |= target in written

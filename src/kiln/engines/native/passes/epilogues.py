@@ -31,6 +31,7 @@ from kiln.engines.native.passes.rebuilding import with_axes
 from kiln.engines.native.passes.schedule import varies, vector_axis
 from kiln.engines.native.passes.substitution import within
 from kiln.engines.native.scalars import NUMPY_TYPES
+from kiln.ir.sizes import Dim
 
 PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")
 FEWEST_ROWS = 8
@@ -160,7 +161,7 @@ def _is_by_rows(product: Kernel, loop: Loop) -> bool:
     return True
 
 
-def _by_columns(nest: Nest, place: Index, size: int, columns: int) -> Nest | None:
+def _by_columns(nest: Nest, place: Index, size: Dim, columns: int) -> Nest | None:
     """Return a nest that visits the elements of a place in order, the last axis that of columns."""
     terms = dict(place.axes())
     axes = [axis for axis in nest.axes if axis.size != 1]
@@ -191,7 +192,7 @@ def _by_columns(nest: Nest, place: Index, size: int, columns: int) -> Nest | Non
     return with_axes(nest, ordered, replaced)
 
 
-def _is_dense(order: Sequence[Axis], factors: dict[Axis, int], size: int) -> bool:
+def _is_dense(order: Sequence[Axis], factors: dict[Axis, Dim], size: Dim) -> bool:
     """Tell whether axes, the innermost first, count all of so many elements one after another."""
     steps = [math.prod(axis.size for axis in order[:i]) for i in range(len(order) + 1)]
     return steps == [*(factors[axis] for axis in order), size]
