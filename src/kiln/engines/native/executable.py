@@ -17,7 +17,8 @@ from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.llvm.assembly import disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
-from kiln.engines.native.llvm.perf_map import write_perf_map
+from kiln.engines.native.llvm.gdb_symbols import machine_of, register
+from kiln.engines.native.llvm.perf_map import loaded_functions, write_perf_map
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import (
     Buffer,
@@ -74,6 +75,7 @@ class NativeCode:
         "shared",
         "sites",
         "source",
+        "symbols",
         "taken",
     )
 
@@ -89,8 +91,7 @@ class NativeCode:
         self.owner = load(image, ENTRY)
         self.shared = shared_results(function)
         self.sites = function.sites
-        if options().perf:
-            write_perf_map(program.name, image, ENTRY, self.owner.address)
+        self.symbols = named(program.name, image, self.owner.address)
 
     @property
     def written(self) -> Written:
@@ -269,6 +270,20 @@ class NativeExecutable(_runtime.Native):
     def runtime_executable(self) -> NativeExecutable:
         """Return itself."""
         return self
+
+
+def named(program: str, image: bytes, address: int) -> object:
+    """Write the names of a program's functions where perf and gdb find them, if that is asked.
+
+    Return what has to live as long as the code.
+    """
+    chosen = options()
+    if not (chosen.perf or chosen.gdb):
+        return None
+    found = loaded_functions(image, ENTRY, address)
+    if chosen.perf:
+        write_perf_map(program, found)
+    return register(program, found, machine_of(image)) if chosen.gdb and found else None
 
 
 def shared_results(function: Function) -> list[tuple[int, int]]:

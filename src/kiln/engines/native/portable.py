@@ -30,6 +30,7 @@ from kiln.engines.native.executable import (
     NativeExecutable,
     Source,
     known,
+    named,
     needs_library,
     shared_results,
     value_type,
@@ -56,6 +57,7 @@ class StoredCode(NativeCode):
         self.program, self.image, self.source = program, image, source
         self._kept = None
         self.owner = load(image, ENTRY)
+        self.symbols = named(program.name, image, self.owner.address)
         self.shared = [(result, operand) for result, operand in about["shared"]]
         self.taken = [(result, operand) for result, operand in about["taken"]]
         # A program that makes checks says which of them failed: its sites are written again.
