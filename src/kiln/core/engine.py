@@ -261,8 +261,11 @@ class Compiler(Protocol):
         """
         ...
 
-    def cost(self, program: Program) -> dict[str, float] | None:
-        """Return estimates of the costs before optimization; None if there are none."""
+    def cost(self, program: Program) -> dict[str, Any] | None:
+        """Return estimates of the costs before optimization; None if there are none.
+
+        They are numbers, or sizes if the program is one for all sizes of named axes.
+        """
         ...
 
     def described_devices(self, platform: str, topology: str = "") -> tuple[DescribedDevice, ...]:

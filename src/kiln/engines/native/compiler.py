@@ -68,11 +68,11 @@ class NativeCompiler:
         code = NativeCode(program, written, assemble(written.llvm), lambda: self._written(program))
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
+        callbacks = written.function.callbacks
         if program.sizes:
             return SizedExecutable(
-                code, operands, results, written.workspace, written.sizes.numbers
+                code, operands, results, written.workspace, written.sizes.numbers, callbacks
             )
-        callbacks = written.function.callbacks
         room = int(written.workspace)
         return NativeExecutable(code, known(operands), known(results), room, callbacks)
 

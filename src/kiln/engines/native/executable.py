@@ -36,7 +36,7 @@ from kiln.engines.native.picture import picture
 from kiln.engines.native.profiling import Profile
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes import Dim, Size, evaluate
 
 if TYPE_CHECKING:
     from kiln.ir.types import ShapedArray
@@ -169,10 +169,10 @@ class NativeCode:
 class NativeExecutable(_runtime.Native):
     """Code with the bytes of its operands, results and temporaries: what is called.
 
-    `sizes` are the numbers that the code reads in `Call.sizes`.
+    `sizes` are the numbers that the code reads in `Call.sizes`, `named` those of the named axes.
     """
 
-    __slots__ = ("code", "operands", "results", "workspace")
+    __slots__ = ("code", "named", "operands", "results", "workspace")
 
     final_stage = "loops"
 
@@ -184,7 +184,9 @@ class NativeExecutable(_runtime.Native):
         workspace: int,
         callbacks: Sequence[Callback] = (),
         sizes: Sequence[int] = (),
+        named: Sequence[int] = (),
     ) -> None:
+        self.named = named
         super().__init__(
             code.owner.address,
             operands,
@@ -227,6 +229,11 @@ class NativeExecutable(_runtime.Native):
         return self.code.taken
 
     @property
+    def env(self) -> dict[str, int]:
+        """The sizes of the named axes."""
+        return dict(zip(self.code.program.sizes, self.named, strict=True))
+
+    @property
     def name(self) -> str:
         """The name of the program."""
         return self.code.name
@@ -250,7 +257,11 @@ class NativeExecutable(_runtime.Native):
 
     def cost_analysis(self) -> dict[str, float]:
         """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
-        return costs(self.function)
+        sizes = self.env
+        return {
+            name: float(evaluate(cost, sizes)) if isinstance(cost, Size) else cost
+            for name, cost in costs(self.function).items()
+        }
 
     def memory_analysis(self) -> MemoryAnalysis:
         """Return the bytes of arguments, results, temporaries and code."""

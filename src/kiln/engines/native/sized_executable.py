@@ -27,7 +27,7 @@ class SizedExecutable:
     `numbers` are the sizes that the code reads, in the order in which it reads them.
     """
 
-    __slots__ = ("_dtypes", "_evaluate", "code")
+    __slots__ = ("_callbacks", "_dtypes", "_evaluate", "_taken", "code")
 
     final_stage = "loops"
 
@@ -38,8 +38,11 @@ class SizedExecutable:
         results: Sequence[NamedType],
         workspace: Dim,
         numbers: Sequence[Dim | Grain],
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.code = code
+        self._taken = len(operands)
+        self._callbacks = callbacks
         self._dtypes = [dtype for dtype, _ in (*operands, *results)]
         sizes = [size for _, size in (*operands, *results)]
         self._evaluate = evaluator([workspace, *sizes, *numbers], code.program.sizes)
@@ -49,14 +52,14 @@ class SizedExecutable:
         workspace, *numbers = self._evaluate(*sizes)
         if max(numbers, default=0) >= MOST or workspace >= MOST:
             return None
-        count, taken = len(self._dtypes), len(self.code.function.inputs)
+        count, taken = len(self._dtypes), self._taken
         types = list(zip(self._dtypes, numbers, strict=False))
-        callbacks: Sequence[Callback] = self.code.function.callbacks
+        callbacks = self._callbacks
         if callbacks:
             env = dict(zip(self.code.program.sizes, sizes, strict=True))
             callbacks = [_for_sizes(each, env) for each in callbacks]
         return NativeExecutable(
-            self.code, types[:taken], types[taken:], workspace, callbacks, numbers[count:]
+            self.code, types[:taken], types[taken:], workspace, callbacks, numbers[count:], sizes
         )
 
     def __call__(self, buffers: Sequence[Any]) -> NoReturn:
