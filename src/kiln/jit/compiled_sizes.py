@@ -54,7 +54,7 @@ class OtherSizes:
         for aval, own, axes in zip(avals, self._types, recording.named_axes, strict=True):
             if aval.ndim == own.ndim:
                 for axis, number in axes:
-                    found.setdefault(names[number], aval.shape[axis])
+                    found.setdefault(names[number], int(aval.shape[axis]))
         empty = [name for name, size in found.items() if size == 0]
         if empty:
             raise TypeError(

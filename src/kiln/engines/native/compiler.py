@@ -103,14 +103,14 @@ class NativeCompiler:
             return None
         return portable.digest(program, program.jaxpr.memo[_key(program)])
 
-    def serialize(self, executable: NativeExecutable) -> bytes:
+    def serialize(self, executable: NativeExecutable | SizedExecutable) -> bytes:
         """Return an executable as bytes, for this build of kiln and this level of processors.
 
         Raises: ValueError for programs that call Python, or measure themselves.
         """
         return portable.to_bytes(executable)
 
-    def load(self, program: Program, stored: bytes) -> NativeExecutable:
+    def load(self, program: Program, stored: bytes) -> NativeExecutable | SizedExecutable:
         """Return the executable of a program from the bytes that `serialize` returned.
 
         Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
@@ -162,10 +162,7 @@ def _key(program: Program) -> tuple[str, frozenset[str]]:
 
 
 def _lowered(program: Program) -> Function:
-    checks = kinds_of(program)
-    if checks and program.sizes:
-        raise Unsupported("code for all sizes of named axes makes no checks")
-    function = function_of(program.jaxpr, program.name, LOWERINGS, checks)
+    function = function_of(program.jaxpr, program.name, LOWERINGS, kinds_of(program))
     name = missing(function.scope)
     if name is not None:
         raise Unsupported(f"the function {name} is not compiled for the host")

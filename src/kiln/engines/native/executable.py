@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -113,12 +114,15 @@ class NativeCode:
         """The program as LLVM text."""
         return self.written.llvm
 
-    def explain(self, status: int, number: int, index: int, iteration: int) -> None:
-        """Raise the error of a check that failed.
+    def explain(
+        self, status: int, number: int, index: int, iteration: int, named: Sequence[int] = ()
+    ) -> None:
+        """Raise the error of a check that failed in a call with sizes of the named axes.
 
         Raises: FloatingPointError for a nan, IndexError for an index out of bounds.
         """
-        raise_fault(self.name, self.sites, status, number, index, iteration)
+        sizes = dict(zip(self.program.sizes, named, strict=True))
+        raise_fault(self.name, self.sites, sizes, status, number, index, iteration)
 
     @property
     def name(self) -> str:
@@ -197,7 +201,7 @@ class NativeExecutable(_runtime.Native):
             threads=code.program.threads,
             shared=code.shared,
             reused=code.taken,
-            explain=code.explain,
+            explain=functools.partial(code.explain, named=named) if named else code.explain,
             callbacks=[(c.function, c.operands, c.results) for c in callbacks],
         )
         self.code, self.workspace = code, workspace
