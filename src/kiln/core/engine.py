@@ -125,8 +125,11 @@ class Executable(Protocol):
         """Return how the results are sharded; of a program with a placement only."""
         ...
 
-    def cost_analysis(self) -> dict[str, float] | None:
-        """Return estimates such as `flops` and `bytes accessed`; None if there are none."""
+    def cost_analysis(self) -> dict[str, Any] | None:
+        """Return estimates such as `flops` and `bytes accessed`; None if there are none.
+
+        They are numbers, or sizes if the program is one for all sizes of named axes.
+        """
         ...
 
     def memory_analysis(self) -> Any:

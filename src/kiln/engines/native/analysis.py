@@ -44,10 +44,10 @@ _FREE = frozenset(
 class MemoryAnalysis:
     """The sizes of what a program needs, in bytes."""
 
-    argument_size_in_bytes: int
-    output_size_in_bytes: int
-    alias_size_in_bytes: int
-    temp_size_in_bytes: int
+    argument_size_in_bytes: Dim
+    output_size_in_bytes: Dim
+    alias_size_in_bytes: Dim
+    temp_size_in_bytes: Dim
     generated_code_size_in_bytes: int
 
 
@@ -109,9 +109,9 @@ def _nest_costs(nest: Nest) -> tuple[Dim, Dim]:
 
 
 def _lesser(x: Dim, y: Dim) -> Dim:
-    """Return the lesser of two sizes; where that depends, the one that is less as a rule."""
+    """Return the lesser of two sizes; where that depends, the one that is less as a rule, or y."""
     found = smallest((x, y))
-    return min(x, y, key=estimate) if found is None else found
+    return min(y, x, key=estimate) if found is None else found
 
 
 def _counts(x: Value) -> bool:

@@ -22,6 +22,7 @@ from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.profiling import Profile
 from kiln.engines.native.sized_executable import SizedExecutable
+from kiln.ir.sizes import Size
 
 _LOOPS = "loops of the native engine"
 
@@ -85,8 +86,7 @@ class NativeCompiler:
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
-            measures = options().profile and not program.sizes
-            profile = Profile(function) if measures else None
+            profile = Profile(function, program.sizes) if options().profile else None
             measurements = profile.measurements if profile is not None else None
             text = module_text(function, offsets, host_target(), sizes, measurements)
         except (Unsupported, InconclusiveSizeError) as reason:
@@ -142,8 +142,11 @@ class NativeCompiler:
             self.text(program, dialect)
         return self.loops(program)
 
-    def cost(self, program: Program) -> dict[str, float]:
-        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
+    def cost(self, program: Program) -> dict[str, float | Size]:
+        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn.
+
+        Of a program for all sizes of named axes they are sizes.
+        """
         return costs(self.loops(program))
 
     def described_devices(self, platform: str, topology: str = "") -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -141,15 +141,14 @@ class NativeCode:
                 return self.llvm
             case "asm":
                 return disassemble(self.llvm)
-            case "html" if not self.program.sizes:
+            case "html":
                 return picture(self.function, self.profile)
             case "profile":
                 return self._figures()
         raise ValueError(
             three_lines(
                 f"as_text({stage!r}) of {self.name}",
-                "the native engine has no such stage"
-                + (" for all sizes of named axes" if self.program.sizes else ""),
+                "the native engine has no such stage",
                 "use 'loops', 'llvm', 'asm', 'html' or 'profile'",
             )
         )
@@ -164,6 +163,29 @@ class NativeCode:
                 )
             )
         return self.profile.table()
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """Return the bytes of arguments, results, temporaries and code, for all named sizes."""
+        return self._memory(self.written)
+
+    def explain_memory(self, sizes: Mapping[str, int]) -> str:
+        """Return where buffers lie, who shares memory, and which copies are made and why.
+
+        Numbers have the names of sizes; a line is for given ones.
+        """
+        written = self.written
+        analysis = self._memory(written)
+        return memory_report(written.function, analysis, written.offsets, self.taken, sizes)
+
+    def _memory(self, written: Written) -> MemoryAnalysis:
+        inputs, outputs = written.function.inputs, written.function.outputs
+        return MemoryAnalysis(
+            sum(buffer.nbytes for buffer in inputs),
+            sum(buffer.nbytes for buffer in outputs),
+            sum(outputs[result].nbytes for result, _ in self.taken),
+            written.workspace,
+            len(self.image),
+        )
 
     def size_in_bytes(self) -> int:
         """Return roughly the memory of the program: its object, kept and loaded into pages."""
@@ -279,8 +301,7 @@ class NativeExecutable(_runtime.Native):
 
     def explain_memory(self) -> str:
         """Return where buffers lie, who shares memory, and which copies are made and why."""
-        written = self.code.written
-        return memory_report(written.function, self.memory_analysis(), written.offsets, self.taken)
+        return self.code.explain_memory(self.env)
 
     def runtime_executable(self) -> NativeExecutable:
         """Return itself."""

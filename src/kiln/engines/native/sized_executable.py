@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kiln.engines.native.analysis import MemoryAnalysis
+from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.executable import NativeCode, NativeExecutable
 from kiln.engines.native.extents import Grain, evaluator
 from kiln.engines.native.loop_ir import Callback
 from kiln.ir.sharding import Sharding
-from kiln.ir.sizes import Dim, evaluate
+from kiln.ir.sizes import Dim, Size, evaluate
 
 MOST = 1 << 62
 """No array has so many bytes."""
@@ -69,7 +69,7 @@ class SizedExecutable:
         )
 
     def as_text(self, stage: str) -> str:
-        """Return the program as `loops`, `llvm` or `asm`.
+        """Return the program as `loops`, `llvm`, `asm`, `html` or `profile`.
 
         Raises: ValueError for another stage.
         """
@@ -83,13 +83,17 @@ class SizedExecutable:
         """Return nothing: a program that is placed has no named axes."""
         return []
 
-    def cost_analysis(self) -> dict[str, float] | None:
-        """Return None: that depends on the sizes."""
-        return None
+    def cost_analysis(self) -> dict[str, float | Size]:
+        """Return the `flops` and `bytes accessed` of a call, by the names of sizes."""
+        return costs(self.code.function)
 
-    def memory_analysis(self) -> MemoryAnalysis | None:
-        """Return None: that depends on the sizes."""
-        return None
+    def memory_analysis(self) -> MemoryAnalysis:
+        """Return the bytes of arguments, results and temporaries by the names of sizes; of code."""
+        return self.code.memory_analysis()
+
+    def explain_memory(self) -> str:
+        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        return self.code.explain_memory({})
 
     def runtime_executable(self) -> SizedExecutable:
         """Return itself."""
