@@ -166,7 +166,7 @@ class NativeCode:
 
     def memory_analysis(self) -> MemoryAnalysis:
         """Return the bytes of arguments, results, temporaries and code, for all named sizes."""
-        return self._memory(self.written)
+        return self._needed(self.written)
 
     def explain_memory(self, sizes: Mapping[str, int]) -> str:
         """Return where buffers lie, who shares memory, and which copies are made and why.
@@ -174,10 +174,10 @@ class NativeCode:
         Numbers have the names of sizes; a line is for given ones.
         """
         written = self.written
-        analysis = self._memory(written)
+        analysis = self._needed(written)
         return memory_report(written.function, analysis, written.offsets, self.taken, sizes)
 
-    def _memory(self, written: Written) -> MemoryAnalysis:
+    def _needed(self, written: Written) -> MemoryAnalysis:
         inputs, outputs = written.function.inputs, written.function.outputs
         return MemoryAnalysis(
             sum(buffer.nbytes for buffer in inputs),
