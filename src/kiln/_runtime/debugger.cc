@@ -5,6 +5,13 @@
 
 #include "object.h"
 
+// LLVM's library defines the same names: calls must not end there.
+#ifdef __ELF__
+#define KILN_SEEN_BY_DEBUGGERS gnu::visibility("protected"), gnu::used
+#else
+#define KILN_SEEN_BY_DEBUGGERS gnu::visibility("default"), gnu::used
+#endif
+
 extern "C" {
 
 struct jit_code_entry {
@@ -21,11 +28,9 @@ struct jit_descriptor {
   jit_code_entry* first;
 };
 
-// LLVM's library has both as well: ours must not be found there.
-[[gnu::visibility("protected"), gnu::used]] jit_descriptor __jit_debug_descriptor = {1, 0, nullptr,
-                                                                                     nullptr};
+[[KILN_SEEN_BY_DEBUGGERS]] jit_descriptor __jit_debug_descriptor = {1, 0, nullptr, nullptr};
 
-[[gnu::visibility("protected"), gnu::used, gnu::noinline]] void __jit_debug_register_code() {
+[[KILN_SEEN_BY_DEBUGGERS, gnu::noinline]] void __jit_debug_register_code() {
   // A call of a function without effects would be left out.
   asm volatile("" ::: "memory");
 }
