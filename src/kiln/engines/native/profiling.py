@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.config import options
+from kiln.base.source import place_of
 from kiln.core.memory_text import size_text
 from kiln.engines.native.llvm.measuring import Measured, Measurements
 from kiln.engines.native.loop_ir import Blocked, Function, Nest, Statement, walk
@@ -61,7 +62,7 @@ class Profile:
             lines = _lines(each.statement)
             total = sum(lines.values())
             for source, work in lines.items():
-                found[_place(source)] += max(each.seconds - inside, 0.0) * work / total
+                found[place_of(source)] += max(each.seconds - inside, 0.0) * work / total
         return found
 
     def table(self) -> str:
@@ -170,11 +171,7 @@ def _lines(statement: Statement) -> dict[Any, float]:
 
 def places_of(statement: Statement) -> list[str]:
     """Return the lines of the user's code that a statement computes."""
-    return list(dict.fromkeys(map(_place, _lines(statement))))
-
-
-def _place(source: Any) -> str:
-    return f"{source} in {source.function}" if source else "an unknown line"
+    return list(dict.fromkeys(map(place_of, _lines(statement))))
 
 
 def time_text(seconds: float) -> str:
