@@ -293,13 +293,8 @@ class Nest:
     def reduced_axes(self) -> list[Axis]:
         """Return the axes over which something is combined."""
         reductions = [effect for effect in self.effects if isinstance(effect, Reduce)]
-        if not reductions:
-            return []
-        return [
-            axis
-            for axis in self.axes
-            if axis.size != 1 and any(e.index.factor(axis) == 0 for e in reductions)
-        ]
+        wide = [axis for axis in self.axes if axis.size != 1] if reductions else []
+        return [axis for axis in wide if any(e.index.factor(axis) == 0 for e in reductions)]
 
 
 class Loop:
