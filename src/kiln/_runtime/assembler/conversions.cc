@@ -1,0 +1,443 @@
+// Conversions between types of numbers, and lanes that are moved.
+#include "function_writer.h"
+
+namespace kiln::assembler {
+
+bool FunctionWriter::conversion(std::string_view name, std::string_view op) {
+  const bool is_integer_only = op == "zext" || op == "sext" || op == "trunc";
+  const bool is_with_floats = op == "sitofp" || op == "uitofp" || op == "fptosi" ||
+                              op == "fptoui" || op == "fpext" || op == "fptrunc";
+  if (!is_integer_only && !is_with_floats && op != "bitcast") return false;
+  const Operand x = text_.operand();
+  text_.expect(" to ");
+  const Type after = text_.type();
+  if (after.lanes != x.type.lanes) throw NotUnderstood{"a conversion of the number of lanes"};
+  if (is_integer_only) integer_conversion(name, op, x, after);
+  else if (is_with_floats) float_conversion(name, op, x, after);
+  else bitcast(name, x, after);
+  return true;
+}
+
+// Integers that become longer.
+std::vector<Register> FunctionWriter::widened(const Operand& x, Type after, bool is_signed) {
+  const int from = x.type.bits(), to = after.bits();
+  const int low = from == 8    ? (to == 16 ? 0 : to == 32 ? 1 : 2)
+                  : from == 16 ? (to == 32 ? 3 : 4)
+                               : 5;
+  return converted(evex(k66, k0F38, 0, (is_signed ? 0x20 : 0x30) + low), x.type, after, x);
+}
+
+// Integers that become shorter.
+std::vector<Register> FunctionWriter::narrowed(const std::vector<Register>& from, const Type& before,
+                                               Type after) {
+  const int size = before.bits(), to = after.bits();
+  const int low = size == 16 ? 0 : size == 32 ? (to == 8 ? 1 : 3) : to == 8 ? 2 : to == 16 ? 4 : 5;
+  const Pieces of = pieces_of(before);
+  std::vector<Register> made;
+  for (Register r : from) made.push_back(reversed(evex(kF3, k0F38, 0, 0x30 + low), of.length, r));
+  return joined(std::move(made), of.lanes * to / 8, pieces_of(after).bytes);
+}
+
+// One instruction per vector of the longer type, which reads or writes a part of the shorter one.
+std::vector<Register> FunctionWriter::converted(Code code, const Type& before, const Type& after,
+                                                const Operand& x, int immediate) {
+  const Pieces from = pieces_of(before), to = pieces_of(after);
+  std::vector<Register> made;
+  if (after.bits() >= before.bits()) {
+    for (int i = 0; i < to.count; ++i) {
+      const int first = i * to.lanes;
+      const Register source = part(read(x, first / from.lanes), from.bytes,
+                                   first % from.lanes * before.bits() / 8,
+                                   to.lanes * before.bits() / 8);
+      made.push_back(vector_of(code, to.length, source, immediate));
+    }
+    return made;
+  }
+  for (int i = 0; i < from.count; ++i) {
+    made.push_back(vector_of(code, from.length, read(x, i), immediate));
+  }
+  return joined(std::move(made), from.lanes * after.bits() / 8, to.bytes);
+}
+
+void FunctionWriter::integer_conversion(std::string_view name, std::string_view op,
+                                        const Operand& x, Type after) {
+  const Type before = x.type;
+  if (!is_integer(before.element) || !is_integer(after.element)) {
+    throw NotUnderstood{"a conversion of this kind"};
+  }
+  const bool is_signed = op == "sext";
+  if (op == "trunc" ? after.bits() >= before.bits() : after.bits() <= before.bits()) {
+    throw NotUnderstood{"a conversion in the wrong direction"};
+  }
+  if (after.element == Element::kI1) throw NotUnderstood{"a conversion to truths"};
+  std::vector<Register> made;
+  if (!after.is_vector) {
+    if (op == "trunc") {
+      define(name, after, {read(x)});
+      return;
+    }
+    const Register from = read(x);
+    Op made_{};
+    made_.d = body_.fresh(Class::kGeneral, from);
+    if (before.element == Element::kI1) {
+      made_.shape = is_signed ? Shape::kUnary : Shape::kMove;
+      made_.digit = 3;
+      (is_signed ? made_.a : made_.b) = from;
+    } else {
+      made_.shape = Shape::kExtend;
+      made_.width = static_cast<uint8_t>(before.bits() / 8);
+      made_.digit = is_signed;
+      made_.b = from;
+    }
+    made.push_back(add(made_).d);
+  } else if (before.is_mask()) {
+    const Pieces of = pieces_of(after);
+    const int size = after.bits();
+    for (int i = 0; i < of.count; ++i) {
+      const Register mask = mask_part(x, i * of.lanes, of.lanes);
+      if (is_signed) {
+        made.push_back(vector_of(evex(kF3, k0F38, size == 16 || size == 64, size <= 16 ? 0x28 : 0x38),
+                                 of.length, mask));
+        continue;
+      }
+      // Ones where the mask is.
+      const int opcode = size == 8 ? 0x78 : size == 16 ? 0x79 : size == 32 ? 0x58 : 0x59;
+      Op one = binary(evex(k66, k0F38, size == 64, opcode), after, of.length);
+      one.memory = pool_number(1, size / 8);
+      one.mask = mask;
+      one.zeroes = true;
+      made.push_back(add(one).d);
+    }
+  } else if (op == "trunc") {
+    made = narrowed(read_all(x), before, after);
+  } else {
+    made = widened(x, after, is_signed);
+  }
+  define(name, after, std::move(made));
+}
+
+void FunctionWriter::float_conversion(std::string_view name, std::string_view op, const Operand& x,
+                                      Type after) {
+  const Type before = x.type;
+  const bool to_double = after.element == Element::kDouble;
+  const bool from_double = before.element == Element::kDouble;
+  std::vector<Register> made;
+  if (op == "fpext" || op == "fptrunc") {
+    if (before.element == Element::kHalf && after.element == Element::kFloat) {
+      made = converted(evex(k66, k0F38, 0, 0x13), before, after, x);
+    } else if (before.element == Element::kFloat && after.element == Element::kHalf) {
+      // Rounded as the processor is told, to nearest.
+      const Pieces of = pieces_of(before);
+      for (int i = 0; i < of.count; ++i) {
+        made.push_back(reversed(evex(k66, k0F3A, 0, 0x1d), of.length, read(x, i), 4));
+      }
+      if (after.is_vector) {
+        made = joined(std::move(made), of.lanes * 2, pieces_of(after).bytes);
+      }
+    } else if (before.element == Element::kFloat && to_double) {
+      made = converted(evex(0, k0F, 0, 0x5a), before, after, x);
+    } else if (from_double && after.element == Element::kFloat) {
+      made = converted(evex(k66, k0F, 1, 0x5a), before, after, x);
+    } else {
+      throw NotUnderstood{"a conversion of these floats"};
+    }
+    define(name, after, std::move(made));
+    return;
+  }
+  const bool is_signed = op == "sitofp" || op == "fptosi";
+  if (op == "fptosi" || op == "fptoui") {
+    const int size = after.bits();
+    if (!is_float(before.element) || !after.is_vector || size < 32) {
+      throw NotUnderstood{"a conversion of this kind"};
+    }
+    Code code;
+    if (is_signed) {
+      code = size == 64    ? evex(k66, k0F, from_double, 0x7a)
+             : from_double ? evex(k66, k0F, 1, 0xe6)
+                           : evex(kF3, k0F, 0, 0x5b);
+    } else {
+      code = size == 64 ? evex(k66, k0F, from_double, 0x78) : evex(0, k0F, from_double, 0x78);
+    }
+    define(name, after, converted(code, before, after, x));
+    return;
+  }
+  if (!is_integer(before.element) || !is_float(after.element)) {
+    throw NotUnderstood{"a conversion of this kind"};
+  }
+  const Pieces of = pieces_of(after);
+  if (!after.is_vector) {
+    const bool is_long = before.bits() == 64;
+    if (before.element == Element::kI1 && is_signed) throw NotUnderstood{"a truth below zero"};
+    const Register from = extended(x, is_signed);
+    // A register that is zero is what the rest of the result is taken from.
+    Op op_ = binary(evex(to_double ? kF2 : kF3, k0F, is_long, is_signed ? 0x2a : 0x7b), after, 0);
+    op_.a = constant(after, 0);
+    op_.b = from;
+    made.push_back(add(op_).d);
+    define(name, after, std::move(made));
+    return;
+  }
+  if (before.is_mask()) {
+    const int size = after.bits();
+    const uint64_t one = to_double ? 0x3ff0000000000000 : 0x3f800000;
+    const uint64_t sign = is_signed ? uint64_t{1} << (size - 1) : 0;
+    for (int i = 0; i < of.count; ++i) {
+      Op ones = binary(evex(k66, k0F38, to_double, to_double ? 0x59 : 0x58), after, of.length);
+      ones.memory = pool_number(one | sign, size / 8);
+      ones.mask = mask_part(x, i * of.lanes, of.lanes);
+      ones.zeroes = true;
+      made.push_back(add(ones).d);
+    }
+    define(name, after, std::move(made));
+    return;
+  }
+  // Short integers become longer first; all of them are exact in between.
+  Operand given = x;
+  Type type = before;
+  if (before.bits() < 32) {
+    type.element = Element::kI32;
+    std::vector<Register> wide = widened(x, type, is_signed);
+    given.kind = Operand::kNamed;
+    given.type = type;
+    given.name = name.substr(0, 0);
+    values_.erase(given.name);
+    define(given.name, type, std::move(wide));
+  }
+  const bool is_long = type.bits() == 64;
+  Code code;
+  if (is_signed) code = is_long ? evex(to_double ? kF3 : 0, k0F, 1, to_double ? 0xe6 : 0x5b)
+                                : evex(to_double ? kF3 : 0, k0F, 0, to_double ? 0xe6 : 0x5b);
+  else code = evex(to_double ? kF3 : kF2, k0F, is_long, 0x7a);
+  define(name, after, converted(code, type, after, given));
+}
+
+void FunctionWriter::bitcast(std::string_view name, const Operand& x, Type after) {
+  if (x.type.bits() != after.bits() || x.type.is_mask() || x.type.is(Element::kI1) ||
+      x.type.element == Element::kPointer || after.element == Element::kPointer) {
+    throw NotUnderstood{"bits of another length"};
+  }
+  auto is_in_vector = [](const Type& type) {
+    return type.is_vector || is_float(type.element) || type.element == Element::kHalf;
+  };
+  const bool from_vector = is_in_vector(x.type), to_vector = is_in_vector(after);
+  if (from_vector == to_vector) {
+    define(name, after, read_all(x));
+    return;
+  }
+  const bool is_long = after.bits() == 64;
+  Op op{};
+  op.shape = to_vector ? Shape::kVector : Shape::kReversed;
+  op.code = evex(k66, k0F, is_long, to_vector ? 0x6e : 0x7e);
+  op.b = read(x);
+  op.d = body_.fresh(to_vector ? Class::kVector : Class::kGeneral);
+  define(name, after, {add(op).d});
+}
+
+// Lanes.
+
+// A number in the first lane, which a shuffle then puts into all.
+void FunctionWriter::insert(std::string_view name) {
+  const Type type = text_.type();
+  text_.expect(" poison, ");
+  Operand number = text_.operand();
+  text_.expect(", i32 0");
+  if (number.type.element != type.element || number.type.is_vector) {
+    throw NotUnderstood{"a lane of another type"};
+  }
+  Value& value = define(name, type);
+  value.kind = Value::kFirstLane;
+  value.constant = number;
+}
+
+void FunctionWriter::extract(std::string_view name) {
+  const Operand x = text_.operand();
+  text_.expect(", i32 0");
+  // Vectors of one are numbers.
+  if (x.type.is_vector || x.kind != Operand::kNamed) throw NotUnderstood{"a lane of a vector"};
+  const Value copy = value(x);
+  alias(name, copy);
+}
+
+void FunctionWriter::broadcast(std::string_view name, Type type, const Operand& number) {
+  const Pieces of = pieces_of(type);
+  const bool is_constant = number.kind == Operand::kConstant ||
+                           (number.kind == Operand::kNamed && value(number).kind == Value::kConstant);
+  if (is_constant) {
+    Operand splat;
+    splat.type = type;
+    splat.bits = number.kind == Operand::kConstant ? number.bits : value(number).constant.bits;
+    Value& made = define(name, type);
+    made.kind = Value::kConstant;
+    made.constant = splat;
+    return;
+  }
+  Register found;
+  if (type.is_mask()) {
+    // All ones or none, of as many bits as there are lanes.
+    Op negative{};
+    negative.shape = Shape::kUnary;
+    negative.digit = 3;
+    negative.a = read(number);
+    negative.d = body_.fresh(Class::kGeneral);
+    Op move{};
+    move.shape = Shape::kVector;
+    move.code = vex(kF2, k0F, 1, 0x92);
+    move.b = add(negative).d;
+    move.d = body_.fresh(Class::kMask);
+    found = cleaned(add(move).d, of.lanes);
+  } else {
+    const int size = type.bits();
+    const bool is_float = assembler::is_float(type.element);
+    const int opcode = is_float ? (size == 32 ? 0x58 : 0x59)
+                       : size == 8 ? 0x7a
+                       : size == 16 ? 0x7b
+                                    : 0x7c;
+    found = vector_of(evex(k66, k0F38, size == 64, opcode), of.length, read(number));
+  }
+  define(name, type, std::vector<Register>(static_cast<size_t>(of.count), found));
+}
+
+void FunctionWriter::shuffle(std::string_view name) {
+  const Operand x = text_.operand();
+  text_.expect(", ");
+  text_.type();
+  text_.expect(" poison, ");
+  // The order is a vector of i32, of one number too.
+  const Operand order = [&] {
+    Type type = text_.type();
+    text_.skip_spaces();
+    if (type.is_vector) return text_.operand(type);
+    if (text_.take("zeroinitializer")) {
+      Operand zero;
+      zero.type = type;
+      return zero;
+    }
+    text_.expect("<i32 ");
+    Operand one;
+    one.type = type;
+    one.bits = static_cast<uint64_t>(text_.integer());
+    text_.expect(">");
+    return one;
+  }();
+  const int count = order.type.lanes, all = x.type.lanes;
+  std::vector<uint64_t> lanes = order.lanes;
+  if (lanes.empty()) lanes.assign(static_cast<size_t>(count), order.bits);
+  Type type = x.type;
+  type.lanes = count;
+  type.is_vector = count > 1;
+  if (!x.type.is_vector) throw NotUnderstood{"a shuffle of one number"};
+  if (x.kind == Operand::kNamed && value(x).kind == Value::kFirstLane) {
+    if (order.kind != Operand::kConstant || order.bits != 0 || !type.is_vector) {
+      throw NotUnderstood{"a shuffle of one lane"};
+    }
+    const Operand number = value(x).constant;
+    broadcast(name, type, number);
+    return;
+  }
+  if (x.type.is_mask()) {
+    shuffled_mask(name, x, lanes);
+    return;
+  }
+  const Pieces of = pieces_of(x.type);
+  const int size = x.type.bits();
+  bool is_run = true, is_turned = count == all;
+  for (int i = 0; i < count; ++i) {
+    const uint64_t lane = lanes[static_cast<size_t>(i)];
+    is_run &= lane == lanes[0] + static_cast<uint64_t>(i);
+    is_turned &= lane == static_cast<uint64_t>(all - 1 - i);
+  }
+  const auto first = static_cast<int>(lanes[0]);
+  if (is_run && count < all && first % count == 0) {
+    const Pieces to = pieces_of(type);
+    std::vector<Register> made;
+    if (count == 1) {
+      const Register source = read(x, first / of.lanes);
+      const int at = first % of.lanes;
+      Register lane = part(source, of.bytes, at * size / 8, size / 8);
+      if (!is_float(type.element)) {
+        Op op{};
+        op.shape = Shape::kReversed;
+        op.code = evex(k66, k0F, size == 64, 0x7e);
+        op.b = lane;
+        op.d = body_.fresh(Class::kGeneral);
+        lane = add(op).d;
+      }
+      made.push_back(lane);
+    } else {
+      for (int i = 0; i < to.count; ++i) {
+        const int at = first + i * to.lanes;
+        made.push_back(part(read(x, at / of.lanes), of.bytes, at % of.lanes * size / 8, to.bytes));
+      }
+    }
+    define(name, type, std::move(made));
+    return;
+  }
+  if (!is_turned || of.bytes < 16 || size < 16) throw NotUnderstood{"a shuffle of this order"};
+  // Turned round: whole vectors, and the lanes of each.
+  Type indices;
+  indices.element = size == 16 ? Element::kI16 : size == 32 ? Element::kI32 : Element::kI64;
+  indices.lanes = of.lanes;
+  indices.is_vector = true;
+  std::vector<Register> made;
+  for (int i = of.count - 1; i >= 0; --i) {
+    Operand turned;
+    turned.kind = Operand::kLanes;
+    turned.type = indices;
+    for (int k = of.lanes - 1; k >= 0; --k) turned.lanes.push_back(static_cast<uint64_t>(k));
+    if (of.bytes == 16 && size >= 32) {
+      // vpermd and vpermq have no form of sixteen bytes: pshufd.
+      made.push_back(vector_of(evex(k66, k0F, 0, 0x70), 0, read(x, i), size == 32 ? 0x1b : 0x4e));
+      continue;
+    }
+    const Code code = size == 16 ? evex(k66, k0F38, 1, 0x8d) : evex(k66, k0F38, size == 64, 0x36);
+    const Register order_of = read(turned);
+    made.push_back(vector(code, of.length, order_of, read(x, i)));
+  }
+  define(name, type, std::move(made));
+}
+
+void FunctionWriter::shuffled_mask(std::string_view name, const Operand& x,
+                                   const std::vector<uint64_t>& order) {
+  Type type = x.type;
+  type.lanes = static_cast<int>(order.size());
+  type.is_vector = type.lanes > 1;
+  if (x.kind != Operand::kNamed) {
+    Operand made;
+    made.kind = Operand::kLanes;
+    made.type = type;
+    for (uint64_t lane : order) {
+      made.lanes.push_back(x.kind == Operand::kLanes ? x.lanes[lane] : x.bits);
+    }
+    if (!type.is_vector) throw NotUnderstood{"one lane of a constant"};
+    std::vector<Register> found = read_all(made);
+    define(name, type, std::move(found));
+    return;
+  }
+  bool is_run = true;
+  for (size_t i = 0; i < order.size(); ++i) is_run &= order[i] == order[0] + i;
+  if (!is_run || type.lanes >= x.type.lanes || x.type.lanes > 64) {
+    throw NotUnderstood{"a shuffle of truths of this order"};
+  }
+  Register found = shifted_mask(read(x), static_cast<int>(order[0]), false);
+  if (type.is_vector) {
+    define(name, type, {cleaned(found, type.lanes)});
+    return;
+  }
+  Op move{};
+  move.shape = Shape::kVector;
+  move.code = vex(kF2, k0F, 0, 0x93);
+  move.b = found;
+  move.d = body_.fresh(Class::kGeneral);
+  const Register bits = add(move).d;
+  Op op{};
+  op.shape = Shape::kArithmetic;
+  op.digit = 4;
+  op.width = 4;
+  op.a = bits;
+  op.has_immediate = true;
+  op.immediate = 1;
+  op.d = body_.fresh(Class::kGeneral);
+  define(name, type, {add(op).d});
+}
+
+}  // namespace kiln::assembler

@@ -1,0 +1,382 @@
+// What the text calls by a name of LLVM's: functions that the processor has.
+#include "function_writer.h"
+
+namespace kiln::assembler {
+namespace {
+
+bool begins(std::string_view text, std::string_view with) {
+  return text.substr(0, with.size()) == with;
+}
+
+}  // namespace
+
+// Read the arguments of an intrinsic that gives a value; false if it is not known.
+bool FunctionWriter::intrinsic(std::string_view name, Type type, std::string_view what) {
+  if (begins(what, "masked.load.")) masked_load(name, type);
+  else if (begins(what, "masked.gather.")) gather(name, type);
+  else if (begins(what, "fma.")) fma(name, type);
+  else if (begins(what, "fabs.")) bits_of_floats(name, type, false);
+  else if (begins(what, "copysign.")) bits_of_floats(name, type, true);
+  else if (begins(what, "maximum.")) extreme(name, type, true);
+  else if (begins(what, "minimum.")) extreme(name, type, false);
+  else if (begins(what, "floor.")) round(name, type, 9);
+  else if (begins(what, "ceil.")) round(name, type, 10);
+  else if (begins(what, "trunc.")) round(name, type, 11);
+  else if (begins(what, "roundeven.")) round(name, type, 8);
+  else if (begins(what, "sqrt.")) round(name, type, -1);
+  else if (begins(what, "smax.")) integer_extreme(name, type, true, true);
+  else if (begins(what, "smin.")) integer_extreme(name, type, true, false);
+  else if (begins(what, "umax.")) integer_extreme(name, type, false, true);
+  else if (begins(what, "umin.")) integer_extreme(name, type, false, false);
+  else if (begins(what, "fptosi.sat.")) saturated(name, type, true);
+  else if (begins(what, "fptoui.sat.")) saturated(name, type, false);
+  else if (begins(what, "ctlz.")) leading_zeros(name, type);
+  else if (begins(what, "abs.")) {
+    const Operand x = text_.operand();
+    text_.expect(", i1 false");
+    const Pieces of = pieces_of(type);
+    if (!type.is_vector || type.is_mask() || !is_integer(type.element)) return false;
+    const int size = type.bits();
+    std::vector<Register> made;
+    for (int i = 0; i < of.count; ++i) {
+      const int opcode = size == 8 ? 0x1c : size == 16 ? 0x1d : size == 32 ? 0x1e : 0x1f;
+      made.push_back(vector_of(evex(k66, k0F38, size == 64, opcode), of.length, read(x, i)));
+    }
+    define(name, type, std::move(made));
+  } else if (begins(what, "vector.reduce.or.") && type.is(Element::kI1)) {
+    const Operand x = text_.operand();
+    if (!x.type.is_mask() || x.kind != Operand::kNamed) return false;
+    const int count = pieces_of(x.type).count;
+    Register all = read(x, 0);
+    for (int i = 1; i < count; ++i) all = combined_mask(0x45, all, read(x, i));
+    // As a number: the mask is 0 or not.
+    Op move{};
+    move.shape = Shape::kVector;
+    move.code = vex(kF2, k0F, 1, 0x93);
+    move.b = all;
+    move.d = body_.fresh(Class::kGeneral);
+    const Register number = add(move).d;
+    Op set{};
+    set.shape = Shape::kSet;
+    set.digit = kNotEqual;
+    set.width = 8;
+    set.a = number;
+    set.has_immediate = true;
+    set.d = body_.fresh(Class::kGeneral);
+    const Register found = add(set).d;
+    Value& value = define(name, type);
+    value.pieces = {found};
+    value.tested = all;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void FunctionWriter::fma(std::string_view name, Type type) {
+  Operand x = text_.operand();
+  text_.expect(", ");
+  Operand y = text_.operand();
+  text_.expect(", ");
+  const Operand z = text_.operand();
+  if (!is_float(type.element) || x.type != type || y.type != type || z.type != type) {
+    throw NotUnderstood{"a multiply-add of this kind"};
+  }
+  const bool is_double = type.element == Element::kDouble;
+  const Pieces of = pieces_of(type);
+  auto is_constant = [&](const Operand& operand) {
+    return operand.kind == Operand::kConstant ||
+           (operand.kind == Operand::kNamed && value(operand).kind == Value::kConstant);
+  };
+  if (is_constant(x)) std::swap(x, y);
+  std::vector<Register> made;
+  for (int i = 0; i < of.count; ++i) {
+    // Scalars have the opcode that follows.
+    Op op = binary(evex(k66, k0F38, is_double, type.is_vector ? 0x98 : 0x99), type, of.length);
+    op.shape = Shape::kFused;
+    op.a = read(x, i);
+    if (is_constant(y) && !is_constant(z)) {
+      op.shape = Shape::kFactor;
+      op.c = read(z, i);
+      if (!last(op, y, i)) {
+        op.shape = Shape::kFused;
+      }
+    } else {
+      op.b = read(y, i);
+      // `last` fills `b`, which is a factor here.
+      const Register factor = op.b;
+      op.b = kNone;
+      if (!last(op, z, i)) op.c = op.b;
+      op.b = factor;
+    }
+    body_.hints[static_cast<size_t>(op.d)] = op.a;
+    made.push_back(add(op).d);
+  }
+  define(name, type, std::move(made));
+}
+
+// The greater or lesser; nan if one is nan, and -0 is below 0.
+void FunctionWriter::extreme(std::string_view name, Type type, bool is_most) {
+  const Operand x = text_.operand();
+  text_.expect(", ");
+  const Operand y = text_.operand();
+  if (!is_float(type.element)) throw NotUnderstood{"an extreme of this type"};
+  const bool is_double = type.element == Element::kDouble;
+  const Pieces of = pieces_of(type);
+  // Of a number the rest of the register is computed too: nobody reads it.
+  std::vector<Register> made;
+  for (int i = 0; i < of.count; ++i) {
+    const Register a = read(x, i), b = read(y, i);
+    Op range = binary(evex(k66, k0F3A, is_double, 0x50), type, of.length);
+    range.a = a;
+    range.b = b;
+    range.has_immediate = true;
+    range.immediate = is_most ? 5 : 4;
+    const Register found = add(range).d;
+    Op unordered = binary(evex(is_double ? k66 : 0, k0F, is_double, 0xc2), type, of.length);
+    unordered.d = body_.fresh(Class::kMask);
+    unordered.a = a;
+    unordered.b = b;
+    unordered.has_immediate = true;
+    unordered.immediate = 3;
+    const Register mask = add(unordered).d;
+    // A sum passes nan on.
+    Op sum = binary(evex(is_double ? k66 : 0, k0F, is_double, 0x58), type, of.length);
+    sum.shape = Shape::kTied;
+    sum.is_early = true;
+    sum.c = found;
+    sum.a = a;
+    sum.b = b;
+    sum.mask = mask;
+    made.push_back(add(sum).d);
+  }
+  define(name, type, std::move(made));
+}
+
+void FunctionWriter::integer_extreme(std::string_view name, Type type, bool is_signed,
+                                     bool is_most) {
+  const Operand x = text_.operand();
+  text_.expect(", ");
+  const Operand y = text_.operand();
+  if (!is_integer(type.element) || type.element == Element::kI1) {
+    throw NotUnderstood{"an extreme of this type"};
+  }
+  const int size = type.bits();
+  std::vector<Register> made;
+  if (!type.is_vector) {
+    const Register a = extended(x, is_signed), b = extended(y, is_signed);
+    Op compare{};
+    compare.shape = Shape::kCompare;
+    compare.has_effect = true;
+    compare.width = size == 64 ? 8 : 4;
+    compare.a = a;
+    compare.b = b;
+    add(compare);
+    Op op{};
+    op.shape = Shape::kChoose;
+    op.digit = is_most ? (is_signed ? kGreater : kAbove) : is_signed ? kLess : kBelow;
+    op.a = a;
+    op.b = b;
+    op.d = body_.fresh(Class::kGeneral, a);
+    made.push_back(add(op).d);
+    define(name, type, std::move(made));
+    return;
+  }
+  const Pieces of = pieces_of(type);
+  // Least and most, with and without a sign, by size.
+  int opcode, map = k0F38;
+  if (size >= 32) opcode = (is_most ? 0x3d : 0x39) + (is_signed ? 0 : 2);
+  else if (size == 8 && is_signed) opcode = is_most ? 0x3c : 0x38;
+  else if (size == 16 && !is_signed) opcode = is_most ? 0x3e : 0x3a;
+  else map = k0F, opcode = size == 8 ? (is_most ? 0xde : 0xda) : is_most ? 0xee : 0xea;
+  for (int i = 0; i < of.count; ++i) {
+    Op op = binary(evex(k66, map, size == 64, opcode), type, of.length);
+    op.a = read(x, i);
+    last(op, y, i);
+    made.push_back(add(op).d);
+  }
+  define(name, type, std::move(made));
+}
+
+// The absolute value; the first number with the sign of the second.
+void FunctionWriter::bits_of_floats(std::string_view name, Type type, bool is_copysign) {
+  const Operand x = text_.operand();
+  if (!is_float(type.element)) throw NotUnderstood{"the sign of another type"};
+  Operand sign = x;
+  if (is_copysign) {
+    text_.expect(", ");
+    sign = text_.operand();
+  }
+  const int size = type.bits();
+  const uint64_t rest = ~uint64_t{0} >> (65 - size);
+  const Pieces of = pieces_of(type);
+  std::vector<Register> made;
+  for (int i = 0; i < of.count; ++i) {
+    Op op = binary(evex(k66, k0F, size == 64, 0xdb), type, of.length);
+    op.a = read(x, i);
+    op.memory = pool_number(rest, size / 8);
+    op.broadcasts = true;
+    if (is_copysign) {
+      // Bits of the one where the constant has ones, else of the other.
+      op.shape = Shape::kTied;
+      op.is_early = true;
+      op.code = evex(k66, k0F3A, size == 64, 0x25);
+      op.c = op.a;
+      op.a = read(sign, i);
+      op.has_immediate = true;
+      op.immediate = 0xe4;
+    }
+    made.push_back(add(op).d);
+  }
+  define(name, type, std::move(made));
+}
+
+// Round as the number says; -1 is the square root.
+void FunctionWriter::round(std::string_view name, Type type, int how) {
+  const Operand x = text_.operand();
+  if (!is_float(type.element) || x.type != type) throw NotUnderstood{"rounding of another type"};
+  const bool is_double = type.element == Element::kDouble;
+  const Pieces of = pieces_of(type);
+  std::vector<Register> made;
+  for (int i = 0; i < of.count; ++i) {
+    Code code;
+    if (how >= 0) {
+      code = evex(k66, k0F3A, is_double, (is_double ? 9 : 8) + (type.is_vector ? 0 : 2));
+    } else {
+      code = evex(type.is_vector ? (is_double ? k66 : 0) : is_double ? kF2 : kF3, k0F, is_double,
+                  0x51);
+    }
+    Op op = binary(code, type, of.length);
+    op.b = read(x, i);
+    if (!type.is_vector) op.a = op.b;
+    op.has_immediate = how >= 0;
+    op.immediate = how;
+    made.push_back(add(op).d);
+  }
+  define(name, type, std::move(made));
+}
+
+// Floats to integers: the nearest there is, and 0 for nan.
+void FunctionWriter::saturated(std::string_view name, Type type, bool is_signed) {
+  const Operand x = text_.operand();
+  const Type from = x.type;
+  if (!is_float(from.element) || !is_integer(type.element) || type.element == Element::kI1 ||
+      from.lanes != type.lanes) {
+    throw NotUnderstood{"a conversion of this kind"};
+  }
+  if (!type.is_vector) throw NotUnderstood{"a conversion of one number to integers"};
+  const bool is_double = from.element == Element::kDouble;
+  const int size = type.bits();
+  const bool is_long = size == 64;
+  Type wide = type;
+  if (size < 32) wide.element = Element::kI32;
+  const int prefix = is_double ? k66 : 0;
+  // What is converted first.
+  const Pieces source = pieces_of(from);
+  std::vector<Register> floats = read_all(x);
+  if (!is_signed) {
+    // The second of both if one is nan.
+    const Register zero = constant(from, 0);
+    for (Register& r : floats) {
+      r = vector(evex(prefix, k0F, is_double, 0x5f), source.length, r, zero);
+    }
+  }
+  Code code;
+  if (is_signed) {
+    code = is_long ? evex(k66, k0F, is_double, 0x7a)
+                   : is_double ? evex(k66, k0F, 1, 0xe6) : evex(kF3, k0F, 0, 0x5b);
+  } else {
+    code = is_long ? evex(k66, k0F, is_double, 0x78) : evex(0, k0F, is_double, 0x78);
+  }
+  const std::string_view converted_name = name;
+  Operand given = x;
+  given.kind = Operand::kNamed;
+  // `converted` reads a value by its name: give it one that the text cannot have.
+  const std::string_view hidden = converted_name.substr(0, 0);
+  values_.erase(hidden);
+  define(hidden, from, floats);
+  given.name = hidden;
+  std::vector<Register> made = converted(code, from, wide, given);
+  if (is_signed) {
+    const uint64_t limit = is_double ? (is_long ? 0x43e0000000000000 : 0x41e0000000000000)
+                           : is_long ? 0x5f000000
+                                     : 0x4f000000;
+    // Beyond the greatest, and nan, by masks over all lanes.
+    std::vector<Register> above, unordered;
+    for (int i = 0; i < source.count; ++i) {
+      for (auto* to : {&above, &unordered}) {
+        Op op = binary(evex(prefix, k0F, is_double, 0xc2), from, source.length);
+        op.d = body_.fresh(Class::kMask);
+        op.a = floats[static_cast<size_t>(i)];
+        if (to == &above) {
+          op.memory = pool_number(limit, is_double ? 8 : 4);
+          op.broadcasts = true;
+        } else {
+          op.b = op.a;
+        }
+        op.has_immediate = true;
+        op.immediate = to == &above ? 0x1d : 3;
+        const Register found = add(op).d;
+        to->push_back(source.bytes < 16 ? cleaned(found, source.lanes) : found);
+      }
+    }
+    above = masks_joined(std::move(above), source.lanes, type.lanes);
+    unordered = masks_joined(std::move(unordered), source.lanes, type.lanes);
+    const Pieces of = pieces_of(wide);
+    const uint64_t greatest = ~uint64_t{0} >> (65 - wide.bits());
+    for (int i = 0; i < of.count; ++i) {
+      auto mask = [&](const std::vector<Register>& all) {
+        const int at = i * of.lanes;
+        return shifted_mask(all[static_cast<size_t>(at / 64)], at % 64, false);
+      };
+      Register& r = made[static_cast<size_t>(i)];
+      Op most = binary(evex(k66, k0F38, is_long, 0x64), wide, of.length);
+      most.mask = mask(above);
+      most.a = r;
+      most.memory = pool_number(greatest, wide.bits() / 8);
+      most.broadcasts = true;
+      r = add(most).d;
+      Op none = binary(evex(k66, k0F38, is_long, 0x64), wide, of.length);
+      none.mask = mask(unordered);
+      none.a = r;
+      none.memory = pool_number(0, wide.bits() / 8);
+      none.broadcasts = true;
+      r = add(none).d;
+    }
+  }
+  if (size < 32) {
+    const Pieces of = pieces_of(wide);
+    const uint64_t most = is_signed ? ~uint64_t{0} >> (65 - size) : ~uint64_t{0} >> (64 - size);
+    for (Register& r : made) {
+      Op op = binary(evex(k66, k0F38, 0, is_signed ? 0x39 : 0x3b), wide, of.length);
+      op.a = r;
+      op.memory = pool_number(most, 4);
+      op.broadcasts = true;
+      r = add(op).d;
+      if (!is_signed) continue;
+      Op least = binary(evex(k66, k0F38, 0, 0x3d), wide, of.length);
+      least.a = r;
+      least.memory = pool_number(~most & 0xffffffff, 4);
+      least.broadcasts = true;
+      r = add(least).d;
+    }
+    made = narrowed(made, wide, type);
+  }
+  define(name, type, std::move(made));
+}
+
+void FunctionWriter::leading_zeros(std::string_view name, Type type) {
+  const Operand x = text_.operand();
+  text_.expect(", i1 false");
+  const int size = type.bits();
+  if (size < 32) throw NotUnderstood{"leading zeros of short integers"};
+  std::vector<Register> made;
+  const Pieces of = pieces_of(type);
+  if (!type.is_vector) throw NotUnderstood{"leading zeros of one number"};
+  for (int i = 0; i < of.count; ++i) {
+    made.push_back(vector_of(evex(k66, k0F38, size == 64, 0x44), of.length, read(x, i)));
+  }
+  define(name, type, std::move(made));
+}
+
+}  // namespace kiln::assembler
