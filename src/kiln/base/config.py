@@ -43,6 +43,7 @@ class Options:
     debug_infs: bool = _option(False, in_key=True)
     check_tracer_leaks: bool = _option(False, in_key=True)
     profile: bool = _option(False, in_key=True)
+    code_generator: str = _option("auto", in_key=True)
     perf: bool = _option(False)
     jit: bool = _option(True)
     content: bool = _option(True)

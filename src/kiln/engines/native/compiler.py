@@ -12,7 +12,7 @@ from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.checks import kinds_of
 from kiln.engines.native.executable import NativeCode, NativeExecutable, Written, known, value_type
-from kiln.engines.native.llvm.assembly import assemble, host_target
+from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import Function
@@ -64,8 +64,12 @@ class NativeCompiler:
         """
         if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
-        written = self._written(program)
-        code = NativeCode(program, written, assemble(written.llvm), lambda: self._written(program))
+        measures = options().profile and not program.sizes
+        code = NativeCode(
+            program,
+            written := self._written(program, measures=measures),
+            lambda: self._written(program, measures=measures),
+        )
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         if program.sizes:
@@ -76,7 +80,7 @@ class NativeCompiler:
         room = int(written.workspace)
         return NativeExecutable(code, known(operands), known(results), room, callbacks)
 
-    def _written(self, program: Program) -> Written:
+    def _written(self, program: Program, *, measures: bool) -> Written:
         """Return a program as loops and as LLVM text.
 
         Raises: ValueError if a part of it cannot be compiled.
@@ -85,7 +89,6 @@ class NativeCompiler:
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
-            measures = options().profile and not program.sizes
             profile = Profile(function) if measures else None
             measurements = profile.measurements if profile is not None else None
             text = module_text(function, offsets, host_target(), sizes, measurements)
@@ -115,7 +118,9 @@ class NativeCompiler:
 
         Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
         """
-        return portable.from_bytes(program, stored, lambda: self._written(program))
+        return portable.from_bytes(
+            program, stored, lambda: self._written(program, measures=False)
+        )
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM, assembly, or a picture.

@@ -15,8 +15,9 @@ from kiln.core.host_memory import HOST_MEMORY
 from kiln.engines.native import openblas
 from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.checks import raise_fault
-from kiln.engines.native.llvm.assembly import disassemble, load
+from kiln.engines.native.llvm.assembly import Code, assemble, disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
+from kiln.engines.native.llvm.generation import assembled, generated
 from kiln.engines.native.llvm.perf_map import write_perf_map
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import (
@@ -68,6 +69,7 @@ class NativeCode:
 
     __slots__ = (
         "_kept",
+        "calls",
         "image",
         "owner",
         "program",
@@ -77,8 +79,9 @@ class NativeCode:
         "taken",
     )
 
-    def __init__(self, program: Program, written: Written, image: bytes, source: Source) -> None:
-        self.program, self.image, self.source = program, image, source
+    def __init__(self, program: Program, written: Written, source: Source) -> None:
+        self.program, self.source = program, source
+        self.image, self.calls = generated(written.llvm, written.function)
         # A profile holds the figures that the code writes.
         self._kept = None if written.profile is None else written
         function = written.function
@@ -86,11 +89,33 @@ class NativeCode:
         self.taken = reusable(function, {result: operand for operand, result in wanted.items()})
         if needs_library(function.body):
             openblas.load()
-        self.owner = load(image, ENTRY)
+        self.owner = self._loaded(self.image)
         self.shared = shared_results(function)
         self.sites = function.sites
+
+    def _loaded(self, image: bytes) -> Code:
+        code = load(image, ENTRY)
         if options().perf:
-            write_perf_map(program.name, image, ENTRY, self.owner.address)
+            write_perf_map(self.program.name, image, ENTRY, code.address)
+        return code
+
+    def improve(self) -> tuple[int, Code] | None:
+        """Have LLVM compile the program; return the address, and what keeps the code in memory.
+
+        None if there is no such code: the one at hand is right too.
+        """
+        if self.calls:
+            try:
+                text = self.llvm
+                # Written again, it must be the same to the last offset.
+                if assembled(text) != self.image:
+                    return None
+                image = assemble(text)
+                self.owner = self._loaded(image)
+            except (MemoryError, RuntimeError, ImportError, ValueError):
+                return None
+            self.image, self.calls = image, 0
+        return self.owner.address, self.owner
 
     @property
     def written(self) -> Written:
@@ -195,6 +220,8 @@ class NativeExecutable(_runtime.Native):
             shared=code.shared,
             reused=code.taken,
             explain=code.explain,
+            improve=code.improve,
+            calls=code.calls,
             callbacks=[(c.function, c.operands, c.results) for c in callbacks],
         )
         self.code, self.workspace = code, workspace
