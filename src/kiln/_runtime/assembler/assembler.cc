@@ -39,9 +39,10 @@ class ModuleReader {
  private:
   // Functions may be called before they are defined.
   void find_functions() {
-    constexpr std::string_view define = "\ndefine ";
+    constexpr std::string_view define = "define ";
     for (size_t at = whole_.find(define); at != std::string_view::npos;
          at = whole_.find(define, at + 1)) {
+      if (at != 0 && whole_[at - 1] != '\n') continue;
       Reader reader(whole_.substr(at + define.size()));
       reader.take("internal ");
       reader.type();
