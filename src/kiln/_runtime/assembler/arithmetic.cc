@@ -79,6 +79,7 @@ bool FunctionWriter::arithmetic(std::string_view name, std::string_view op) {
   const Type type = text_.type();
   if (!is_integer(type.element)) throw NotUnderstood{"integer arithmetic of another type"};
   if (type.is_mask()) masks(name, op, type);
+  else if (type.is_vector && is_division) divide_lanes(name, op, type);
   else if (type.is_vector) integer_vector(name, op, type);
   else integer_scalar(name, op, type);
   return true;
@@ -223,6 +224,50 @@ void FunctionWriter::integer_vector(std::string_view name, std::string_view op, 
     body_.hints[static_cast<size_t>(each.d)] = each.a;
     made.push_back(add(each).d);
   }
+  define(name, type, std::move(made));
+}
+
+// Quotients of vectors, through floats of more bits: none is rounded up to an integer.
+void FunctionWriter::divide_lanes(std::string_view name, std::string_view op, Type type) {
+  const Operand x = text_.operand(type);
+  text_.expect(", ");
+  const Operand y = text_.operand(type);
+  const int size = type.bits();
+  if (size == 64) throw NotUnderstood{"quotients of vectors of long integers"};
+  const bool is_signed = op[0] == 's', is_double = size == 32;
+  Type wide = type, floats = type;
+  wide.element = Element::kI32;
+  floats.element = is_double ? Element::kDouble : Element::kFloat;
+  const int length = pieces_of(floats).length;
+  // Unsigned numbers of fewer bits fit in signed ones.
+  const bool is_unsigned = is_double && !is_signed;
+  const Code to_floats = evex(is_double ? kF3 : 0, k0F, 0, is_unsigned ? 0x7a
+                                                           : is_double ? 0xe6 : 0x5b);
+  std::vector<Register> operands[2];
+  for (int i = 0; i < 2; ++i) {
+    Operand each = i == 0 ? x : y;
+    if (!is_double) each = given(wide, widened(each, wide, is_signed));
+    operands[i] = converted(to_floats, wide, floats, each);
+  }
+  std::vector<Register> quotients;
+  for (size_t i = 0; i < operands[0].size(); ++i) {
+    quotients.push_back(vector(evex(is_double ? k66 : 0, k0F, is_double, 0x5e), length,
+                               operands[0][i], operands[1][i]));
+  }
+  const Code to_integers = is_unsigned   ? evex(0, k0F, 1, 0x78)
+                           : is_double ? evex(k66, k0F, 1, 0xe6)
+                                       : evex(kF3, k0F, 0, 0x5b);
+  std::vector<Register> made = converted(to_integers, floats, wide, given(floats, quotients));
+  if (op.substr(1) == "rem") {
+    const std::vector<Register> a = is_double ? read_all(x) : widened(x, wide, is_signed);
+    const std::vector<Register> b = is_double ? read_all(y) : widened(y, wide, is_signed);
+    const int all = pieces_of(wide).length;
+    for (size_t i = 0; i < made.size(); ++i) {
+      const Register product = vector(evex(k66, k0F38, 0, 0x40), all, made[i], b[i]);
+      made[i] = vector(evex(k66, k0F, 0, 0xfa), all, a[i], product);
+    }
+  }
+  if (!is_double) made = narrowed(made, wide, type);
   define(name, type, std::move(made));
 }
 

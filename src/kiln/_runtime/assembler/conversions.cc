@@ -69,8 +69,40 @@ void FunctionWriter::integer_conversion(std::string_view name, std::string_view 
   if (op == "trunc" ? after.bits() >= before.bits() : after.bits() <= before.bits()) {
     throw NotUnderstood{"a conversion in the wrong direction"};
   }
-  if (after.element == Element::kI1) throw NotUnderstood{"a conversion to truths"};
   std::vector<Register> made;
+  if (after.element == Element::kI1) {
+    // The lowest bit.
+    if (!after.is_vector) {
+      Op low{};
+      low.shape = Shape::kArithmetic;
+      low.digit = 4;
+      low.width = 4;
+      low.a = read(x);
+      low.has_immediate = true;
+      low.immediate = 1;
+      low.d = body_.fresh(Class::kGeneral);
+      made.push_back(add(low).d);
+    } else {
+      const Pieces of = pieces_of(before);
+      const int size = before.bits();
+      for (int i = 0; i < of.count; ++i) {
+        Op test{};
+        test.shape = Shape::kVector;
+        test.code = evex(k66, k0F38, size == 16 || size == 64, size <= 16 ? 0x26 : 0x27);
+        test.length = static_cast<uint8_t>(of.length);
+        test.a = read(x, i);
+        Type piece = before;
+        piece.lanes = of.lanes;
+        test.b = constant(piece, 1);
+        test.d = body_.fresh(Class::kMask);
+        const Register found = add(test).d;
+        made.push_back(of.bytes < 16 ? cleaned(found, of.lanes) : found);
+      }
+      made = masks_joined(std::move(made), of.lanes, before.lanes);
+    }
+    define(name, after, std::move(made));
+    return;
+  }
   if (!after.is_vector) {
     if (op == "trunc") {
       define(name, after, {read(x)});
@@ -197,11 +229,7 @@ void FunctionWriter::float_conversion(std::string_view name, std::string_view op
   if (before.bits() < 32) {
     type.element = Element::kI32;
     std::vector<Register> wide = widened(x, type, is_signed);
-    given.kind = Operand::kNamed;
-    given.type = type;
-    given.name = name.substr(0, 0);
-    values_.erase(given.name);
-    define(given.name, type, std::move(wide));
+    given = this->given(type, std::move(wide));
   }
   const bool is_long = type.bits() == 64;
   Code code;

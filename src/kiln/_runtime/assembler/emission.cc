@@ -434,6 +434,11 @@ class Emitter {
         }
         break;
       }
+      case Shape::kCount: {
+        const int a = read(op.a);
+        x_.general(op.digit ? 0x0fbd : 0x0fb8, written(op.d), Place::of(a), wide, 0, false, 0xf3);
+        break;
+      }
       case Shape::kDivide: {
         const int a = read(op.a), b = read(op.b);
         move(11, b == 11 ? 11 : b);

@@ -88,6 +88,7 @@ class FunctionWriter {
   std::vector<Register> read_all(const Operand& operand);
   Register extended(const Operand& operand, bool is_signed);
   bool last(Op& op, const Operand& operand, int piece);
+  Operand given(Type type, std::vector<Register> pieces);
   Register address(const Memory& memory);
   Memory memory(const Operand& operand);
   Register vector(Code code, int length, Register a, Register b);
@@ -107,6 +108,7 @@ class FunctionWriter {
   void integer_vector(std::string_view name, std::string_view op, Type type);
   void bytes_as_words(std::string_view name, std::string_view op, Type type, const Operand& x,
                       const Operand& y);
+  void divide_lanes(std::string_view name, std::string_view op, Type type);
   void masks(std::string_view name, std::string_view op, Type type);
   void float_binary(std::string_view name, uint8_t opcode, Type type);
   void fneg(std::string_view name);
@@ -122,8 +124,12 @@ class FunctionWriter {
   void integer_extreme(std::string_view name, Type type, bool is_signed, bool is_most);
   void bits_of_floats(std::string_view name, Type type, bool is_copysign);
   void round(std::string_view name, Type type, int how);
+  void absolute(std::string_view name, Type type);
+  void any_lane(std::string_view name, Type type);
   void saturated(std::string_view name, Type type, bool is_signed);
-  void leading_zeros(std::string_view name, Type type);
+  std::vector<Register> saturated_lanes(const Operand& x, Type type, bool is_signed,
+                                        int most_bits = 0);
+  void counted_bits(std::string_view name, Type type, bool leading);
 
   // conversions.cc
   bool conversion(std::string_view name, std::string_view op);

@@ -30,47 +30,81 @@ bool FunctionWriter::intrinsic(std::string_view name, Type type, std::string_vie
   else if (begins(what, "umin.")) integer_extreme(name, type, false, false);
   else if (begins(what, "fptosi.sat.")) saturated(name, type, true);
   else if (begins(what, "fptoui.sat.")) saturated(name, type, false);
-  else if (begins(what, "ctlz.")) leading_zeros(name, type);
-  else if (begins(what, "abs.")) {
-    const Operand x = text_.operand();
-    text_.expect(", i1 false");
+  else if (begins(what, "ctlz.")) counted_bits(name, type, true);
+  else if (begins(what, "ctpop.")) counted_bits(name, type, false);
+  else if (begins(what, "abs.")) absolute(name, type);
+  else if (begins(what, "vector.reduce.or.")) any_lane(name, type);
+  else return false;
+  return true;
+}
+
+void FunctionWriter::absolute(std::string_view name, Type type) {
+  const Operand x = text_.operand();
+  text_.expect(", i1 false");
+  if (type.element == Element::kI1 || !is_integer(type.element) || x.type != type) {
+    throw NotUnderstood{"the absolute value of this type"};
+  }
+  const int size = type.bits();
+  std::vector<Register> made;
+  if (type.is_vector) {
     const Pieces of = pieces_of(type);
-    if (!type.is_vector || type.is_mask() || !is_integer(type.element)) return false;
-    const int size = type.bits();
-    std::vector<Register> made;
+    const int opcode = size == 8 ? 0x1c : size == 16 ? 0x1d : size == 32 ? 0x1e : 0x1f;
     for (int i = 0; i < of.count; ++i) {
-      const int opcode = size == 8 ? 0x1c : size == 16 ? 0x1d : size == 32 ? 0x1e : 0x1f;
       made.push_back(vector_of(evex(k66, k0F38, size == 64, opcode), of.length, read(x, i)));
     }
-    define(name, type, std::move(made));
-  } else if (begins(what, "vector.reduce.or.") && type.is(Element::kI1)) {
-    const Operand x = text_.operand();
-    if (!x.type.is_mask() || x.kind != Operand::kNamed) return false;
-    const int count = pieces_of(x.type).count;
-    Register all = read(x, 0);
-    for (int i = 1; i < count; ++i) all = combined_mask(0x45, all, read(x, i));
-    // As a number: the mask is 0 or not.
-    Op move{};
-    move.shape = Shape::kVector;
-    move.code = vex(kF2, k0F, 1, 0x93);
-    move.b = all;
-    move.d = body_.fresh(Class::kGeneral);
-    const Register number = add(move).d;
-    Op set{};
-    set.shape = Shape::kSet;
-    set.digit = kNotEqual;
-    set.width = 8;
-    set.a = number;
-    set.has_immediate = true;
-    set.d = body_.fresh(Class::kGeneral);
-    const Register found = add(set).d;
-    Value& value = define(name, type);
-    value.pieces = {found};
-    value.tested = all;
   } else {
-    return false;
+    Op negative{};
+    negative.shape = Shape::kUnary;
+    negative.digit = 3;
+    negative.width = size == 64 ? 8 : 4;
+    const Register number = extended(x, true);
+    negative.a = number;
+    negative.d = body_.fresh(Class::kGeneral);
+    const Register opposite = add(negative).d;
+    Op compare{};
+    compare.shape = Shape::kCompare;
+    compare.has_effect = compare.has_immediate = true;
+    compare.width = size == 64 ? 8 : 4;
+    compare.a = number;
+    add(compare);
+    Op op{};
+    op.shape = Shape::kChoose;
+    op.digit = kLess;
+    op.a = opposite;
+    op.b = number;
+    op.d = body_.fresh(Class::kGeneral);
+    made.push_back(add(op).d);
   }
-  return true;
+  define(name, type, std::move(made));
+}
+
+// Whether any lane of a mask is true.
+void FunctionWriter::any_lane(std::string_view name, Type type) {
+  const Operand x = text_.operand();
+  if (!type.is(Element::kI1) || !x.type.is_mask() || x.kind != Operand::kNamed) {
+    throw NotUnderstood{"a reduction of this kind"};
+  }
+  const int count = pieces_of(x.type).count;
+  Register all = read(x, 0);
+  for (int i = 1; i < count; ++i) all = combined_mask(0x45, all, read(x, i));
+  // As a number: the mask is 0 or not.
+  Op move{};
+  move.shape = Shape::kVector;
+  move.code = vex(kF2, k0F, 1, 0x93);
+  move.b = all;
+  move.d = body_.fresh(Class::kGeneral);
+  const Register number = add(move).d;
+  Op set{};
+  set.shape = Shape::kSet;
+  set.digit = kNotEqual;
+  set.width = 8;
+  set.a = number;
+  set.has_immediate = true;
+  set.d = body_.fresh(Class::kGeneral);
+  const Register found = add(set).d;
+  Value& value = define(name, type);
+  value.pieces = {found};
+  value.tested = all;
 }
 
 void FunctionWriter::fma(std::string_view name, Type type) {
@@ -256,127 +290,54 @@ void FunctionWriter::round(std::string_view name, Type type, int how) {
   define(name, type, std::move(made));
 }
 
-// Floats to integers: the nearest there is, and 0 for nan.
-void FunctionWriter::saturated(std::string_view name, Type type, bool is_signed) {
+// How many bits are set, or how many zeros there are before the first.
+void FunctionWriter::counted_bits(std::string_view name, Type type, bool leading) {
   const Operand x = text_.operand();
-  const Type from = x.type;
-  if (!is_float(from.element) || !is_integer(type.element) || type.element == Element::kI1 ||
-      from.lanes != type.lanes) {
-    throw NotUnderstood{"a conversion of this kind"};
-  }
-  if (!type.is_vector) throw NotUnderstood{"a conversion of one number to integers"};
-  const bool is_double = from.element == Element::kDouble;
+  if (leading) text_.expect(", i1 false");
   const int size = type.bits();
-  const bool is_long = size == 64;
+  if (!is_integer(type.element) || size == 1 || x.type != type) {
+    throw NotUnderstood{"the bits of this type"};
+  }
+  std::vector<Register> made;
+  if (!type.is_vector) {
+    Op op{};
+    op.shape = Shape::kCount;
+    op.digit = leading;
+    op.width = size == 64 ? 8 : 4;
+    op.a = extended(x, false);
+    op.d = body_.fresh(Class::kGeneral);
+    Register found = add(op).d;
+    if (leading && size < 32) {
+      Op less{};
+      less.shape = Shape::kArithmetic;
+      less.digit = 5;
+      less.width = 4;
+      less.a = found;
+      less.has_immediate = true;
+      less.immediate = 32 - size;
+      less.d = body_.fresh(Class::kGeneral);
+      found = add(less).d;
+    }
+    made.push_back(found);
+    define(name, type, std::move(made));
+    return;
+  }
+  if (!leading) throw NotUnderstood{"the bits of vectors"};
   Type wide = type;
   if (size < 32) wide.element = Element::kI32;
-  const int prefix = is_double ? k66 : 0;
-  // What is converted first.
-  const Pieces source = pieces_of(from);
-  std::vector<Register> floats = read_all(x);
-  if (!is_signed) {
-    // The second of both if one is nan.
-    const Register zero = constant(from, 0);
-    for (Register& r : floats) {
-      r = vector(evex(prefix, k0F, is_double, 0x5f), source.length, r, zero);
+  const Pieces of = pieces_of(wide);
+  for (Register r : size < 32 ? widened(x, wide, false) : read_all(x)) {
+    Register found = vector_of(evex(k66, k0F38, size == 64, 0x44), of.length, r);
+    if (size < 32) {
+      Op less = binary(evex(k66, k0F, 0, 0xfa), wide, of.length);
+      less.a = found;
+      less.memory = pool_number(static_cast<uint64_t>(32 - size), 4);
+      less.broadcasts = true;
+      found = add(less).d;
     }
+    made.push_back(found);
   }
-  Code code;
-  if (is_signed) {
-    code = is_long ? evex(k66, k0F, is_double, 0x7a)
-                   : is_double ? evex(k66, k0F, 1, 0xe6) : evex(kF3, k0F, 0, 0x5b);
-  } else {
-    code = is_long ? evex(k66, k0F, is_double, 0x78) : evex(0, k0F, is_double, 0x78);
-  }
-  const std::string_view converted_name = name;
-  Operand given = x;
-  given.kind = Operand::kNamed;
-  // `converted` reads a value by its name: give it one that the text cannot have.
-  const std::string_view hidden = converted_name.substr(0, 0);
-  values_.erase(hidden);
-  define(hidden, from, floats);
-  given.name = hidden;
-  std::vector<Register> made = converted(code, from, wide, given);
-  if (is_signed) {
-    const uint64_t limit = is_double ? (is_long ? 0x43e0000000000000 : 0x41e0000000000000)
-                           : is_long ? 0x5f000000
-                                     : 0x4f000000;
-    // Beyond the greatest, and nan, by masks over all lanes.
-    std::vector<Register> above, unordered;
-    for (int i = 0; i < source.count; ++i) {
-      for (auto* to : {&above, &unordered}) {
-        Op op = binary(evex(prefix, k0F, is_double, 0xc2), from, source.length);
-        op.d = body_.fresh(Class::kMask);
-        op.a = floats[static_cast<size_t>(i)];
-        if (to == &above) {
-          op.memory = pool_number(limit, is_double ? 8 : 4);
-          op.broadcasts = true;
-        } else {
-          op.b = op.a;
-        }
-        op.has_immediate = true;
-        op.immediate = to == &above ? 0x1d : 3;
-        const Register found = add(op).d;
-        to->push_back(source.bytes < 16 ? cleaned(found, source.lanes) : found);
-      }
-    }
-    above = masks_joined(std::move(above), source.lanes, type.lanes);
-    unordered = masks_joined(std::move(unordered), source.lanes, type.lanes);
-    const Pieces of = pieces_of(wide);
-    const uint64_t greatest = ~uint64_t{0} >> (65 - wide.bits());
-    for (int i = 0; i < of.count; ++i) {
-      auto mask = [&](const std::vector<Register>& all) {
-        const int at = i * of.lanes;
-        return shifted_mask(all[static_cast<size_t>(at / 64)], at % 64, false);
-      };
-      Register& r = made[static_cast<size_t>(i)];
-      Op most = binary(evex(k66, k0F38, is_long, 0x64), wide, of.length);
-      most.mask = mask(above);
-      most.a = r;
-      most.memory = pool_number(greatest, wide.bits() / 8);
-      most.broadcasts = true;
-      r = add(most).d;
-      Op none = binary(evex(k66, k0F38, is_long, 0x64), wide, of.length);
-      none.mask = mask(unordered);
-      none.a = r;
-      none.memory = pool_number(0, wide.bits() / 8);
-      none.broadcasts = true;
-      r = add(none).d;
-    }
-  }
-  if (size < 32) {
-    const Pieces of = pieces_of(wide);
-    const uint64_t most = is_signed ? ~uint64_t{0} >> (65 - size) : ~uint64_t{0} >> (64 - size);
-    for (Register& r : made) {
-      Op op = binary(evex(k66, k0F38, 0, is_signed ? 0x39 : 0x3b), wide, of.length);
-      op.a = r;
-      op.memory = pool_number(most, 4);
-      op.broadcasts = true;
-      r = add(op).d;
-      if (!is_signed) continue;
-      Op least = binary(evex(k66, k0F38, 0, 0x3d), wide, of.length);
-      least.a = r;
-      least.memory = pool_number(~most & 0xffffffff, 4);
-      least.broadcasts = true;
-      r = add(least).d;
-    }
-    made = narrowed(made, wide, type);
-  }
-  define(name, type, std::move(made));
-}
-
-void FunctionWriter::leading_zeros(std::string_view name, Type type) {
-  const Operand x = text_.operand();
-  text_.expect(", i1 false");
-  const int size = type.bits();
-  if (size < 32) throw NotUnderstood{"leading zeros of short integers"};
-  std::vector<Register> made;
-  const Pieces of = pieces_of(type);
-  if (!type.is_vector) throw NotUnderstood{"leading zeros of one number"};
-  for (int i = 0; i < of.count; ++i) {
-    made.push_back(vector_of(evex(k66, k0F38, size == 64, 0x44), of.length, read(x, i)));
-  }
-  define(name, type, std::move(made));
+  define(name, type, size < 32 ? narrowed(made, wide, type) : made);
 }
 
 }  // namespace kiln::assembler

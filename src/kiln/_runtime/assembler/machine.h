@@ -56,6 +56,7 @@ enum class Shape : uint8_t {
   kTest,         // flags of a & (b or immediate)
   kSet,          // d = condition `digit` of a - (b or immediate)
   kChoose,       // d = a if condition `digit`, else b
+  kCount,        // d = bits of a that are set; `digit` 1: zeros before the first
   kDivide,       // d = a / b: `digit` 1 signed, 2 the rest
   // Control.
   kJump,        // to block `number`

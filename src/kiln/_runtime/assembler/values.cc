@@ -180,6 +180,17 @@ std::vector<Register> FunctionWriter::read_all(const Operand& operand) {
   return found;
 }
 
+// Registers as an operand, for what reads operands. It is good until the next one is made.
+Operand FunctionWriter::given(Type type, std::vector<Register> pieces) {
+  Operand operand;
+  operand.kind = Operand::kNamed;
+  operand.type = type;
+  // No name of the text is empty.
+  values_.erase(operand.name);
+  define(operand.name, type, std::move(pieces));
+  return operand;
+}
+
 // Put an operand where memory may be: constants stay in the object. False if it is in `op.b`.
 bool FunctionWriter::last(Op& op, const Operand& operand, int piece) {
   const Operand* given = &operand;
