@@ -128,7 +128,7 @@ class Allocator {
     for (size_t i = 0; i < body_.placed.size(); ++i) {
       const size_t end = i + 1 < made_.starts.size() ? made_.starts[i + 1] : made_.order.size();
       for (Register r : body_.blocks[body_.placed[i]].carried) {
-        if (lives_[static_cast<size_t>(r)].end > static_cast<int32_t>(2 * end)) {
+        if (lives_[static_cast<size_t>(r)].end >= static_cast<int32_t>(2 * end)) {
           throw NotUnderstood{"a value of a turn that is used after the loop"};
         }
       }

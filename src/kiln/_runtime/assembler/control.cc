@@ -283,7 +283,8 @@ void FunctionWriter::fill_phis() {
     for (size_t i = begin; i < end; ++i) {
       const Arm& arm = arms_[i];
       to.insert(to.end(), arm.to.begin(), arm.to.end());
-      if (place[arm.block] <= place[from]) {
+      const Block& block = body_.blocks[from];
+      if (place[arm.block] <= place[from] && block.end - block.last > 1) {
         std::vector<Register>& carried = body_.blocks[from].carried;
         carried.insert(carried.end(), arm.to.begin(), arm.to.end());
       }
