@@ -400,28 +400,39 @@ void FunctionWriter::shuffle(std::string_view name) {
     define(name, type, std::move(made));
     return;
   }
-  if (!is_turned || of.bytes < 16 || size < 16) throw NotUnderstood{"a shuffle of this order"};
-  // Turned round: whole vectors, and the lanes of each.
-  Type indices;
-  indices.element = size == 16 ? Element::kI16 : size == 32 ? Element::kI32 : Element::kI64;
-  indices.lanes = of.lanes;
-  indices.is_vector = true;
+  if (!is_turned) throw NotUnderstood{"a shuffle of this order"};
+  define(name, type, turned(read_all(x), type));
+}
+
+// Vectors with their lanes in the opposite order: the last vector first, and the lanes of each.
+std::vector<Register> FunctionWriter::turned(const std::vector<Register>& of, const Type& type) {
+  const Pieces pieces = pieces_of(type);
+  const int size = type.bits() / 8;
   std::vector<Register> made;
-  for (int i = of.count - 1; i >= 0; --i) {
-    Operand turned;
-    turned.kind = Operand::kLanes;
-    turned.type = indices;
-    for (int k = of.lanes - 1; k >= 0; --k) turned.lanes.push_back(static_cast<uint64_t>(k));
-    if (of.bytes == 16 && size >= 32) {
-      // vpermd and vpermq have no form of sixteen bytes: pshufd.
-      made.push_back(vector_of(evex(k66, k0F, 0, 0x70), 0, read(x, i), size == 32 ? 0x1b : 0x4e));
-      continue;
+  for (auto each = of.rbegin(); each != of.rend(); ++each) {
+    // Within sixteen bytes, then these.
+    Operand order;
+    order.kind = Operand::kLanes;
+    order.type.element = Element::kI8;
+    order.type.is_vector = true;
+    order.type.lanes = pieces.bytes;
+    const int run = pieces.bytes < 16 ? pieces.bytes : 16;
+    for (int i = 0; i < pieces.bytes; ++i) {
+      const int lane = i % run / size;
+      order.lanes.push_back(static_cast<uint64_t>((run / size - 1 - lane) * size + i % size));
     }
-    const Code code = size == 16 ? evex(k66, k0F38, 1, 0x8d) : evex(k66, k0F38, size == 64, 0x36);
-    const Register order_of = read(turned);
-    made.push_back(vector(code, of.length, order_of, read(x, i)));
+    Register found = vector(evex(k66, k0F38, 0, 0x00), pieces.length, *each, read(order));
+    if (pieces.bytes == 32) {
+      found = vector_of(evex(k66, k0F3A, 1, 0x00), 1, found, 0x4e);
+    } else if (pieces.bytes == 64) {
+      found = vector(evex(k66, k0F3A, 1, 0x43), 2, found, found);
+      Op& op = body_.ops.back();
+      op.has_immediate = true;
+      op.immediate = 0x1b;
+    }
+    made.push_back(found);
   }
-  define(name, type, std::move(made));
+  return made;
 }
 
 void FunctionWriter::shuffled_mask(std::string_view name, const Operand& x,
@@ -441,8 +452,28 @@ void FunctionWriter::shuffled_mask(std::string_view name, const Operand& x,
     define(name, type, std::move(found));
     return;
   }
-  bool is_run = true;
-  for (size_t i = 0; i < order.size(); ++i) is_run &= order[i] == order[0] + i;
+  bool is_run = true, is_turned = type.lanes == x.type.lanes;
+  for (size_t i = 0; i < order.size(); ++i) {
+    is_run &= order[i] == order[0] + i;
+    is_turned &= order[i] == order.size() - 1 - i;
+  }
+  if (is_turned && type.is_vector && type.lanes <= 64) {
+    // As bytes, and back.
+    Type bytes = type;
+    bytes.element = Element::kI8;
+    const Pieces of = pieces_of(bytes);
+    const std::vector<Register> found =
+        turned({vector_of(evex(kF3, k0F38, 0, 0x28), of.length, read(x))}, bytes);
+    Op back{};
+    back.shape = Shape::kVector;
+    back.code = evex(kF3, k0F38, 0, 0x29);
+    back.length = static_cast<uint8_t>(of.length);
+    back.b = found[0];
+    back.d = body_.fresh(Class::kMask);
+    const Register mask = add(back).d;
+    define(name, type, {cleaned(mask, type.lanes)});
+    return;
+  }
   if (!is_run || type.lanes >= x.type.lanes || x.type.lanes > 64) {
     throw NotUnderstood{"a shuffle of truths of this order"};
   }

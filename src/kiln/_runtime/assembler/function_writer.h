@@ -129,6 +129,7 @@ class FunctionWriter {
   void saturated(std::string_view name, Type type, bool is_signed);
   std::vector<Register> saturated_lanes(const Operand& x, Type type, bool is_signed,
                                         int most_bits = 0);
+  std::vector<Register> set_bits(const std::vector<Register>& of, const Type& type);
   void counted_bits(std::string_view name, Type type, bool leading);
 
   // conversions.cc
@@ -144,6 +145,7 @@ class FunctionWriter {
   void extract(std::string_view name);
   void shuffle(std::string_view name);
   void broadcast(std::string_view name, Type type, const Operand& number);
+  std::vector<Register> turned(const std::vector<Register>& of, const Type& type);
   void shuffled_mask(std::string_view name, const Operand& x, const std::vector<uint64_t>& order);
 
   // memory_access.cc
@@ -154,6 +156,10 @@ class FunctionWriter {
   void masked_store();
   void gather(std::string_view name, Type type);
   void scatter();
+  Register lane_number(const std::vector<Register>& of, int lane);
+  std::vector<Register> gathered_short(const Value& at, const Type& type, const Operand& mask,
+                                       const Operand& instead);
+  void scatter_short(const Value& at, const Operand& stored, const Operand& mask);
   void allocate_frame(std::string_view name);
   Op access(const Memory& at, const Type& type, int piece, bool is_store);
   Memory moved(Memory at, int64_t by);

@@ -290,6 +290,53 @@ void FunctionWriter::round(std::string_view name, Type type, int how) {
   define(name, type, std::move(made));
 }
 
+// How many bits are set: of half bytes by a table, which are then added up.
+std::vector<Register> FunctionWriter::set_bits(const std::vector<Register>& of, const Type& type) {
+  const Pieces pieces = pieces_of(type);
+  const int size = type.bits(), length = pieces.length;
+  auto splat = [&](Element element, uint64_t bits) {
+    Type all = type;
+    all.element = element;
+    all.lanes = pieces.bytes * 8 / assembler::bits(element);
+    return constant(all, bits);
+  };
+  Operand table;
+  table.kind = Operand::kLanes;
+  table.type.element = Element::kI8;
+  table.type.is_vector = true;
+  table.type.lanes = pieces.bytes < 16 ? 16 : pieces.bytes;
+  constexpr uint64_t counts[] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
+  for (int i = 0; i < table.type.lanes; ++i) table.lanes.push_back(counts[i % 16]);
+  const Register known = read(table), low = splat(Element::kI8, 15);
+  std::vector<Register> made;
+  for (Register r : of) {
+    Op shift{};
+    shift.shape = Shape::kShift;
+    shift.code = evex(k66, k0F, 0, 0x71);
+    shift.digit = 2;
+    shift.length = static_cast<uint8_t>(length);
+    shift.b = r;
+    shift.has_immediate = true;
+    shift.immediate = 4;
+    shift.d = body_.fresh(Class::kVector);
+    const Register high = add(shift).d;
+    const Code both = evex(k66, k0F, 0, 0xdb), look = evex(k66, k0F38, 0, 0x00);
+    Register found = vector(evex(k66, k0F, 0, 0xfc), length,
+                            vector(look, length, known, vector(both, length, r, low)),
+                            vector(look, length, known, vector(both, length, high, low)));
+    if (size == 64) {
+      found = vector(evex(k66, k0F, 0, 0xf6), length, found, splat(Element::kI64, 0));
+    } else if (size >= 16) {
+      found = vector(evex(k66, k0F38, 0, 0x04), length, found, splat(Element::kI8, 1));
+      if (size == 32) {
+        found = vector(evex(k66, k0F, 0, 0xf5), length, found, splat(Element::kI16, 1));
+      }
+    }
+    made.push_back(found);
+  }
+  return made;
+}
+
 // How many bits are set, or how many zeros there are before the first.
 void FunctionWriter::counted_bits(std::string_view name, Type type, bool leading) {
   const Operand x = text_.operand();
@@ -322,7 +369,10 @@ void FunctionWriter::counted_bits(std::string_view name, Type type, bool leading
     define(name, type, std::move(made));
     return;
   }
-  if (!leading) throw NotUnderstood{"the bits of vectors"};
+  if (!leading) {
+    define(name, type, set_bits(read_all(x), type));
+    return;
+  }
   Type wide = type;
   if (size < 32) wide.element = Element::kI32;
   const Pieces of = pieces_of(wide);

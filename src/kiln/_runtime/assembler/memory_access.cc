@@ -250,11 +250,15 @@ void FunctionWriter::gather(std::string_view name, Type type) {
   const Operand instead = text_.operand();
   const int size = type.bits();
   if (pointers.lanes != type.lanes || mask.type.lanes != type.lanes || !mask.type.is_mask() ||
-      instead.type != type || size < 32 || places.kind != Operand::kNamed) {
+      instead.type != type || places.kind != Operand::kNamed) {
     throw NotUnderstood{"a gather of this kind"};
   }
   const Value at = value(places);
   if (at.kind != Value::kAddresses) throw NotUnderstood{"a gather of this kind"};
+  if (size < 32) {
+    define(name, type, gathered_short(at, type, mask, instead));
+    return;
+  }
   const int lanes = type.lanes < 8 ? type.lanes : 8;
   const int length = lanes <= 2 ? 0 : lanes == 4 ? 1 : 2;
   Type part = type;
@@ -303,11 +307,15 @@ void FunctionWriter::scatter() {
   const Type type = stored.type;
   const int size = type.bits();
   if (pointers.lanes != type.lanes || mask.type.lanes != type.lanes || !mask.type.is_mask() ||
-      size < 32 || places.kind != Operand::kNamed) {
+      places.kind != Operand::kNamed) {
     throw NotUnderstood{"a scatter of this kind"};
   }
   const Value at = value(places);
   if (at.kind != Value::kAddresses) throw NotUnderstood{"a scatter of this kind"};
+  if (size < 32) {
+    scatter_short(at, stored, mask);
+    return;
+  }
   const int lanes = type.lanes < 8 ? type.lanes : 8;
   const Pieces of = pieces_of(type);
   for (int i = 0; i < type.lanes / lanes; ++i) {
@@ -329,6 +337,80 @@ void FunctionWriter::scatter() {
     op.memory = at.memory;
     op.memory.index = at.pieces.at(static_cast<size_t>(i));
     add(op);
+  }
+}
+
+// The number that one lane adds to an address.
+Register FunctionWriter::lane_number(const std::vector<Register>& of, int lane) {
+  const int lanes = 8, all = static_cast<int>(of.size()) * lanes;
+  if (lane >= all) throw NotUnderstood{"a lane that is missing"};
+  const Register piece = of[static_cast<size_t>(lane / lanes)];
+  Op op{};
+  op.shape = Shape::kReversed;
+  op.code = evex(k66, k0F, 1, 0x7e);
+  op.b = part(piece, 64, lane % lanes * 8, 8);
+  op.d = body_.fresh(Class::kGeneral);
+  return add(op).d;
+}
+
+// Bytes and words, for which there is no instruction: lane by lane, if it is known which.
+std::vector<Register> FunctionWriter::gathered_short(const Value& at, const Type& type,
+                                                     const Operand& mask, const Operand& instead) {
+  if (mask.kind == Operand::kNamed) throw NotUnderstood{"a gather of short numbers under a mask"};
+  const int size = type.bits() / 8;
+  const Pieces of = pieces_of(type);
+  const int chunk = type.lanes * size < 16 ? type.lanes : 16 / size;
+  std::vector<Register> parts;
+  for (int first = 0; first < type.lanes; first += chunk) {
+    Register found = part(read(instead, first / of.lanes), of.bytes, first % of.lanes * size,
+                          chunk * size);
+    for (int lane = first; lane < first + chunk; ++lane) {
+      const bool is_read =
+          (mask.kind == Operand::kLanes ? mask.lanes[static_cast<size_t>(lane)] : mask.bits) != 0;
+      if (!is_read) continue;
+      Op load{};
+      load.shape = Shape::kLoad;
+      load.width = static_cast<uint8_t>(size);
+      load.memory = at.memory;
+      load.memory.index = lane_number(at.pieces, lane);
+      load.d = body_.fresh(Class::kGeneral);
+      const Register number = add(load).d;
+      found = vector(size == 1 ? evex(k66, k0F3A, 0, 0x20) : evex(k66, k0F, 0, 0xc4), 0, found,
+                     number);
+      Op& insert = body_.ops.back();
+      insert.has_immediate = true;
+      insert.immediate = lane - first;
+    }
+    parts.push_back(found);
+  }
+  return joined(std::move(parts), chunk * size, of.bytes);
+}
+
+void FunctionWriter::scatter_short(const Value& at, const Operand& stored, const Operand& mask) {
+  if (mask.kind == Operand::kNamed) throw NotUnderstood{"a scatter of short numbers under a mask"};
+  const int size = stored.type.bits() / 8;
+  const Pieces of = pieces_of(stored.type);
+  for (int lane = 0; lane < stored.type.lanes; ++lane) {
+    const bool is_written =
+        (mask.kind == Operand::kLanes ? mask.lanes[static_cast<size_t>(lane)] : mask.bits) != 0;
+    if (!is_written) continue;
+    const int place = lane % of.lanes * size;
+    Op extract{};
+    extract.shape = Shape::kReversed;
+    extract.code = evex(k66, k0F3A, 0, size == 1 ? 0x14 : 0x15);
+    extract.b = part(read(stored, lane / of.lanes), of.bytes, place / 16 * 16, 16);
+    extract.has_immediate = true;
+    extract.immediate = place % 16 / size;
+    extract.d = body_.fresh(Class::kGeneral);
+    const Register number = add(extract).d;
+    Op put{};
+    put.shape = Shape::kPut;
+    put.has_effect = true;
+    put.width = static_cast<uint8_t>(size);
+    put.a = number;
+    put.memory = at.memory;
+    put.memory.index = lane_number(at.pieces, lane);
+    add(put);
   }
 }
 

@@ -135,13 +135,14 @@ class RandomModule:
 
     def gather(self) -> None:
         """Read lanes from anywhere."""
-        element = str(self.pick(("i32", "i64", *FLOATS)))
+        element = str(self.pick((*INTEGERS, *FLOATS)))
         kind, n = self.kind(element), self.lanes
         wide = self.kind("i64")
         most = self.splat("i64", str(OPERAND_BYTES // 8 - 1))
         index = self.emit(f"and {wide} {self.value('i64')}, {most}")
         places = self.emit(f"getelementptr {element}, ptr %x0, {wide} {index}")
-        mask = self.value("i1") if self.rng.random() < 0.7 else "splat (i1 1)"
+        is_known = BITS[element] < 32 or self.rng.random() < 0.3
+        mask = self.constant("i1") if is_known else self.value("i1")
         self.keep(
             element,
             f"call {kind} @llvm.masked.gather.{self.suffix(element)}.v{n}p0("
@@ -176,6 +177,21 @@ class RandomModule:
         by = self.emit(f"add {element} {low}, 1")
         op = str(self.pick(("sdiv", "udiv", "srem", "urem")))
         self.keep(element, f"{op} {element} {self.value(element)}, {by}")
+
+    def quotients(self) -> None:
+        """Divide vectors of integers by numbers that are neither 0 nor -1."""
+        element = str(self.pick(("i8", "i16", "i32")))
+        kind = self.kind(element)
+        low = self.emit(f"and {kind} {self.value(element)}, {self.splat(element, '63')}")
+        by = self.emit(f"add {kind} {low}, {self.splat(element, '1')}")
+        op = str(self.pick(("sdiv", "udiv", "srem", "urem")))
+        self.keep(element, f"{op} {kind} {self.value(element)}, {by}")
+
+    def count(self) -> None:
+        """Count bits, or take the absolute value."""
+        element = str(self.pick(INTEGERS))
+        op, rest = self.pick((("ctpop", ""), ("ctlz", ", i1 false"), ("abs", ", i1 false")))  # type: ignore[misc]
+        self.call(element, op, 1, rest)
 
     def extreme(self) -> None:
         """Take the greater or lesser."""
@@ -297,6 +313,8 @@ class RandomModule:
             self.keep(after, f"call {self.kind(after)} @llvm.{name}({self.kind(before)} {x})")
             return
         x = self.small(before)
+        if self.lanes == 1:
+            return
         if sign == "u":
             kind = self.kind(before)
             x = self.emit(f"call {kind} @llvm.fabs.{self.suffix(before)}({kind} {x})")
@@ -400,10 +418,8 @@ class RandomModule:
 
     def turned(self) -> None:
         """Turn the lanes round."""
-        element = str(self.pick(("i32", "i64", *FLOATS)))
+        element = str(self.pick(("i1", *INTEGERS, *FLOATS)))
         kind, n = self.kind(element), self.lanes
-        if n * BITS[element] < 128:
-            return
         order = ", ".join(f"i32 {i}" for i in reversed(range(n)))
         self.keep(
             element,
@@ -421,12 +437,13 @@ class RandomModule:
         both = [self.load, self.integers, self.shift, self.extreme, self.floats, self.fma]
         both += [self.unary, self.sign, self.compare, self.truths, self.select, self.convert]
         both += [self.to_float, self.bits, self.diamond, self.loop, self.function, self.floats]
+        both += [self.count, self.to_integer]
         choices: list[Callable[[], None]] = [*both]
         if self.lanes == 1:
             choices += [self.divide]
         else:
-            choices += [self.masked_load, self.gather, self.splats, self.turned, self.to_integer]
-            choices += [self.halves]
+            choices += [self.masked_load, self.gather, self.splats, self.turned, self.halves]
+            choices += [self.quotients]
         for _ in range(count):
             choices[int(self.rng.integers(len(choices)))]()
         size = self.store_all()
@@ -466,12 +483,13 @@ class RandomModule:
                 f"  call void @llvm.masked.store.{self.suffix(element)}.p0({kind} {name}, "
                 f"ptr align 1 {place}, <{n} x i1> {self.value('i1')})"
             )
-        elif n > 1 and choice < 0.4 and BITS[element] >= 32:
+        elif n > 1 and choice < 0.4:
             order = ", ".join(f"i64 {i}" for i in self.rng.permutation(n))
             places = self.emit(f"getelementptr {element}, ptr {place}, <{n} x i64> <{order}>")
+            mask = self.value("i1") if BITS[element] >= 32 else self.constant("i1")
             self.lines.append(
                 f"  call void @llvm.masked.scatter.{self.suffix(element)}.v{n}p0({kind} {name}, "
-                f"<{n} x ptr> align 1 {places}, <{n} x i1> {self.value('i1')})"
+                f"<{n} x ptr> align 1 {places}, <{n} x i1> {mask})"
             )
         else:
             self.lines.append(f"  store {kind} {name}, ptr {place}, align 1")
