@@ -151,22 +151,39 @@ class Allocator {
     });
     for (auto& each : holders_) std::fill(std::begin(each), std::end(each), kNone);
     made_.frame = (body_.frame + 63) / 64 * 64;
-    for (Register r : sorted) give(r);
+    size_t next = 0;
+    for (Register r : sorted) {
+      while (next < calls_.size() && calls_[next] < lives_[static_cast<size_t>(r)].start) {
+        keep(calls_[next++]);
+      }
+      give(r);
+    }
+    while (next < calls_.size()) keep(calls_[next++]);
+  }
+
+  // No call leaves vectors and masks as they are. What lives on is put on the stack meanwhile: most
+  // calls are of what few values need.
+  void keep(int32_t call) {
+    for (Class of : {Class::kVector, Class::kMask}) {
+      for (Register r : holders_[static_cast<size_t>(of)]) {
+        if (r == kNone || made_.of[static_cast<size_t>(r)].number < 0) continue;
+        const Lifetime& life = lives_[static_cast<size_t>(r)];
+        if (life.start > call || life.end <= call) continue;
+        made_.kept.push_back({static_cast<uint32_t>(call / 2), r, slot(r)});
+      }
+    }
   }
 
   void give(Register r) {
     const auto i = static_cast<size_t>(r);
     const Class of = body_.classes[i];
-    const bool is_kept = is_across_call(lives_[i]);
+    const bool is_kept = of == Class::kGeneral && is_across_call(lives_[i]);
     int8_t vectors[kVectors], masks[] = {1, 2, 3, 4, 5};
     const int8_t* begin;
     const int8_t* end;
     if (of == Class::kGeneral) {
       begin = is_kept ? kKept : kGeneral;
       end = is_kept ? std::end(kKept) : std::end(kGeneral);
-    } else if (is_kept) {
-      to_stack(r);
-      return;
     } else if (of == Class::kMask) {
       begin = masks;
       end = std::end(masks);
@@ -214,15 +231,17 @@ class Allocator {
     return location.number >= 0 ? location.number : -1;
   }
 
-  void to_stack(Register r) {
+  void to_stack(Register r) { made_.of[static_cast<size_t>(r)] = {Location::kStack, slot(r)}; }
+
+  // A place on the stack for as long as a register lives.
+  int32_t slot(Register r) {
     const auto i = static_cast<size_t>(r);
     const bool is_vector = body_.classes[i] == Class::kVector;
     auto& slots = slots_[is_vector];
     for (Slot& slot : slots) {
       if (slot.until >= lives_[i].start) continue;
       slot.until = lives_[i].end;
-      made_.of[i] = {Location::kStack, slot.at};
-      return;
+      return slot.at;
     }
     const int32_t size = is_vector ? 64 : 8;
     made_.frame = (made_.frame + size - 1) / size * size;
@@ -230,7 +249,7 @@ class Allocator {
     const auto at = static_cast<int32_t>(made_.frame);
     made_.frame += size;
     slots.push_back({at, lives_[i].end});
-    made_.of[i] = {Location::kStack, at};
+    return at;
   }
 
   struct Slot {

@@ -40,6 +40,7 @@ class Emitter {
         continue;
       }
       following_ = block_at(next, i + 1);
+      place_ = static_cast<uint32_t>(i);
       emit(op);
     }
     if (next != allocation_.starts.size()) throw NotUnderstood{"a block without an end"};
@@ -569,7 +570,24 @@ class Emitter {
     move_all(Class::kVector, vectors);
   }
 
+  // What lives on is put on the stack, or fetched from there.
+  void keep(size_t first, size_t end, bool out) {
+    for (size_t i = first; i < end; ++i) {
+      const Allocation::Kept& each = allocation_.kept[i];
+      const Location& at = location(each.of);
+      // It may have been given a place there for all of its life.
+      if (at.number < 0) continue;
+      const bool is_vector = class_of(each.of) == Class::kVector;
+      x_.vector(is_vector ? (out ? kStoreVector : kLoadVector) : out ? kStoreMask : kMoveMask,
+                is_vector ? 2 : 0, at.number, -1, Place::at(kRsp, each.slot));
+    }
+  }
+
   void emit_call(const Op& op) {
+    const auto& kept = allocation_.kept;
+    const size_t first = kept_;
+    while (kept_ < kept.size() && kept[kept_].call == place_) ++kept_;
+    keep(first, kept_, true);
     pass(op.first, op.count, true);
     const bool is_here = image_.is_defined(op.number) || op.digit != 0;
     if (!is_here) x_.vector(kClearUpper, 0, 0, -1, Place::of(0), 0), drop_operand();
@@ -584,6 +602,7 @@ class Emitter {
       else vectors.push_back({where(r), static_cast<int>(i)});
     }
     move_all(Class::kVector, vectors);
+    keep(first, kept_, false);
   }
 
   // vzeroupper has no operands.
@@ -611,6 +630,8 @@ class Emitter {
   std::vector<std::pair<size_t, uint32_t>> jumps_;
   std::vector<size_t> places_;
   int64_t following_ = -1;
+  uint32_t place_ = 0;  // of an operation in the order
+  size_t kept_ = 0;     // so many of `Allocation::kept` are done
   int generals_ = 0, vectors_ = 0, masks_ = 0;
   bool has_frame_ = false;
 };

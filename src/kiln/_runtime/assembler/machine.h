@@ -133,6 +133,13 @@ struct Allocation {
   std::vector<Location> of;
   std::vector<uint32_t> order;  // operations in the order of execution
   std::vector<uint32_t> starts; // per block in `placed`: its place in `order`
+  // What is put on the stack while a call runs, by the place of the call in `order`.
+  struct Kept {
+    uint32_t call;
+    Register of;
+    int32_t slot;
+  };
+  std::vector<Kept> kept;
   int64_t frame = 0;
   uint32_t saved = 0;  // registers that must be as they were: a bit each
 };
