@@ -67,10 +67,9 @@ bool read_sizes(PyObject* given, std::vector<int64_t>& sizes) {
 }
 
 int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"",        "",        "",       "",        "workspace",
-                                "sizes",   "shared",  "reused", "explain", "callbacks",
-                                "is_long", "threads", "improve", "calls",
-                                nullptr};
+  static const char* names[] = {"",        "",        "",        "",        "workspace",
+                                "sizes",   "shared",  "reused",  "explain", "callbacks",
+                                "is_long", "threads", "improve", "calls",   nullptr};
   Native* self = reinterpret_cast<Native*>(object);
   if (!may_be_made(self->signature != nullptr, object)) return -1;
   unsigned long long address;

@@ -397,11 +397,18 @@ void FunctionWriter::copy_memory() {
     const Memory target = memory(to), source = memory(from);
     int64_t at = 0;
     for (auto left = static_cast<int64_t>(count.bits); left > 0;) {
-      const int size = left >= 64 ? 64 : left >= 32 ? 32 : left >= 16 ? 16 : left >= 8 ? 8
-                       : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+      const int size = left >= 64   ? 64
+                       : left >= 32 ? 32
+                       : left >= 16 ? 16
+                       : left >= 8  ? 8
+                       : left >= 4  ? 4
+                       : left >= 2  ? 2
+                                    : 1;
       Type type;
-      type.element = size >= 8 ? Element::kI64 : size == 4 ? Element::kI32
-                     : size == 2 ? Element::kI16 : Element::kI8;
+      type.element = size >= 8   ? Element::kI64
+                     : size == 4 ? Element::kI32
+                     : size == 2 ? Element::kI16
+                                 : Element::kI8;
       type.lanes = size >= 16 ? size / 8 : 1;
       type.is_vector = size >= 16;
       Op load = access(moved(source, at), type, 0, false);

@@ -93,7 +93,8 @@ size_t Encoder::jump(int condition) {
 }
 
 void Encoder::set_distance(size_t at, size_t to) {
-  const auto distance = static_cast<int32_t>(static_cast<int64_t>(to) - static_cast<int64_t>(at) - 4);
+  const auto distance =
+      static_cast<int32_t>(static_cast<int64_t>(to) - static_cast<int64_t>(at) - 4);
   std::memcpy(image_.code.data() + at, &distance, sizeof distance);
 }
 

@@ -186,7 +186,17 @@ inline Code vex(int prefix, int map, int w, int opcode) {
           static_cast<uint8_t>(w), kVex};
 }
 
-constexpr int k66 = 1, kF3 = 2, kF2 = 3;    // prefixes
+// Whether a number is one of 32 bits, with its sign.
+inline bool fits(int64_t n) { return n == static_cast<int32_t>(n); }
+
+// The signed value of the low bits.
+inline int64_t signed_of(uint64_t n, int bits) {
+  if (bits == 64) return static_cast<int64_t>(n);
+  const uint64_t sign = uint64_t{1} << (bits - 1);
+  return static_cast<int64_t>((n ^ sign) - sign);
+}
+
+constexpr int k66 = 1, kF3 = 2, kF2 = 3;      // prefixes
 constexpr int k0F = 1, k0F38 = 2, k0F3A = 3;  // maps
 
 }  // namespace kiln::assembler

@@ -277,8 +277,10 @@ void FunctionWriter::round(std::string_view name, Type type, int how) {
     if (how >= 0) {
       code = evex(k66, k0F3A, is_double, (is_double ? 9 : 8) + (type.is_vector ? 0 : 2));
     } else {
-      code = evex(type.is_vector ? (is_double ? k66 : 0) : is_double ? kF2 : kF3, k0F, is_double,
-                  0x51);
+      code = evex(type.is_vector ? (is_double ? k66 : 0)
+                  : is_double    ? kF2
+                                 : kF3,
+                  k0F, is_double, 0x51);
     }
     Op op = binary(code, type, of.length);
     op.b = read(x, i);

@@ -77,13 +77,13 @@ struct Code {
 struct Op {
   Shape shape;
   Code code{};
-  uint8_t length = 0;      // of vectors: 0 for 16 bytes, 1 for 32, 2 for 64; bit L of masks
+  uint8_t length = 0;  // of vectors: 0 for 16 bytes, 1 for 32, 2 for 64; bit L of masks
   uint8_t digit = 0, width = 8;
-  bool zeroes = false;     // lanes that the mask leaves out, else they are kept
-  bool broadcasts = false; // memory is one element for all lanes
+  bool zeroes = false;      // lanes that the mask leaves out, else they are kept
+  bool broadcasts = false;  // memory is one element for all lanes
   bool has_immediate = false;
-  bool is_early = false;   // writes d before all operands are read
-  bool has_effect = false; // must stay if d is not read
+  bool is_early = false;    // writes d before all operands are read
+  bool has_effect = false;  // must stay if d is not read
   Register d = kNone, a = kNone, b = kNone, c = kNone, mask = kNone;
   Memory memory{};
   int64_t immediate = 0;
@@ -106,12 +106,12 @@ struct Block {
 // A function whose registers are virtual.
 struct Body {
   std::vector<Op> ops;
-  std::vector<Register> lists;      // arguments and results of calls
-  std::vector<Class> classes;       // of registers
-  std::vector<Register> hints;      // which register is wanted to be the same
-  std::vector<Block> blocks;        // in the order of the text
-  std::vector<uint32_t> placed;     // numbers of blocks, in the order of the text
-  int64_t frame = 0;                // bytes on the stack that the text asks for
+  std::vector<Register> lists;   // arguments and results of calls
+  std::vector<Class> classes;    // of registers
+  std::vector<Register> hints;   // which register is wanted to be the same
+  std::vector<Block> blocks;     // in the order of the text
+  std::vector<uint32_t> placed;  // numbers of blocks, in the order of the text
+  int64_t frame = 0;             // bytes on the stack that the text asks for
   bool calls = false;
   bool returns_vector = false;
 
@@ -131,8 +131,8 @@ struct Location {
 
 struct Allocation {
   std::vector<Location> of;
-  std::vector<uint32_t> order;  // operations in the order of execution
-  std::vector<uint32_t> starts; // per block in `placed`: its place in `order`
+  std::vector<uint32_t> order;   // operations in the order of execution
+  std::vector<uint32_t> starts;  // per block in `placed`: its place in `order`
   // What is put on the stack while a call runs, by the place of the call in `order`.
   struct Kept {
     uint32_t call;

@@ -4,8 +4,6 @@
 namespace kiln::assembler {
 namespace {
 
-bool fits(int64_t n) { return n == static_cast<int32_t>(n); }
-
 // Moves of whole vectors, by element so that a mask counts elements.
 Code move_of(int bits, bool is_store) {
   if (bits == 32) return evex(0, k0F, 0, is_store ? 0x11 : 0x10);
@@ -120,9 +118,7 @@ Op FunctionWriter::access(const Memory& first, const Type& type, int piece, bool
       op.has_immediate = is_store;
       break;
     case 4: op.code = evex(k66, k0F, 0, is_store ? 0x7e : 0x6e); break;
-    case 8:
-      op.code = is_store ? evex(k66, k0F, 1, 0xd6) : evex(kF3, k0F, 1, 0x7e);
-      break;
+    case 8: op.code = is_store ? evex(k66, k0F, 1, 0xd6) : evex(kF3, k0F, 1, 0x7e); break;
     case 16:
     case 32:
     case 64: op.code = evex(0, k0F, 0, is_store ? 0x11 : 0x10); break;
@@ -153,8 +149,8 @@ void FunctionWriter::store() {
   for (int i = 0; i < pieces_of(type).count; ++i) {
     Op op = access(at, type, i, true);
     const auto n = static_cast<int64_t>(stored.bits);
-    const bool is_short = op.shape == Shape::kPut && stored.kind == Operand::kConstant &&
-                          (op.width < 8 || fits(n));
+    const bool is_short =
+        op.shape == Shape::kPut && stored.kind == Operand::kConstant && (op.width < 8 || fits(n));
     if (is_short) {
       op.has_immediate = true;
       op.immediate = n;
@@ -362,8 +358,8 @@ std::vector<Register> FunctionWriter::gathered_short(const Value& at, const Type
   const int chunk = type.lanes * size < 16 ? type.lanes : 16 / size;
   std::vector<Register> parts;
   for (int first = 0; first < type.lanes; first += chunk) {
-    Register found = part(read(instead, first / of.lanes), of.bytes, first % of.lanes * size,
-                          chunk * size);
+    Register found =
+        part(read(instead, first / of.lanes), of.bytes, first % of.lanes * size, chunk * size);
     for (int lane = first; lane < first + chunk; ++lane) {
       const bool is_read =
           (mask.kind == Operand::kLanes ? mask.lanes[static_cast<size_t>(lane)] : mask.bits) != 0;
@@ -375,8 +371,8 @@ std::vector<Register> FunctionWriter::gathered_short(const Value& at, const Type
       load.memory.index = lane_number(at.pieces, lane);
       load.d = body_.fresh(Class::kGeneral);
       const Register number = add(load).d;
-      found = vector(size == 1 ? evex(k66, k0F3A, 0, 0x20) : evex(k66, k0F, 0, 0xc4), 0, found,
-                     number);
+      found =
+          vector(size == 1 ? evex(k66, k0F3A, 0, 0x20) : evex(k66, k0F, 0, 0xc4), 0, found, number);
       Op& insert = body_.ops.back();
       insert.has_immediate = true;
       insert.immediate = lane - first;

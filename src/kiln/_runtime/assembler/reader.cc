@@ -126,7 +126,7 @@ uint64_t Reader::number(Element element) {
       uint64_t found = 0;
       for (int i = 0; i < 16; ++i) {
         const char c = peek();
-        const int digit = is_digit(c)             ? c - '0'
+        const int digit = is_digit(c)            ? c - '0'
                           : c >= 'A' && c <= 'F' ? c - 'A' + 10
                           : c >= 'a' && c <= 'f' ? c - 'a' + 10
                                                  : -1;

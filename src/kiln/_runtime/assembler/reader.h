@@ -10,7 +10,18 @@
 
 namespace kiln::assembler {
 
-enum class Element : uint8_t { kVoid, kI1, kI8, kI16, kI32, kI64, kHalf, kFloat, kDouble, kPointer };
+enum class Element : uint8_t {
+  kVoid,
+  kI1,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kHalf,
+  kFloat,
+  kDouble,
+  kPointer
+};
 
 int bits(Element element);
 inline bool is_float(Element e) { return e == Element::kFloat || e == Element::kDouble; }
@@ -37,9 +48,9 @@ struct Operand {
   enum Kind : uint8_t { kNamed, kConstant, kLanes, kSymbol };
   Kind kind = kConstant;
   Type type{};
-  uint64_t bits = 0;               // of a constant, the same in all lanes
-  std::string_view name{};         // of a value, or symbol
-  std::vector<uint64_t> lanes{};   // of a constant whose lanes differ
+  uint64_t bits = 0;              // of a constant, the same in all lanes
+  std::string_view name{};        // of a value, or symbol
+  std::vector<uint64_t> lanes{};  // of a constant whose lanes differ
 
   bool is_constant() const { return kind == kConstant; }
   bool is_number(uint64_t n) const { return kind == kConstant && bits == n; }

@@ -14,8 +14,7 @@ void FunctionWriter::saturated(std::string_view name, Type type, bool is_signed)
   from.lanes = to.lanes = from.element == Element::kDouble || type.bits() == 64 ? 2 : 4;
   from.is_vector = to.is_vector = true;
   if (type.bits() < 32) to.element = Element::kI32;
-  std::vector<Register> found =
-      saturated_lanes(given(from, {read(x)}), to, is_signed, type.bits());
+  std::vector<Register> found = saturated_lanes(given(from, {read(x)}), to, is_signed, type.bits());
   Op op{};
   op.shape = Shape::kReversed;
   op.code = evex(k66, k0F, type.bits() == 64, 0x7e);
@@ -50,8 +49,9 @@ std::vector<Register> FunctionWriter::saturated_lanes(const Operand& x, Type typ
   }
   Code code;
   if (is_signed) {
-    code = is_long ? evex(k66, k0F, is_double, 0x7a)
-                   : is_double ? evex(k66, k0F, 1, 0xe6) : evex(kF3, k0F, 0, 0x5b);
+    code = is_long     ? evex(k66, k0F, is_double, 0x7a)
+           : is_double ? evex(k66, k0F, 1, 0xe6)
+                       : evex(kF3, k0F, 0, 0x5b);
   } else {
     code = is_long ? evex(k66, k0F, is_double, 0x78) : evex(0, k0F, is_double, 0x78);
   }

@@ -119,7 +119,8 @@ Register FunctionWriter::lanes(const Operand& operand, int piece) {
   std::string bytes;
   for (int i = 0; i < of.lanes; ++i) {
     const uint64_t lane = operand.lanes[static_cast<size_t>(piece * of.lanes + i)];
-    bytes.append(reinterpret_cast<const char*>(&lane), static_cast<size_t>(operand.type.bits() / 8));
+    bytes.append(reinterpret_cast<const char*>(&lane),
+                 static_cast<size_t>(operand.type.bits() / 8));
   }
   // What is shorter than a register is filled up, so that whole registers may be read.
   if (bytes.size() < 16) bytes.resize(16);
@@ -400,7 +401,8 @@ Register FunctionWriter::mask_part(const Operand& mask, int at, int lanes) {
 }
 
 // Masks of so many lanes each, as one or more of a mask of `all` lanes.
-std::vector<Register> FunctionWriter::masks_joined(std::vector<Register> parts, int lanes, int all) {
+std::vector<Register> FunctionWriter::masks_joined(std::vector<Register> parts, int lanes,
+                                                   int all) {
   const int wanted = all < 64 ? all : 64;
   while (lanes < wanted) {
     if (lanes < 8) throw NotUnderstood{"masks as short as this, joined"};
