@@ -45,6 +45,7 @@ class Options:
     profile: bool = _option(False, in_key=True)
     code_generator: str = _option("auto", in_key=True)
     perf: bool = _option(False)
+    gdb: bool = _option(False, in_key=True)
     jit: bool = _option(True)
     content: bool = _option(True)
     python_call: bool = _option(False)

@@ -119,17 +119,18 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c)
     const int64_t groups = (panels + kPanels - 1) / kPanels;
     const int64_t depths = (p.k + kPackedDepth - 1) / kPackedDepth;
     const int64_t each = std::min(panels, kPanels) * code.columns * std::min(p.k, kPackedDepth);
-    over_blocks(call, groups * depths, (kPackedTask + each - 1) / each,
-                [&](int64_t first, int64_t last) {
-                  for (int64_t i = first; i < last; ++i) {
-                    const int64_t from = i % depths * kPackedDepth;
-                    const int64_t column = i / depths * kPanels * code.columns;
-                    pack_b(p, b + column * (p.transpose_b ? p.b_row : 1), from,
-                           std::min(kPackedDepth, p.k - from),
-                           std::min(kPanels * code.columns, p.n - column), packed + column * p.k);
-                  }
-                  return 0;
-                });
+    const int32_t status = over_blocks(
+        call, groups * depths, (kPackedTask + each - 1) / each, [&](int64_t first, int64_t last) {
+          for (int64_t i = first; i < last; ++i) {
+            const int64_t from = i % depths * kPackedDepth;
+            const int64_t column = i / depths * kPanels * code.columns;
+            pack_b(p, b + column * (p.transpose_b ? p.b_row : 1), from,
+                   std::min(kPackedDepth, p.k - from),
+                   std::min(kPanels * code.columns, p.n - column), packed + column * p.k);
+          }
+          return 0;
+        });
+    if (status != 0) return status;
   }
   const int64_t row_work = p.n * p.k;
   int64_t rows = std::clamp(rounded(2 * kTaskWork / row_work, code.rows), kFewestRows, kMostRows);

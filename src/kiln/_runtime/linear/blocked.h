@@ -11,6 +11,7 @@ bool fits_blocks(const Product& product);
 
 // Each of the stack, on the threads of the call. Its bits depend on nothing but what it multiplies.
 template <typename T>
-int32_t multiply_in_blocks(Call* call, const Product& product, const T* a, const T* b, T* c);
+[[nodiscard]] int32_t multiply_in_blocks(Call* call, const Product& product, const T* a, const T* b,
+                                         T* c);
 
 }  // namespace kiln

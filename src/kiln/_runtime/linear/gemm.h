@@ -34,7 +34,7 @@ struct Product {
 
 // Runs on the threads of the call.
 template <typename T>
-int32_t multiply(Call* call, const Product& product, const T* a, const T* b, T* c);
+[[nodiscard]] int32_t multiply(Call* call, const Product& product, const T* a, const T* b, T* c);
 
 // Runs on the calling thread. T may also be an unsigned integer, for integers of either sign, or
 // bool.

@@ -12,7 +12,7 @@ namespace kiln {
 // last, on the threads of the call; over all at once if there is no other thread. Returns the first
 // failure.
 template <typename Body>
-int32_t over_blocks(Call* call, int64_t count, int64_t grain, const Body& body) {
+[[nodiscard]] int32_t over_blocks(Call* call, int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return 0;
   if (call == nullptr || call->pool == nullptr) return body(int64_t{0}, count);
   return parallel_for(call, count, grain,
@@ -20,7 +20,7 @@ int32_t over_blocks(Call* call, int64_t count, int64_t grain, const Body& body) 
 }
 
 template <typename Body>
-int32_t over_blocks(Call* call, int64_t count, const Body& body) {
+[[nodiscard]] int32_t over_blocks(Call* call, int64_t count, const Body& body) {
   return over_blocks(call, count, 1, body);
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+from kiln.base.config import options
 from kiln.engines.native.elementary import expand
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.instructions import type_text
@@ -90,7 +91,8 @@ class Module:
             *(DECLARATIONS if self.measurements is not None else ()),
             "declare i32 @kiln_sequence(ptr, ptr, i64, ptr)",
             entry,
-            "attributes #0 = { nounwind }",
+            # By frame pointers gdb finds who called a function that has no other description.
+            "attributes #0 = { nounwind%s }" % (' "frame-pointer"="all"' if options().gdb else ""),
             UNLIKELY,
         ]
         return "\n".join(lines) + "\n"
