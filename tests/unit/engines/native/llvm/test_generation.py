@@ -78,7 +78,7 @@ def test_a_call_that_does_much_is_worth_llvm_at_once() -> None:
     turns = compiled(lambda x: lax.fori_loop(0, 1 << 24, lambda i, y: y * 0.5 + i, x))
     assert is_llvms(turns)
     assert not is_llvms(compiled(lambda x: lax.fori_loop(0, 10, lambda i, y: y * 0.5 + i, x)))
-    assert compiled().code.calls > 1 << 20
+    assert compiled().code.calls > 1 << 18
     assert 10 < compiled(jnp.exp, np.zeros(1 << 20, np.float32)).code.calls < 10_000
 
 
@@ -95,12 +95,12 @@ def test_a_generator_may_be_chosen(few: int) -> None:
 
 
 def test_what_is_not_understood_is_llvms() -> None:
-    x = np.arange(9, dtype=np.uint8)
-    with override(code_generator="kiln"):
-        executable = compiled(lax.population_count, x)
+    x = np.arange(-9, 9, dtype=np.int64)
+    with override(code_generator="kiln", enable_x64=True):
+        executable = compiled(lambda x: lax.div(x, jnp.full_like(x, 3)), x)
     assert assembled(executable.code.llvm) is None
     assert is_llvms(executable)
-    assert run(executable, x) == np.bitwise_count(x).tobytes()
+    assert run(executable, x) == np.trunc(x / 3).astype(np.int64).tobytes()
 
 
 def test_jitted_functions_change_too(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
