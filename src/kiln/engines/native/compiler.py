@@ -119,9 +119,7 @@ class NativeCompiler:
 
         Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
         """
-        return portable.from_bytes(
-            program, stored, lambda: self._written(program, measures=False)
-        )
+        return portable.from_bytes(program, stored, lambda: self._written(program, measures=False))
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM, assembly, or a picture.

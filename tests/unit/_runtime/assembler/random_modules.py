@@ -7,7 +7,8 @@ is nobody's promise.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ OPERAND_BYTES = 4096
 
 @dataclasses.dataclass
 class RandomModule:
-    """Draws `void @run(ptr %out, ptr %x0)` over vectors of so many lanes, and how much it writes."""
+    """Draws `void @run(ptr %out, ptr %x0)` over vectors of so many lanes."""
 
     rng: np.random.Generator
     lanes: int
@@ -32,9 +33,9 @@ class RandomModule:
     names: int = 0
     block: str = "entry"
 
-    def pick(self, items: object) -> object:
+    def pick(self, items: Sequence[Any]) -> Any:
         """Return one of some items."""
-        return items[int(self.rng.integers(len(items)))]  # type: ignore[index, arg-type]
+        return items[int(self.rng.integers(len(items)))]
 
     def kind(self, element: str, lanes: int | None = None) -> str:
         """Return the type of a number or vector."""
@@ -190,7 +191,7 @@ class RandomModule:
     def count(self) -> None:
         """Count bits, or take the absolute value."""
         element = str(self.pick(INTEGERS))
-        op, rest = self.pick((("ctpop", ""), ("ctlz", ", i1 false"), ("abs", ", i1 false")))  # type: ignore[misc]
+        op, rest = self.pick((("ctpop", ""), ("ctlz", ", i1 false"), ("abs", ", i1 false")))
         self.call(element, op, 1, rest)
 
     def extreme(self) -> None:
@@ -208,9 +209,7 @@ class RandomModule:
         kind = self.kind(element)
         given = ", ".join(f"{kind} {self.operand(element)}" for _ in range(count - 1))
         listed = f"{kind} {self.value(element)}" + (f", {given}" if given else "")
-        return self.keep(
-            element, f"call {kind} @llvm.{op}.{self.suffix(element)}({listed}{rest})"
-        )
+        return self.keep(element, f"call {kind} @llvm.{op}.{self.suffix(element)}({listed}{rest})")
 
     def floats(self) -> None:
         """Combine floats."""
@@ -322,11 +321,13 @@ class RandomModule:
 
     def bits(self) -> None:
         """Look at floats as integers, and the other way round."""
+        is_double = self.rng.random() < 0.5
+        floats, integers = ("double", "i64") if is_double else ("float", "i32")
         if self.rng.random() < 0.5:
-            before, after = str(self.pick((("float", "i32"), ("double", "i64"))))[2:-2].split("', '")
+            before, after = floats, integers
             x = self.usable(before)
         else:
-            after, before = str(self.pick((("float", "i32"), ("double", "i64"))))[2:-2].split("', '")
+            before, after = integers, floats
             x = self.value(before)
         self.keep(after, f"bitcast {self.kind(before)} {x} to {self.kind(after)}")
 

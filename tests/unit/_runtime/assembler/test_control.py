@@ -332,7 +332,8 @@ i1 0, i1 0, i1 0, i1 0, i1 0>, <8 x float> zeroinitializer)
     libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     memory = libc.mmap(None, 2 * page, 3, 0x22, -1, 0)
     assert libc.mprotect(memory + page, page, 0) == 0
-    end = np.ctypeslib.as_array(ctypes.cast(memory + page - 12, ctypes.POINTER(ctypes.c_float)), (3,))
+    floats = ctypes.cast(memory + page - 12, ctypes.POINTER(ctypes.c_float))
+    end = np.ctypeslib.as_array(floats, (3,))
     end[:] = [1.5, -2.5, 3.5]
     code = assembly.load(assembled(text), "run")
     out = np.zeros(12, np.float32)

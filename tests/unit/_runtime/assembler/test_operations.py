@@ -57,7 +57,7 @@ def test_operations_agree_with_llvm(dtype: str, width: int) -> None:
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid", "ignore:divide")
 def test_conversions_agree_with_llvm(before: str, width: int) -> None:
     for after in TYPES:
-        xs, _ = arguments("neg", before, POINTS) if before != "i1" else arguments("not", "i1", POINTS)
+        xs, _ = arguments("not" if before == "i1" else "neg", before, POINTS)
         text, result = loop_text(
             assembly.host_target(), lambda x, after=after: x.convert(after), [before], width
         )

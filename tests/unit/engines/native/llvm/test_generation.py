@@ -179,9 +179,7 @@ def test_threads_meet_the_change(few: int) -> None:
     assert is_llvms(executable)
 
 
-def test_a_program_that_calls_itself_meanwhile(
-    few: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_calls_itself_meanwhile(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     executable = compiled()
     expected = run(executable)
     inside: list[bytes] = []
