@@ -18,7 +18,7 @@ from kiln.engines.native.scalars import postorder
 
 LEVEL = "x86-64-v4"
 """The assembler writes code for processors of this level."""
-WORTH_LLVM = 1 << 28
+WORTH_LLVM = 1 << 27
 """So many operations on numbers take some ten milliseconds, which is what LLVM takes."""
 FEWEST_CALLS = 8
 """If fewer calls do that much, LLVM compiles the program at once."""
