@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
-from kiln.base.source import Source
+from kiln.base.source import Source, place_of
 from kiln.core.engine import Program
 from kiln.core.remedies import REMEDIES
 from kiln.engines.native.loop_ir import Nest, Statement, blocks
@@ -97,7 +97,7 @@ def raise_fault(
         return
     site = sites[len(sites) - number]
     source = site.source
-    where = f"{source} in {source.function}" if source else "an unknown line"
+    where = place_of(source)
     around = list(reversed(site.around))
     inside = ""
     for depth, loop in enumerate(around):

@@ -47,6 +47,8 @@ def memory_report(
     section("temporaries, in the workspace", _temporaries(offsets, names))
     rows = [buffer for buffer in names if buffer.role is Role.ROW]
     section("rows, on the stack of each thread", [(buffer, "") for buffer in rows])
+    parts = [buffer for buffer in names if buffer.role is Role.BLOCK]
+    section("products, a block of each thread at a time", [(buffer, "") for buffer in parts])
     section("constants", [(b, "") for b in names if b.role is Role.CONST])
     if function.copies:
         lines.append("copies:")

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.config import options
+from kiln.base.source import place_of
 from kiln.core.memory_text import size_text
 from kiln.engines.native.llvm.measuring import Measured, Measurements
-from kiln.engines.native.loop_ir import Function, Nest, Statement
+from kiln.engines.native.loop_ir import Blocked, Function, Nest, Statement, walk
 from kiln.engines.native.loop_text import headings
 from kiln.ir.sizes import Size
 
@@ -61,7 +62,7 @@ class Profile:
             lines = _lines(each.statement)
             total = sum(lines.values())
             for source, work in lines.items():
-                found[_place(source)] += max(each.seconds - inside, 0.0) * work / total
+                found[place_of(source)] += max(each.seconds - inside, 0.0) * work / total
         return found
 
     def table(self) -> str:
@@ -155,16 +156,22 @@ def report() -> None:
 
 
 def _lines(statement: Statement) -> dict[Any, float]:
-    return dict(statement.lines) if isinstance(statement, Nest) else {statement.source: 1.0}
+    match statement:
+        case Nest():
+            return dict(statement.lines)
+        case Blocked():
+            # A point of a product of so many terms, and a point of its epilogue.
+            found = {statement.product.source: float(statement.product.numbers[3])}
+            nests = [each for each in walk([statement.epilogue]) if isinstance(each, Nest)]
+            for source, work in [item for nest in nests for item in nest.lines.items()]:
+                found[source] = found.get(source, 0.0) + work
+            return found
+    return {statement.source: 1.0}
 
 
 def places_of(statement: Statement) -> list[str]:
     """Return the lines of the user's code that a statement computes."""
-    return list(dict.fromkeys(map(_place, _lines(statement))))
-
-
-def _place(source: Any) -> str:
-    return f"{source} in {source.function}" if source else "an unknown line"
+    return list(dict.fromkeys(map(place_of, _lines(statement))))
 
 
 def time_text(seconds: float) -> str:

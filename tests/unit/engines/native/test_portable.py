@@ -44,6 +44,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "softmax": (lambda x: kiln.nn.softmax(x), [ROWS]),
     "kernels": (lambda x: (jnp.sort(x, 1), jnp.cumsum(x, 0), jnp.fft.rfft(x)), [ROWS]),
     "blas": (lambda x: (x @ x.T, jnp.linalg.solve(SQUARE, x)), [ROWS]),
+    "epilogues": (
+        lambda x, w: kiln.nn.softmax(jnp.maximum(x @ w, 0) @ w.T @ w),
+        [np.eye(600, 20, dtype="f4"), np.eye(20, 500, dtype="f4")],
+    ),
     "loops": (_loop, [ROWS]),
     "identity": (lambda x: (x, x + 1, x), [ROWS]),
     "constants": (lambda x: x[0, 0] + TABLE, [ROWS]),

@@ -13,7 +13,16 @@ from kiln import _runtime
 from kiln.base.config import options
 from kiln.engines.native.extents import estimate
 from kiln.engines.native.llvm.assembly import assemble, host_target
-from kiln.engines.native.loop_ir import Branch, Copy, Function, Loop, Nest, Statement, While
+from kiln.engines.native.loop_ir import (
+    Blocked,
+    Branch,
+    Copy,
+    Function,
+    Loop,
+    Nest,
+    Statement,
+    While,
+)
 from kiln.engines.native.scalars import postorder
 
 LEVEL = "x86-64-v4"
@@ -67,6 +76,8 @@ def _work(statements: Sequence[Statement]) -> int:
                     total += points * len(postorder([e.value for e in statement.effects]))
             case Loop():
                 total += estimate(statement.axis.size) * (_work(statement.body) + _PER_TURN)
+            case Blocked():
+                total += _work(statement.body)
             case While():
                 # It may have any number of turns.
                 return WORTH_LLVM

@@ -13,7 +13,7 @@ import numpy as np
 
 from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Function, Loop, Statement, blocks
+from kiln.engines.native.loop_ir import Blocked, Function, Loop, Statement, blocks
 
 DECLARATIONS = ("declare i64 @kiln_clock()", "declare void @kiln_measured(ptr, i64, i64, i64, i64)")
 MOST_EVENTS = 4096
@@ -90,7 +90,7 @@ class Measurements:
 def _walk(statements: Sequence[Statement], depth: int) -> Iterator[tuple[Statement, int]]:
     for statement in statements:
         yield statement, depth
-        if isinstance(statement, Loop) and statement.parallel:
+        if isinstance(statement, Blocked) or (isinstance(statement, Loop) and statement.parallel):
             continue
         for block in blocks(statement):
             yield from _walk(block, depth + 1)

@@ -16,7 +16,7 @@ from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Sizes, Writer
-from kiln.engines.native.loop_ir import Buffer, Function, Kernel, Nest, Role
+from kiln.engines.native.loop_ir import Blocked, Buffer, Function, Kernel, Nest, Role
 from kiln.engines.native.passes.expansion import called
 from kiln.engines.native.scalars import Value, postorder
 from kiln.ir.sizes import Dim
@@ -67,6 +67,7 @@ class Module:
         self.shared: dict[Hashable, Part] = {}
         self.sequences: dict[str, list[Step]] = {}
         steps = sum(isinstance(each, (Nest, Kernel)) for each in function.body)
+        steps += 2 * sum(isinstance(each, Blocked) for each in function.body)
         self.has_many = steps > MANY_STEPS and measurements is None
         self.sizes = Sizes() if sizes is None else sizes
         self.called = called(function)
