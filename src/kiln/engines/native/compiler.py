@@ -66,11 +66,8 @@ class NativeCompiler:
         if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
         measures = options().profile
-        code = NativeCode(
-            program,
-            written := self._written(program, measures=measures),
-            lambda: self._written(program, measures=measures),
-        )
+        written = self._written(program, measures=measures)
+        code = NativeCode(program, written, lambda: self._written(program, measures=measures))
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         callbacks = written.function.callbacks
