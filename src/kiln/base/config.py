@@ -43,6 +43,7 @@ class Options(Record):
     debug_infs: bool = _option(False, in_key=True)
     check_tracer_leaks: bool = _option(False, in_key=True)
     profile: bool = _option(False, in_key=True)
+    code_generator: str = _option("auto", in_key=True)
     perf: bool = _option(False)
     gdb: bool = _option(False, in_key=True)
     jit: bool = _option(True)

@@ -14,14 +14,13 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import numpy as np
 
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.dtypes import long_name
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.base.lazy import hashlib, json
+from kiln.base.lazy import hashlib, json, llvmlite
 from kiln.core.engine import Program
 from kiln.engines.native import openblas
 from kiln.engines.native.executable import (
@@ -56,7 +55,7 @@ class StoredCode(NativeCode):
     ) -> None:
         if about["needs_library"]:
             openblas.load()
-        self.program, self.image, self.source = program, image, source
+        self.program, self.image, self.source, self.calls = program, image, source, 0
         self._kept = None
         self.owner = load(image, ENTRY)
         self.symbols = named(program.name, image, self.owner.address)
@@ -124,6 +123,8 @@ def to_bytes(executable: NativeExecutable | SizedExecutable) -> bytes:
         "shared": shared_results(function),
         "taken": code.taken,
     }
+    # What is kept is used often: it is LLVM's code, if that can be had.
+    code.improve()
     text: bytes = json.dumps(about).encode()
     rest = len(text).to_bytes(8, "little") + text + code.image
     checksum: bytes = hashlib.sha256(rest).digest()
