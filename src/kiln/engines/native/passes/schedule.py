@@ -18,6 +18,11 @@ LONG_BODY = 64
 LONG_MAP = 12
 """Bodies of nests that only store are computed for one vector at a time if they are more
 instructions: processors compute several points at a time by themselves."""
+MASKED_BYTES = 16
+"""Bytes that are stored where a value is true are stored so many at a time, never 8. LLVM 22 widens
+8 lanes of a mask to the 16 of a register by `kmovb`, which its register allocator takes for a copy:
+if the mask is spilled in between, bytes beyond the eighth are stored. The masks of the ends of axes
+have no bits there."""
 SPLIT_POINTS = 1 << 17
 """How many points a thread takes at a time, at least."""
 
@@ -54,6 +59,8 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     width = 1
     if vector is not None:
         width = _width(nodes, vector, vector_bytes, is_map=nest.is_map)
+        if width == 8 and vector_bytes == 64 and any(map(_stores_bytes_under_a_mask, nest.effects)):
+            width = MASKED_BYTES
         home = reduced if vector in reduced else kept
         home.remove(vector)
         home.append(vector)
@@ -76,6 +83,10 @@ def _few_positions(nest: Nest, vector_bytes: int) -> set[Axis]:
         for e in nest.effects
         if isinstance(e, Reduce) and e.along and estimate(e.along.size) <= vector_bytes
     }
+
+
+def _stores_bytes_under_a_mask(effect: Store | Reduce) -> bool:
+    return isinstance(effect, Store) and effect.mask is not None and bits(effect.buffer.dtype) <= 8
 
 
 def varies(nest: Nest, axis: Axis) -> bool:
