@@ -98,6 +98,9 @@ def _below(name: str) -> ModuleType | None:
     # Submodules of a module that is one file in kiln are found by the finder alone.
     if not hasattr(module, "__path__") and has_submodules(name):
         module.__path__ = []
+    for attribute, value in [*vars(module).items()]:
+        if isinstance(value, ModuleType) and is_module(f"{name}.{attribute}"):
+            with_missing_names(f"{name}.{attribute}", value)
     return module
 
 

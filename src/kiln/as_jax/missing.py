@@ -37,6 +37,9 @@ class MissingName:
 
     def __init__(self, name: str) -> None:
         self._kiln_name = name
+        # What decorators copy from a function.
+        self.__module__, _, self.__name__ = name.rpartition(".")
+        self.__qualname__ = self.__name__
 
     def __repr__(self) -> str:
         return f"<{self._kiln_name}, which kiln does not have>"
@@ -72,6 +75,10 @@ class MissingName:
 
     def __getitem__(self, key: Any) -> MissingName:
         return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        # A rule that is registered for something that nobody looks up.
+        return None
 
     def __bool__(self) -> NoReturn:
         raise self._raised(" as a truth value")

@@ -9,7 +9,7 @@ from typing import Any
 
 import kiln
 from kiln.as_jax.missing import missing_name
-from kiln.as_jax.names import is_module
+from kiln.as_jax.names import is_module, is_public
 from kiln.as_jax.version import __version__, __version_info__
 
 
@@ -21,9 +21,8 @@ def top_level() -> ModuleType:
     """
     module = ModuleType("jax", kiln.__doc__)
     for name, value in vars(kiln).items():
-        if not name.startswith("_") and not (
-            isinstance(value, ModuleType) and not is_module(f"jax.{name}")
-        ):
+        # Submodules come by way of the finder, which adds the names that they lack.
+        if not name.startswith("_") and not isinstance(value, ModuleType):
             setattr(module, name, value)
     module.__version__ = __version__  # type: ignore[attr-defined]
     module.__version_info__ = __version_info__  # type: ignore[attr-defined]
@@ -31,7 +30,11 @@ def top_level() -> ModuleType:
     def find(name: str) -> Any:
         if is_module(f"jax.{name}"):
             return importlib.import_module(f"jax.{name}")
-        return missing_name("jax", name)
+        if not is_public("jax", name) or not hasattr(kiln, name):
+            return missing_name("jax", name)
+        value = getattr(kiln, name)
+        setattr(module, name, value)
+        return value
 
     module.__getattr__ = find  # type: ignore[method-assign]
     return module
