@@ -84,11 +84,17 @@ from kiln.sharding import make_mesh as make_mesh
 if _TYPE_CHECKING:
     from kiln import ad_checkpoint as ad_checkpoint
     from kiln import dlpack as dlpack
+    from kiln import distributed as distributed
+    from kiln import example_libraries as example_libraries
     from kiln import experimental as experimental
     from kiln import flatten_util as flatten_util
+    from kiln import image as image
     from kiln import linen as linen
+    from kiln import monitoring as monitoring
     from kiln import nn as nn
+    from kiln import profiler as profiler
     from kiln import random as random
+    from kiln import scipy as scipy
     from kiln import serialization as serialization
     from kiln import struct as struct
     from kiln import test_util as test_util
@@ -145,11 +151,17 @@ __getattr__, __dir__ = _on_first_use(
     globals(),
     "ad_checkpoint",
     "dlpack",
+    "distributed",
+    "example_libraries",
     "experimental",
     "flatten_util",
+    "image",
     "linen",
+    "monitoring",
     "nn",
+    "profiler",
     "random",
+    "scipy",
     "serialization",
     "struct",
     "test_util",
