@@ -167,22 +167,18 @@ __getattr__, __dir__ = _on_first_use(
     "test_util",
     "traverse_util",
     "typing",
-    api__guards="""
-        allow_f16_reductions array_garbage_collection_guard auto_pcast check_tracer_leaks
-        enable_custom_prng jax2tf_associative_scan_reductions legacy_prng_key no_execution
-        no_tracing remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard
-        transfer_guard_device_to_device transfer_guard_device_to_host
-        transfer_guard_host_to_device
-    """,
-    api__inspection="""
-        Device copy_to_host_async host_count host_id host_ids make_array_from_process_local_data
-        print_environment_info process_indices typeof
-    """,
-    api__forward_and_backward="fwd_and_bwd",
-    api__meshes="reshard set_mesh",
-    api__per_device="pmap smap",
-    api__scopes="ensure_compile_time_eval make_user_context named_call named_scope",
-    core__shards="Shard",
-    dtypes="float0",
-    sharding="NamedSharding P",
+    "kiln.api.forward_and_backward: fwd_and_bwd",
+    "kiln.api.guards: allow_f16_reductions array_garbage_collection_guard auto_pcast",
+    "kiln.api.guards: check_tracer_leaks enable_custom_prng jax2tf_associative_scan_reductions",
+    "kiln.api.guards: legacy_prng_key no_execution no_tracing softmax_custom_jvp thread_guard",
+    "kiln.api.guards: remove_size_one_mesh_axis_from_type transfer_guard_device_to_device",
+    "kiln.api.guards: transfer_guard_device_to_host transfer_guard_host_to_device",
+    "kiln.api.inspection: Device copy_to_host_async host_count host_id host_ids process_indices",
+    "kiln.api.inspection: make_array_from_process_local_data print_environment_info typeof",
+    "kiln.api.meshes: reshard set_mesh",
+    "kiln.api.per_device: pmap smap",
+    "kiln.api.scopes: ensure_compile_time_eval make_user_context named_call named_scope",
+    "kiln.core.shards: Shard",
+    "kiln.dtypes: float0",
+    "kiln.sharding: NamedSharding P",
 )
