@@ -9,11 +9,13 @@ from kiln.api.sharding_pictures import (
     visualize_array_sharding,
     visualize_sharding,
 )
+from kiln.api.sharding_inspection import inspect_array_sharding
 from kiln.control.callback import debug_callback as callback
 from kiln.control.callback import debug_print as print
 
 __all__ = [
     "callback",
+    "inspect_array_sharding",
     "print",
     "sharding_svg",
     "sharding_text",
