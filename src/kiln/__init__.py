@@ -83,8 +83,8 @@ from kiln.sharding import make_mesh as make_mesh
 
 if _TYPE_CHECKING:
     from kiln import ad_checkpoint as ad_checkpoint
-    from kiln import dlpack as dlpack
     from kiln import distributed as distributed
+    from kiln import dlpack as dlpack
     from kiln import example_libraries as example_libraries
     from kiln import experimental as experimental
     from kiln import flatten_util as flatten_util
@@ -100,6 +100,7 @@ if _TYPE_CHECKING:
     from kiln import test_util as test_util
     from kiln import traverse_util as traverse_util
     from kiln import typing as typing
+    from kiln.api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
     from kiln.api.guards import allow_f16_reductions as allow_f16_reductions
     from kiln.api.guards import array_garbage_collection_guard as array_garbage_collection_guard
     from kiln.api.guards import auto_pcast as auto_pcast
@@ -130,7 +131,6 @@ if _TYPE_CHECKING:
     from kiln.api.inspection import print_environment_info as print_environment_info
     from kiln.api.inspection import process_indices as process_indices
     from kiln.api.inspection import typeof as typeof
-    from kiln.api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
     from kiln.api.meshes import reshard as reshard
     from kiln.api.meshes import set_mesh as set_mesh
     from kiln.api.per_device import pmap as pmap

@@ -10,11 +10,12 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.numpy.cumulative import cumsum
 from kiln.numpy.creation import asarray
+from kiln.numpy.cumulative import cumsum
 from kiln.numpy.ranges import arange
 from kiln.numpy.selection import where
 from kiln.ops.contraction import PrecisionLike, dot_general
+from kiln.ops.sharding import put
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +52,12 @@ def ragged_dot(
                 f"{asked} {current_source()}", "group_offset not implemented", "leave it out"
             )
         )
-    if x.ndim != 2 or y.ndim != 3 or sizes.ndim != 1 or x.shape[1] != y.shape[1] or (
-        y.shape[0] != sizes.shape[0]
+    if (
+        x.ndim != 2
+        or y.ndim != 3
+        or sizes.ndim != 1
+        or x.shape[1] != y.shape[1]
+        or (y.shape[0] != sizes.shape[0])
     ):
         raise TypeError(
             three_lines(
@@ -66,10 +71,11 @@ def ragged_dot(
     member = (row >= (ends - sizes)[:, None]) & (row < ends[:, None])
     # One group at a time sees its rows, so that each row is multiplied by one matrix.
     spread = where(member[:, :, None], x[None, :, :], 0)
-    return dot_general(
+    found = dot_general(
         spread,
         y,
         (((0, 2), (0, 1)), ((), ())),
         precision=precision,
         preferred_element_type=preferred_element_type,
     )
+    return put(found, out_sharding)

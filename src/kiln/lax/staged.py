@@ -40,9 +40,7 @@ def platform_dependent(
     return chosen(*args)
 
 
-def composite(
-    decomposition: Callable[..., Any], name: str, version: int = 0
-) -> Callable[..., Any]:
+def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
     """Return a function that is one call in programs, with the meaning of `decomposition`.
 
     Keyword arguments are attributes: known values, part of the call's key. Programs name the call

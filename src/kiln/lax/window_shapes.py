@@ -27,9 +27,7 @@ def conv_shape_tuple(
 ) -> Shape:
     """Return the shape of a convolution of images (N, C, ...) and kernels (O, I, ...)."""
     return _shape_of(
-        lambda x, w: conv_general_dilated(
-            x, w, strides, pads, batch_group_count=batch_group_count
-        ),
+        lambda x, w: conv_general_dilated(x, w, strides, pads, batch_group_count=batch_group_count),
         lhs_shape,
         rhs_shape,
     )
