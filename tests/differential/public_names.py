@@ -36,7 +36,7 @@ def _modules(jax: ModuleType) -> dict[str, ModuleType]:
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     module = importlib.import_module(entry.name)
-            except Exception as error:  # noqa: BLE001 (whatever a module of jax raises)
+            except (ImportError, RuntimeError, ValueError) as error:
                 print(f"{entry.name} cannot be imported here: {str(error).splitlines()[0]}")
                 found[entry.name] = ModuleType(entry.name)
                 continue

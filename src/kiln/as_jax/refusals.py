@@ -1,6 +1,7 @@
 """Names of jax that kiln does not have, and why.
 
-`docs/differences.md` says the same to users; `tests/unit/as_jax/test_public_names.py` compares them.
+`docs/differences.md` says the same to users; `tests/unit/as_jax/test_public_names.py` compares the
+two.
 """
 
 from __future__ import annotations
