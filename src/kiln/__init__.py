@@ -82,7 +82,11 @@ from kiln.jit.struct import ShapeDtypeStruct as ShapeDtypeStruct
 from kiln.sharding import make_mesh as make_mesh
 
 if _TYPE_CHECKING:
+    from kiln import api_util as api_util
+    from kiln import custom_batching as custom_batching
     from kiln import dlpack as dlpack
+    from kiln import extend as extend
+    from kiln import interpreters as interpreters
     from kiln import linen as linen
     from kiln import nn as nn
     from kiln import random as random
@@ -94,5 +98,7 @@ __version__ = "0.1.0"
 
 # Modules that programs may do without.
 __getattr__, __dir__ = _on_first_use(
-    globals(), "dlpack", "linen", "nn", "random", "serialization", "struct", "traverse_util"
+    globals(),
+    *("api_util", "custom_batching", "dlpack", "extend", "interpreters", "linen", "nn", "random"),
+    *("serialization", "struct", "traverse_util"),
 )

@@ -52,14 +52,15 @@ class ShapedArray:
         varying: Varying = NOWHERE,
     ) -> None:
         self.shape = tuple(shape)
-        self.dtype = dtype
+        # The dtypes that users write are classes, such as `jnp.float32`, or names.
+        self.dtype = dtypes.as_dtype(dtype) if isinstance(dtype, (type, str)) else dtype
         self.weak_type = weak_type
         self.varying = varying
         if shape:
             size = prod(self.shape)
             if size.__class__ is int and size > _SURELY:
                 _check_addressable(self, size)
-        self._hash = hash((self.shape, dtype, weak_type, varying))
+        self._hash = hash((self.shape, self.dtype, weak_type, varying))
 
     def __hash__(self) -> int:
         return self._hash
@@ -101,6 +102,30 @@ class ShapedArray:
             self.weak_type if weak_type is None else weak_type,
             self.varying if varying is None else varying,
         )
+
+    def update(self, **changes: Any) -> ShapedArray:
+        """Return a copy of the type with some parts replaced: `with_`, by the name in `jax.core`.
+
+        Raises: TypeError for anything but the shape, the dtype, and whether it is weak.
+        """
+        unknown = [name for name in changes if name not in ("shape", "dtype", "weak_type")]
+        if unknown:
+            raise TypeError(
+                three_lines(
+                    f"update() of {self!r} with {', '.join(unknown)} at {current_source()}",
+                    f"a type has no {', '.join(unknown)}",
+                    "change one of shape, dtype, weak_type",
+                )
+            )
+        return self.with_(**changes)
+
+    def strip_weak_type(self) -> ShapedArray:
+        """Return the type without weakness."""
+        return self.with_(weak_type=False) if self.weak_type else self
+
+    def to_tangent_aval(self) -> ShapedArray:
+        """Return the type of a tangent: `tangent`, by the name in `jax.core`."""
+        return self.tangent()
 
     def tangent(self) -> ShapedArray:
         """Return the type of a tangent: the same for inexact dtypes, float0 for others."""
