@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
 from kiln.core.primitive import Primitive as Primitive
 from kiln.core.staging import eval_jaxpr as eval_jaxpr
 from kiln.core.trace import Trace as Trace
@@ -18,7 +19,6 @@ from kiln.ir.types import ShapedArray as ShapedArray
 AbstractValue = ShapedArray
 ParamDict = dict[str, Any]
 Value = Any
-ensure_compile_time_eval = eval_context
 max_dim = max
 min_dim = min
 

@@ -32,7 +32,7 @@ class Var:
 class Literal:
     """A constant in the program.
 
-    `val` is a Python scalar if the type is weak, else a NumPy scalar or, in programs derived by
+    `val` is a Python scalar if the type is weak or it is a bool, else a NumPy scalar or, in programs derived by
     transformations, a read-only NumPy array.
     """
 
