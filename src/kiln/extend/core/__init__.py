@@ -28,6 +28,7 @@ from kiln.extend.core.tracing import get_opaque_trace_state as get_opaque_trace_
 from kiln.extend.core.tracing import nonempty_axis_env_DO_NOT_USE as nonempty_axis_env_DO_NOT_USE
 from kiln.extend.core.tracing import set_current_trace as set_current_trace
 from kiln.extend.core.tracing import take_current_trace as take_current_trace
+from kiln.extend.core.tracing import trace_state_clean as trace_state_clean
 from kiln.extend.core.tracing import (
     unsafe_am_i_under_a_jit_DO_NOT_USE as unsafe_am_i_under_a_jit_DO_NOT_USE,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "set_current_trace",
     "subjaxprs",
     "take_current_trace",
+    "trace_state_clean",
     "unmapped_aval",
     "unsafe_am_i_under_a_jit_DO_NOT_USE",
     "unsafe_am_i_under_a_vmap_DO_NOT_USE",

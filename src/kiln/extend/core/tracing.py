@@ -55,6 +55,11 @@ def find_top_trace(xs: Sequence[Any] = ()) -> Trace:
     return state.trace  # type: ignore[no-any-return]
 
 
+def trace_state_clean() -> bool:
+    """Tell whether nothing is being traced."""
+    return state.trace is state.root
+
+
 def set_current_trace(trace: Trace, check_leaks: bool = False) -> AbstractContextManager[Trace]:
     """Activate a trace in a context."""
     return in_force(trace)
