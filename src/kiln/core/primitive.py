@@ -72,8 +72,10 @@ class Primitive(Operation):
             return state.trace.process(self, _align(self, args, params), params)
         return state.trace.process(self, args, params)
 
-    def bind_with_trace(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Apply the operation under a trace."""
+    def bind_with_trace(
+        self, trace: Trace, args: Sequence[Any], avals: Any, params: dict[str, Any]
+    ) -> Any:
+        """Apply the operation under a trace; the types of the operands are known without `avals`."""
         return trace.process(self, args, params)
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:

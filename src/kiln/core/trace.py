@@ -87,8 +87,10 @@ class Tracer(ArrayOperators):
     owner: Trace
     aval: ShapedArray
 
-    def __init__(self, owner: Trace) -> None:
+    def __init__(self, owner: Trace, aval: ShapedArray | None = None) -> None:
         self.owner = owner
+        if aval is not None:
+            self.aval = aval
 
     @property
     def _trace(self) -> Trace:

@@ -13,6 +13,7 @@ from kiln.base.source import Source
 from kiln.ir.effects import NO_EFFECTS, Effects, union
 from kiln.ir.operation import Operation
 from kiln.ir.printer import eqn_to_text, to_text
+from kiln.ir.source_info import SourceInfo
 from kiln.ir.types import ShapedArray
 
 
@@ -72,9 +73,9 @@ class Eqn:
         self.source = source
 
     @property
-    def source_info(self) -> Source | None:
-        """The line that the equation comes from: `source`, by its name in `jax.core`."""
-        return self.source
+    def source_info(self) -> SourceInfo:
+        """The line that the equation comes from, with the names of scopes around it: none."""
+        return SourceInfo(self.source)
 
     def with_(self, **changes: Any) -> Eqn:
         """Return a copy of the equation with some parts replaced."""

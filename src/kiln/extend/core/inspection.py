@@ -13,6 +13,7 @@ from kiln.ir.checker import check
 from kiln.ir.effects import NO_EFFECTS, Effects
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation
+from kiln.ir.source_info import SourceInfo
 from kiln.ir.types import ShapedArray
 
 
@@ -62,11 +63,13 @@ def new_jaxpr_eqn(
     primitive: Operation,
     params: dict[str, Any],
     effects: Effects = NO_EFFECTS,
-    source_info: Source | None = None,
+    source_info: SourceInfo | Source | None = None,
     ctx: Any = None,
 ) -> Eqn:
     """Return an equation."""
-    source = source_info if isinstance(source_info, Source) else current_source()
+    if isinstance(source_info, SourceInfo):
+        source_info = source_info.traceback
+    source = source_info or current_source()
     return Eqn(primitive, list(invars), list(outvars), params, effects, source)
 
 
