@@ -32,7 +32,7 @@ zeros_like_aval = zeros_of
 
 
 def _jvp_rule(primitive: Primitive, rule: Rule) -> Rule:
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
         out, moved = rule(tuple(primals), tuple(tangents), **params)
         if not primitive.multiple:
             return out, _tangent(out, moved)
@@ -47,7 +47,7 @@ def _tangent(out: Any, tangent: Any) -> Any:
 
 
 def _transpose_rule(primitive: Primitive, rule: Rule) -> Rule:
-    def transpose(cotangent: Any, *operands: Any, **params: Any) -> Any:
+    def transpose(cotangent: Any, /, *operands: Any, **params: Any) -> Any:
         found = rule(cotangent, *operands, **params)
         if found is Zero or is_zero(found):
             found = [None] * len(operands)
@@ -95,7 +95,7 @@ def defjvp(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
     def with_result(rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
         if rule is None:
             return None
-        return lambda tangent, out, *operands, **params: rule(tangent, *operands, **params)
+        return lambda tangent, out, /, *operands, **params: rule(tangent, *operands, **params)
 
     defjvp2(primitive, *map(with_result, rules))
 
@@ -103,7 +103,7 @@ def defjvp(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
 def defjvp2(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
     """Set one rule for each operand: `rule(tangent, result, *operands, **params)`, or None."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
         terms = [
             rule(t, out, *primals, **params)
@@ -125,17 +125,17 @@ def add_tangents(x: Any, y: Any) -> Any:
 
 def deflinear(primitive: Primitive, transpose_rule: Rule) -> None:
     """Make a primitive linear in all its operands; `transpose_rule(ct, **params)` -> cotangents."""
-    deflinear2(primitive, lambda ct, *operands, **params: transpose_rule(ct, **params))
+    deflinear2(primitive, lambda ct, /, *operands, **params: transpose_rule(ct, **params))
 
 
 def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
     """Make a primitive linear in all its operands: `transpose_rule(ct, *operands, **params)`."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
         return out, primitive.bind(*map(filled, tangents), **params)
 
-    def transpose(ct: Any, *operands: Any, **params: Any) -> Any:
+    def transpose(ct: Any, /, *operands: Any, **params: Any) -> Any:
         return Zero if _nothing(ct) else transpose_rule(ct, *operands, **params)
 
     primitive_jvps[primitive] = jvp
@@ -150,11 +150,11 @@ def defbilinear(primitive: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
     """Make a primitive linear in each of two operands; rules are `rule(ct, x, y, **params)`."""
     defjvp(
         primitive,
-        lambda t, x, y, **params: primitive.bind(t, y, **params),
-        lambda t, x, y, **params: primitive.bind(x, t, **params),
+        lambda t, x, y, /, **params: primitive.bind(t, y, **params),
+        lambda t, x, y, /, **params: primitive.bind(x, t, **params),
     )
 
-    def transpose(ct: Any, x: Any, y: Any, **params: Any) -> Any:
+    def transpose(ct: Any, x: Any, y: Any, /, **params: Any) -> Any:
         if is_undefined_primal(x):
             return [lhs_rule(ct, x, y, **params), None]
         return [None, rhs_rule(ct, x, y, **params)]

@@ -55,7 +55,7 @@ def _of_size(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def _present(primitive: Primitive) -> Rule:
-    def rule(xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
+    def rule(xs: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> Any:
         sizes = [aval_of(x).shape[a] for x, a in zip(xs, axes, strict=True) if a is not None]
         return primitive.batch_over(AxisData(sizes[0]), xs, axes, **params)
 
@@ -68,7 +68,7 @@ def _present_fancy(primitive: Primitive) -> Rule:
 
 def _present_of_size(primitive: Primitive) -> Rule:
     def rule(
-        size: Any, name: Any, kind: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any
+        size: Any, name: Any, kind: Any, xs: Sequence[Any], axes: Sequence[Any], /, **params: Any
     ) -> Any:
         return primitive.batch_over(AxisData(size, name), xs, axes, **params)
 
@@ -105,7 +105,7 @@ def bdim_at_front(x: Any, axis: int | None, size: Any, mesh_axis: Any = None) ->
 def defvectorized(primitive: Primitive) -> None:
     """Say that a primitive does to a stack what it does to an array: all axes are alike."""
 
-    def rule(xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
+    def rule(xs: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> Any:
         return _alike(primitive, primitive.bind(*xs, **params), axes[0])
 
     primitive_batchers[primitive] = rule
@@ -114,7 +114,7 @@ def defvectorized(primitive: Primitive) -> None:
 def defbroadcasting(primitive: Primitive) -> None:
     """Say that a primitive is elementwise, and its operands, of equal rank, broadcast."""
 
-    def rule(xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
+    def rule(xs: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> Any:
         mapped = [(x, a) for x, a in zip(xs, axes, strict=True) if a is not None]
         shapes = {aval_of(x).shape for x, _ in mapped}
         if len(mapped) == len(xs) and len(shapes) == 1 and len(set(axes)) == 1:
@@ -139,7 +139,7 @@ def _of_rank(x: Any, axis: int | None, rank: int) -> Any:
 def defreducer(primitive: Primitive) -> None:
     """Say that a primitive reduces the axes in its parameter `axes`."""
 
-    def rule(xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
+    def rule(xs: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> Any:
         (x,), (mapped,) = xs, axes
         reduced = tuple(a + (mapped <= a) for a in params["axes"])
         out = primitive.bind(x, **{**params, "axes": reduced})

@@ -124,7 +124,7 @@ def register_lowering(
 def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
     """Return the lowering rule that traces `fun(*operands, **params)`."""
 
-    def rule(context: Any, *operands: Any, **params: Any) -> list[Any]:
+    def rule(context: Any, /, *operands: Any, **params: Any) -> list[Any]:
         out = fun(*operands, **params)
         return list(out) if multiple_results else [out]
 
