@@ -83,12 +83,16 @@ from kiln.sharding import make_mesh as make_mesh
 
 if _TYPE_CHECKING:
     from kiln import ad_checkpoint as ad_checkpoint
+    from kiln import api_util as api_util
+    from kiln import custom_batching as custom_batching
     from kiln import distributed as distributed
     from kiln import dlpack as dlpack
     from kiln import example_libraries as example_libraries
     from kiln import experimental as experimental
+    from kiln import extend as extend
     from kiln import flatten_util as flatten_util
     from kiln import image as image
+    from kiln import interpreters as interpreters
     from kiln import linen as linen
     from kiln import monitoring as monitoring
     from kiln import nn as nn
@@ -150,12 +154,16 @@ __version__ = "0.1.0"
 __getattr__, __dir__ = _on_first_use(
     globals(),
     "ad_checkpoint",
+    "api_util",
+    "custom_batching",
     "dlpack",
     "distributed",
     "example_libraries",
     "experimental",
+    "extend",
     "flatten_util",
     "image",
+    "interpreters",
     "linen",
     "monitoring",
     "nn",
@@ -177,7 +185,8 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.api.inspection: make_array_from_process_local_data print_environment_info typeof",
     "kiln.api.meshes: reshard set_mesh",
     "kiln.api.per_device: pmap smap",
-    "kiln.api.scopes: ensure_compile_time_eval make_user_context named_call named_scope",
+    "kiln.api.scopes: make_user_context named_call named_scope",
+    "kiln.core.compile_time: ensure_compile_time_eval",
     "kiln.core.shards: Shard",
     "kiln.dtypes: float0",
     "kiln.sharding: NamedSharding P",

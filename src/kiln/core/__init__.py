@@ -1,9 +1,14 @@
 """How operations become programs. The public names are those of `jax.core`."""
 
+from typing import Any
+
+from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
 from kiln.core.primitive import Primitive as Primitive
 from kiln.core.staging import eval_jaxpr as eval_jaxpr
 from kiln.core.trace import Trace as Trace
 from kiln.core.trace import Tracer as Tracer
+from kiln.core.trace import eval_context as eval_context
+from kiln.ir.jaxpr import Atom as Atom
 from kiln.ir.jaxpr import ClosedJaxpr as ClosedJaxpr
 from kiln.ir.jaxpr import Eqn as JaxprEqn
 from kiln.ir.jaxpr import Jaxpr as Jaxpr
@@ -11,15 +16,29 @@ from kiln.ir.jaxpr import Literal as Literal
 from kiln.ir.jaxpr import Var as Var
 from kiln.ir.types import ShapedArray as ShapedArray
 
+AbstractValue = ShapedArray
+ParamDict = dict[str, Any]
+Value = Any
+max_dim = max
+min_dim = min
+
 __all__ = [
+    "AbstractValue",
+    "Atom",
     "ClosedJaxpr",
     "Jaxpr",
     "JaxprEqn",
     "Literal",
+    "ParamDict",
     "Primitive",
     "ShapedArray",
     "Trace",
     "Tracer",
+    "Value",
     "Var",
+    "ensure_compile_time_eval",
+    "eval_context",
     "eval_jaxpr",
+    "max_dim",
+    "min_dim",
 ]

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 class Effect:
     """An effect, compared by value; `ordered` ones keep order, `keep` ones are never dropped."""
 
-    name: str
+    name: str = "effect"
     ordered: bool = False
     keep: bool = True
 

@@ -55,14 +55,15 @@ class ShapedArray:
         varying: Varying = NOWHERE,
     ) -> None:
         self.shape = tuple(shape)
-        self.dtype = dtype
+        # The dtypes that users write are classes, such as `jnp.float32`, or names.
+        self.dtype = dtypes.as_dtype(dtype) if isinstance(dtype, (type, str)) else dtype
         self.weak_type = weak_type
         self.varying = varying
         if shape:
             size = prod(self.shape)
             if size.__class__ is int and size > _SURELY:
                 _check_addressable(self, size)
-        self._hash = hash((self.shape, dtype, weak_type, varying))
+        self._hash = hash((self.shape, self.dtype, weak_type, varying))
 
     def __hash__(self) -> int:
         return self._hash
