@@ -1,5 +1,7 @@
 """Dtypes and their promotion, by the names of `jax.dtypes`."""
 
+from ml_dtypes import bfloat16
+
 from kiln.base.dtype_questions import (
     canonicalize_dtype,
     finfo,
@@ -9,7 +11,6 @@ from kiln.base.dtype_questions import (
     scalar_type_of,
 )
 from kiln.base.dtypes import (
-    bfloat16,
     extended,
     float0,
     prng_key,

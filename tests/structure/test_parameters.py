@@ -15,7 +15,6 @@ WITHOUT_EFFECT = {
     "api/inspection.py host_id backend": "all platforms belong to the one process",
     "api/per_device.py pmap global_arg_shapes": "JAX ignores it too",
     "api/vmap.py vmap spmd_axis_name": "says where shards go, never what they hold",
-    "as_jax/private_functions.py register_exclusion path": "frames of users are never hidden",
     "control/loops.py scan _split_transpose": "a hint to the compiler",
     "distributed.py initialize coordinator_address": "there is one process",
     "distributed.py initialize local_device_ids": "there is one process",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.api.jit import wrap
 from kiln.base.source import api_boundary
+from kiln.base.wrapping import wraps
 from kiln.core.trace import axis_bound
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.jit.function import JitFunction
@@ -35,7 +35,7 @@ def make_jaxpr(
     """
     jitted = wrap(fun, static_argnums or None, abstracted_axes=abstracted_axes)
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def jaxpr_of(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:
         with contextlib.ExitStack() as axes:
@@ -63,7 +63,7 @@ def eval_shape(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 def _holder(fun: Callable[..., Any]) -> Callable[..., Any]:
     # Bound methods and partials created on the spot would die before their weak reference is used.
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     def held(*args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs)
 

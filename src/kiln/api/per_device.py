@@ -11,9 +11,11 @@ import numpy as np
 from kiln.api.arrays import devices as all_devices
 from kiln.api.jit import jit
 from kiln.api.shard_map import shard_map
+from kiln.api.vmap import vmap
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
+from kiln.base.wrapping import wraps
 from kiln.control.bodies import check_callable
 from kiln.core.trace import aval_of
 from kiln.ir.mesh import Mesh, PartitionSpec
@@ -69,6 +71,8 @@ def pmap(
         found = broadcast_prefix(axes, traced, **none)
         found = [*found, *[0] * (len(leaves) - len(found))]
         size = _mapped_size(fun, leaves, found, axis_size)
+        if size == 1 and devices is None:
+            return _alone(fun, args, kwargs, static, axes, out_axes, name)
         mesh = _mesh(fun, size, name, devices, backend)
         out: list[Any] = []
 
@@ -96,9 +100,9 @@ def pmap(
         return tree_unflatten(result_tree, joined)
 
     program = jit(mapped_once, static_argnums=statics, donate_argnums=_numbers(donate_argnums))
-    functools.update_wrapper(mapped_once, fun, updated=())
+    wraps(fun)(mapped_once)
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         return program(*args, **kwargs)
@@ -106,6 +110,20 @@ def pmap(
     mapped.lower = program.lower  # type: ignore[attr-defined]
     mapped.trace = program.trace  # type: ignore[attr-defined]
     return mapped
+
+
+def _alone(
+    fun: Any, args: Any, kwargs: Any, static: dict[int, Any], axes: Any, out_axes: Any, name: Any
+) -> Any:
+    """Map over one slice: the default device needs no mesh."""
+
+    def partly(traced: Any, keywords: Any) -> Any:
+        rest = iter(traced)
+        return fun(*[static[i] if i in static else next(rest) for i in range(len(args))], **keywords)
+
+    traced = tuple(x for i, x in enumerate(args) if i not in static)
+    whole = vmap(partly, in_axes=(axes, 0), out_axes=out_axes, axis_name=name)
+    return whole(traced, kwargs)
 
 
 def _numbers(given: int | Iterable[int]) -> tuple[int, ...]:

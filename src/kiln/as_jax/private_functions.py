@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
 from kiln.api.arrays import devices
 from kiln.base.config import is_settled
-from kiln.base.source import api_boundary
+from kiln.base.source import api_boundary, is_internal
 from kiln.control.callback import effects_barrier
 from kiln.core.trace import state
 
 
+_excluded: list[str] = []
+
+
 def register_exclusion(path: str) -> None:
-    """Accept a file whose frames tracebacks may leave out. They stay: kiln hides only its own."""
+    """Let `include_frame` be False for a file. Tracebacks keep its frames: kiln hides its own."""
+    _excluded.append(path)
+
+
+def include_frame(frame: types.FrameType) -> bool:
+    """Tell whether a frame is a user's: neither kiln's nor of an excluded file."""
+    file = frame.f_code.co_filename
+    return not is_internal(file) and not file.startswith(tuple(_excluded))
 
 
 def trace_state_clean() -> bool:
@@ -35,6 +46,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "jax._src.dispatch": {"wait_for_tokens": effects_barrier},
     "jax._src.traceback_util": {
         "api_boundary": api_boundary,
+        "include_frame": include_frame,
         "register_exclusion": register_exclusion,
     },
 }

@@ -235,6 +235,11 @@ class Config:
             )
         _set_base(_changed(_base, {field: value}))
 
+    def parse_flags_with_absl(self) -> None:
+        """Accept the call: options come from the environment, and absl's flags say nothing."""
+
+    config_with_absl = parse_flags_with_absl
+
     def read(self, name: str) -> Any:
         """Return the current value on this thread."""
         return getattr(self, name)

@@ -35,7 +35,7 @@ _SURELY = 2**58
 class ShapedArray:
     """The type of an array: shape, dtype, weak type, and along which mesh axes it may vary.
 
-    Immutable; equal types are interchangeable.
+    Immutable; equal types are interchangeable. A `sharding` is accepted, and not part of the type.
 
     Raises: ValueError for an array of more than 2^63 - 1 bytes.
     """
@@ -53,6 +53,8 @@ class ShapedArray:
         dtype: Any,
         weak_type: bool = False,
         varying: Varying = NOWHERE,
+        *,
+        sharding: Any = None,
     ) -> None:
         self.shape = tuple(shape)
         # The dtypes that users write are classes, such as `jnp.float32`, or names.

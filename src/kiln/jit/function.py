@@ -65,7 +65,10 @@ class JitFunction(_runtime.Callable):
         placement: PlacementOptions = NO_PLACEMENT,
         settings: Settings = (),
     ) -> None:
-        functools.update_wrapper(self, fun, updated=())
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            if hasattr(fun, name):
+                setattr(self, name, getattr(fun, name))
+        self.__wrapped__ = fun
         # Attributes of the function are the wrapper's too, unless it means something else by them.
         attributes = getattr(fun, "__dict__", None)
         if attributes:

@@ -48,6 +48,9 @@ _SYMBOLS = {
 def _comparison(name: str, primitive: Any) -> Comparison:
     def compare(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = binary(name, x, y)
+        if getattr(x, "dtype", None) is dtypes.float0:
+            # All elements are the one value that there is.
+            return full(aval_of(x).shape, "equal" in name and name != "not_equal", _BOOL)
         return primitive.bind(x, y)
 
     compare.__name__ = compare.__qualname__ = name
