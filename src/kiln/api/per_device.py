@@ -71,7 +71,7 @@ def pmap(
         found = broadcast_prefix(axes, traced, **none)
         found = [*found, *[0] * (len(leaves) - len(found))]
         size = _mapped_size(fun, leaves, found, axis_size)
-        if size == 1 and devices is None:
+        if size == 1 and list(devices or all_devices()[:1]) == all_devices()[:1]:
             return _alone(fun, args, kwargs, static, axes, out_axes, name)
         mesh = _mesh(fun, size, name, devices, backend)
         out: list[Any] = []

@@ -36,7 +36,7 @@ def tridiagonal_solve(
     The diagonals are (..., m), `dl[0]` and `du[-1]` are not used, `b` is (..., m, n). Rows are
     exchanged for the larger pivot, as LAPACK's gtsv does.
 
-    Raises: ValueError for other shapes, NotImplementedError for `perturb_singular`.
+    Raises: TypeError for other shapes, NotImplementedError for `perturb_singular`.
     """
     low, mid, high, right = (asarray(x) for x in (dl, d, du, b))
     asked = f"tridiagonal_solve: {aval_of(low)}, {aval_of(mid)}, {aval_of(high)}, {aval_of(right)}"
@@ -49,7 +49,7 @@ def tridiagonal_solve(
             )
         )
     if not low.shape == mid.shape == high.shape or right.shape[:-1] != mid.shape:
-        raise ValueError(
+        raise TypeError(
             three_lines(
                 f"{asked} at {current_source()}",
                 "dl, d and du must have equal shapes (..., m), and b the shape (..., m, n)",

@@ -16,7 +16,8 @@ from kiln.control.custom_jvp import custom_jvp
 from kiln.control.special_loops import betainc as lax_betainc
 from kiln.control.special_loops import igamma, igammac
 from kiln.core.array_type import Array, ArrayLike
-from kiln.nn.normalization import log_softmax, logsumexp, softmax
+from kiln.nn import normalization
+from kiln.nn.normalization import logsumexp
 from kiln.numpy.elementary import log, log1p
 from kiln.numpy.promotion import inexact, lifted, promote_inexact
 from kiln.numpy.ranges import arange
@@ -127,6 +128,16 @@ def i1e(x: ArrayLike) -> Array:
 def expit(x: ArrayLike) -> Array:
     """Return 1 / (1 + exp(-x))."""
     return logistic(inexact("expit", x))
+
+
+def softmax(x: ArrayLike, /, *, axis: Any = None) -> Array:
+    """Return exp(x) divided by its sum, by default over all elements."""
+    return normalization.softmax(lifted(inexact("softmax", x)), axis=axis)
+
+
+def log_softmax(x: ArrayLike, /, *, axis: Any = None) -> Array:
+    """Return the logarithm of `softmax(x)`."""
+    return normalization.log_softmax(lifted(inexact("log_softmax", x)), axis=axis)
 
 
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
