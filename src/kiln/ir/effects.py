@@ -30,6 +30,7 @@ Effects = frozenset[Effect]
 NO_EFFECTS: Effects = frozenset()
 DEBUG = Effect("debug")
 DEBUG_ORDERED = Effect("debug_ordered", ordered=True)
+CHECK = Effect("check")
 IO = Effect("io")
 IO_ORDERED = Effect("io_ordered", ordered=True)
 

@@ -187,7 +187,7 @@ def test_linen_takes_the_place_of_flax_linen(tmp_path: Path) -> None:
 def test_tests_run_under_the_door(tmp_path: Path, workers: list[str]) -> None:
     test = tmp_path / "test_it.py"
     test.write_text("import jax, kiln\ndef test_it():\n    assert jax.jit is kiln.jit\n")
-    plain = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    plain = ["-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "--rootdir", str(tmp_path)]
     done = run("-m", "kiln.as_jax", "-m", "pytest", *plain, *workers, str(test))
     assert "1 passed" in done.stdout
 
