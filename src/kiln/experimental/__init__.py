@@ -6,6 +6,7 @@ from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.control.callback import io_callback as io_callback
 
 if _TYPE_CHECKING:
+    from kiln.experimental import checkify as checkify
     from kiln.experimental import mesh_utils as mesh_utils
     from kiln.experimental import multihost_utils as multihost_utils
     from kiln.experimental import pjit as pjit
@@ -13,7 +14,7 @@ if _TYPE_CHECKING:
     from kiln.experimental import topologies as topologies
 
 __getattr__, __dir__ = _on_first_use(
-    globals(), "mesh_utils", "multihost_utils", "pjit", "shard_map", "topologies"
+    globals(), "checkify", "mesh_utils", "multihost_utils", "pjit", "shard_map", "topologies"
 )
 
 __all__ = ["io_callback"]
