@@ -1,6 +1,13 @@
 """Dtypes and their promotion, by the names of `jax.dtypes`."""
 
-from kiln.base.dtype_questions import canonicalize_dtype, finfo, iinfo, issubdtype
+from kiln.base.dtype_questions import (
+    canonicalize_dtype,
+    finfo,
+    iinfo,
+    issubdtype,
+    itemsize_bits,
+    scalar_type_of,
+)
 from kiln.base.dtypes import (
     bfloat16,
     extended,
@@ -10,8 +17,10 @@ from kiln.base.dtypes import (
     result_type,
     scalar_dtype,
 )
+from kiln.base.errors import TypePromotionError
 
 __all__ = [
+    "TypePromotionError",
     "bfloat16",
     "canonicalize_dtype",
     "extended",
@@ -19,8 +28,10 @@ __all__ = [
     "float0",
     "iinfo",
     "issubdtype",
+    "itemsize_bits",
     "prng_key",
     "promote_types",
     "result_type",
     "scalar_dtype",
+    "scalar_type_of",
 ]

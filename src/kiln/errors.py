@@ -2,10 +2,13 @@
 
 from kiln.base.errors import (
     ConcretizationTypeError,
+    InconclusiveDimensionOperation,
     InconclusiveSizeError,
     JAXIndexError,
+    JaxprTypeError,
     JaxRuntimeError,
     JAXTypeError,
+    KeyReuseError,
     MissingRule,
     NonConcreteBooleanIndexError,
     OutOfMemoryError,
@@ -21,10 +24,13 @@ from kiln.base.errors import (
 
 __all__ = [
     "ConcretizationTypeError",
+    "InconclusiveDimensionOperation",
     "InconclusiveSizeError",
     "JAXIndexError",
     "JAXTypeError",
     "JaxRuntimeError",
+    "JaxprTypeError",
+    "KeyReuseError",
     "MissingRule",
     "NonConcreteBooleanIndexError",
     "OutOfMemoryError",

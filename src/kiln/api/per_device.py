@@ -89,9 +89,7 @@ def pmap(
 
         in_specs = tuple(_spec(name, axis, aval_of(x)) for x, axis in zip(leaves, found))
         out_specs = (PartitionSpec(name), PartitionSpec())
-        run = shard_map(
-            member, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
-        )
+        run = shard_map(member, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
         split, whole = map(iter, run(*leaves))
         result_tree, places = out
         joined = [next(whole) if p is None else moveaxis(next(split), 0, p) for p in places]
@@ -188,6 +186,4 @@ def smap(
             is_leaf=lambda a: a is None,
         )
 
-    return shard_map(
-        f, in_specs=specs(in_axes), out_specs=specs(out_axes), axis_names={axis_name}
-    )
+    return shard_map(f, in_specs=specs(in_axes), out_specs=specs(out_axes), axis_names={axis_name})

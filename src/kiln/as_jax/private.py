@@ -11,6 +11,7 @@ import importlib
 from typing import Any
 
 from kiln.as_jax.missing import MissingModule, MissingName
+from kiln.as_jax.private_functions import FUNCTIONS
 
 _PUBLIC = {
     "jax._src.ad_util": ("jax.interpreters.ad", "jax.lax", "jax.extend.core.primitives"),
@@ -37,6 +38,7 @@ _PUBLIC = {
     "jax._src.random": ("jax.random",),
     "jax._src.sharding_impls": ("jax.sharding",),
     "jax._src.source_info_util": ("jax.extend.source_info_util",),
+    "jax._src.state.types": ("jax.ref",),
     "jax._src.tree_util": ("jax.tree_util",),
     "jax._src.typing": ("jax.typing",),
 }
@@ -48,6 +50,12 @@ class PrivateModule(MissingModule):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        inner = f"{self.__name__}.{name}"
+        if any(known == inner or known.startswith(f"{inner}.") for known in (*_PUBLIC, *FUNCTIONS)):
+            return importlib.import_module(inner)
+        own = FUNCTIONS.get(self.__name__, {})
+        if name in own:
+            return own[name]
         for public in _PUBLIC.get(self.__name__, ()):
             found = getattr(importlib.import_module(public), name, None)
             if found is not None and not isinstance(found, MissingName):

@@ -86,6 +86,17 @@ class InconclusiveSizeError(TypeError):
     """A comparison of named sizes has no single answer."""
 
 
+InconclusiveDimensionOperation = InconclusiveSizeError
+
+
+class JaxprTypeError(TypeError):
+    """A program is not well typed."""
+
+
+class KeyReuseError(RuntimeError):
+    """A random key was used twice; kiln does not look for this."""
+
+
 class RecompilationError(RuntimeError):
     """A function was traced more often than its `max_traces` allows."""
 
