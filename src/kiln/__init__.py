@@ -139,10 +139,10 @@ if _TYPE_CHECKING:
     from kiln.api.meshes import set_mesh as set_mesh
     from kiln.api.per_device import pmap as pmap
     from kiln.api.per_device import smap as smap
-    from kiln.api.scopes import ensure_compile_time_eval as ensure_compile_time_eval
     from kiln.api.scopes import make_user_context as make_user_context
     from kiln.api.scopes import named_call as named_call
     from kiln.api.scopes import named_scope as named_scope
+    from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
     from kiln.core.shards import Shard as Shard
     from kiln.dtypes import float0 as float0
     from kiln.sharding import NamedSharding as NamedSharding

@@ -15,7 +15,9 @@ from kiln.extend.core.inspection import jaxpr_as_fun as jaxpr_as_fun
 from kiln.extend.core.inspection import jaxprs_in_params as jaxprs_in_params
 from kiln.extend.core.inspection import mapped_aval as mapped_aval
 from kiln.extend.core.inspection import new_jaxpr_eqn as new_jaxpr_eqn
-from kiln.extend.core.inspection import primal_dtype_to_tangent_dtype as primal_dtype_to_tangent_dtype
+from kiln.extend.core.inspection import (
+    primal_dtype_to_tangent_dtype as primal_dtype_to_tangent_dtype,
+)
 from kiln.extend.core.inspection import subjaxprs as subjaxprs
 from kiln.extend.core.inspection import unmapped_aval as unmapped_aval
 from kiln.extend.core.tracing import CallPrimitive as CallPrimitive
