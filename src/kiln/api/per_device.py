@@ -119,7 +119,18 @@ def _spec(name: Any, axis: int | None, aval: ShapedArray) -> PartitionSpec:
 
 
 def _mapped_size(fun: Any, leaves: Sequence[Any], axes: Sequence[Any], wanted: int | None) -> int:
-    sizes = {aval_of(x).shape[a] for x, a in zip(leaves, axes, strict=True) if a is not None}
+    mapped = [(aval_of(x), a) for x, a in zip(leaves, axes, strict=True) if a is not None]
+    for aval, axis in mapped:
+        if not -aval.ndim <= axis < aval.ndim:
+            raise ValueError(
+                three_lines(
+                    f"pmap of {name_of(fun)} at {current_source()}",
+                    f"pmap was requested to map its argument along axis {axis}, which implies that "
+                    f"its rank should be at least {axis + 1}, but is only {aval.ndim}",
+                    "give in_axes=None, or list it in static_broadcasted_argnums",
+                )
+            )
+    sizes = {aval.shape[axis] for aval, axis in mapped}
     if wanted is not None:
         sizes.add(wanted)
     if len(sizes) == 1:

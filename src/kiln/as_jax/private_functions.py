@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from kiln.api.arrays import devices
+from kiln.base.config import is_settled
 from kiln.base.source import api_boundary
+from kiln.control.callback import effects_barrier
 from kiln.core.trace import state
 
 
@@ -17,8 +21,18 @@ def trace_state_clean() -> bool:
     return state.trace is state.root
 
 
+def _backends() -> dict[str, Any]:
+    return {"cpu": devices()[0]} if is_settled("num_cpu_devices") else {}
+
+
+COMPUTED: dict[str, dict[str, Callable[[], Any]]] = {
+    "jax._src.xla_bridge": {"_backends": _backends},
+}
+"""By module and name: what returns the current value."""
+
 FUNCTIONS: dict[str, dict[str, Any]] = {
     "jax._src.core": {"trace_state_clean": trace_state_clean},
+    "jax._src.dispatch": {"wait_for_tokens": effects_barrier},
     "jax._src.traceback_util": {
         "api_boundary": api_boundary,
         "register_exclusion": register_exclusion,

@@ -109,9 +109,7 @@ NOT_YET: dict[str, str] = dict.fromkeys(
     [
         "jax.Ref",
         "jax.ad_checkpoint.print_saved_residuals",
-        "jax.api_util",
         "jax.core",
-        "jax.custom_batching",
         "jax.custom_derivatives",
         "jax.debug.log",
         "jax.ds",

@@ -190,6 +190,11 @@ def settle(name: str, why: str) -> None:
     _settled[name] = why
 
 
+def is_settled(name: str) -> bool:
+    """Tell whether an option can no longer be changed."""
+    return name in _settled
+
+
 options: Callable[[], Options] = _runtime.options
 """Return the current options of this thread."""
 
