@@ -10,6 +10,7 @@ from kiln.control.custom_vjp import custom_lin_p as custom_lin_p
 from kiln.control.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
 from kiln.core.primitive import Primitive
 from kiln.ops.elementwise import add_p
+from kiln.ops.elementwise import stop_gradient_p as stop_gradient_p
 from kiln.ops.identity import name_p as name_p
 from kiln.ops.linalg import cholesky_p as cholesky_p
 from kiln.ops.linalg import lu_p as lu_p
