@@ -53,6 +53,48 @@ def small(x: Any, n: Any) -> Any:
     return lax.fori_loop(0, n, lambda i, c: jnp.sin(c) * 1.5 + i, x)
 
 
+def _repeated(step: Callable[[Any], Any]) -> Callable[[], Any]:
+    """Return a call that runs one kernel, shared by threads, over and over for a few seconds."""
+    run = kiln.jit(lambda x, n: lax.fori_loop(0, n, lambda i, c: step(c), x))
+    x = np.random.default_rng(0).random((256, 512), np.float32) * 0.01
+    lasting: list[int] = []
+
+    def call() -> Any:
+        if not lasting:
+            run(x, 4).block_until_ready()
+            start = time.monotonic()
+            run(x, 4).block_until_ready()
+            lasting.append(int(4 * LASTING_S / (time.monotonic() - start)) + 1)
+            return None
+        return run(x, lasting[0])
+
+    return call
+
+
+def _convolved(c: Any) -> Any:
+    images = c.reshape(2, 16, 64, 64)
+    return lax.conv(images, jnp.full((16, 16, 3, 3), 0.001), (1, 1), "SAME").reshape(c.shape)
+
+
+def _convolved_by_points(c: Any) -> Any:
+    dimensions = ("NHWC", "HWIO", "NHWC")
+    images, kernel = c.reshape(2, 64, 64, 16), jnp.full((3, 3, 16, 16), 0.001)
+    made = lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=dimensions)
+    return made.reshape(c.shape)
+
+
+def _layers(c: Any) -> Any:
+    # What follows each of these products runs on its blocks.
+    hidden = jnp.maximum(c @ jnp.full((512, 2048), 0.001), 0)
+    scores = kiln.nn.softmax(hidden @ jnp.full((2048, 1100), 0.001), axis=-1)
+    return scores @ jnp.full((1100, 512), 0.001)
+
+
+def _solved(c: Any) -> Any:
+    square = c[:, :256] + 9 * jnp.eye(256)
+    return jnp.linalg.solve(square, c) * 0.01
+
+
 def _nap(x: Any) -> Any:
     time.sleep(0.01)
     return x
@@ -141,8 +183,26 @@ WAITS: dict[str, Callable[[], Any]] = {
     "small": lambda: small(1.0, steps[1]),
     "many calls": _many_calls,
     "compile": _compiled,
+    "products": _repeated(lambda c: jnp.sin(c @ (c.T @ c)) * 0.01),
+    "layers": _repeated(_layers),
+    "sort": _repeated(lambda c: jnp.sin(jnp.sort(c.ravel()) * 1e3).reshape(c.shape)),
+    "fft": _repeated(lambda c: jnp.fft.irfft2(jnp.fft.rfft2(c)).astype(c.dtype)),
+    "convolution": _repeated(_convolved),
+    "convolution of channels": _repeated(_convolved_by_points),
+    "solve": _repeated(_solved),
+    "transpose": _repeated(lambda c: c.T.reshape(c.shape)),
     "callbacks": lambda: scan_of_callbacks(1.0),
     "callbacks elsewhere": lambda: float(callbacks_elsewhere(X)[0, 0]),
+}
+KERNELS = {
+    "products",
+    "layers",
+    "sort",
+    "fft",
+    "convolution",
+    "convolution of channels",
+    "solve",
+    "transpose",
 }
 
 
@@ -204,6 +264,8 @@ def main(kinds: str, count: str, seed: str = "0") -> None:
     over.set()
     _number(), _pending(), _printed()
     names = list(WAITS) if kinds == "all" else kinds.split(",")
+    for name in set(names) & KERNELS:
+        WAITS[name]()
     for name in names:
         for _ in range(int(count)):
             wrong = interrupted(name, WAITS[name], generator.uniform(0.02, 0.3))

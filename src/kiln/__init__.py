@@ -67,6 +67,7 @@ from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.control import checkpoint_policies as checkpoint_policies
 from kiln.control.callback import effects_barrier as effects_barrier
 from kiln.control.callback import pure_callback as pure_callback
+from kiln.control.check import check as check
 from kiln.control.checkpoint import checkpoint as checkpoint
 from kiln.control.checkpoint import remat as remat
 from kiln.control.closure import closure_convert as closure_convert

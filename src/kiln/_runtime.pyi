@@ -446,6 +446,10 @@ def link_object(
     image: bytes, entry: str, symbols: dict[str, int], /
 ) -> tuple[int, object] | str: ...
 
+# debugger.cc
+
+def register_symbols(image: bytes, /) -> object: ...
+
 # linear/blas.cc
 
 def blas_names() -> list[str]: ...

@@ -1,7 +1,10 @@
 """The errors that users catch."""
 
 from kiln.base.errors import (
+    CheckifyError,
     ConcretizationTypeError,
+    DivisionByZeroError,
+    FailedCheckError,
     InconclusiveDimensionOperation,
     InconclusiveSizeError,
     JAXIndexError,
@@ -10,7 +13,9 @@ from kiln.base.errors import (
     JAXTypeError,
     KeyReuseError,
     MissingRule,
+    NaNError,
     NonConcreteBooleanIndexError,
+    OOBError,
     OutOfMemoryError,
     RecompilationError,
     RecompilationWarning,
@@ -23,7 +28,10 @@ from kiln.base.errors import (
 )
 
 __all__ = [
+    "CheckifyError",
     "ConcretizationTypeError",
+    "DivisionByZeroError",
+    "FailedCheckError",
     "InconclusiveDimensionOperation",
     "InconclusiveSizeError",
     "JAXIndexError",
@@ -32,7 +40,9 @@ __all__ = [
     "JaxprTypeError",
     "KeyReuseError",
     "MissingRule",
+    "NaNError",
     "NonConcreteBooleanIndexError",
+    "OOBError",
     "OutOfMemoryError",
     "RecompilationError",
     "RecompilationWarning",

@@ -17,6 +17,9 @@ OFTEN = (
 
 SOAK = "block_until_ready,float,tolist,asarray,device_get,add,eager,barrier,compile,callbacks"
 
+KERNELS = "products,layers,sort,fft,convolution,convolution of channels,solve,transpose"
+"""What threads share: each of its parts may be the one that is interrupted."""
+
 
 def interrupt(kinds: str, count: int, seed: int = 0) -> str:
     done = subprocess.run(
@@ -45,3 +48,10 @@ def test_other_waits_are_interrupted() -> None:
 @pytest.mark.timeout(3000)
 def test_fifty_interrupts_in_each_of_ten_waits() -> None:
     assert interrupt(SOAK, 50, seed=2) == "fine\n"
+
+
+@contract("13.1")
+@pytest.mark.full
+@pytest.mark.timeout(3000)
+def test_forty_interrupts_in_each_kernel() -> None:
+    assert interrupt(KERNELS, 40, seed=3) == "fine\n"

@@ -56,7 +56,7 @@ BREAKS = [
     ),
     Break(
         "12.5",
-        "jit/stages.py",
+        "jit/compiled.py",
         "wrong = [(n, w, a) for n, w, a in found if not a.same_type(w)]",
         "wrong = []",
     ),

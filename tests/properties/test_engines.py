@@ -26,7 +26,7 @@ def test_xla_is_the_reference_engine(program: Program) -> None:
         agree(kiln.jit(program.function)(*program.inputs()), expected)
 
 
-@explored(programs(ANY, steps=10), few=15, many=4000)
+@explored(programs(ANY, steps=10), few=15, many=14000)
 def test_native_is_the_reference_engine(program: Program) -> None:
     """With all checks of loops, after each pass."""
     with by_meaning():
@@ -44,7 +44,7 @@ def test_eager_on_each_engine(program: Program) -> None:
         agree(program.function(*program.inputs()), expected)
 
 
-@explored(programs(SMOOTH | {"grad", "custom_vjp"}), few=6, many=2000)
+@explored(programs(SMOOTH | {"grad", "custom_vjp"}), few=6, many=6000)
 def test_gradients_on_native(program: Program) -> None:
     every = tuple(range(len(program.shapes)))
     with by_meaning():

@@ -20,11 +20,12 @@ using ParallelBody = int32_t (*)(Call*, void* context, int64_t begin, int64_t en
 // there would be more than 2^31.
 //
 // Compiled code calls it as `kiln_parallel`. Worth it from about 10 microseconds of work a chunk.
-int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t count, int64_t grain);
+[[nodiscard]] int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t count,
+                                      int64_t grain);
 
 // The same for kernels: body(Call*, begin, end), which returns a status or nothing.
 template <typename F>
-int32_t parallel_for(Call* call, int64_t count, int64_t grain, F&& body) {
+[[nodiscard]] int32_t parallel_for(Call* call, int64_t count, int64_t grain, F&& body) {
   using Given = std::remove_reference_t<F>;
   ParallelBody each = [](Call* own, void* context, int64_t begin, int64_t end) -> int32_t {
     Given& function = *static_cast<Given*>(context);

@@ -44,6 +44,7 @@ class Options:
     check_tracer_leaks: bool = _option(False, in_key=True)
     profile: bool = _option(False, in_key=True)
     perf: bool = _option(False)
+    gdb: bool = _option(False, in_key=True)
     jit: bool = _option(True)
     content: bool = _option(True)
     python_call: bool = _option(False)

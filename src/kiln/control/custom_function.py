@@ -15,7 +15,7 @@ from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import PyTreeDef
 from kiln.control.arguments import Static, fitted
-from kiln.control.region import Region, merge
+from kiln.control.region import Extend, Region, after_state, merge
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
@@ -193,6 +193,19 @@ class CustomCall(Region):
     ) -> dict[str, Any]:
         """Return the parameters that hold rules, over stacks."""
         raise NotImplementedError
+
+    def rules_with_state(self, count: int, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters that hold rules, past so many leading operands that are a state."""
+        raise NotImplementedError
+
+    def thread_state(
+        self, extend: Extend, state: Sequence[Any], xs: Sequence[Any], **params: Any
+    ) -> Any:
+        """Run the extended function; the rules leave the state as it is."""
+        consts, count = params["num_consts"], len(state)
+        jaxpr = after_state(extend(params["call_jaxpr"]), count, consts)
+        changed = {"call_jaxpr": jaxpr, **self.rules_with_state(count, params)}
+        return self.bind(*xs[:consts], *state, *xs[consts:], **{**params, **changed})
 
     def batch_over(
         self, axis: MappedAxis, xs: Sequence[Any], axes: Sequence[Any], **params: Any

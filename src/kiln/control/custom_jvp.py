@@ -133,6 +133,24 @@ class MappedRule(Mapped):
         ]
 
 
+@dataclasses.dataclass(frozen=True)
+class RuleWithState:
+    """A rule past `count` leading operands, which it returns as they are."""
+
+    inner: Callable[[Sequence[Any], Sequence[Any]], Pair]
+    count: int
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.inner)
+
+    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Pair:
+        """Return results and tangents; a state has no tangent."""
+        given = primals[: self.count]
+        outs, moved = self.inner(primals[self.count :], tangents[self.count :])
+        return [*given, *outs], [*[Zero(aval_of(x).tangent()) for x in given], *moved]
+
+
 class CustomJVPCall(CustomCall):
     """Run `call_jaxpr`; differentiate by the rule."""
 
@@ -149,6 +167,9 @@ class CustomJVPCall(CustomCall):
         self, axis: MappedAxis, in_axes: tuple[int | None, ...], params: dict[str, Any]
     ) -> dict[str, Any]:
         return {"jvp_jaxpr_fun": MappedRule(params["jvp_jaxpr_fun"], axis, in_axes, None)}
+
+    def rules_with_state(self, count: int, params: dict[str, Any]) -> dict[str, Any]:
+        return {"jvp_jaxpr_fun": RuleWithState(params["jvp_jaxpr_fun"], count)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,7 +42,9 @@ from kiln.control.custom_function import (
 from kiln.control.region import select_by
 from kiln.control.vjp_rules import (
     Backward,
+    BackwardWithState,
     Forward,
+    ForwardWithState,
     MappedBackward,
     MappedForward,
     MappedPullBack,
@@ -132,6 +134,12 @@ class CustomVJPCall(CustomCall):
         return {
             "fwd_jaxpr_thunk": MappedForward(params["fwd_jaxpr_thunk"], axis, in_axes, None),
             "bwd": MappedBackward(params["bwd"], axis, in_axes, None),
+        }
+
+    def rules_with_state(self, count: int, params: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "fwd_jaxpr_thunk": ForwardWithState(params["fwd_jaxpr_thunk"], count),
+            "bwd": BackwardWithState(params["bwd"], count),
         }
 
 

@@ -232,6 +232,42 @@ class MappedBackward(Mapped):
 
 
 @dataclasses.dataclass(frozen=True)
+class RuleWithState:
+    """A rule `inner` past `count` leading operands, a state that has no tangent."""
+
+    inner: Callable[..., Any]
+    count: int
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.inner)
+
+
+class ForwardWithState(RuleWithState):
+    """A forward rule that returns the state as it is."""
+
+    def __call__(
+        self, primals: Sequence[Any], moving: Sequence[bool]
+    ) -> tuple[list[Any], list[Any], Any]:
+        """Return the state and results, residuals, and how to read them."""
+        count = self.count
+        outs, residuals, info = self.inner(primals[count:], moving[count:])
+        return [*primals[:count], *outs], residuals, info
+
+
+class BackwardWithState(RuleWithState):
+    """A backward rule with zeros for the state."""
+
+    def __call__(
+        self, residuals: Sequence[Any], info: Any, cts: Sequence[Any], avals: Sequence[ShapedArray]
+    ) -> list[Any]:
+        """Return one cotangent per input."""
+        count = self.count
+        found = self.inner(residuals, info, cts[count:], avals[count:])
+        return [*[Zero(aval.tangent()) for aval in avals[:count]], *found]
+
+
+@dataclasses.dataclass(frozen=True)
 class PullBack:
     """The backward rule with its inputs other than residuals and cotangents of moving results."""
 

@@ -125,8 +125,11 @@ class Executable(Protocol):
         """Return how the results are sharded; of a program with a placement only."""
         ...
 
-    def cost_analysis(self) -> dict[str, float] | None:
-        """Return estimates such as `flops` and `bytes accessed`; None if there are none."""
+    def cost_analysis(self) -> dict[str, Any] | None:
+        """Return estimates such as `flops` and `bytes accessed`; None if there are none.
+
+        They are numbers, or sizes if the program is one for all sizes of named axes.
+        """
         ...
 
     def memory_analysis(self) -> Any:
@@ -261,8 +264,11 @@ class Compiler(Protocol):
         """
         ...
 
-    def cost(self, program: Program) -> dict[str, float] | None:
-        """Return estimates of the costs before optimization; None if there are none."""
+    def cost(self, program: Program) -> dict[str, Any] | None:
+        """Return estimates of the costs before optimization; None if there are none.
+
+        They are numbers, or sizes if the program is one for all sizes of named axes.
+        """
         ...
 
     def described_devices(self, platform: str, topology: str = "") -> tuple[DescribedDevice, ...]:

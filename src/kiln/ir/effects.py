@@ -30,6 +30,7 @@ Effects = frozenset[Effect]
 NO_EFFECTS: Effects = frozenset()
 DEBUG = Effect("debug")
 DEBUG_ORDERED = Effect("debug_ordered", ordered=True)
+CHECK = Effect("check")
 DEBUGGING: Effects = frozenset((DEBUG, DEBUG_ORDERED))
 """Effects that only show values."""
 IO = Effect("io")

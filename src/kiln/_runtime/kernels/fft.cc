@@ -4,6 +4,7 @@
 #include "../symbols.h"
 #include "element_types.h"
 #include "fft_axes.h"
+#include "fft_plan.h"
 
 namespace kiln {
 namespace {
@@ -22,6 +23,8 @@ int32_t fft(Call* call, void* const* buffers, const int64_t* numbers) {
     else return kUnsupported;
   } catch (const std::bad_alloc&) {
     return kOutOfMemory;
+  } catch (const FftStop& stop) {
+    return stop.status;
   }
   return kDone;
 }

@@ -55,19 +55,26 @@ std::shared_ptr<const FftRealRoots<T>> fft_real_roots(int64_t size);
 template <typename T>
 void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale);
 
-// Run `body(begin, end)` over 0..count, `grain` at a time, on the threads of the call. What it
-// throws, memory that ran out, is thrown.
+// Thrown where a transform ends before it is done: what its kernel returns.
+struct FftStop {
+  int32_t status;
+};
+
+// Run `body(begin, end)` over 0..count, `grain` at a time, on the threads of the call. Memory that
+// runs out within it, and interrupts of the call, are thrown as an `FftStop`.
 template <typename Body>
 void fft_shared(Call* call, int64_t count, int64_t grain, const Body& body) {
   const int32_t status = over_blocks(call, count, grain, [&](int64_t begin, int64_t end) {
     try {
       body(begin, end);
     } catch (const std::bad_alloc&) {
-      return 1;
+      return int32_t(kOutOfMemory);
+    } catch (const FftStop& stop) {
+      return stop.status;
     }
-    return 0;
+    return int32_t(kDone);
   });
-  if (status != 0) throw std::bad_alloc();
+  if (status != kDone) throw FftStop{status};
 }
 
 template <typename T>

@@ -115,7 +115,7 @@ const VectorSorts& vector_sorts() {
 // Keys alone, by vectors, as `sort_by_key` does. Many are split until there is work for all
 // threads.
 template <typename Key>
-Key* sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b, int64_t n) {
+int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b, int64_t n) {
   constexpr int64_t kLeast = 1 << 15, kTasks = 16;
   struct Piece {
     int64_t begin, size;
@@ -138,36 +138,37 @@ Key* sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b, in
     pieces[i] = {piece.begin, less, !piece.is_moved};
     pieces.push_back({piece.begin + less, piece.size - less, !piece.is_moved});
   }
-  over_blocks(call, static_cast<int64_t>(pieces.size()), [&](int64_t first, int64_t last) {
+  return over_blocks(call, static_cast<int64_t>(pieces.size()), [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const Piece& piece = pieces[static_cast<size_t>(i)];
       Key *one = a + piece.begin, *other = b + piece.begin;
       code.sort(piece.is_moved ? other : one, piece.is_moved ? one : other, piece.size, one);
     }
-    return 0;
+    return kDone;
   });
-  return a;
 }
 
+// Sets where the sorted elements are, unless it fails.
 template <typename E>
-E* sort_keys(Call* call, E* a, E* b, int64_t n, int bits) {
+int32_t sort_keys(Call* call, E* a, E* b, int64_t n, int bits, const E** sorted) {
   using Key = decltype(a->key);
   if constexpr (sizeof(E) == sizeof(Key)) {
     const VectorSort<uint32_t>& narrow = vector_sorts().of_32;
     const VectorSort<uint64_t>& wide = vector_sorts().of_64;
     if (narrow.sort != nullptr && bits > 8) {
-      if constexpr (sizeof(Key) == 4) sort_by_vectors(call, narrow, &a->key, &b->key, n);
-      else sort_by_vectors(call, wide, &a->key, &b->key, n);
-      return a;
+      *sorted = a;
+      if constexpr (sizeof(Key) == 4) return sort_by_vectors(call, narrow, &a->key, &b->key, n);
+      else return sort_by_vectors(call, wide, &a->key, &b->key, n);
     }
   }
-  return sort_by_key(a, b, n, bits);
+  *sorted = sort_by_key(a, b, n, bits);
+  return kDone;
 }
 
 // One row by one key. A payload is void, or bits that move along, or where the element was.
 template <typename Payload, bool is_position, typename Order>
-void sort_row(Call* call, Order order, const char* in, char* out, const char* payload, char* moved,
-              int64_t n, char* scratch) {
+[[nodiscard]] int32_t sort_row(Call* call, Order order, const char* in, char* out,
+                               const char* payload, char* moved, int64_t n, char* scratch) {
   using Bits = typename Order::Bits;
   using E = Keyed<KeyOf<Order>, Payload>;
   E* a = reinterpret_cast<E*>(scratch);
@@ -182,12 +183,13 @@ void sort_row(Call* call, Order order, const char* in, char* out, const char* pa
   constexpr int kBits = 8 * static_cast<int>(sizeof(Bits));
   if (!has_specials<Order>(in, n)) {
     for (int64_t i = 0; i < n; ++i) a[i] = element(i, order.plain_key(load<Bits>(in, i)));
-    const E* sorted = sort_keys(call, a, b, n, kBits);
+    const E* sorted;
+    if (int32_t status = sort_keys(call, a, b, n, kBits, &sorted); status != kDone) return status;
     for (int64_t i = 0; i < n; ++i) {
       store<Bits>(out, i, order.bits(static_cast<Bits>(sorted[i].key)));
       if constexpr (!std::is_void_v<Payload>) store<Payload>(moved, i, sorted[i].payload);
     }
-    return;
+    return kDone;
   }
   // nans wait at the end of `b`, which sorting the others does not reach.
   int64_t count = 0, nans = 0;
@@ -196,7 +198,8 @@ void sort_row(Call* call, Order order, const char* in, char* out, const char* pa
     if (Order::is_nan(bits)) b[n - ++nans] = element(i, bits);
     else a[count++] = element(i, order.key(bits));
   }
-  const E* sorted = sort_keys(call, a, b, count, kBits);
+  const E* sorted;
+  if (int32_t status = sort_keys(call, a, b, count, kBits, &sorted); status != kDone) return status;
   int64_t zero = 0;  // zeros keep their order: their signs are read again
   for (int64_t i = 0; i < n; ++i) {
     const E& next = i < count ? sorted[i] : b[n - 1 - (i - count)];
@@ -211,6 +214,7 @@ void sort_row(Call* call, Order order, const char* in, char* out, const char* pa
     store<Bits>(out, i, bits);
     if constexpr (!std::is_void_v<Payload>) store<Payload>(moved, i, next.payload);
   }
+  return kDone;
 }
 
 // A further key, or the only one of several operands: puts positions in order.
@@ -262,8 +266,7 @@ struct Sorter {
   int32_t operator()(const char* const* in, char* const* out) const {
     if (operands == 1 && types[0] < kComplex64) {
       return visit_order(types[0], [&](auto order) {
-        sort_row<void, false>(call, order, in[0], out[0], nullptr, nullptr, size, scratch);
-        return kDone;
+        return sort_row<void, false>(call, order, in[0], out[0], nullptr, nullptr, size, scratch);
       });
     }
     if (operands == 2 && keys == 1 && types[0] < kComplex64 && size_of(types[1]) == 4) {
@@ -280,8 +283,7 @@ struct Sorter {
   template <typename Payload>
   int32_t with_payload(const char* const* in, char* const* out) const {
     return visit_order(types[0], [&](auto order) {
-      sort_row<Payload, false>(call, order, in[0], out[0], in[1], out[1], size, scratch);
-      return kDone;
+      return sort_row<Payload, false>(call, order, in[0], out[0], in[1], out[1], size, scratch);
     });
   }
 
@@ -292,8 +294,7 @@ struct Sorter {
     int64_t permuted = 0;
     if (keys == 1 && types[0] < kComplex64) {
       int32_t status = visit_order(types[0], [&](auto order) {
-        sort_row<Position, true>(call, order, in[0], out[0], nullptr, scratch, size, rest);
-        return kDone;
+        return sort_row<Position, true>(call, order, in[0], out[0], nullptr, scratch, size, rest);
       });
       if (status != kDone) return status;
       permuted = 1;

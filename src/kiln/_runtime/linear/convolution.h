@@ -32,19 +32,20 @@ struct Convolution {
 };
 
 template <typename T>
-int32_t convolve(Call* call, const Convolution& convolution, const T* x, const T* w, T* out);
+[[nodiscard]] int32_t convolve(Call* call, const Convolution& convolution, const T* x, const T* w,
+                               T* out);
 
 // Without a matrix of patches: products read a padded copy of the operand at the places of the
 // kernel's elements.
 bool is_direct(const Convolution& convolution);
 template <typename T>
-int32_t convolve_directly(Call* call, const Convolution& convolution, const T* x, const T* w,
-                          T* out);
+[[nodiscard]] int32_t convolve_directly(Call* call, const Convolution& convolution, const T* x,
+                                        const T* w, T* out);
 
 // Whether each feature is convolved by itself, and all features of a position lie together.
 bool is_depthwise(const Convolution& convolution);
 template <typename T>
-int32_t convolve_depthwise(Call* call, const Convolution& convolution, const T* x, const T* w,
-                           T* out);
+[[nodiscard]] int32_t convolve_depthwise(Call* call, const Convolution& convolution, const T* x,
+                                         const T* w, T* out);
 
 }  // namespace kiln

@@ -151,13 +151,16 @@ int32_t by_planes(Call* call, const Copied& copied, const T* x, const T* w, T* o
   T* kernel = scratch.take<T>(static_cast<size_t>(c.rhs_size[0] * chunks * kPackedRow<T>));
   int64_t* places = scratch.take<int64_t>(static_cast<size_t>(depth));
   std::fill_n(copy + batch * image, slack, T(0));
-  over_blocks(call, batch * c.lhs_size[1], kSums / plane + 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t item = i / c.lhs_size[1], channel = i % c.lhs_size[1];
-      copy_image(copied, x + item * c.lhs_step[0] + channel * c.lhs_step[1], 1, copy + i * plane);
-    }
-    return 0;
-  });
+  const int32_t status =
+      over_blocks(call, batch * c.lhs_size[1], kSums / plane + 1, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+          const int64_t item = i / c.lhs_size[1], channel = i % c.lhs_size[1];
+          copy_image(copied, x + item * c.lhs_step[0] + channel * c.lhs_step[1], 1,
+                     copy + i * plane);
+        }
+        return 0;
+      });
+  if (status != 0) return status;
   for (int64_t k = 0; k < depth; ++k) {
     const int64_t channel = k / copied.taps, tap = k % copied.taps;
     places[k] = channel * plane + copied.place(tap);
@@ -226,12 +229,13 @@ int32_t by_points(Call* call, const Copied& copied, const T* x, const T* w, T* o
   if (!scratch) return 1;
   T* copy = scratch.take<T>(static_cast<size_t>(batch * image));
   T* kernel = scratch.take<T>(static_cast<size_t>(depth * width));
-  over_blocks(call, batch, [&](int64_t first, int64_t last) {
+  const int32_t status = over_blocks(call, batch, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       copy_image(copied, x + i * c.lhs_step[0], channels, copy + i * image);
     }
     return 0;
   });
+  if (status != 0) return status;
   for (int64_t k = 0; k < depth; ++k) {
     const T* from = w + k % channels * c.rhs_step[1] + copied.kernel_place(k / channels);
     for (int64_t f = 0; f < width; ++f) {

@@ -134,7 +134,7 @@ int32_t factor_each(Call* call, int64_t batch, int64_t m, int64_t n, const T* a,
         std::copy_n(a + i * m * n, m * n, out + i * m * n);
         status = factor_matrix(inner, out + i * m * n, m, n, pivots + i * count);
       }
-      permute(pivots + i * count, count, order + i * m, m);
+      if (status == 0) permute(pivots + i * count, count, order + i * m, m);
     }
     return status;
   };

@@ -32,9 +32,12 @@ struct Product {
   static Product of(const int64_t* numbers);
 };
 
+// One matrix B for a stack of A: the rows of all of them are those of one A.
+Product folded(Product product);
+
 // Runs on the threads of the call.
 template <typename T>
-int32_t multiply(Call* call, const Product& product, const T* a, const T* b, T* c);
+[[nodiscard]] int32_t multiply(Call* call, const Product& product, const T* a, const T* b, T* c);
 
 // Runs on the calling thread. T may also be an unsigned integer, for integers of either sign, or
 // bool.

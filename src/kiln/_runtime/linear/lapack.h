@@ -63,7 +63,7 @@ int32_t reported(T first) {
 // Runs `body(begin, end)` over ranges of a stack of matrices, each of which costs `work`
 // multiplications.
 template <typename Body>
-int32_t over_stack(Call* call, int64_t batch, double work, const Body& body) {
+[[nodiscard]] int32_t over_stack(Call* call, int64_t batch, double work, const Body& body) {
   if (batch == 0) return 0;
   constexpr double kLeast = 1 << 18;
   const int64_t least = static_cast<int64_t>(kLeast / std::max(work, 64.0)) + 1;

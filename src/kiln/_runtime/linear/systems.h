@@ -18,12 +18,13 @@ struct Triangle {
 
 // X with op(A) X = B in place of B, on the threads of the call.
 template <typename T>
-int32_t solve_triangle(Call* call, const Triangle<T>& triangle, T* b, int64_t b_row,
-                       int64_t columns);
+[[nodiscard]] int32_t solve_triangle(Call* call, const Triangle<T>& triangle, T* b, int64_t b_row,
+                                     int64_t columns);
 
 // L U = P A of a dense matrix in place, on the threads of the call; pivots count from 0.
 template <typename T>
-int32_t factor_matrix(Call* call, T* a, int64_t rows, int64_t columns, int32_t* pivots);
+[[nodiscard]] int32_t factor_matrix(Call* call, T* a, int64_t rows, int64_t columns,
+                                    int32_t* pivots);
 
 // Whether matrices of this order are computed in lanes.
 inline bool is_for_lanes(int64_t batch, int64_t order, int64_t other) {

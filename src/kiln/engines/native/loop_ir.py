@@ -123,13 +123,18 @@ def axis_index(axis: Axis) -> Index:
 
 
 class Role(Enum):
-    """Where a buffer lies: a row is a temporary of one turn of a parallel loop."""
+    """Where a buffer lies.
+
+    A row is a temporary of one turn of a parallel loop; of a block, the result of a product, there
+    is only as much at a time as its epilogue reads.
+    """
 
     INPUT = "input"
     OUTPUT = "output"
     TEMP = "temp"
     CONST = "const"
     ROW = "row"
+    BLOCK = "block"
 
 
 class Buffer:
@@ -307,6 +312,49 @@ class Kernel:
         self.grain = grain
 
 
+class Blocked:
+    """Compute a product in blocks, and run its epilogue on each block as soon as it is there.
+
+    The body is the product and the epilogue, and means what they mean one after the other. The
+    epilogue is a nest whose last two axes are rows and columns, and which reads the product at the
+    element of each point; or parallel loops, of which a turn of the innermost reads a row of it.
+    """
+
+    __slots__ = ("body", "source")
+
+    def __init__(self, body: list[Statement], source: Any = None) -> None:
+        self.body = body
+        self.source = source
+
+    @property
+    def product(self) -> Kernel:
+        """The kernel that computes the product."""
+        kernel = self.body[0]
+        assert isinstance(kernel, Kernel)
+        return kernel
+
+    @property
+    def epilogue(self) -> Nest | Loop:
+        """What runs on each block."""
+        epilogue = self.body[1]
+        assert isinstance(epilogue, (Nest, Loop))
+        return epilogue
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The axes of items and of the rows of an item, then that of columns if it has one."""
+        epilogue: Statement = self.body[1]
+        if isinstance(epilogue, Nest):
+            return list(epilogue.axes)
+        found = []
+        while isinstance(epilogue, Loop):
+            found.append(epilogue.axis)
+            if len(epilogue.body) > 1:
+                break
+            epilogue = epilogue.body[0]
+        return found
+
+
 class Copy:
     """Copy elements that lie one after another."""
 
@@ -319,7 +367,7 @@ class Copy:
         self.source = source
 
 
-Statement = Nest | Loop | While | Branch | Kernel | Copy
+Statement = Nest | Loop | While | Branch | Kernel | Blocked | Copy
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
@@ -360,7 +408,7 @@ class Function:
 def blocks(statement: Statement) -> list[list[Statement]]:
     """Return the statements' lists inside a statement."""
     match statement:
-        case Loop():
+        case Loop() | Blocked():
             return [statement.body]
         case While():
             return [statement.condition, statement.body]

@@ -12,6 +12,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -119,6 +120,9 @@ class _Parser:
             self.at += 1
             axis = self.axis(match[2], int(match[3]))
             return Loop(axis, self.block("}"), parallel=match[1] == "parallel")
+        if line == "blocked {":
+            self.at += 1
+            return Blocked(self.block("}"))
         if match := _WHILE.fullmatch(line):
             self.at += 1
             return While(self.block("} do {"), self.buffer(match[1]), self.block("}"))

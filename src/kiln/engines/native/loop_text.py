@@ -13,6 +13,7 @@ import numpy as np
 
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -125,6 +126,8 @@ class _Printer:
             case Kernel():
                 to = ", ".join(dict.fromkeys(self.buffer(x.buffer) for x in statement.results))
                 return f"{statement.symbol} -> {to}"
+            case Blocked():
+                return f"{statement.product.symbol}, {self.heading(statement.epilogue)}"
             case Copy():
                 return f"copy -> {self.buffer(statement.result.buffer)}"
 
@@ -136,6 +139,10 @@ class _Printer:
             case Loop():
                 kind = "parallel" if statement.parallel else "loop"
                 self.line(depth, f"{kind} {self.axis(statement.axis)} < {statement.axis.size} {{")
+                self.statements(statement.body, depth + 1)
+                self.line(depth, "}")
+            case Blocked():
+                self.line(depth, "blocked {")
                 self.statements(statement.body, depth + 1)
                 self.line(depth, "}")
             case While():

@@ -30,6 +30,7 @@ from kiln.engines.native.executable import (
     NativeExecutable,
     Source,
     known,
+    named,
     needs_library,
     shared_results,
     value_type,
@@ -37,7 +38,9 @@ from kiln.engines.native.executable import (
 from kiln.engines.native.llvm.assembly import host_target, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.loop_ir import Function
-from kiln.ir.sizes import Dim
+from kiln.engines.native.sized_executable import SizedExecutable
+from kiln.engines.native.stored_sizes import dim_data, dim_of, number_data, number_of
+from kiln.ir.sizes import Size, names
 
 _BEGIN = b"kiln native code\n"
 _CHECKSUM = hashlib.sha256().digest_size
@@ -56,6 +59,7 @@ class StoredCode(NativeCode):
         self.program, self.image, self.source = program, image, source
         self._kept = None
         self.owner = load(image, ENTRY)
+        self.symbols = named(program.name, image, self.owner.address)
         self.shared = [(result, operand) for result, operand in about["shared"]]
         self.taken = [(result, operand) for result, operand in about["taken"]]
         # A program that makes checks says which of them failed: its sites are written again.
@@ -65,10 +69,10 @@ class StoredCode(NativeCode):
 def digest(program: Program, function: Function) -> str | None:
     """Return a name shared only by programs that compile to the same code, on this build of kiln.
 
-    `function` is the program as it was lowered. None for programs that call Python or have named
-    sizes.
+    `function` is the program as it was lowered. None for programs that call Python, and for those
+    whose sizes have names that no call supplies.
     """
-    if function.callbacks or _has_named_sizes(program):
+    if function.callbacks or _unknown_names(program):
         return None
     found = hashlib.sha256()
     described = (
@@ -77,6 +81,7 @@ def digest(program: Program, function: Function) -> str | None:
         _types(program),
         program.compiler_options,
         program.donated,
+        program.sizes,
         repr(options().key()),
     )
     found.update(repr(described).encode())
@@ -85,26 +90,20 @@ def digest(program: Program, function: Function) -> str | None:
     return found.hexdigest()
 
 
-def to_bytes(executable: NativeExecutable) -> bytes:
-    """Return an executable as bytes.
+def to_bytes(executable: NativeExecutable | SizedExecutable) -> bytes:
+    """Return an executable as bytes; with named sizes, that for all of them.
 
-    Raises: ValueError for programs that call Python or have named sizes.
+    Raises: ValueError for programs that call Python or measure themselves.
     """
-    program, function = executable.code.program, executable.function
-    if executable.profile is not None:
+    code = executable.code
+    program, written = code.program, code.written
+    function = written.function
+    if code.profile is not None:
         raise ValueError(
             three_lines(
                 f"storing the compiled program {program.name}",
                 "it measures itself, and its figures are in the memory of this process",
                 "compile it without KILN_PROFILE",
-            )
-        )
-    if _has_named_sizes(program):
-        raise ValueError(
-            three_lines(
-                f"storing the compiled program {program.name}",
-                "it has named sizes, for which there is no stored form yet",
-                "leave abstracted_axes out of what is stored, or compile it again",
             )
         )
     if function.callbacks:
@@ -119,17 +118,20 @@ def to_bytes(executable: NativeExecutable) -> bytes:
     about = {
         "machine": _machine(),
         "types": _types(program),
-        "workspace": executable.workspace,
+        "workspace": dim_data(written.workspace),
+        "sizes": list(map(number_data, written.sizes.numbers)),
         "needs_library": needs_library(function.body),
         "shared": shared_results(function),
-        "taken": executable.code.taken,
+        "taken": code.taken,
     }
     text = json.dumps(about).encode()
-    rest = len(text).to_bytes(8, "little") + text + executable.image
+    rest = len(text).to_bytes(8, "little") + text + code.image
     return _BEGIN + hashlib.sha256(rest).digest() + rest
 
 
-def from_bytes(program: Program, stored: bytes, source: Source) -> NativeExecutable:
+def from_bytes(
+    program: Program, stored: bytes, source: Source
+) -> NativeExecutable | SizedExecutable:
     """Return the executable of a program from what `to_bytes` returned.
 
     Raises: JaxRuntimeError for other bytes, and for those of another program, build or processor.
@@ -146,16 +148,19 @@ def from_bytes(program: Program, stored: bytes, source: Source) -> NativeExecuta
             raise _refused(program, f"it was compiled for {what} {made_for}, and this is {here}")
     if about["types"] != json.loads(json.dumps(_types(program))):
         raise _refused(program, "it has operands or results of other types")
-    operands = known([value_type(v.aval) for v in program.jaxpr.invars])
-    results = known([value_type(v.aval) for v in program.jaxpr.outvars])
-    return NativeExecutable(
-        StoredCode(program, about, image, source), operands, results, about["workspace"]
-    )
+    operands = [value_type(v.aval) for v in program.jaxpr.invars]
+    results = [value_type(v.aval) for v in program.jaxpr.outvars]
+    code = StoredCode(program, about, image, source)
+    workspace = dim_of(about["workspace"])
+    if program.sizes:
+        numbers = list(map(number_of, about["sizes"]))
+        return SizedExecutable(code, operands, results, workspace, numbers)
+    return NativeExecutable(code, known(operands), known(results), int(workspace))
 
 
-def _has_named_sizes(program: Program) -> bool:
+def _unknown_names(program: Program) -> set[str]:
     values = (*program.jaxpr.invars, *program.jaxpr.outvars)
-    return any(type(n) is not int for v in values for n in v.aval.shape)
+    return set(names(*[n for v in values for n in v.aval.shape])) - {*program.sizes}
 
 
 def _both(x: dict[str, str], y: dict[str, str]) -> dict[str, tuple[str | None, str]]:
@@ -192,13 +197,14 @@ def _build() -> str:
     return found.hexdigest()[:16]
 
 
-def _types(program: Program) -> list[list[tuple[str, str, Dim]]]:
-    """Return the types of operands and of results: dtypes, shapes and bytes."""
+def _types(program: Program) -> list[Any]:
+    """Return the types of operands and of results: dtypes, shapes and bytes; names of sizes."""
     jaxpr = program.jaxpr
-    return [
-        [(long_name(v.aval.dtype), str(v.aval.shape), value_type(v.aval)[1]) for v in values]
+    found: list[Any] = [
+        [(long_name(v.aval.dtype), str(v.aval.shape), str(value_type(v.aval)[1])) for v in values]
         for values in (jaxpr.invars, jaxpr.outvars)
     ]
+    return [*found, program.sizes]
 
 
 _OMITTED = frozenset(("source", "lines", "scope", "_hash"))
@@ -217,6 +223,8 @@ def _parts(root: Any) -> Iterator[bytes]:
             stack.extend(reversed(x))
         elif isinstance(x, np.ndarray):
             yield f"{x.dtype.str}{x.shape}".encode() + x.tobytes()
+        elif isinstance(x, Size):
+            yield f"{x};".encode()
         elif x is None or isinstance(x, (str, bytes, int, float, enum.Enum, np.generic)):
             yield repr(x).encode() + b";"
         elif id(x) in numbers:

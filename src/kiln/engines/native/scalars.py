@@ -210,8 +210,8 @@ Beside these there are `constant` (attr: bits as an int), `size` (attr: a size o
 `index` (attr: an `Index`), `load` (attr: buffer and index), `rare`: (mask, usual, exact) is `exact`
 where the mask is true, else `usual`, and computes `exact` only if some lane needs it, and
 `of_runtime` (attr: a name): a function of the extension. `checked` and `within` (attr: the numbers
-of sites; a site and the greatest index) are their first operand, and note the site if it is a nan,
-or an index out of bounds: see `checks.py`.
+of sites) are their first operand, and note the site if it is a nan, or an index beyond the second
+operand: see `checks.py`.
 """
 
 _FOLDED: dict[str, Callable[..., Any]] = {

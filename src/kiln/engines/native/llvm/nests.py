@@ -45,6 +45,7 @@ class NestCode(Frame):
         self.nest = nest
         self.schedule = schedule
         self.first_reduced = kept
+        self.ranges: dict[Axis, tuple[str, str]] = {}
         self._plan_values()
 
     def scalar(self, index: Index) -> str:
@@ -89,8 +90,10 @@ class NestCode(Frame):
 
     # Loops.
 
-    def write(self, begin: str, end: str) -> None:
-        """Write the nest, its outermost axis from `begin` to `end`."""
+    def write(self, begin: str, end: str, inner: tuple[str, str] | None = None) -> None:
+        """Write the nest, its outermost axis from `begin` to `end`; `inner` is the innermost's."""
+        if inner is not None and not self.is_row:
+            self.ranges[self.order[-1]] = inner
         if self.is_row:
             assert self.vector is not None
             self.counters[self.vector] = "0"
@@ -108,7 +111,7 @@ class NestCode(Frame):
             self._stores()
             return
         axis = self.order[depth]
-        end = end or self.w.dim(axis.size)
+        begin, end = self.ranges.get(axis, (begin, end or self.w.dim(axis.size)))
         self._axis(axis, begin, end, [], lambda _: self._inner(depth))
 
     def _enter(self, depth: int) -> None:

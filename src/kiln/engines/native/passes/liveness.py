@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kiln.engines.native.extents import at_least, estimate, magnitude, smallest
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -140,6 +141,8 @@ class Liveness:
                 return _over(statement.axis, self._of_block(statement.body))
             case While():
                 return self._of_block(statement.condition)
+            case Blocked():
+                return self._of_block(statement.body)
             case Branch():
                 each = [self._of_block(block) for block in statement.blocks]
                 return {

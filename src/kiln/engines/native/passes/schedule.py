@@ -46,7 +46,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
         [effect.value for effect in nest.effects]
         + [v for effect in nest.effects for v, _ in effect.index.values()]
     )
-    fits = _is_apart if nest.ordered else _varies
+    fits = _is_apart if nest.ordered else varies
     candidates = [axis for axis in axes if fits(nest, axis)]
     vector = _vector_axis(nest, nodes, candidates)
     if vector is not None and vector in _few_positions(nest, vector_bytes):
@@ -79,7 +79,7 @@ def _few_positions(nest: Nest, vector_bytes: int) -> set[Axis]:
     }
 
 
-def _varies(nest: Nest, axis: Axis) -> bool:
+def varies(nest: Nest, axis: Axis) -> bool:
     """Tell whether each store along an axis is to another place."""
     return all(
         effect.index.factor(axis) != 0

@@ -63,6 +63,12 @@ def is_within(low: Dim, high: Dim, size: Dim) -> bool:
     return at_least(low, 0) and at_least(size, high + 1)
 
 
+def within(index: Index, start: Index, size: Dim) -> bool:
+    """Tell whether an index is another or one of the following, of `size`, for certain."""
+    low, high = bounds(index + start * -1)
+    return low is not None and high is not None and is_within(low, high, size)
+
+
 def bounds(index: Index) -> tuple[Dim | None, Dim | None]:
     """Return the least and the greatest number an index can be; None if unknown."""
     low, high = index.const, index.const

@@ -12,8 +12,17 @@ import functools
 import numpy as np
 
 from kiln.engines.native.extents import at_least, estimate, is_named
-from kiln.engines.native.loop_ir import Buffer, Function, Loop, Role, Statement, While, blocks
-from kiln.engines.native.passes.buffers import reads, writes
+from kiln.engines.native.loop_ir import (
+    Blocked,
+    Buffer,
+    Function,
+    Loop,
+    Role,
+    Statement,
+    While,
+    blocks,
+)
+from kiln.engines.native.passes.buffers import everywhere, reads, writes
 from kiln.engines.native.passes.liveness import Liveness
 from kiln.ir.sizes import Dim
 
@@ -35,6 +44,11 @@ class _Lives:
     def walk(self, statements: list[Statement]) -> None:
         for statement in statements:
             self.now += 1
+            if isinstance(statement, Blocked):
+                # Its epilogue writes while other blocks still read.
+                for buffer in everywhere(statement):
+                    self.touch(buffer)
+                continue
             for buffer in (*reads(statement), *writes(statement)):
                 self.touch(buffer)
             inner = blocks(statement)
