@@ -114,7 +114,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.debug.log",
         "jax.ds",
         "jax.empty_ref",
-        "jax.experimental.checkify",
         "jax.experimental.jet",
         "jax.experimental.layout",
         "jax.experimental.ode",

@@ -3,8 +3,8 @@
 The names are those of `jax.extend.core`.
 """
 
-from kiln.base.errors import CheckError as JaxprTypeError
-from kiln.base.errors import InconclusiveSizeError as InconclusiveDimensionOperation
+from kiln.base.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
+from kiln.base.errors import JaxprTypeError as JaxprTypeError
 from kiln.core.primitive import Primitive as Primitive
 from kiln.extend.core import primitives as primitives
 from kiln.extend.core.inspection import DebugInfo as DebugInfo
