@@ -117,7 +117,10 @@ def donation_vector(
 ) -> tuple[bool, ...]:
     """Return for each leaf of (args, kwargs) whether it is donated."""
     args, kwargs = tree_unflatten(in_tree, range(in_tree.num_leaves))
-    chosen = [*[args[i] for i in donate_argnums], *[kwargs[name] for name in donate_argnames if name in kwargs]]
+    chosen = [
+        *[args[i] for i in donate_argnums],
+        *[kwargs[name] for name in donate_argnames if name in kwargs],
+    ]
     donated = set(tree_flatten(chosen)[0])
     return tuple(i in donated for i in range(in_tree.num_leaves))
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.forks import new_lock
 from kiln.base.source import current_source
 
 __all__ = [
@@ -53,7 +54,7 @@ class _Recording:
     """The trace that is being recorded, if one is."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.folder: Path | None = None
         self.spans: list[dict[str, Any]] = []
 

@@ -16,6 +16,9 @@ EMPTY_NAMES = {"utils", "util", "helpers", "helper", "misc", "common", "impl", "
 DATED_NAME = re.compile(r"2$|(^|_)(new|old)$")
 # Names that users of such libraries already type.
 GIVEN_NAMES = {
+    "api_util.py",
+    "extend/linear_util.py",
+    "extend/source_info_util.py",
     "experimental/mesh_utils.py",
     "experimental/multihost_utils.py",
     "flatten_util.py",

@@ -74,7 +74,11 @@ class UnsupportedPrimitive(NotImplementedError):
     """An engine has no lowering for a primitive, and the primitive has no `expand`."""
 
 
-class CheckError(AssertionError):
+class JaxprTypeError(TypeError):
+    """A program is not well typed."""
+
+
+class CheckError(AssertionError, JaxprTypeError):
     """A program violates an invariant of the intermediate representation."""
 
 
@@ -107,10 +111,6 @@ class InconclusiveSizeError(TypeError):
 
 
 InconclusiveDimensionOperation = InconclusiveSizeError
-
-
-class JaxprTypeError(TypeError):
-    """A program is not well typed."""
 
 
 class KeyReuseError(RuntimeError):

@@ -1,8 +1,8 @@
 """`custom_vmap`: a function with a rule of the user's for stacks of its arguments.
 
 A call records the function, with the rule, as one equation. Under `vmap` the rule runs in place of
-the function. Differentiated, the equation becomes two: the function, and its tangents, whose rule is
-the derivative of the user's rule.
+the function. Differentiated, the equation becomes two: the function, and its tangents, whose rule
+is the derivative of the user's rule.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kiln.control.region import (
     pull_back,
     select_by,
 )
-from kiln.core.absent import Zero, is_linear, is_zero
+from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_region
 from kiln.core.trace import aval_of, in_users_lines
@@ -268,9 +268,7 @@ class custom_vmap:
             purpose="custom_vmap",
         )
         rule = VmapRule(self.vmap_rule, self.fun, in_tree, flat.structure)
-        outs = custom_vmap_p.bind(
-            *consts, *leaves, call=jaxpr, num_consts=len(consts), rule=rule
-        )
+        outs = custom_vmap_p.bind(*consts, *leaves, call=jaxpr, num_consts=len(consts), rule=rule)
         return tree_unflatten(flat.structure, outs)
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import tree_structure, tree_unflatten
 from kiln.control.bodies import arrays_of, check_callable, interned, stage_body
 from kiln.control.region import Region, avals_of
-from kiln.core.absent import Zero, is_zero
+from kiln.core.absent import is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr
 from kiln.ir.jaxpr import Jaxpr
@@ -75,7 +75,9 @@ class LinearCall(Region):
     ) -> Any:
         # All linear operands and results are stacks: a cotangent must be one if its operand is.
         first = _first_linear(params)
-        stacks = [mapped_at(x, axis.size, a, 0) for x, a in zip(xs[first:], axes[first:], strict=True)]
+        stacks = [
+            mapped_at(x, axis.size, a, 0) for x, a in zip(xs[first:], axes[first:], strict=True)
+        ]
         mapped = {**params}
         for name, places in (
             ("callee", _forwards([*axes[:first], *[0] * len(stacks)], params)),
@@ -126,7 +128,7 @@ def linear_call(
     """
     for what, function in (("fun", fun), ("fun_transpose", fun_transpose)):
         check_callable("linear_call", what, function)
-    residuals, res_tree = arrays_of("linear_call", "residual_args", residual_args)
+    residuals, _ = arrays_of("linear_call", "residual_args", residual_args)
     linear, lin_tree = arrays_of("linear_call", "linear_args", linear_args)
     res_avals, lin_avals = avals_of(residuals), avals_of(linear)
     callee = stage_body(
@@ -134,9 +136,7 @@ def linear_call(
     )
     cts = tree_unflatten(callee.out_tree, callee.out_avals)
     in_tree = tree_structure((residual_args, cts))
-    back = stage_body(
-        "linear_call", fun_transpose, in_tree, [*res_avals, *callee.out_avals]
-    )
+    back = stage_body("linear_call", fun_transpose, in_tree, [*res_avals, *callee.out_avals])
     wrong = back.out_tree != lin_tree or any(
         not a.same_type(b) for a, b in zip(back.out_avals, lin_avals, strict=True)
     )

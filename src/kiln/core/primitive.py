@@ -75,7 +75,7 @@ class Primitive(Operation):
     def bind_with_trace(
         self, trace: Trace, args: Sequence[Any], avals: Any, params: dict[str, Any]
     ) -> Any:
-        """Apply the operation under a trace; the types of the operands are known without `avals`."""
+        """Apply the operation under a trace, which knows the types without `avals`."""
         return trace.process(self, args, params)
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +155,9 @@ class Primitive(Operation):
             raise self._mistyped(found, "a type has a shape and a dtype") from None
 
     def _mistyped(self, found: Any, why: str) -> TypeError:
-        kind = "a list of ShapedArray(shape, dtype)" if self.multiple else "ShapedArray(shape, dtype)"
+        kind = (
+            "a list of ShapedArray(shape, dtype)" if self.multiple else "ShapedArray(shape, dtype)"
+        )
         return TypeError(
             three_lines(
                 f"abstract evaluation of {self.name!r} at {current_source()}",

@@ -208,9 +208,7 @@ def _driven(
     return result
 
 
-def merge_linear_aux(
-    first: Callable[[], Any], second: Callable[[], Any]
-) -> tuple[bool, Any]:
+def merge_linear_aux(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[bool, Any]:
     """Return what the one thunk returns that has a value, and whether it is the first.
 
     Raises: StoreException unless exactly one has.

@@ -40,7 +40,9 @@ def summarize(source_info: SourceInfo | Source | None, num_frames: int = 1) -> s
 
 
 @contextmanager
-def user_context(traceback: Source | None, *, name_stack: NameStack | None = None) -> Iterator[None]:
+def user_context(
+    traceback: Source | None, *, name_stack: NameStack | None = None
+) -> Iterator[None]:
     """Attribute the operations in a context to a line of user code."""
     previous = state.source
     state.source = traceback if isinstance(traceback, Source) else previous

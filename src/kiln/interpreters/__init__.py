@@ -4,5 +4,4 @@ from kiln.interpreters import ad as ad
 from kiln.interpreters import batching as batching
 from kiln.interpreters import mlir as mlir
 from kiln.interpreters import partial_eval as partial_eval
-from kiln.interpreters import partial_eval as partial_eval
 from kiln.interpreters import xla as xla

@@ -88,7 +88,7 @@ class Lowerings:
 
         def flat(*xs: Any) -> Sequence[Any]:
             found = self(*xs, **params)
-            return found if self._primitive.multiple else [found]  # type: ignore[no-any-return]
+            return found if self._primitive.multiple else [found]
 
         outs = meaning(stage_pure(flat, [aval_of(x) for x in arrays]), arrays)
         return outs if self._primitive.multiple else outs[0]

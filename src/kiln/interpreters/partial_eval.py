@@ -93,7 +93,9 @@ def trace_to_jaxpr_nounits(
         run, [p.const for p in pvals], [p.aval for p in pvals], force
     )
     values, avals = iter(known), iter(jaxpr.out_avals)
-    outs = [PartialVal.unknown(next(avals)) if u else PartialVal.known(next(values)) for u in unknown]
+    outs = [
+        PartialVal.unknown(next(avals)) if u else PartialVal.known(next(values)) for u in unknown
+    ]
     whole = jaxpr.with_(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], arg_names=())
     return whole, outs, residuals
 
@@ -129,7 +131,7 @@ def _each(flags: bool | Sequence[bool], count: int) -> list[bool]:
 def _live(primitive: Primitive, rule: Rule) -> Rule:
     def live(eqn: Eqn, used: Sequence[bool]) -> Eqn:
         _, new = rule(list(used), eqn)
-        return eqn if new is None else new  # type: ignore[no-any-return]
+        return eqn if new is None else new
 
     return live
 

@@ -31,6 +31,8 @@ NO_EFFECTS: Effects = frozenset()
 DEBUG = Effect("debug")
 DEBUG_ORDERED = Effect("debug_ordered", ordered=True)
 CHECK = Effect("check")
+DEBUGGING: Effects = frozenset((DEBUG, DEBUG_ORDERED))
+"""Effects that only show values."""
 IO = Effect("io")
 IO_ORDERED = Effect("io_ordered", ordered=True)
 

@@ -33,8 +33,8 @@ class Var:
 class Literal:
     """A constant in the program.
 
-    `val` is a Python scalar if the type is weak or it is a bool, else a NumPy scalar or, in programs derived by
-    transformations, a read-only NumPy array.
+    `val` is a Python scalar if the type is weak or it is a bool, else a NumPy scalar or, in
+    programs derived by transformations, a read-only NumPy array.
     """
 
     __slots__ = ("aval", "val")

@@ -1,4 +1,4 @@
-"""Where an equation comes from, as libraries that read programs ask: a line, and names of scopes."""
+"""Where an equation comes from, for libraries that read programs: a line, and names of scopes."""
 
 from __future__ import annotations
 

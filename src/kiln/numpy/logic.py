@@ -211,6 +211,8 @@ def isclose(
     """Tell which elements of a and b differ by at most `atol + rtol * |b|`."""
     a, b = promote("isclose", a, b)
     dtype = aval_of(a).dtype
+    if dtypes.is_extended(dtype):
+        return equal(a, b)
     if dtype == _BOOL:
         dtype = dtypes.default_int_dtype()
         a, b = (converted(x, dtype, False) for x in (a, b))

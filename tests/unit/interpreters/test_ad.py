@@ -159,7 +159,9 @@ def test_tangents_and_their_sums() -> None:
 
 
 def test_forward_mode_of_flat_functions() -> None:
-    outs, moved = ad.jvp(lambda x, y: [x * y, x], (2.0, 3.0), (1.0, ad.Zero(VECTOR.update(shape=()))))
+    outs, moved = ad.jvp(
+        lambda x, y: [x * y, x], (2.0, 3.0), (1.0, ad.Zero(VECTOR.update(shape=())))
+    )
     assert list(map(float, outs)) == [6.0, 2.0]
     assert list(map(float, moved)) == [3.0, 1.0]
     _, moved = ad.jvp(lambda x: [x, 1.0], (2.0,), (1.0,), instantiate=False)

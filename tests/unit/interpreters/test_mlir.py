@@ -30,7 +30,9 @@ def primitive(name: str = "p", multiple: bool = False) -> Primitive:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_lowering_is_a_function_of_arrays(engine: str) -> None:
     p = primitive()
-    mlir.register_lowering(p, mlir.lower_fun(lambda x, *, k: jnp.sin(x) * k, multiple_results=False))
+    mlir.register_lowering(
+        p, mlir.lower_fun(lambda x, *, k: jnp.sin(x) * k, multiple_results=False)
+    )
     with override(engine=engine):
         np.testing.assert_allclose(kiln.jit(lambda x: p.bind(x, k=2.0))(X), 2 * np.sin(X), 1e-6)
         # Without an impl, eager calls run the lowering.
@@ -114,7 +116,13 @@ def test_a_lowering_may_call_python(engine: str, effect: bool) -> None:
 
     def rule(context: Any, x: Any) -> Any:
         outs, token, keep = mlir.emit_python_callback(
-            context, callback, None, [x], context.avals_in, context.avals_out, has_side_effect=effect
+            context,
+            callback,
+            None,
+            [x],
+            context.avals_in,
+            context.avals_out,
+            has_side_effect=effect,
         )
         assert token is keep is None
         return outs

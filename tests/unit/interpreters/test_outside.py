@@ -49,15 +49,17 @@ TRANSFORMED = {
     "hessian": lambda f: kiln.jit(kiln.hessian(weighed(f))),
     "vmap": lambda f: lambda x, y: kiln.vmap(f, (0, None))(jnp.stack([x, y]), y),
     "vmap along 1": lambda f: lambda x, y: kiln.vmap(f, (1, None))(jnp.stack([x, y], 1), y),
-    "vmap of vmap": lambda f: lambda x, y: kiln.vmap(kiln.vmap(f))(
-        jnp.array([[x, y]] * 2), jnp.array([[y, y]] * 2)
+    "vmap of vmap": lambda f: (
+        lambda x, y: kiln.vmap(kiln.vmap(f))(jnp.array([[x, y]] * 2), jnp.array([[y, y]] * 2))
     ),
-    "vmap of grad": lambda f: lambda x, y: kiln.jit(kiln.vmap(kiln.grad(weighed(f)), (0, None)))(
-        jnp.stack([x, y]), y
+    "vmap of grad": lambda f: (
+        lambda x, y: kiln.jit(kiln.vmap(kiln.grad(weighed(f)), (0, None)))(jnp.stack([x, y]), y)
     ),
-    "grad of vmap": lambda f: lambda x, y: kiln.grad(
-        lambda xs: jnp.sum(kiln.vmap(f, (0, None))(xs, y) ** 2)
-    )(jnp.stack([x, y])),
+    "grad of vmap": lambda f: (
+        lambda x, y: kiln.grad(lambda xs: jnp.sum(kiln.vmap(f, (0, None))(xs, y) ** 2))(
+            jnp.stack([x, y])
+        )
+    ),
     "scan": lambda f: kiln.jit(
         lambda x, y: kiln.lax.scan(lambda c, v: (f(c, v) / 100, jnp.sum(c)), x, jnp.stack([x, y]))
     ),
@@ -88,7 +90,7 @@ def test_its_programs_are_well_typed_and_printed() -> None:
 
 
 def test_it_is_linear_where_its_rules_say_so() -> None:
-    product = lambda x: P.bind(x, Y, scale=2.0)[0]  # noqa: E731
+    product = lambda x: P.bind(x, Y, scale=2.0)[0]
     (found,) = kiln.linear_transpose(product, X)(jnp.ones(3))
     np.testing.assert_allclose(found, 2 * Y)
 

@@ -3,8 +3,8 @@
 The names are those of `jax.extend.core`.
 """
 
-from kiln.base.errors import CheckError as JaxprTypeError
-from kiln.base.errors import InconclusiveSizeError as InconclusiveDimensionOperation
+from kiln.base.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
+from kiln.base.errors import JaxprTypeError as JaxprTypeError
 from kiln.core.primitive import Primitive as Primitive
 from kiln.extend.core import primitives as primitives
 from kiln.extend.core.inspection import DebugInfo as DebugInfo
@@ -15,7 +15,9 @@ from kiln.extend.core.inspection import jaxpr_as_fun as jaxpr_as_fun
 from kiln.extend.core.inspection import jaxprs_in_params as jaxprs_in_params
 from kiln.extend.core.inspection import mapped_aval as mapped_aval
 from kiln.extend.core.inspection import new_jaxpr_eqn as new_jaxpr_eqn
-from kiln.extend.core.inspection import primal_dtype_to_tangent_dtype as primal_dtype_to_tangent_dtype
+from kiln.extend.core.inspection import (
+    primal_dtype_to_tangent_dtype as primal_dtype_to_tangent_dtype,
+)
 from kiln.extend.core.inspection import subjaxprs as subjaxprs
 from kiln.extend.core.inspection import unmapped_aval as unmapped_aval
 from kiln.extend.core.tracing import CallPrimitive as CallPrimitive
