@@ -187,7 +187,9 @@ def expand(lib: Any, text: str) -> Any:
         init, update, get_params = optimizer
         state = init({"a": known["f"](2, 3), "b": known["f"](4)})
         for step in range(3):
-            state = update(step, {"a": known["f"](2, 3, seed="g"), "b": known["f"](4, seed="g")}, state)
+            state = update(
+                step, {"a": known["f"](2, 3, seed="g"), "b": known["f"](4, seed="g")}, state
+            )
         return list(get_params(state).values())
 
     def net(layer: Any, shape: tuple[int, ...]) -> list[Any]:

@@ -119,7 +119,9 @@ def _alone(
 
     def partly(traced: Any, keywords: Any) -> Any:
         rest = iter(traced)
-        return fun(*[static[i] if i in static else next(rest) for i in range(len(args))], **keywords)
+        return fun(
+            *[static[i] if i in static else next(rest) for i in range(len(args))], **keywords
+        )
 
     traced = tuple(x for i, x in enumerate(args) if i not in static)
     whole = vmap(partly, in_axes=(axes, 0), out_axes=out_axes, axis_name=name)

@@ -12,7 +12,6 @@ from kiln.base.source import api_boundary, is_internal
 from kiln.control.callback import effects_barrier
 from kiln.core.trace import state
 
-
 _excluded: list[str] = []
 
 
