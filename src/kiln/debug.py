@@ -3,6 +3,7 @@
 Print values, call a Python function with them, draw which device holds which shard.
 """
 
+from kiln.api.sharding_inspection import inspect_array_sharding
 from kiln.api.sharding_pictures import (
     sharding_svg,
     sharding_text,
@@ -14,6 +15,7 @@ from kiln.control.callback import debug_print as print
 
 __all__ = [
     "callback",
+    "inspect_array_sharding",
     "print",
     "sharding_svg",
     "sharding_text",
