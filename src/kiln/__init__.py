@@ -82,17 +82,107 @@ from kiln.jit.struct import ShapeDtypeStruct as ShapeDtypeStruct
 from kiln.sharding import make_mesh as make_mesh
 
 if _TYPE_CHECKING:
+    from kiln import ad_checkpoint as ad_checkpoint
     from kiln import dlpack as dlpack
+    from kiln import distributed as distributed
+    from kiln import example_libraries as example_libraries
+    from kiln import experimental as experimental
+    from kiln import flatten_util as flatten_util
+    from kiln import image as image
     from kiln import linen as linen
+    from kiln import monitoring as monitoring
     from kiln import nn as nn
+    from kiln import profiler as profiler
     from kiln import random as random
+    from kiln import scipy as scipy
     from kiln import serialization as serialization
     from kiln import struct as struct
+    from kiln import test_util as test_util
     from kiln import traverse_util as traverse_util
+    from kiln import typing as typing
+    from kiln.api.guards import allow_f16_reductions as allow_f16_reductions
+    from kiln.api.guards import array_garbage_collection_guard as array_garbage_collection_guard
+    from kiln.api.guards import auto_pcast as auto_pcast
+    from kiln.api.guards import check_tracer_leaks as check_tracer_leaks
+    from kiln.api.guards import enable_custom_prng as enable_custom_prng
+    from kiln.api.guards import (
+        jax2tf_associative_scan_reductions as jax2tf_associative_scan_reductions,
+    )
+    from kiln.api.guards import legacy_prng_key as legacy_prng_key
+    from kiln.api.guards import no_execution as no_execution
+    from kiln.api.guards import no_tracing as no_tracing
+    from kiln.api.guards import (
+        remove_size_one_mesh_axis_from_type as remove_size_one_mesh_axis_from_type,
+    )
+    from kiln.api.guards import softmax_custom_jvp as softmax_custom_jvp
+    from kiln.api.guards import thread_guard as thread_guard
+    from kiln.api.guards import transfer_guard_device_to_device as transfer_guard_device_to_device
+    from kiln.api.guards import transfer_guard_device_to_host as transfer_guard_device_to_host
+    from kiln.api.guards import transfer_guard_host_to_device as transfer_guard_host_to_device
+    from kiln.api.inspection import Device as Device
+    from kiln.api.inspection import copy_to_host_async as copy_to_host_async
+    from kiln.api.inspection import host_count as host_count
+    from kiln.api.inspection import host_id as host_id
+    from kiln.api.inspection import host_ids as host_ids
+    from kiln.api.inspection import (
+        make_array_from_process_local_data as make_array_from_process_local_data,
+    )
+    from kiln.api.inspection import print_environment_info as print_environment_info
+    from kiln.api.inspection import process_indices as process_indices
+    from kiln.api.inspection import typeof as typeof
+    from kiln.api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
+    from kiln.api.meshes import reshard as reshard
+    from kiln.api.meshes import set_mesh as set_mesh
+    from kiln.api.per_device import pmap as pmap
+    from kiln.api.per_device import smap as smap
+    from kiln.api.scopes import ensure_compile_time_eval as ensure_compile_time_eval
+    from kiln.api.scopes import make_user_context as make_user_context
+    from kiln.api.scopes import named_call as named_call
+    from kiln.api.scopes import named_scope as named_scope
+    from kiln.core.shards import Shard as Shard
+    from kiln.dtypes import float0 as float0
+    from kiln.sharding import NamedSharding as NamedSharding
+    from kiln.sharding import P as P
 
 __version__ = "0.1.0"
 
-# Modules that programs may do without.
+# Modules and functions that programs may do without.
 __getattr__, __dir__ = _on_first_use(
-    globals(), "dlpack", "linen", "nn", "random", "serialization", "struct", "traverse_util"
+    globals(),
+    "ad_checkpoint",
+    "dlpack",
+    "distributed",
+    "example_libraries",
+    "experimental",
+    "flatten_util",
+    "image",
+    "linen",
+    "monitoring",
+    "nn",
+    "profiler",
+    "random",
+    "scipy",
+    "serialization",
+    "struct",
+    "test_util",
+    "traverse_util",
+    "typing",
+    api__guards="""
+        allow_f16_reductions array_garbage_collection_guard auto_pcast check_tracer_leaks
+        enable_custom_prng jax2tf_associative_scan_reductions legacy_prng_key no_execution
+        no_tracing remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard
+        transfer_guard_device_to_device transfer_guard_device_to_host
+        transfer_guard_host_to_device
+    """,
+    api__inspection="""
+        Device copy_to_host_async host_count host_id host_ids make_array_from_process_local_data
+        print_environment_info process_indices typeof
+    """,
+    api__forward_and_backward="fwd_and_bwd",
+    api__meshes="reshard set_mesh",
+    api__per_device="pmap smap",
+    api__scopes="ensure_compile_time_eval make_user_context named_call named_scope",
+    core__shards="Shard",
+    dtypes="float0",
+    sharding="NamedSharding P",
 )

@@ -64,6 +64,7 @@ class Options:
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
+    user_contexts: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether jitted functions are compiled, by default for the first device."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)

@@ -21,18 +21,31 @@ class LazyModule:
 
 
 def on_first_use(
-    package: dict[str, Any], *names: str
-) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`: its modules `names` load on first use."""
-    own = package["__name__"]
+    package: dict[str, Any], *names: str, **parts: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__`: its modules `names` load on first use.
 
-    def __getattr__(name: str) -> ModuleType:
+    `parts` has for further names, separated by blanks, the modules they come from; the dots of
+    such a module are written as two underscores.
+    """
+    own = package["__name__"]
+    sources = {
+        name: f"{own}.{source.replace('__', '.')}"
+        for source, listed in parts.items()
+        for name in listed.split()
+    }
+
+    def __getattr__(name: str) -> Any:
         if name in names:
             return importlib.import_module(f"{own}.{name}")
+        if name in sources:
+            value = getattr(importlib.import_module(sources[name]), name)
+            package[name] = value
+            return value
         raise AttributeError(f"module {own!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*package, *names})
+        return sorted({*package, *names, *sources})
 
     return __getattr__, __dir__
 
