@@ -77,7 +77,7 @@ def odeint(
     Raises: TypeError for times or arguments that are not arrays.
     Example:
         >>> odeint(lambda y, t: -y, 1.0, jnp.array([0.0, 1.0]), rtol=1e-6)
-        Array([1.        , 0.36787948], dtype=float32)
+        Array([1.        , 0.36787942], dtype=float32)
     """
     for leaf in tree_leaves((y0, t, args)):
         if not hasattr(leaf, "dtype") and not isinstance(leaf, (bool, int, float, complex)):
