@@ -53,8 +53,8 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     elif not 0 <= v < n_iter:
         wrong = f"Argument v must be from 0 to n_iter - 1, got v={v}, n_iter={n_iter}"
     else:
-        (x,), dtype = real_operands("bessel_jn", z)
-        return narrowed(_downwards(x, int(v), int(n_iter)), dtype)
+        (x,), result = real_operands("bessel_jn", z)
+        return narrowed(_downwards(x, int(v), int(n_iter)), result)
     raise ValueError(
         three_lines(
             f"bessel_jn with v={v!r}, n_iter={n_iter!r} at {current_source()}",

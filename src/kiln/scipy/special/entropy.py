@@ -57,8 +57,8 @@ def entr(x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("entr", x)
-    return narrowed(jnp.where(y < 0, -math.inf, -xlogy(y, y)), dtype)
+    (y,), result = real_operands("entr", x)
+    return narrowed(jnp.where(y < 0, -math.inf, -xlogy(y, y)), result, weak=True)
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
@@ -66,14 +66,14 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (p, q), dtype = real_operands("rel_entr", p, q)
+    (p, q), result = real_operands("rel_entr", p, q)
     both, first = (p > 0) & (q > 0), (p == 0) & (q >= 0)
     p, q = jnp.where(both, p, 1), jnp.where(both, q, 1)
     # Near each other, p and q have logarithms that cancel.
     ratio = (p - q) / q
     close = jnp.abs(ratio) < 0.5
     value = p * jnp.where(close, jnp.log1p(jnp.where(close, ratio, 0)), jnp.log(p) - jnp.log(q))
-    return narrowed(jnp.where(both, value, jnp.where(first, 0, math.inf)), dtype)
+    return narrowed(jnp.where(both, value, jnp.where(first, 0, math.inf)), result, weak=True)
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
@@ -81,7 +81,7 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (p, q), dtype = real_operands("kl_div", p, q)
+    (p, q), result = real_operands("kl_div", p, q)
     fine = (p > 0) & (q > 0)
     # p (r - log(1 + r)) with r = (q - p) / p, t = r / (2 + r), and log(1 + r) = 2 artanh(t).
     safe = jnp.where(fine, p, 1)
@@ -90,7 +90,7 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     r = jnp.where(close, r, 0)
     t = r / (2 + r)
     near = safe * (r * t - 2 * t**3 * horner([1 / (2 * k + 3) for k in range(10)], t * t))
-    return narrowed(jnp.where(fine & close, near, rel_entr(p, q) - p + q), dtype)
+    return narrowed(jnp.where(fine & close, near, rel_entr(p, q) - p + q), result, weak=True)
 
 
 @custom_jvp

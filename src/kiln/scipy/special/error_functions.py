@@ -84,8 +84,8 @@ def erfcx(x: ArrayLike) -> Array:
     if jnp.iscomplexobj(x):
         x = lifted(x)
         return wofz(join_complex(-x.imag, x.real))
-    (y,), dtype = real_operands("erfcx", x)
-    return narrowed(scaled_complement(y), dtype)
+    (y,), result = real_operands("erfcx", x)
+    return narrowed(scaled_complement(y), result)
 
 
 @custom_jvp
@@ -114,8 +114,8 @@ def dawsn(x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("dawsn", x)
-    return narrowed(_dawson(y), dtype)
+    (y,), result = real_operands("dawsn", x)
+    return narrowed(_dawson(y), result)
 
 
 @functools.cache
@@ -194,8 +194,8 @@ def ndtr(x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("ndtr", x)
-    return narrowed(_ndtr(y), dtype)
+    (y,), result = real_operands("ndtr", x)
+    return narrowed(_ndtr(y), result)
 
 
 @custom_jvp
@@ -228,8 +228,8 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     elif series_order > 30:
         wrong, error = "series_order must be <= 30.", ValueError
     else:
-        (y,), dtype = real_operands("log_ndtr", x)
-        return narrowed(_log_ndtr(y), dtype)
+        (y,), result = real_operands("log_ndtr", x)
+        return narrowed(_log_ndtr(y), result)
     raise error(
         three_lines(
             f"log_ndtr with series_order={series_order!r} at {current_source()}",
@@ -265,8 +265,8 @@ def ndtri(p: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("ndtri", p)
-    return narrowed(_ndtri(y), dtype)
+    (y,), result = real_operands("ndtri", p)
+    return narrowed(_ndtri(y), result)
 
 
 @functools.cache
@@ -319,5 +319,5 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (x, y), dtype = real_operands("owens_t", h, a)
-    return narrowed(_owens_t(x, y), dtype)
+    (x, y), result = real_operands("owens_t", h, a)
+    return narrowed(_owens_t(x, y), result)

@@ -124,8 +124,8 @@ def gamma(x: ArrayLike) -> Array:
     """Return the gamma function, also of complex numbers; nan at negative integers."""
     if jnp.iscomplexobj(x):
         return jnp.exp(loggamma(x))
-    (y,), dtype = real_operands("gamma", x)
-    return narrowed(gamma_of_real(y), dtype)
+    (y,), result = real_operands("gamma", x)
+    return narrowed(gamma_of_real(y), result)
 
 
 def gammasgn(x: ArrayLike) -> Array:
@@ -133,13 +133,13 @@ def gammasgn(x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("gammasgn", x)
+    (y,), result = real_operands("gammasgn", x)
     floor = jnp.floor(y)
     odd = floor != 2 * jnp.floor(0.5 * floor)
     out = jnp.where(odd, -1.0, 1.0)
     out = jnp.where((y == floor) | jnp.isneginf(y), math.nan, out)
     out = jnp.where(y > 0, 1.0, jnp.where(y == 0, jnp.copysign(1.0, y), out))
-    return narrowed(jnp.where(jnp.isnan(y), math.nan, out), dtype)
+    return narrowed(jnp.where(jnp.isnan(y), math.nan, out), result)
 
 
 # Of log(gamma(z)) in powers of 1/z: 1/z, 1/z^3, ...
@@ -261,8 +261,8 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (x, y), dtype = real_operands("betaln", a, b)
-    return narrowed(_betaln(x, y), dtype)
+    (x, y), result = real_operands("betaln", a, b)
+    return narrowed(_betaln(x, y), result, weak=True)
 
 
 @custom_jvp
@@ -297,8 +297,8 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (x, y), dtype = real_operands("beta", a, b)
-    return narrowed(_beta(x, y), dtype)
+    (x, y), result = real_operands("beta", a, b)
+    return narrowed(_beta(x, y), result)
 
 
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
@@ -322,8 +322,8 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
                 "use math.factorial, whose integers have any size",
             )
         )
-    (y,), dtype = real_operands("factorial", n)
-    return narrowed(jnp.where(y < 0, 0, gamma_of_real(y + 1)), dtype)
+    (y,), result = real_operands("factorial", n)
+    return narrowed(jnp.where(y < 0, 0, gamma_of_real(y + 1)), result, weak=True)
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
@@ -336,7 +336,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     counts = all(
         dtypes.issubdtype(dtypes.result_type(x), np.integer) for x in operands("comb", N, k)
     )
-    (n, m), dtype = real_operands("comb", N, k)
+    (n, m), result = real_operands("comb", N, k)
     if repetition:
         inside = (n >= 0) & (m >= 0)
         nothing = m == 0
@@ -351,7 +351,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     if counts:
         exact = whole < 1 / float(dtypes.finfo(n.dtype).eps)
         whole = whole + stop_gradient(jnp.where(exact, jnp.round(whole) - whole, 0))
-    return narrowed(jnp.where(inside, whole, 0), dtype)
+    return narrowed(jnp.where(inside, whole, 0), result, weak=True)
 
 
 _FEW = 12
@@ -399,8 +399,8 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (x, y), dtype = real_operands("poch", z, m)
-    return narrowed(_poch(x, y), dtype)
+    (x, y), result = real_operands("poch", z, m)
+    return narrowed(_poch(x, y), result)
 
 
 def bernoulli(n: int) -> Array:

@@ -124,8 +124,8 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    operands, dtype = real_operands("hyp1f1", a, b, x)
-    return narrowed(_hyp1f1(*jnp.broadcast_arrays(*operands)), dtype)
+    operands, result = real_operands("hyp1f1", a, b, x)
+    return narrowed(_hyp1f1(*jnp.broadcast_arrays(*operands)), result)
 
 
 def _gauss_series(a: Any, b: Any, c: Any, x: Any, busy: Any) -> Any:
@@ -226,5 +226,5 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    operands, dtype = real_operands("hyp2f1", a, b, c, x)
-    return narrowed(_hyp2f1(*jnp.broadcast_arrays(*operands)), dtype)
+    operands, result = real_operands("hyp2f1", a, b, c, x)
+    return narrowed(_hyp2f1(*jnp.broadcast_arrays(*operands)), result)

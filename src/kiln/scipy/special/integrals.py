@@ -66,8 +66,8 @@ def expi(x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("expi", x)
-    return narrowed(_expi(y), dtype)
+    (y,), result = real_operands("expi", x)
+    return narrowed(_expi(y), result)
 
 
 def exp1(x: ArrayLike) -> Array:
@@ -77,8 +77,8 @@ def exp1(x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("exp1", x)
-    return narrowed(jnp.where(y < 0, math.nan, -_expi(-y)), dtype)
+    (y,), result = real_operands("exp1", x)
+    return narrowed(jnp.where(y < 0, math.nan, -_expi(-y)), result)
 
 
 def _power_series(n: Any, x: Any) -> Any:
@@ -155,9 +155,9 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (order, y), dtype = real_operands("expn", n, x)
+    (order, y), result = real_operands("expn", n, x)
     order, y = jnp.broadcast_arrays(stop_gradient(order), y)
-    return narrowed(_expn(order, y), dtype)
+    return narrowed(_expn(order, y), result)
 
 
 @custom_jvp
@@ -192,9 +192,9 @@ def sici(x: ArrayLike) -> tuple[Array, Array]:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("sici", x)
+    (y,), result = real_operands("sici", x)
     si, ci = _sici(y)
-    return narrowed(si, dtype), narrowed(ci, dtype)
+    return narrowed(si, result), narrowed(ci, result)
 
 
 @custom_jvp
@@ -240,9 +240,9 @@ def fresnel(x: ArrayLike) -> tuple[Array, Array]:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("fresnel", x)
+    (y,), result = real_operands("fresnel", x)
     s, c = _fresnel(y)
-    return narrowed(s, dtype), narrowed(c, dtype)
+    return narrowed(s, result), narrowed(c, result)
 
 
 @custom_jvp
@@ -276,5 +276,5 @@ def spence(x: ArrayLike) -> Array:
 
     Raises: ValueError for complex numbers.
     """
-    (y,), dtype = real_operands("spence", x)
-    return narrowed(_spence(y), dtype)
+    (y,), result = real_operands("spence", x)
+    return narrowed(_spence(y), result)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,22 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array
+from kiln.core.trace import aval_of
 from kiln.numpy.promotion import lifted, promote_inexact
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.reduction import reduce_precision
 from kiln.scipy.special.coefficients import SERIES
 
 
-def real_operands(name: str, *xs: Any) -> tuple[list[Any], Any]:
-    """Return operands as arrays of one shape and of 32 bits or more, and the dtype of the result.
+class ResultType(NamedTuple):
+    """The dtype that operands have together, and whether it is weak."""
+
+    dtype: Any
+    weak: bool
+
+
+def real_operands(name: str, *xs: Any) -> tuple[list[Any], ResultType]:
+    """Return operands as arrays of one shape and of 32 bits or more, and the type of the result.
 
     Raises: ValueError for complex operands.
     """
@@ -39,12 +47,13 @@ def real_operands(name: str, *xs: Any) -> tuple[list[Any], Any]:
             )
         )
     wide = dtype if dtypes.bit_width(dtype) >= 32 else np.dtype(np.float32)
-    return [convert_element_type(x, wide) for x in found], dtype
+    result = ResultType(dtype, all(aval_of(x).weak_type for x in found))
+    return [convert_element_type(x, wide) for x in found], result
 
 
-def narrowed(x: Any, dtype: Any) -> Array:
-    """Convert a result to the dtype of the operands."""
-    return convert_element_type(x, dtype)
+def narrowed(x: Any, result: ResultType, weak: bool = False) -> Array:
+    """Convert a result to the dtype of the operands; if `weak`, as weak as they are."""
+    return convert_element_type(x, result.dtype, weak and result.weak)
 
 
 def by_series(name: str, variable: Any, *, clipped: bool = True) -> Any:

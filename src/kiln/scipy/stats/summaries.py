@@ -167,13 +167,20 @@ def sem(
 
     With the `nan_policy` "omit", nan are left out.
 
-    Raises: NotImplementedError for the policy "raise".
+    Raises: ValueError for another policy than "propagate" and "omit".
     """
     x = lifted(inexact("sem", jnp.asarray(a)))
     if nan_policy == "omit":
         count = jnp.sum(~jnp.isnan(x), axis=axis, keepdims=keepdims)
         deviation = jnp.nanstd(x, axis=axis, ddof=ddof, keepdims=keepdims)
         return deviation / jnp.sqrt(count.astype(x.dtype))
-    _check_nan_policy("sem", nan_policy)
+    if nan_policy != "propagate":
+        raise ValueError(
+            three_lines(
+                f"sem with nan_policy={nan_policy!r} at {current_source()}",
+                f"{nan_policy} is not supported",
+                'use "propagate" or "omit"',
+            )
+        )
     size = x.size if axis is None else x.shape[canonical_axis("sem", axis, x.ndim)]
     return jnp.std(x, axis=axis, ddof=ddof, keepdims=keepdims) / math.sqrt(size)
