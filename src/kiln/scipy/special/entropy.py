@@ -68,12 +68,13 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """
     (p, q), result = real_operands("rel_entr", p, q)
     both, first = (p > 0) & (q > 0), (p == 0) & (q >= 0)
+    outside = jnp.where(jnp.isnan(p) | jnp.isnan(q), math.nan, math.inf)
     p, q = jnp.where(both, p, 1), jnp.where(both, q, 1)
     # Near each other, p and q have logarithms that cancel.
     ratio = (p - q) / q
     close = jnp.abs(ratio) < 0.5
     value = p * jnp.where(close, jnp.log1p(jnp.where(close, ratio, 0)), jnp.log(p) - jnp.log(q))
-    return narrowed(jnp.where(both, value, jnp.where(first, 0, math.inf)), result, weak=True)
+    return narrowed(jnp.where(both, value, jnp.where(first, 0, outside)), result, weak=True)
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
