@@ -274,7 +274,11 @@ def _beta(a: Any, b: Any) -> Any:
     small, large = jnp.minimum(x, y), jnp.maximum(x, y)
     value = gamma_of_real(large) / gamma_of_real(z) * gamma_of_real(small)
     negative = gamma_sign(a) * gamma_sign(b) * gamma_sign(both)
-    return jnp.where(direct, value, negative * jnp.exp(betaln_of_real(a, b)))
+    out = jnp.where(direct, value, negative * jnp.exp(betaln_of_real(a, b)))
+    # A pole above is infinity; one below as well leaves a limit that is not computed.
+    one, two = _is_pole(a), _is_pole(b)
+    limit_known = ~_is_pole(both) | (one & two)
+    return jnp.where(one | two, jnp.where(limit_known, math.inf, math.nan), out)
 
 
 @_beta.defjvp
