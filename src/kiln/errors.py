@@ -1,13 +1,18 @@
 """The errors that users catch."""
 
 from kiln.base.errors import (
+    CheckifyError,
     ConcretizationTypeError,
+    DivisionByZeroError,
+    FailedCheckError,
     InconclusiveSizeError,
     JAXIndexError,
     JaxRuntimeError,
     JAXTypeError,
     MissingRule,
+    NaNError,
     NonConcreteBooleanIndexError,
+    OOBError,
     OutOfMemoryError,
     RecompilationError,
     RecompilationWarning,
@@ -20,13 +25,18 @@ from kiln.base.errors import (
 )
 
 __all__ = [
+    "CheckifyError",
     "ConcretizationTypeError",
+    "DivisionByZeroError",
+    "FailedCheckError",
     "InconclusiveSizeError",
     "JAXIndexError",
     "JAXTypeError",
     "JaxRuntimeError",
     "MissingRule",
+    "NaNError",
     "NonConcreteBooleanIndexError",
+    "OOBError",
     "OutOfMemoryError",
     "RecompilationError",
     "RecompilationWarning",

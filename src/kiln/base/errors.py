@@ -78,6 +78,26 @@ class CheckError(AssertionError):
     """A program violates an invariant of the intermediate representation."""
 
 
+class CheckifyError(ValueError):
+    """A check that a program makes of itself failed: the base of the classes below."""
+
+
+class FailedCheckError(CheckifyError):
+    """A `check` of the user's failed."""
+
+
+class NaNError(CheckifyError):
+    """An operation had a nan among its results."""
+
+
+class DivisionByZeroError(CheckifyError):
+    """A divisor was zero."""
+
+
+class OOBError(CheckifyError):
+    """An index was out of bounds."""
+
+
 class TypePromotionError(TypeError, ValueError):
     """Operands whose dtypes have no common dtype."""
 

@@ -71,6 +71,11 @@ def current_source() -> Source | None:
     return None
 
 
+def place_of(source: Source | None) -> str:
+    """Return `FILE:LINE in FUNCTION` of a location, as far as it is known."""
+    return f"{source} in {source.function}" if source else "an unknown line"
+
+
 def definition_of(fun: Any) -> str:
     """Return `NAME at FILE:LINE` for a callable, as far as it is known."""
     while isinstance(fun, functools.partial):

@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln.base.config import options
 from kiln.control.region import (
+    Extend,
     Region,
     avals_of,
     fill_zeros,
@@ -67,6 +68,18 @@ class Subprogram(Region):
         )
         pulled = fill_zeros(there, outs, avals_of(select_by(linear, xs)))
         return merge(linear, pulled, [None] * linear.count(False))
+
+    def thread_state(
+        self,
+        extend: Extend,
+        state: Sequence[Any],
+        xs: Sequence[Any],
+        *,
+        jaxpr: Jaxpr,
+        **params: Any,
+    ) -> Any:
+        """Run the extended program."""
+        return self.bind(*state, *xs, jaxpr=extend(jaxpr), **params)
 
     live = staticmethod(live_region)
 

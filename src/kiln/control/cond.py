@@ -17,6 +17,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.region import (
+    Extend,
     Region,
     fill_zeros,
     mark_pure,
@@ -131,6 +132,13 @@ class Cond(Region):
         outs = iter(self.bind(index, *given, branches=back))
         pulled = [next(outs) if t else None for t in there]
         return [None, *merge(linear, pulled, [None] * linear.count(False))]
+
+    def thread_state(
+        self, extend: Extend, state: Sequence[Any], operands: Sequence[Any], *, branches: Branches
+    ) -> Any:
+        """Run one of the extended branches."""
+        index, *xs = operands
+        return self.bind(index, *state, *xs, branches=tuple(map(extend, branches)))
 
     @staticmethod
     def live(eqn: Eqn, used: Sequence[bool]) -> Eqn:

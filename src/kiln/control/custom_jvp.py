@@ -13,6 +13,7 @@ from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.errors import UnexpectedTracerError, three_lines
+from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_flatten, tree_map, tree_unflatten
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
@@ -47,7 +48,6 @@ Pair = tuple[list[Any], list[Any]]
 """Results and their tangents, leaf by leaf; a tangent may be Zero."""
 
 
-@dataclasses.dataclass(frozen=True)
 class Rule(ForwardRule):
     """A user rule as a function of leaves."""
 
@@ -133,6 +133,23 @@ class MappedRule(Mapped):
         ]
 
 
+class RuleWithState(Record):
+    """A rule past `count` leading operands, which it returns as they are."""
+
+    inner: Callable[[Sequence[Any], Sequence[Any]], Pair]
+    count: int
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.inner)
+
+    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Pair:
+        """Return results and tangents; a state has no tangent."""
+        given = primals[: self.count]
+        outs, moved = self.inner(primals[self.count :], tangents[self.count :])
+        return [*given, *outs], [*[Zero(aval_of(x).tangent()) for x in given], *moved]
+
+
 class CustomJVPCall(CustomCall):
     """Run `call_jaxpr`; differentiate by the rule."""
 
@@ -150,8 +167,10 @@ class CustomJVPCall(CustomCall):
     ) -> dict[str, Any]:
         return {"jvp_jaxpr_fun": MappedRule(params["jvp_jaxpr_fun"], axis, in_axes, None)}
 
+    def rules_with_state(self, count: int, params: dict[str, Any]) -> dict[str, Any]:
+        return {"jvp_jaxpr_fun": RuleWithState(params["jvp_jaxpr_fun"], count)}
 
-@dataclasses.dataclass(frozen=True)
+
 class RuleBody(Body):
     """A function with its rule."""
 

@@ -42,7 +42,9 @@ from kiln.control.custom_function import (
 from kiln.control.region import select_by
 from kiln.control.vjp_rules import (
     Backward,
+    BackwardWithState,
     Forward,
+    ForwardWithState,
     MappedBackward,
     MappedForward,
     MappedPullBack,
@@ -134,8 +136,13 @@ class CustomVJPCall(CustomCall):
             "bwd": MappedBackward(params["bwd"], axis, in_axes, None),
         }
 
+    def rules_with_state(self, count: int, params: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "fwd_jaxpr_thunk": ForwardWithState(params["fwd_jaxpr_thunk"], count),
+            "bwd": BackwardWithState(params["bwd"], count),
+        }
 
-@dataclasses.dataclass(frozen=True)
+
 class RulesBody(Body):
     """A function with its pair of rules."""
 

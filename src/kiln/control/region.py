@@ -21,9 +21,16 @@ from kiln.ops.shape import filled
 from kiln.transforms.partial_eval import partial_eval
 from kiln.transforms.reverse import backward
 
+Extend = Callable[[Jaxpr], Jaxpr]
+"""Makes a jaxpr take a state before its inputs, and return it before its results."""
+
 
 class Region(Primitive):
-    """A primitive with jaxprs (without constants) among its parameters."""
+    """A primitive with jaxprs (without constants) among its parameters.
+
+    `thread_state(extend, state, operands, **params)`, if there is one, runs the region with jaxprs
+    that `extend` has made pass a state on; it returns the state, then the results.
+    """
 
     multiple = True
     region = True
@@ -192,6 +199,13 @@ def fill_zeros(
     """Return values where present, Zeros of the given types elsewhere."""
     given = iter(values)
     return [next(given) if t else Zero(a) for t, a in zip(there, avals, strict=True)]
+
+
+def after_state(jaxpr: Jaxpr, state: int, leading: int) -> Jaxpr:
+    """Move the state of an extended jaxpr behind the first of its other inputs."""
+    ins = jaxpr.invars
+    moved = [*ins[state : state + leading], *ins[:state], *ins[state + leading :]]
+    return jaxpr.with_(invars=moved, arg_names=())
 
 
 def fresh_vars(avals: Sequence[ShapedArray]) -> list[Var]:

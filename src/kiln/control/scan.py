@@ -16,7 +16,9 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.control.region import (
+    Extend,
     Region,
+    after_state,
     fill_zeros,
     is_pure,
     memoized,
@@ -197,6 +199,16 @@ class Scan(Region):
             *merge(lin_xs, _spread(there_xs, rows), [None] * len(fixed_xs)),
         ]
         return [ct if is_linear(x) else None for ct, x in zip(found, operands, strict=True)]
+
+    def thread_state(
+        self, extend: Extend, state: Sequence[Any], operands: Sequence[Any], **params: Any
+    ) -> Any:
+        """Carry the state along."""
+        nc, nk, count = params["num_consts"], params["num_carry"], len(state)
+        consts, rest = operands[:nc], operands[nc:]
+        body = after_state(extend(params["jaxpr"]), count, nc)
+        changed = {"jaxpr": body, "num_carry": nk + count}
+        return self.bind(*consts, *state, *rest, **{**params, **changed})
 
     @staticmethod
     def live(eqn: Eqn, used: Sequence[bool]) -> Eqn:

@@ -16,7 +16,16 @@ from typing import Any, NoReturn
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.cond import spread_over
-from kiln.control.region import Region, fill_zeros, memoized, merge, select_by, split
+from kiln.control.region import (
+    Extend,
+    Region,
+    avals_of,
+    fill_zeros,
+    memoized,
+    merge,
+    select_by,
+    split,
+)
 from kiln.control.scan_split import split_by_counts
 from kiln.control.without_effects import without_effects
 from kiln.core.absent import is_zero
@@ -177,6 +186,33 @@ class While(Region):
                 "mode: jvp, jacfwd",
             )
         )
+
+    def thread_state(
+        self, extend: Extend, state: Sequence[Any], operands: Sequence[Any], **params: Any
+    ) -> Any:
+        """Carry the state along, and whether to go on: the condition may change the state."""
+        nc, nb, count = params["cond_nconsts"], params["body_nconsts"], len(state)
+        cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
+        cond, body = extend(params["cond_jaxpr"]), extend(params["body_jaxpr"])
+
+        def step(*args: Any) -> list[Any]:
+            given, inner_consts, (_, *rest) = split_by_counts(args, nc, nb)
+            outs = eval_jaxpr(body, (), *rest[:count], *inner_consts, *rest[count:])
+            tested = eval_jaxpr(cond, (), *outs[:count], *given, *outs[count:])
+            return [tested[count], *tested[:count], *outs[count:]]
+
+        tested = eval_jaxpr(cond, (), *state, *cond_consts, *carry)
+        operands = [*cond_consts, *body_consts, tested[count], *tested[:count], *carry]
+        avals = avals_of(operands)
+        body = stage_pure(step, avals, name=body.name, purpose="checks")
+        outs = self.bind(
+            *operands,
+            cond_jaxpr=stage_pure(lambda go_on, *_: [go_on], avals[nc + nb :], name=cond.name),
+            cond_nconsts=0,
+            body_jaxpr=body,
+            body_nconsts=nc + nb,
+        )
+        return outs[1:]
 
     @staticmethod
     def live(eqn: Eqn, used: Sequence[bool]) -> Eqn:

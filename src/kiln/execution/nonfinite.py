@@ -8,7 +8,6 @@ Debug callbacks are not called again; the evaluation stops before an `io_callbac
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,8 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
-from kiln.base.source import Source, api_boundary, current_source
+from kiln.base.records import Record
+from kiln.base.source import Source, api_boundary, current_source, place_of
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.meaning import meaning, observed
 from kiln.core.remedies import REMEDIES
@@ -30,8 +30,7 @@ from kiln.ir.rewrite import eliminate_dead_code
 _OPTIONS = {"nan": "debug_nans", "inf": "debug_infs"}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Bad:
+class _Bad(Record):
     """A value that is not finite in an array: `kind` is nan or inf, `index` its position."""
 
     kind: str
@@ -240,7 +239,7 @@ def _error(
     operation = eqn.primitive.name
     types = ", ".join(str(v.aval) for v in eqn.invars)
     source = eqn.source
-    where = f"{source} in {source.function}" if source else "an unknown line"
+    where = place_of(source)
     inside = "".join(f", {_described(outer, step, source)}" for outer, step in reversed(around))
     kinds = [_bad(x, [bad.kind]) for x in found.values]
     already = next((i for i, other in enumerate(kinds) if other is not None), None)

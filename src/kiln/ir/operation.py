@@ -9,6 +9,7 @@ A subclass holds the mathematics; engines hold their lowerings. The rules, and w
     batch        the same on a stack of operands              vmap                always
     expand       the same in simpler primitives               engines             optional
     partial_eval, live, stage, evaluate                       regions only
+    thread_state the same, state passed through its programs  checks           regions only
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Operation:
     stage: Callable[..., Any] | None = None
     evaluate: Callable[..., Any] | None = None
     live: Callable[..., Any] | None = None
+    thread_state: Callable[..., Any] | None = None
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None:

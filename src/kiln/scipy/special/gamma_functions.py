@@ -240,7 +240,8 @@ def betaln_of_real(a: Any, b: Any) -> Any:
     )
     value = jnp.where(x >= _LARGE, two_large, one_large)
     out = jnp.where(far & (small > 0) & jnp.isfinite(large), value, plain)
-    return jnp.where(jnp.isposinf(large) & (small > 0), -math.inf, out)
+    out = jnp.where(jnp.isposinf(large) & (small > 0), -math.inf, out)
+    return jnp.where((a == 0) & (b == 0), math.inf, out)
 
 
 @custom_jvp
