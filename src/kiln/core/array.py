@@ -257,8 +257,21 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (host_value(self), self.aval)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return capsule_of(np.asarray(self), **options)
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return capsule_of(
+            np.asarray(self),
+            stream=stream,
+            max_version=max_version,
+            dl_device=dl_device,
+            copy=copy,
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (HOST, 0)

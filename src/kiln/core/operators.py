@@ -187,13 +187,17 @@ class ArrayOperators:
         method("sort"),
     )
     squeeze, std, sum = method("squeeze"), method("std"), method("sum")
-    swapaxes, take, to_device = method("swapaxes"), method("take"), method("to_device")
+    swapaxes, take = method("swapaxes"), method("take")
     transpose, var, view = method("transpose"), method("var"), method("view")
 
     @property
     def flat(self) -> Any:
         """The elements in row-major order."""
         return operators["flatten"](self)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """Return the array on another device."""
+        return operators["to_device"](self, device, stream=stream)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return operators["__array_namespace__"](self)

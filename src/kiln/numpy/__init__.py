@@ -312,6 +312,8 @@ from kiln.numpy.matrices import tri as tri
 from kiln.numpy.matrices import tril as tril
 from kiln.numpy.matrices import triu as triu
 from kiln.numpy.matrices import vander as vander
+from kiln.numpy.namespace_info import __array_api_version__ as __array_api_version__
+from kiln.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
 from kiln.numpy.nan_reductions import nanargmax as nanargmax
 from kiln.numpy.nan_reductions import nanargmin as nanargmin
 from kiln.numpy.nan_reductions import nanmax as nanmax

@@ -100,8 +100,11 @@ def _check_real(name: str, dtype: Any) -> None:
 
 def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
     mod = elementwise.rem_p.bind(x, y)
-    by_zero = elementwise.eq(y, constant(0, y))
-    div = elementwise.div(select(by_zero, lifted(x), elementwise.sub(x, mod)), y)
+    # Without a remainder the quotient is x / y, with the sign of zeros.
+    whole = elementwise.bitwise_or(
+        elementwise.eq(y, constant(0, y)), elementwise.eq(mod, constant(0, mod))
+    )
+    div = elementwise.div(select(whole, lifted(x), elementwise.sub(x, mod)), y)
     other_sign = elementwise.bitwise_and(
         elementwise.ne(mod, constant(0, mod)),
         elementwise.ne(elementwise.sign(y), elementwise.sign(mod)),

@@ -34,18 +34,24 @@ from kiln.ops.sharding import put
 from kiln.ops.static_slicing import pad, slice_in_dim
 
 _INT = np.dtype(np.int32)
+_FARTHEST = 2**30
 
 
 def below(shape: tuple[Dim, ...], k: Any) -> Any:
     """Return bools of a matrix shape: True on and below the k-th diagonal."""
     rows, columns = (broadcasted_iota(_INT, shape, axis) for axis in (0, 1))
-    return elementwise.ge(elementwise.add(rows, k), columns)
+    return elementwise.ge(elementwise.add(rows, _near(k)), columns)
 
 
 def on_diagonal(shape: tuple[Dim, ...], k: Any) -> Any:
     """Return bools of a matrix shape: True on the k-th diagonal."""
     rows, columns = (broadcasted_iota(_INT, shape, axis) for axis in (0, 1))
-    return elementwise.eq(elementwise.add(rows, k), columns)
+    return elementwise.eq(elementwise.add(rows, _near(k)), columns)
+
+
+def _near(k: Any) -> Any:
+    # Further away there is no diagonal either, and the sum with a position still fits.
+    return max(-_FARTHEST, min(k, _FARTHEST)) if isinstance(k, int) else k
 
 
 @eager

@@ -52,11 +52,15 @@ def _exponential(x: Complex, base: str) -> Complex:
 
 def _with_limits(x: Complex, found: Complex) -> Complex:
     """Return an exponential of x, and its limits where the angle is no finite number."""
-    no_angle = x.im.ne(x.im) | is_infinite(x.im)
     nothing = x.im.scope.constant(0, x.im.dtype)
     limit = x.re.eq(math.inf).select(math.inf, nothing)
     turn = x.re.eq(math.inf).select(x.im - x.im, copysign(nothing, x.im))
-    return choose(no_angle & is_infinite(x.re), Complex(limit, turn), found)
+    return choose(_no_angle(x) & is_infinite(x.re), Complex(limit, turn), found)
+
+
+def _no_angle(x: Complex) -> Value:
+    """Tell whether the imaginary part, an angle, is infinite or nan."""
+    return either(is_nan(x.im), is_infinite(x.im))
 
 
 def exp(x: Complex) -> Complex:
@@ -74,8 +78,10 @@ def expm1(x: Complex) -> Complex:
     grown = _exponential(x, "exp")
     half = (x.im * 0.5).unary("sin")
     near = x.re.unary("expm1") * x.im.unary("cos") - 2 * half * half
+    near = near.eq(0).select(0, near)  # of zeros the positive one
     far = abs(x.re).gt(_HALF_RANGE[x.re.dtype])
-    return Complex(far.select(grown.re - 1, near), grown.im)
+    found = _with_limits(x, Complex(far.select(grown.re, near), grown.im))
+    return Complex(far.select(found.re - 1, found.re), found.im)
 
 
 def log(x: Complex) -> Complex:
@@ -115,6 +121,7 @@ def sinh(x: Complex) -> Complex:
     re, im, rest = _hyperbolic(x, "sinh", "cosh")
     cosine = x.im.unary("cos")
     re = x.re.eq(0).select(_zero(x.re, cosine), re * cosine * rest)
+    re = (is_infinite(x.re) & _no_angle(x)).select(math.inf, re)
     return Complex(re, x.im.eq(0).select(x.im, im * x.im.unary("sin") * rest))
 
 
@@ -124,7 +131,8 @@ def cosh(x: Complex) -> Complex:
     sine = x.im.unary("sin")
     flat = either(x.im.eq(0), x.re.eq(0))
     im = flat.select(_zero(x.re, sine), im * sine * rest)
-    return Complex(re * x.im.unary("cos") * rest, im)
+    re = re * x.im.unary("cos") * rest
+    return Complex((is_infinite(x.re) & _no_angle(x)).select(math.inf, re), im)
 
 
 def _zero(x: Value, y: Value) -> Value:
@@ -155,10 +163,11 @@ def tanh(x: Complex) -> Complex:
     turning = 4 * x.im.unary("sin") * x.im.unary("cos") * decay
     limit = copysign(scope.constant(1, kind), x.re)
     endless = is_infinite(x.re)
-    no_angle = either(is_nan(x.im), is_infinite(x.im))
+    no_angle = _no_angle(x)
     turning = (endless & no_angle).select(copysign(scope.constant(0, kind), x.im), turning)
     limit = (no_angle & ~endless).select(math.nan, limit)
     re = far.select(limit, stretch * cosh * sinh / below)
+    re = x.re.eq(0).select(x.re, re)
     im = far.select(turning, slope / below)
     return Complex(re, x.im.eq(0).select(x.im, im))
 

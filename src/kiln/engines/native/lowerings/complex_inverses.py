@@ -107,7 +107,12 @@ def asin(x: Complex) -> Complex:
 def acos(x: Complex) -> Complex:
     """Return the arccosine."""
     arcs = _arcs(abs(x.re), abs(x.im))
-    return Complex(angle(arcs.adjacent, x.re), copysign(arcs.distance, -x.im))
+    return Complex(_polar(arcs, x), copysign(arcs.distance, -x.im))
+
+
+def _polar(arcs: _Arcs, x: Complex) -> Value:
+    """Return re acos x, a right angle on the imaginary axis whatever the imaginary part is."""
+    return x.re.eq(0).select(math.pi / 2, angle(arcs.adjacent, x.re))
 
 
 def asinh(x: Complex) -> Complex:
@@ -118,7 +123,7 @@ def asinh(x: Complex) -> Complex:
 def acosh(x: Complex) -> Complex:
     """Return the inverse hyperbolic cosine."""
     arcs = _arcs(abs(x.re), abs(x.im))
-    return Complex(arcs.distance, copysign(angle(arcs.adjacent, x.re), x.im))
+    return Complex(arcs.distance, copysign(_polar(arcs, x), x.im))
 
 
 def atanh(x: Complex) -> Complex:
