@@ -222,7 +222,8 @@ class Lift:
                 if counts is not None:
                     counted = counts[number].at(steps)
                 inner = (str(number), *steps)
-                made = scopes[id(scope)] = Scope(application, None, scope.path, inner, counted)
+                made = Scope.within(application, None, scope.path, inner, counted)
+                scopes[id(scope)] = made
             return made
 
         def copy(suffix: str, original: Standing) -> Standing:

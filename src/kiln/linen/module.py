@@ -8,6 +8,7 @@ parameters.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -32,6 +33,7 @@ from kiln.linen.printing import module_text
 from kiln.linen.pure import PureFunctions
 from kiln.linen.scope import Scope
 from kiln.linen.variables import HasVariables
+from kiln.linen.variables import merge_param as merge_param
 
 
 class _Unspecified:
@@ -47,6 +49,14 @@ class _Unspecified:
 UNSPECIFIED_PARENT = _Unspecified()
 # Python looks these up when copying and pickling; they are unrelated to `setup`.
 _NEVER_SET_UP = frozenset({"__deepcopy__", "__copy__", "__getstate__", "__setstate__", "_state"})
+
+
+class SetupState(enum.Enum):
+    """Whether the `setup` of an instance has run."""
+
+    NEW = 0
+    TRANSFORMED = 1
+    DONE = 2
 
 
 class ModuleState:
@@ -72,6 +82,11 @@ class ModuleState:
         self.autonames: dict[str, int] = {}
         self.children: dict[str, Module] = {}
         self.name_scopes: dict[str, Module] = {}
+
+    @property
+    def setup_called(self) -> SetupState:
+        """Whether `setup` has run; lifted copies run it anew, and are never TRANSFORMED."""
+        return SetupState.DONE if self.set_up else SetupState.NEW
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))

@@ -27,7 +27,9 @@ NAMED = frozenset(("SAME", "VALID", "SAME_LOWER"))
 """Paddings that the primitive supports."""
 
 
-def canonical_padding(module: Module, padding: Any, rank: int) -> str | list[tuple[int, int]]:
+def canonical_padding(
+    module: Module | None, padding: Any, rank: int
+) -> str | list[tuple[int, int]]:
     """Return a name, or (low, high) for each spatial axis.
 
     Raises: ValueError for anything else.
@@ -49,6 +51,14 @@ def canonical_padding(module: Module, padding: Any, rank: int) -> str | list[tup
             "use 'SAME', 'VALID', 'CIRCULAR', 'REFLECT', or a (low, high) pair for each axis",
         )
     return pairs
+
+
+def canonicalize_padding(padding: Any, rank: int) -> str | list[tuple[int, int]]:
+    """Return a padding as its name, or as (low, high) for each of `rank` spatial axes.
+
+    Raises: ValueError for anything else.
+    """
+    return canonical_padding(None, padding, rank)
 
 
 def _unknown_padding(module: Module, padding: Any, known: Sequence[str]) -> Exception:

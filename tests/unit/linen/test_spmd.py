@@ -6,8 +6,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.linen import logical
-from kiln.linen.logical import LogicallyPartitioned, RulesFallback
+from kiln.linen import spmd
+from kiln.linen.spmd import LogicallyPartitioned, RulesFallback
 from kiln.sharding import NamedSharding, P, make_mesh
 
 RULES = (("batch", "a"), ("rows", ["b", "c"]), ("whole", None), ("spare", "a"), ("spare", "d"))
