@@ -17,8 +17,9 @@ from kiln.linen.errors import (
     ApplyScopeInvalidVariablesStructureError,
     ApplyScopeInvalidVariablesTypeError,
 )
-from kiln.linen.filters import CollectionFilter
+from kiln.linen.filters import CollectionFilter as CollectionFilter
 from kiln.linen.filters import DenyList as DenyList
+from kiln.linen.filters import PRNGSequenceFilter as PRNGSequenceFilter
 from kiln.linen.filters import in_filter as in_filter
 from kiln.linen.filters import intersect_filters as intersect_filters
 from kiln.linen.filters import is_filter_empty as is_filter_empty
@@ -37,6 +38,11 @@ from kiln.linen.metadata import unbox as unbox
 from kiln.linen.scope import Scope as Scope
 from kiln.linen.scope import Variable as Variable
 from kiln.typing import Array as Array
+
+Collection = Mapping[str, Any]
+VariableDict = Mapping[str, Collection]
+FrozenVariableDict = FrozenDict[str, Collection]
+MutableVariableDict = dict[str, dict[str, Any]]
 
 _NOT_INTERMEDIATES = DenyList("intermediates")
 

@@ -27,6 +27,9 @@ from kiln.linen.module import Module
 OVERWRITE_WITH_GRADIENT = "_overwrite_with_gradient"
 """The collection whose gradients are its next values."""
 
+CAN_USE_EARRAY = False
+"""Whether there are arrays of types that extend others, outside of programs: there are none."""
+
 
 def get_fp8_max(fp8_dtype: Any, out_dtype: Any) -> Any:
     """Return the largest finite number of an eight-bit float type, in another type."""
