@@ -3,7 +3,7 @@
 Print values, call a Python function with them, draw which device holds which shard.
 """
 
-from kiln.api.sharding_pictures import (
+from kiln.ir.sharding_pictures import (
     sharding_svg,
     sharding_text,
     visualize_array_sharding,
