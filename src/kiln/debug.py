@@ -3,14 +3,14 @@
 Print values, call a Python function with them, draw which device holds which shard.
 """
 
+from kiln.control.callback import debug_callback as callback
+from kiln.control.callback import debug_print as print
 from kiln.ir.sharding_pictures import (
     sharding_svg,
     sharding_text,
     visualize_array_sharding,
     visualize_sharding,
 )
-from kiln.control.callback import debug_callback as callback
-from kiln.control.callback import debug_print as print
 
 __all__ = [
     "callback",

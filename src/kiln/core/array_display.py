@@ -53,9 +53,7 @@ def _table(value: np.ndarray) -> str:
     cell = '<td style="text-align:right;padding:0 0.4em">'
     lines = []
     for line in places:
-        cells = [
-            next(texts) if i is not None and j is not None else "…" for i, j in line
-        ]
+        cells = [next(texts) if i is not None and j is not None else "…" for i, j in line]
         lines.append("".join(f"{cell}{html.escape(text)}</td>" for text in cells))
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<table style="font-family:monospace;border-collapse:collapse">{body}</table>'
@@ -94,8 +92,10 @@ class TreescopeAdapter:
         value = np.asarray(array)
         if fast or not value.size or value.size > 100_000 or value.dtype.kind not in "iuf":
             return text
-        return f"{text} [≥{value.min():.2}, ≤{value.max():.2}]" if value.dtype.kind == "f" else (
-            f"{text} [≥{value.min()}, ≤{value.max()}]"
+        return (
+            f"{text} [≥{value.min():.2}, ≤{value.max():.2}]"
+            if value.dtype.kind == "f"
+            else (f"{text} [≥{value.min()}, ≤{value.max()}]")
         )
 
     def get_numpy_dtype(self, array: Any) -> np.dtype | None:

@@ -12,8 +12,8 @@ from typing import Any
 from kiln.base.source import Source
 from kiln.ir.display import pretty
 from kiln.ir.effects import NO_EFFECTS, Effects, union
-from kiln.ir.operation import Operation
 from kiln.ir.jaxpr_html import to_html
+from kiln.ir.operation import Operation
 from kiln.ir.printer import to_text
 from kiln.ir.types import ShapedArray
 

@@ -35,6 +35,7 @@ class Names:
         self.kept: list[Any] = []
 
     def __call__(self, atom: Any) -> str:
+        """Return the name of a variable, or the text of a literal."""
         if atom.is_literal:
             return literal(atom.val)
         name = self.of.get(id(atom))

@@ -27,4 +27,3 @@ from kiln.nn import softplus as softplus
 from kiln.nn import standardize as standardize
 from kiln.nn import swish as swish
 from kiln.nn import tanh as tanh
-from kiln.nn import standardize as normalize

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kiln.linen import frozen_dict as frozen_dict
-from kiln.linen import metadata as meta
 from kiln.linen.axes import broadcast as broadcast
 from kiln.linen.errors import (
     ApplyScopeInvalidVariablesStructureError,
@@ -71,7 +70,7 @@ def apply(
     mutable: CollectionFilter = False,
     flags: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Return a pure function of `(variables, *args, rngs=None, **kwargs)` that runs `fn(scope, ...)`.
+    """Return a pure function of `(variables, *args, rngs=None, **kwargs)` that runs `fn`.
 
     Unless `mutable` is False it returns a pair: the result, and the mutable collections.
     """

@@ -8,6 +8,7 @@ again.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, dataclass_transform
 
@@ -46,10 +47,14 @@ def dataclass(
     """
 
     def made(cls: type) -> type:
-        annotations = cls.__dict__.get("__annotations__", {})
+        annotations = inspect.get_annotations(cls)
         for name, annotation, extra in extra_fields or ():
             setattr(cls, name, extra)
             annotations[name] = annotation
+        for name, annotation in annotations.items():
+            # The standard library recognizes the text of its own marker only.
+            if isinstance(annotation, str) and annotation.rpartition(".")[2] == "KW_ONLY":
+                annotations[name] = KW_ONLY
         cls.__annotations__ = annotations
         inherited = {f.name for f in _inherited(cls) if f.kw_only}
         for name in inherited & annotations.keys():

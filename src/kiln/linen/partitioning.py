@@ -163,9 +163,7 @@ def get_axis_names(axes_metadata: Any) -> FrozenDict[str, Any]:
         found = {}
         for name, value in tree.items():
             if isinstance(value, AxisMetadata):
-                found[name.removesuffix("_axes")] = tree_map(
-                    spec, value.names, is_leaf=is_logical
-                )
+                found[name.removesuffix("_axes")] = tree_map(spec, value.names, is_leaf=is_logical)
             else:
                 found[name] = named(value)
         return found
@@ -258,7 +256,7 @@ def vmap_with_axes(
     out_axes: Any = 0,
     axis_size: int | None = None,
     axis_name: str | None = None,
-    partitioning_axis_names: Mapping[Any, str] = {},  # noqa: B006
+    partitioning_axis_names: Mapping[Any, str] = {},
     spmd_axis_name: str | None = None,
     methods: Any = None,
 ) -> Any:

@@ -130,8 +130,8 @@ def streams(rngs: Any, asked: str) -> dict[str, Any]:
             if not isinstance(name, str) or not is_key(key):
                 raise InvalidRngError(
                     f"{asked} with rngs[{name!r}] = {_shown(key)}",
-                    f"rngs should be a dictionary mapping strings to `jax.PRNGKey`. {_place(asked)} "
-                    "should be a ``jax.PRNGKey`` or such a dictionary",
+                    "rngs should be a dictionary mapping strings to `jax.PRNGKey`. "
+                    f"{_place(asked)} should be a ``jax.PRNGKey`` or such a dictionary",
                     "write rngs={'dropout': kiln.random.key(0)}",
                 )
         return dict(rngs)

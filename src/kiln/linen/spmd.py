@@ -148,9 +148,10 @@ def is_logical(x: Any) -> bool:
     return (
         x is None
         or isinstance(x, PartitionSpec)
-        or (isinstance(x, tuple) and all(
-                n is None or isinstance(n, str) or n is PartitionSpec.UNCONSTRAINED for n in x
-            ))
+        or (
+            isinstance(x, tuple)
+            and all(n is None or isinstance(n, str) or n is PartitionSpec.UNCONSTRAINED for n in x)
+        )
     )
 
 

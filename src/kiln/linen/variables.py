@@ -11,7 +11,6 @@ from kiln.linen.errors import NameInUseError
 from kiln.linen.scope import Scope, Variable
 from kiln.numpy.filling import zeros_like
 
-
 _NO_KEYS = "Can't use RNGs"
 
 

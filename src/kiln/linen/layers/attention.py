@@ -8,8 +8,8 @@ their operands, as linen's layers do, and let the two products be replaced.
 from __future__ import annotations
 
 import functools
-import warnings
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -366,8 +366,8 @@ def _sources(module: Module, query: Any, key: Any, value: Any, both: Any) -> tup
         key = query
     elif value is not None and value.shape[-1] == value.shape[-2]:
         warnings.warn(
-            "the function signature of MultiHeadDotProductAttention's `__call__` method has changed "
-            "from inputs_q, inputs_kv, mask=None, deterministic=None to inputs_q, inputs_k, "
+            "the function signature of MultiHeadDotProductAttention's `__call__` method has "
+            "changed from inputs_q, inputs_kv, mask=None, deterministic=None to inputs_q, inputs_k, "
             "inputs_v, *, mask=None, deterministic=None. A square third argument may be meant as "
             "mask=",
             DeprecationWarning,
