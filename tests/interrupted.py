@@ -83,6 +83,13 @@ def _convolved_by_points(c: Any) -> Any:
     return made.reshape(c.shape)
 
 
+def _layers(c: Any) -> Any:
+    # What follows each of these products runs on its blocks.
+    hidden = jnp.maximum(c @ jnp.full((512, 2048), 0.001), 0)
+    scores = kiln.nn.softmax(hidden @ jnp.full((2048, 1100), 0.001), axis=-1)
+    return scores @ jnp.full((1100, 512), 0.001)
+
+
 def _solved(c: Any) -> Any:
     square = c[:, :256] + 9 * jnp.eye(256)
     return jnp.linalg.solve(square, c) * 0.01
@@ -177,6 +184,7 @@ WAITS: dict[str, Callable[[], Any]] = {
     "many calls": _many_calls,
     "compile": _compiled,
     "products": _repeated(lambda c: jnp.sin(c @ (c.T @ c)) * 0.01),
+    "layers": _repeated(_layers),
     "sort": _repeated(lambda c: jnp.sin(jnp.sort(c.ravel()) * 1e3).reshape(c.shape)),
     "fft": _repeated(lambda c: jnp.fft.irfft2(jnp.fft.rfft2(c)).astype(c.dtype)),
     "convolution": _repeated(_convolved),
@@ -188,6 +196,7 @@ WAITS: dict[str, Callable[[], Any]] = {
 }
 KERNELS = {
     "products",
+    "layers",
     "sort",
     "fft",
     "convolution",

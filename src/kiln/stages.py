@@ -1,6 +1,8 @@
 """The types of the stages of ahead-of-time compilation."""
 
+from kiln.jit.compiled import Compiled
 from kiln.jit.function import JitFunction as Wrapped
-from kiln.jit.stages import ArgInfo, Compiled, Lowered, Traced
+from kiln.jit.stage import ArgInfo
+from kiln.jit.stages import Lowered, Traced
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]

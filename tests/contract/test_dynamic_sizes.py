@@ -292,8 +292,13 @@ def test_stages_and_types_in_place_of_arrays() -> None:
     assert "tensor<6x3xf32>" in f.lower(struct).as_text()
     compiled = f.lower(struct).compile()
     np.testing.assert_allclose(compiled(rows(6)), rows(6).T @ rows(6) / 6, rtol=1e-6)
+    np.testing.assert_allclose(compiled(rows(5)), rows(5).T @ rows(5) / 5, rtol=1e-6)
     f(rows(5))
     assert len(seen) == 1
+    with pytest.raises(TypeError, match="compiled with"):
+        compiled(rows(5).astype(np.int32))
+    with override(engine="xla"):
+        compiled = f.lower(struct).compile()
     with pytest.raises(TypeError, match="compiled with"):
         compiled(rows(5))
 

@@ -17,7 +17,7 @@ OFTEN = (
 
 SOAK = "block_until_ready,float,tolist,asarray,device_get,add,eager,barrier,compile,callbacks"
 
-KERNELS = "products,sort,fft,convolution,convolution of channels,solve,transpose"
+KERNELS = "products,layers,sort,fft,convolution,convolution of channels,solve,transpose"
 """What threads share: each of its parts may be the one that is interrupted."""
 
 

@@ -143,3 +143,8 @@ def ranked(x):
 @program(np.uint32([0, 7]), gradient=False)
 def draw(key):
     return random.uniform(key, (2,))
+
+
+@program(ones(512, 16), ones(16, 512), ones(512), ones(512, 512))
+def layers(x, w, b, v):
+    return kiln.nn.softmax(jnp.maximum(x @ w + b, 0) @ v, axis=-1)

@@ -45,7 +45,7 @@ BREAKS = [
     Break(
         "10.2",
         "jit/cache.py",
-        "return known[2].setdefault(options, Recordings(identity))",
+        "return known.tables.setdefault(options, Recordings(identity))",
         "return Recordings(identity)",
     ),
     Break(
@@ -56,7 +56,7 @@ BREAKS = [
     ),
     Break(
         "12.5",
-        "jit/stages.py",
+        "jit/compiled.py",
         "wrong = [(n, w, a) for n, w, a in found if not a.same_type(w)]",
         "wrong = []",
     ),

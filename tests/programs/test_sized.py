@@ -20,14 +20,16 @@ def table(n: int) -> np.ndarray:
     return np.random.RandomState(n).randn(n, 3).astype(np.float32)
 
 
-def check(name: str, program: Sized, engine: str, sizes: tuple[int, ...] = SIZES) -> None:
+def check(
+    name: str, program: Sized, engine: str, sizes: tuple[int, ...] = SIZES, **options: Any
+) -> None:
     traces: list[Any] = []
 
     def counted(x: Any) -> Any:
         traces.append(x.shape)
         return program.kiln(x)
 
-    f = kiln.jit(counted, abstracted_axes=({0: "n"},))
+    f = kiln.jit(counted, abstracted_axes=({0: "n"},), **options)
     with override(engine=engine), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for n in sizes:
@@ -61,6 +63,22 @@ def test_one_trace_and_one_code_on_the_native_engine(name: str) -> None:
         check(name, PROGRAMS[name], "native", (0, 5))
     finally:
         stop()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_code_with_checks(name: str) -> None:
+    compiled: list[str] = []
+    stop = on_compile(lambda name, seconds: compiled.append(name))
+    try:
+        check(name, PROGRAMS[name], "native", (5, 1, 33, 130), check="nan,index")
+    except FloatingPointError:
+        # So is it without names.
+        with override(engine="native"), pytest.raises(FloatingPointError):
+            for n in (5, 1, 33, 130):
+                kiln.jit(lambda x: PROGRAMS[name].kiln(x), check="nan")(table(n))
+    finally:
+        stop()
+    assert compiled.count("counted") == 1
 
 
 # XLA compiles a program for each size.

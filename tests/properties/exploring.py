@@ -22,7 +22,7 @@ def explored(
         sizes = [pytest.param(few, id="few"), pytest.param(many, id="many", marks=pytest.mark.full)]
 
         @pytest.mark.parametrize("examples", sizes)
-        @pytest.mark.timeout(1200)
+        @pytest.mark.timeout(3600)
         def test(examples: int) -> None:
             limited = settings(
                 max_examples=examples,

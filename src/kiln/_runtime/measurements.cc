@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-// Memory that the engine owns: numbers, then an entry of two for each statement, then events. Calls
+// Memory that the engine owns: numbers, then an entry of four for each statement, then events. Calls
 // on several threads write to it at the same time.
 struct Measurements {
   int64_t statements;  // how many there are
@@ -16,10 +16,10 @@ struct Measurements {
   int64_t events;      // so many have happened; those beyond the room were not kept
   int64_t rest[];
 
-  int64_t* count(int64_t statement) { return rest + 2 * statement; }
-  int64_t* nanoseconds(int64_t statement) { return count(statement) + 1; }
-  // The statement, its start, its end.
-  int64_t* event(int64_t number) { return rest + 2 * statements + 3 * number; }
+  // How often it ran, and altogether its nanoseconds, bytes and operations.
+  int64_t* of(int64_t statement) { return rest + 4 * statement; }
+  // The statement, its start, its end, its bytes and operations.
+  int64_t* event(int64_t number) { return of(statements) + 5 * number; }
 };
 
 int64_t kiln_clock() {
@@ -28,13 +28,15 @@ int64_t kiln_clock() {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
-void kiln_measured(Measurements* to, int64_t statement, int64_t start) {
+void kiln_measured(Measurements* to, int64_t statement, int64_t start, int64_t bytes,
+                   int64_t operations) {
   int64_t end = kiln_clock();
   // Of a statement inside a loop there are too many events.
   bool is_event = statement >= 0;
   if (!is_event) statement = ~statement;
-  __atomic_fetch_add(to->count(statement), 1, __ATOMIC_RELAXED);
-  __atomic_fetch_add(to->nanoseconds(statement), end - start, __ATOMIC_RELAXED);
+  int64_t* figures = to->of(statement);
+  const int64_t more[] = {1, end - start, bytes, operations};
+  for (int64_t each : more) __atomic_fetch_add(figures++, each, __ATOMIC_RELAXED);
   if (!is_event) return;
   int64_t number = __atomic_fetch_add(&to->events, 1, __ATOMIC_RELAXED);
   if (number >= to->room) return;
@@ -42,6 +44,8 @@ void kiln_measured(Measurements* to, int64_t statement, int64_t start) {
   event[0] = statement;
   event[1] = start;
   event[2] = end;
+  event[3] = bytes;
+  event[4] = operations;
 }
 
 const Symbols symbols{

@@ -65,8 +65,8 @@ using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
 //
 // int64_t kiln_clock(): nanoseconds, on the clock of Python's `time.monotonic_ns`.
 //
-// void kiln_measured(Measurements*, int64_t statement, int64_t start): notes that a statement that
-// began at a time has ended; those inside loops have the complements of their numbers. See
-// `measurements.cc`.
+// void kiln_measured(Measurements*, int64_t statement, int64_t start, int64_t bytes, int64_t
+// operations): notes that a statement that began at a time has ended, and what it took; those inside
+// loops have the complements of their numbers. See `measurements.cc`.
 
 }  // namespace kiln

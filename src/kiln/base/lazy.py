@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from kiln.base.collection import Permanent
+
 
 class LazyModule:
     """A placeholder for a module, which imports it when an attribute is first read."""
@@ -28,7 +30,8 @@ def on_first_use(
 
     def __getattr__(name: str) -> ModuleType:
         if name in names:
-            return importlib.import_module(f"{own}.{name}")
+            with Permanent():
+                return importlib.import_module(f"{own}.{name}")
         raise AttributeError(f"module {own!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
@@ -58,11 +61,18 @@ def names_on_first_use(
 
 difflib = LazyModule("difflib")
 fractions = LazyModule("fractions")
+hashlib = LazyModule("hashlib")
+heapq = LazyModule("heapq")
 html = LazyModule("html")
+json = LazyModule("json")
 logging = LazyModule("logging")
+traceback = LazyModule("traceback")
 scipy_special = LazyModule("scipy.special")
 scipy_linalg = LazyModule("scipy.linalg")
 opt_einsum = LazyModule("opt_einsum")
+llvmlite = LazyModule("llvmlite")
+llvmlite_binding = LazyModule("llvmlite.binding")
+llvmlite_ffi = LazyModule("llvmlite.binding.ffi")
 msgpack = LazyModule("msgpack")
 pyarrow = LazyModule("pyarrow")
 rich_console = LazyModule("rich.console")

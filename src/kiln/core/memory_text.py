@@ -7,12 +7,18 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.engine import Executable, ExplainedExecutable
+from kiln.ir.sizes import Dim, Size
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
-def size_text(count: float) -> str:
-    """Return a number of bytes in the largest unit of which there is at least one."""
+def size_text(count: float | Size) -> str:
+    """Return a number of bytes in the largest unit of which there is at least one.
+
+    With named sizes that is a byte.
+    """
+    if isinstance(count, Size):
+        return f"{count} bytes"
     number, unit = count, 0
     while number >= 1024 and unit + 1 < len(_UNITS):
         number, unit = number / 1024, unit + 1
@@ -20,22 +26,34 @@ def size_text(count: float) -> str:
     return f"{number:.{digits}f} {_UNITS[unit]}"
 
 
-def summary(name: str, analysis: Any, shared: int = 0) -> str:
+def summary(name: str, analysis: Any, shared: Dim = 0) -> str:
     """Return what a call needs, what is donated, and the peak, in three lines.
 
     So many bytes of results are `shared`: they are arguments, or other results.
     """
     taken, given = analysis.argument_size_in_bytes, analysis.output_size_in_bytes
     donated, workspace = analysis.alias_size_in_bytes, analysis.temp_size_in_bytes
-    peak = taken + given - donated - shared + workspace
+    peak = peak_of(analysis, shared)
     how = "no result lies where an argument was donated"
-    if donated:
+    if donated != 0:
         how = f"{size_text(donated)} of the results lie where arguments were donated"
     return (
         f"{name} takes {size_text(taken)} of arguments and gives {size_text(given)} of results\n"
         f"{how}\n"
         f"with {size_text(workspace)} of workspace a call needs {size_text(peak)} at the peak"
     )
+
+
+def peak_of(analysis: Any, shared: Dim) -> Dim:
+    """Return how many bytes a call needs at most; so many of the results are `shared`."""
+    found: Dim = (
+        analysis.argument_size_in_bytes
+        + analysis.output_size_in_bytes
+        - analysis.alias_size_in_bytes
+        - shared
+        + analysis.temp_size_in_bytes
+    )
+    return found
 
 
 def explained(executable: Executable, name: str, engine: str) -> str:

@@ -113,5 +113,10 @@ def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:
     return host if dialect in host.dialects else preferred
 
 
+def is_host_compiler(compiler: Compiler) -> bool:
+    """Tell whether a compiler is the one that compiles for all sizes of named axes."""
+    return compiler is engine(HOST_COMPILER).compiler
+
+
 def _runs_on_host(jaxpr: Jaxpr) -> bool:
     return all(eqn.primitive.runs_on_host([v.aval for v in eqn.invars]) for eqn in jaxpr.eqns)

@@ -26,10 +26,11 @@ from kiln.execution.compilation import (
 )
 from kiln.execution.donation import Donation
 from kiln.execution.engine_choice import engine_for
-from kiln.execution.sized_programs import compile_for_sizes
+from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
+from kiln.ir.specialise import specialise_later
 
 Run = Callable[[Sequence[Any]], list[ConcreteArray]]
 
@@ -238,6 +239,31 @@ class Placer:
         self._note(found)
         return found
 
+    def program_for_all_sizes(self, placement: Placement | None) -> Program | None:
+        """Return what is compiled once for all sizes of named axes; None if nothing is."""
+        if placement is not None or self.general is None or not self.sizes:
+            return None
+        wanted = self.keep_unused, self.compiler_options, self.request.donated
+        found = program_for_sizes(self.general, self.name, self.sizes, wanted)
+        return None if isinstance(found, str) else found
+
+    def for_sizes(self, sizes: Mapping[str, int]) -> Placer:
+        """Return the placer of the program for other sizes of its named axes.
+
+        Raises: ValueError for arrays that are too large.
+        """
+        assert self.general is not None
+        return Placer(
+            specialise_later(self.general, sizes),
+            self.name,
+            hidden=self.hidden,
+            request=self.request,
+            keep_unused=self.keep_unused,
+            compiler_options=self.compiler_options,
+            general=self.general,
+            sizes=sizes,
+        )
+
     def _note(self, program: CachedProgram) -> None:
         if program.base not in self.programs:
             self.programs.append(program.base)
@@ -261,7 +287,7 @@ class Placer:
         return _placed(compiled, names, in_shardings, out_shardings, committed)
 
     def _names(self, compiled: CachedProgram) -> list[str]:
-        kept = range(len(self.jaxpr.invars)) if compiled.kept is None else compiled.kept
+        kept = range(len(self.jaxpr.in_avals)) if compiled.kept is None else compiled.kept
         return [self._named(i) for i in kept]
 
     @property
@@ -324,8 +350,7 @@ class Placer:
     def _named(self, i: int) -> str:
         names = self.jaxpr.arg_names
         name = names[i] if i < len(names) else ""
-        aval = self.jaxpr.invars[i].aval
-        return name or f"{i} ({aval})"
+        return name or f"{i} ({self.jaxpr.in_avals[i]})"
 
 
 def _ids(sharding: Sharding) -> str:

@@ -6,12 +6,12 @@ What is in the cache is the program for all sizes; a program for some sizes runs
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kiln.base.bounded import CLOCK
 from kiln.base.config import options
-from kiln.core.engine import Buffer, Executable, NotForAllSizes, engine
+from kiln.core.engine import Buffer, Executable, NotForAllSizes, Program, engine
 from kiln.execution.compilation import (
     CachedProgram,
     ProgramKey,
@@ -34,6 +34,9 @@ from kiln.ir.user_code import is_shareable
 
 _FOR_EACH_SIZE = "why it is compiled for each size"
 
+Wanted = tuple[bool, tuple[tuple[str, Any], ...], tuple[int, ...]]
+"""Whether unused inputs are kept, options of the compiler, and which inputs are donated."""
+
 
 def compile_for_sizes(
     jaxpr: Jaxpr,
@@ -49,15 +52,11 @@ def compile_for_sizes(
 
     Return the reason if it has to be compiled for each size.
     """
-    choice = engine_for(jaxpr, None, options())
-    if not compiles_for_all_sizes(choice):
-        return f"the engine {choice.name} compiles for each size"
-    if not all(sizes.values()):
-        return "a size is 0"
-    reason = jaxpr.memo.get(_FOR_EACH_SIZE)
-    if reason is not None:
-        return str(reason)
     wanted = (keep_unused, compiler_options, donated)
+    reason = _why_for_each(jaxpr, sizes, wanted)
+    if reason is not None:
+        return reason
+    choice = engine_for(jaxpr, None, options())
     known = (compile_for_sizes, wanted, (*sizes,), options().key())
     is_shared = is_shareable(jaxpr)
     key = jaxpr.memo.get(known)
@@ -68,18 +67,14 @@ def compile_for_sizes(
     if found is None:
 
         def new() -> CachedProgram:
-            program, kept = program_of(jaxpr, name, *wanted)
-            program = dataclasses.replace(program, sizes=(*sizes,))
-            why_not = engine(HOST_COMPILER).compiler.unsupported(program)
-            if why_not is not None:
-                raise NotForAllSizes(why_not)
+            program, kept = _program_of(jaxpr, name, sizes, wanted)
             made = compiling(choice, program)
             return CachedProgram(key, program, made, kept, None if is_shared else jaxpr)
 
         try:
             found = compiled_once(key, new)[0]
         except NotForAllSizes as error:
-            jaxpr.memo[_FOR_EACH_SIZE] = str(error)
+            jaxpr.memo[_reason_key(wanted)] = str(error)
             return str(error)
     made = ProgramForSizes(found, jaxpr, (*sizes.values(),), out_avals)
     try:
@@ -87,6 +82,49 @@ def compile_for_sizes(
     except NotForAllSizes as error:
         return str(error)
     return made
+
+
+def program_for_sizes(
+    jaxpr: Jaxpr, name: str, sizes: Mapping[str, int], wanted: Wanted
+) -> Program | str:
+    """Return what is compiled once for all sizes, or the reason if that is each size."""
+    reason = _why_for_each(jaxpr, sizes, wanted)
+    if reason is not None:
+        return reason
+    try:
+        return _program_of(jaxpr, name, sizes, wanted)[0]
+    except NotForAllSizes as error:
+        return str(error)
+
+
+def _why_for_each(jaxpr: Jaxpr, sizes: Mapping[str, int], wanted: Wanted) -> str | None:
+    """Return what is known to keep a program from being compiled for all sizes."""
+    choice = engine_for(jaxpr, None, options())
+    if not compiles_for_all_sizes(choice):
+        return f"the engine {choice.name} compiles for each size"
+    if not all(sizes.values()):
+        return "a size is 0"
+    found: str | None = jaxpr.memo.get(_reason_key(wanted))
+    return found
+
+
+def _reason_key(wanted: Wanted) -> Hashable:
+    return _FOR_EACH_SIZE, wanted, options().key()
+
+
+def _program_of(
+    jaxpr: Jaxpr, name: str, sizes: Mapping[str, int], wanted: Wanted
+) -> tuple[Program, list[int] | None]:
+    """Return the program for all sizes, and which of its inputs remain.
+
+    Raises: NotForAllSizes if a part of it cannot be compiled for the host.
+    """
+    program, kept = program_of(jaxpr, name, *wanted)
+    program = dataclasses.replace(program, sizes=(*sizes,))
+    why_not = engine(HOST_COMPILER).compiler.unsupported(program)
+    if why_not is not None:
+        raise NotForAllSizes(why_not)
+    return program, kept
 
 
 class ProgramForSizes(Variant):

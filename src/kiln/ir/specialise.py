@@ -29,8 +29,15 @@ def out_types(jaxpr: Jaxpr, env: Mapping[str, int]) -> list[ShapedArray]:
 
     Raises: ValueError for arrays that are too large.
     """
-    substitution = _Substitution(env)
-    return [substitution.aval(v.aval) for v in jaxpr.outvars]
+    return types_for([v.aval for v in jaxpr.outvars], env)
+
+
+def types_for(avals: Sequence[ShapedArray], env: Mapping[str, int]) -> list[ShapedArray]:
+    """Return types with named axes replaced by ints.
+
+    Raises: ValueError for arrays that are too large.
+    """
+    return list(map(_Substitution(env).aval, avals))
 
 
 def specialise_later(jaxpr: Jaxpr, env: Mapping[str, int]) -> Jaxpr:

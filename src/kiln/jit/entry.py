@@ -127,19 +127,14 @@ class Recording:
         """Return the placer for a request, created once."""
         found = self.placers.get(request)
         if found is None:
-            made = self.new_placer(request, keep_unused, settings, is_shared=True)
+            made = self.new_placer(request, keep_unused, settings)
             found = self.placers.setdefault(request, made)
         return found
 
     def new_placer(
-        self,
-        request: PlacementRequest,
-        keep_unused: bool,
-        settings: Settings,
-        *,
-        is_shared: bool = False,
+        self, request: PlacementRequest, keep_unused: bool, settings: Settings
     ) -> Placer:
-        """Return a placer; one of its own compiles for the types of this recording only."""
+        """Return a placer that nothing else uses."""
         return Placer(
             self.jaxpr,
             self.name,
@@ -147,7 +142,7 @@ class Recording:
             request=request,
             keep_unused=keep_unused,
             compiler_options=settings,
-            general=self.general if is_shared else None,
+            general=self.general,
             sizes=self.sizes,
         )
 

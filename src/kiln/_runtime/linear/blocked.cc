@@ -21,6 +21,8 @@ constexpr int64_t kNearBytes = 1 << 14;
 // Blocks of columns, where there are few rows.
 constexpr int64_t kColumnStep = 256;
 constexpr int64_t kFewBlocks = 8;
+// A block that an epilogue reads: it is in the second cache still.
+constexpr int64_t kBlockBytes = 1 << 19;
 
 template <typename T>
 const TileLoops& tiles() {
@@ -64,12 +66,16 @@ struct Right {
   const T* last;
 };
 
+// A block of C: `c` is where its first element lies. `row` is its first among all of the stack.
 template <typename T>
-int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c, int64_t rows,
-                      int64_t first_column, int64_t columns) {
+int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c, int64_t row,
+                      int64_t rows, int64_t first_column, int64_t columns, const Epilogue* after) {
   const TileLoops& code = tiles<T>();
   const Scratch scratch(static_cast<size_t>(rows * kPackedRow<T>) * sizeof(T));
-  if (!scratch) return 1;
+  const size_t spread = c == nullptr ? static_cast<size_t>((rows - 1) * p.c_row + columns) : 0;
+  const Scratch own(spread * sizeof(T));
+  if (!scratch || !own) return kOutOfMemory;
+  if (c == nullptr) c = reinterpret_cast<T*>(own.bytes());
   T* packed = reinterpret_cast<T*>(scratch.bytes());
   const int64_t whole = right.last == nullptr
                             ? columns
@@ -77,29 +83,42 @@ int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c,
   for (int64_t from = 0; from < p.k; from += kPackedDepth) {
     TileBlock block{};
     block.rows = rows;
-    block.columns = std::min(whole, columns);
     block.depth = std::min(kPackedDepth, p.k - from);
     block.a = packed;
-    block.b = right.whole + first_column / code.columns * right.panel + from * right.row;
-    block.b_row = right.row;
-    block.b_panel = right.panel;
-    block.c = c + first_column;
     block.c_row = p.c_row;
     block.add = p.accumulate || from > 0;
     pack_a(p, a + from * (p.transpose_a ? p.a_row : 1), rows, block.depth, packed);
-    if (block.columns > 0) code.run(block);
-    if (whole >= columns) continue;
-    block.columns = columns - whole;
-    block.b = right.last + from * code.columns;
-    block.b_row = code.columns;
-    block.c = c + first_column + whole;
-    code.run(block);
+    const bool is_last = after != nullptr && from + block.depth == p.k;
+    const int64_t step = is_last && !after->is_of_rows ? kColumnStep : columns;
+    for (int64_t column = 0; column < columns; column += step) {
+      const int64_t end = std::min(columns, column + step);
+      block.columns = std::min(whole, end) - column;
+      block.b =
+          right.whole + (first_column + column) / code.columns * right.panel + from * right.row;
+      block.b_row = right.row;
+      block.b_panel = right.panel;
+      block.c = c + column;
+      if (block.columns > 0) code.run(block);
+      if (whole < end) {
+        block.columns = end - whole;
+        block.b = right.last + from * code.columns;
+        block.b_row = code.columns;
+        block.c = c + whole;
+        code.run(block);
+      }
+      if (!is_last) continue;
+      const int32_t status =
+          after->run(c + column, row, row + rows, first_column + column, first_column + end);
+      if (status != kDone) return status;
+    }
   }
-  return 0;
+  return kDone;
 }
 
+// One of the stack, of which the first row is number `first_row` of all.
 template <typename T>
-int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c) {
+int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c, int64_t first_row,
+                     const Epilogue* after) {
   const TileLoops& code = tiles<T>();
   const int64_t panel = p.k * code.columns, panels = (p.n + code.columns - 1) / code.columns;
   const bool is_near = p.k * p.b_row * static_cast<int64_t>(sizeof(T)) <= kNearBytes;
@@ -128,32 +147,45 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c)
                    std::min(kPackedDepth, p.k - from),
                    std::min(kPanels * code.columns, p.n - column), packed + column * p.k);
           }
-          return 0;
+          return kDone;
         });
-    if (status != 0) return status;
+    if (status != kDone) return status;
   }
   const int64_t row_work = p.n * p.k;
   int64_t rows = std::clamp(rounded(2 * kTaskWork / row_work, code.rows), kFewestRows, kMostRows);
+  const bool is_whole = after != nullptr && after->is_of_rows;
+  if (is_whole) {
+    const int64_t fit = kBlockBytes / (p.n * static_cast<int64_t>(sizeof(T)));
+    const int64_t each = call == nullptr ? kMostRows : p.m / kFewBlocks;
+    rows = std::clamp(std::min({rows, fit, each}) / code.rows * code.rows, kFewestRows, kMostRows);
+  }
   rows = std::min(rows, p.m);
   const int64_t row_blocks = (p.m + rows - 1) / rows;
   int64_t columns = p.n;
-  if (row_blocks < kFewBlocks && call != nullptr) {
+  if (row_blocks < kFewBlocks && call != nullptr && !is_whole) {
     columns = std::max(kColumnStep, kTaskWork / (rows * p.k));
     columns = std::min(rounded(columns, code.columns), p.n);
+  }
+  if (after != nullptr && !is_whole) {
+    const int64_t most = kBlockBytes / (rows * static_cast<int64_t>(sizeof(T)));
+    columns = std::min(columns, std::max(kColumnStep, most / kColumnStep * kColumnStep));
   }
   const int64_t column_blocks = (p.n + columns - 1) / columns;
   const int64_t work = std::max<int64_t>(1, rows * columns * p.k);
   return over_blocks(call, row_blocks * column_blocks, (kTaskWork + work - 1) / work,
-                     [&](int64_t first, int64_t last) {
-                       int32_t status = 0;
-                       for (int64_t i = first; i < last && status == 0; ++i) {
-                         const int64_t row = i / column_blocks * rows;
-                         const int64_t column = i % column_blocks * columns;
-                         status = multiply_rows(p, a + row * (p.transpose_a ? 1 : p.a_row), right,
-                                                c + row * p.c_row, std::min(rows, p.m - row),
-                                                column, std::min(columns, p.n - column));
+                     [&](Call* own, int64_t first, int64_t last) {
+                       const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
+                       for (int64_t i = first; i < last; ++i) {
+                         const int64_t row = i / column_blocks * rows,
+                                       column = i % column_blocks * columns;
+                         T* at = c == nullptr ? nullptr : c + row * p.c_row + column;
+                         const int32_t status = multiply_rows(
+                             p, a + row * (p.transpose_a ? 1 : p.a_row), right, at, first_row + row,
+                             std::min(rows, p.m - row), column, std::min(columns, p.n - column),
+                             after == nullptr ? nullptr : &mine);
+                         if (status != kDone) return status;
                        }
-                       return status;
+                       return int32_t{kDone};
                      });
 }
 
@@ -166,30 +198,34 @@ bool fits_blocks(const Product& p) {
 }
 
 template <typename T>
-int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b, T* c) {
+int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b, T* c,
+                           const Epilogue* after) {
   const int64_t work = p.m * p.n * p.k;
-  const auto one = [&](Call* inner, int64_t i) {
-    return multiply_one(inner, p, a + i * p.a_step, b + i * p.b_step, c + i * p.c_step);
+  const auto one = [&](Call* inner, int64_t i, const Epilogue* mine) {
+    T* at = c == nullptr ? nullptr : c + i * p.c_step;
+    return multiply_one(inner, p, a + i * p.a_step, b + i * p.b_step, at, i * p.m, mine);
   };
   int32_t status = 0;
   if (p.batch == 1 || (work >= kItemWork && p.batch < kFewBlocks)) {
     Call* shared = work < 2 * kTaskWork ? nullptr : call;
-    for (int64_t i = 0; i < p.batch && status == 0; ++i) status = one(shared, i);
+    for (int64_t i = 0; i < p.batch && status == 0; ++i) status = one(shared, i, after);
     return status;
   }
   return over_blocks(call, p.batch, (kTaskWork + work - 1) / work,
-                     [&](int64_t first, int64_t last) {
+                     [&](Call* own, int64_t first, int64_t last) {
+                       const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
                        int32_t failed = 0;
                        for (int64_t i = first; i < last && failed == 0; ++i) {
-                         failed = one(nullptr, i);
+                         failed = one(nullptr, i, after == nullptr ? nullptr : &mine);
                        }
                        return failed;
                      });
 }
 
-#define KILN_INSTANTIATE(T)                     \
-  template bool fits_blocks<T>(const Product&); \
-  template int32_t multiply_in_blocks<T>(Call*, const Product&, const T*, const T*, T*);
+#define KILN_INSTANTIATE(T)                                                             \
+  template bool fits_blocks<T>(const Product&);                                         \
+  template int32_t multiply_in_blocks<T>(Call*, const Product&, const T*, const T*, T*, \
+                                         const Epilogue*);
 KILN_INSTANTIATE(float)
 KILN_INSTANTIATE(double)
 

@@ -134,7 +134,8 @@ int32_t multiply_vector(Call* call, const Product& p, const T* a, const T* b, T*
   });
 }
 
-// One matrix B for a stack of A: the rows of all of them are those of one A.
+}  // namespace
+
 Product folded(Product p) {
   const bool dense = p.a_step == p.m * p.a_row && p.c_step == p.m * p.c_row;
   if (p.batch > 1 && p.b_step == 0 && dense && !p.transpose_a) {
@@ -143,8 +144,6 @@ Product folded(Product p) {
   }
   return p;
 }
-
-}  // namespace
 
 Product Product::of(const int64_t* numbers) {
   Product p;

@@ -32,6 +32,9 @@ struct Product {
   static Product of(const int64_t* numbers);
 };
 
+// One matrix B for a stack of A: the rows of all of them are those of one A.
+Product folded(Product product);
+
 // Runs on the threads of the call.
 template <typename T>
 [[nodiscard]] int32_t multiply(Call* call, const Product& product, const T* a, const T* b, T* c);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "../pool.h"
 
@@ -10,13 +11,19 @@ namespace kiln {
 
 // Runs `body(begin, end)` over ranges of blocks that cover 0..count, of `grain` blocks but the
 // last, on the threads of the call; over all at once if there is no other thread. Returns the first
-// failure.
+// failure. A body that calls compiled code takes the thread's own call first.
 template <typename Body>
 [[nodiscard]] int32_t over_blocks(Call* call, int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return 0;
-  if (call == nullptr || call->pool == nullptr) return body(int64_t{0}, count);
-  return parallel_for(call, count, grain,
-                      [&](Call*, int64_t begin, int64_t end) { return body(begin, end); });
+  const auto each = [&](Call* own, int64_t begin, int64_t end) -> int32_t {
+    if constexpr (std::is_invocable_v<const Body&, Call*, int64_t, int64_t>) {
+      return body(own, begin, end);
+    } else {
+      return body(begin, end);
+    }
+  };
+  if (call == nullptr || call->pool == nullptr) return each(call, 0, count);
+  return parallel_for(call, count, grain, each);
 }
 
 template <typename Body>

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Sequence
 
+from kiln.base.records import Record
+from kiln.engines.native.extents import estimate, smallest
 from kiln.engines.native.loop_ir import (
     Branch,
     Buffer,
@@ -22,6 +22,7 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.buffers import nodes, reads, writes
 from kiln.engines.native.scalars import NUMPY_TYPES, Value
+from kiln.ir.sizes import Dim, Size, maximum
 
 _FREE = frozenset(
     (
@@ -39,68 +40,87 @@ _FREE = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class MemoryAnalysis:
+class MemoryAnalysis(Record):
     """The sizes of what a program needs, in bytes."""
 
-    argument_size_in_bytes: int
-    output_size_in_bytes: int
-    alias_size_in_bytes: int
-    temp_size_in_bytes: int
+    argument_size_in_bytes: Dim
+    output_size_in_bytes: Dim
+    alias_size_in_bytes: Dim
+    temp_size_in_bytes: Dim
     generated_code_size_in_bytes: int
 
 
-def costs(function: Function) -> dict[str, float]:
+def costs(function: Function) -> dict[str, float | Size]:
     """Return the operations and the bytes accessed; a `while` loop counts as one turn.
 
     A function such as `exp` is one operation. What kernels compute is not known here: only their
-    bytes are counted.
+    bytes are counted. With named sizes they are polynomials.
     """
     flops, accessed = costs_of(function.body)
-    return {"flops": flops, "bytes accessed": accessed}
+    found = {"flops": flops, "bytes accessed": accessed}
+    return {name: cost if isinstance(cost, Size) else float(cost) for name, cost in found.items()}
 
 
-def costs_of(statements: Sequence[Statement]) -> tuple[float, float]:
+def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
     """Return the operations of statements, and the bytes that they read and write."""
-    flops = accessed = 0.0
+    flops: Dim = 0
+    accessed: Dim = 0
+    more: Dim
+    touched: Dim
     for statement in statements:
         if isinstance(statement, Nest):
             more, touched = _nest_costs(statement)
         elif isinstance(statement, (Kernel, Copy)):
-            more = 0.0
-            touched = float(sum(b.nbytes for b in (*reads(statement), *writes(statement))))
+            more = 0
+            touched = sum(b.nbytes for b in (*reads(statement), *writes(statement)))
         else:
             parts = [costs_of(block) for block in blocks(statement)]
             turns = statement.axis.size if isinstance(statement, Loop) else 1
-            longest = isinstance(statement, Branch)
-            more = turns * (max if longest else sum)([f for f, _ in parts])
-            touched = turns * (max if longest else sum)([b for _, b in parts])
+            together = _greatest if isinstance(statement, Branch) else sum
+            more = turns * together([f for f, _ in parts])
+            touched = turns * together([b for _, b in parts])
         flops += more
         accessed += touched
     return flops, accessed
 
 
-def _nest_costs(nest: Nest) -> tuple[float, float]:
+def _greatest(dims: Sequence[Dim]) -> Dim:
+    return maximum(*dims) if dims else 0
+
+
+def _nest_costs(nest: Nest) -> tuple[Dim, Dim]:
     values = nodes(nest)
     work = sum(x.op not in _FREE and _counts(x) for x in values)
     work += sum(isinstance(e, Reduce) for e in nest.effects)
-    read: dict[Buffer, int] = {}
+    read: dict[Buffer, Dim] = {}
     for x in values:
         if x.op == "load" and x.attr[0].role is not Role.CONST:
             buffer, index = x.attr
             places = nest.points if x.operands else _places(nest, index)
             read[buffer] = read.get(buffer, 0) + places
-    accessed = sum(min(b.size, n) * NUMPY_TYPES[b.dtype].itemsize for b, n in read.items())
+    accessed: Dim = 0
+    for buffer, count in read.items():
+        accessed += _lesser(buffer.size, count) * NUMPY_TYPES[buffer.dtype].itemsize
     for effect in nest.effects:
         places = _places(nest, effect.index) if isinstance(effect, Reduce) else nest.points
         accessed += NUMPY_TYPES[effect.buffer.dtype].itemsize * places
-    return float(work * nest.points), float(accessed)
+    return work * nest.points, accessed
+
+
+def _lesser(x: Dim, y: Dim) -> Dim:
+    """Return the lesser of two sizes; where that depends, the one that is less as a rule, or y."""
+    found = smallest((x, y))
+    return min(y, x, key=estimate) if found is None else found
 
 
 def _counts(x: Value) -> bool:
     return any(y.op not in ("constant", "size") for y in x.operands)
 
 
-def _places(nest: Nest, index: Index) -> int:
+def _places(nest: Nest, index: Index) -> Dim:
     """Return how many elements an index without values reaches in a nest, at most."""
-    return math.prod(int(axis.size) for axis in nest.axes if index.factor(axis) != 0)
+    found: Dim = 1
+    for axis in nest.axes:
+        if index.factor(axis) != 0:
+            found *= axis.size
+    return found

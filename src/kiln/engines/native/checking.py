@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kiln.base.source import Source
 from kiln.engines.native.checks import CHECKED, WITHIN, Around, Site
+from kiln.engines.native.extents import is_named
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Kernel, Nest, Role, Store
 from kiln.engines.native.passes.buffers import everything
-from kiln.engines.native.scalars import Value, is_float
+from kiln.engines.native.scalars import Value, bits, is_float, is_signed
 from kiln.ir.jaxpr import Eqn
+from kiln.ir.sizes import Dim, minimum
 
 if TYPE_CHECKING:
     from kiln.engines.native.builder import Builder
@@ -38,12 +39,16 @@ class Checking:
         finally:
             self.around.pop()
 
-    def in_bounds(self, b: Builder, start: Value, last: int, axis: int, size: int) -> Value:
+    def in_bounds(self, b: Builder, start: Value, last: Dim, axis: int, size: Dim) -> Value:
         """Return an index, checked if indices are: whether it is from 0 to `last`."""
         if "index" not in self.kinds or self.eqn is None or start.op == "constant":
             return start
         number = self._site(b, self.eqn, 0, "index", axis, size, last)
-        return b.scope.node(WITHIN, start.dtype, (start,), (number, last))
+        most = (1 << (bits(start.dtype) - is_signed(start.dtype))) - 1
+        # Sizes are below 2**63.
+        limit = last if is_named(last) and bits(start.dtype) == 64 else minimum(last, most)
+        greatest = b.scope.constant(limit, start.dtype)
+        return b.scope.node(WITHIN, start.dtype, (start, greatest), (number,))
 
     def result(self, b: Builder, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
         """Return a result, watched for nan if that is asked; statements from `start` compute it.
@@ -57,7 +62,7 @@ class Checking:
         if not is_float(buffer.dtype) or buffer.role is Role.CONST:
             return x
         writers = [each for each in b.body[start:] if buffer in everything(each)[1]]
-        if not writers or not x.size:
+        if not writers or x.size == 0:
             return x
         site = self._site(b, eqn, number, "nan")
 
@@ -87,14 +92,14 @@ class Checking:
             return made
         for nest in nests:
             nest.effects[:] = [
-                dataclasses.replace(effect, value=checked(effect.value))
-                if effect.buffer is buffer
+                Store(buffer, effect.index, checked(effect.value), effect.mask)
+                if effect.buffer is buffer and isinstance(effect, Store)
                 else effect
                 for effect in nest.effects
             ]
         return x
 
-    def _site(self, b: Builder, eqn: Eqn, result: int, kind: str, *bounds: int) -> int:
+    def _site(self, b: Builder, eqn: Eqn, result: int, kind: str, *bounds: Dim) -> int:
         operands = [v.aval for v in eqn.invars]
         name, aval = eqn.primitive.name, eqn.outvars[result].aval
         around = tuple(self.around)

@@ -9,16 +9,18 @@ of each turn of a loop, before loops, and at the end.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import Source, place_of
 from kiln.core.engine import Program
 from kiln.core.remedies import REMEDIES
 from kiln.engines.native.loop_ir import Nest, Statement, blocks
 from kiln.engines.native.passes.buffers import nodes
+from kiln.ir.sizes import Dim, evaluate
+from kiln.ir.specialise import types_for
 
 KINDS = ("index", "nan")
 FAULTED = -2
@@ -26,16 +28,14 @@ FAULTED = -2
 CHECKED, WITHIN = "checked", "within"
 
 
-@dataclasses.dataclass(frozen=True)
-class Around:
+class Around(Record):
     """A loop around a site: what it is called, and where it stands."""
 
     name: str
     source: Source | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Site:
+class Site(Record):
     """An equation that is watched. Of an index there are the axis, its size and the greatest."""
 
     kind: str
@@ -44,9 +44,9 @@ class Site:
     result: Any
     source: Source | None
     around: Sequence[Around]
-    axis: int = 0
-    size: int = 0
-    last: int = 0
+    axis: Dim = 0
+    size: Dim = 0
+    last: Dim = 0
 
 
 def kinds_of(program: Program) -> frozenset[str]:
@@ -77,9 +77,17 @@ def has_checks(statements: Sequence[Statement]) -> bool:
 
 
 def raise_fault(
-    name: str, sites: Sequence[Site], status: int, number: int, index: int, iteration: int
+    name: str,
+    sites: Sequence[Site],
+    sizes: Mapping[str, int],
+    status: int,
+    number: int,
+    index: int,
+    iteration: int,
 ) -> None:
     """Raise the error of a check that failed; do nothing for the status of a kernel.
+
+    `sizes` are those of the named axes in the call.
 
     Raises: FloatingPointError for a nan, IndexError for an index out of bounds.
     """
@@ -94,7 +102,8 @@ def raise_fault(
         step = f"iteration {iteration} of" if depth == 0 and iteration >= 0 else "in"
         at = f" at {loop.source}" if loop.source and str(loop.source) != str(source) else ""
         inside += f", {step} {loop.name}{at}"
-    types = ", ".join(map(str, site.operands))
+    types = ", ".join(map(str, types_for(site.operands, sizes)))
+    (result,) = types_for([site.result], sizes)
     asked = f"`{site.operation}` of {types or 'nothing'} at {where}{inside}"
     off = f"compile {name} without check={site.kind!r}"
     if site.kind == "nan":
@@ -102,16 +111,17 @@ def raise_fault(
         raise FloatingPointError(
             three_lines(
                 asked,
-                f"invalid value (nan) encountered in {site.operation}: the result, {site.result}, "
+                f"invalid value (nan) encountered in {site.operation}: the result, {result}, "
                 f"has nan; found by the checks that {name} was compiled with",
                 f"{remedy}; or {off}",
             )
         )
-    bounds = f"from 0 to {site.last}"
+    size, last = evaluate(site.size, sizes), evaluate(site.last, sizes)
+    bounds = f"from 0 to {last}"
     raise IndexError(
         three_lines(
             asked,
-            f"index {index} is out of bounds for axis {site.axis} with size {site.size}: "
+            f"index {index} is out of bounds for axis {site.axis} with size {size}: "
             f"{site.operation} may begin {bounds} there",
             f"keep the index {bounds}, for example by jnp.clip; or {off}",
         )

@@ -12,7 +12,7 @@ from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.checks import kinds_of
 from kiln.engines.native.executable import NativeCode, NativeExecutable, Written, known, value_type
-from kiln.engines.native.llvm.assembly import assemble, host_target
+from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import Function
@@ -22,6 +22,7 @@ from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.profiling import Profile
 from kiln.engines.native.sized_executable import SizedExecutable
+from kiln.ir.sizes import Size
 
 _LOOPS = "loops of the native engine"
 
@@ -64,19 +65,20 @@ class NativeCompiler:
         """
         if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
-        written = self._written(program)
-        code = NativeCode(program, written, assemble(written.llvm), lambda: self._written(program))
+        measures = options().profile
+        written = self._written(program, measures=measures)
+        code = NativeCode(program, written, lambda: self._written(program, measures=measures))
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
+        callbacks = written.function.callbacks
         if program.sizes:
             return SizedExecutable(
-                code, operands, results, written.workspace, written.sizes.numbers
+                code, operands, results, written.workspace, written.sizes.numbers, callbacks
             )
-        callbacks = written.function.callbacks
         room = int(written.workspace)
         return NativeExecutable(code, known(operands), known(results), room, callbacks)
 
-    def _written(self, program: Program) -> Written:
+    def _written(self, program: Program, *, measures: bool) -> Written:
         """Return a program as loops and as LLVM text.
 
         Raises: ValueError if a part of it cannot be compiled.
@@ -85,8 +87,7 @@ class NativeCompiler:
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
-            measures = options().profile and not program.sizes
-            profile = Profile(function) if measures else None
+            profile = Profile(function, program.sizes) if measures else None
             measurements = profile.measurements if profile is not None else None
             text = module_text(function, offsets, host_target(), sizes, measurements)
         except (Unsupported, InconclusiveSizeError) as reason:
@@ -103,19 +104,19 @@ class NativeCompiler:
             return None
         return portable.digest(program, program.jaxpr.memo[_key(program)])
 
-    def serialize(self, executable: NativeExecutable) -> bytes:
+    def serialize(self, executable: NativeExecutable | SizedExecutable) -> bytes:
         """Return an executable as bytes, for this build of kiln and this level of processors.
 
         Raises: ValueError for programs that call Python, or measure themselves.
         """
         return portable.to_bytes(executable)
 
-    def load(self, program: Program, stored: bytes) -> NativeExecutable:
+    def load(self, program: Program, stored: bytes) -> NativeExecutable | SizedExecutable:
         """Return the executable of a program from the bytes that `serialize` returned.
 
         Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
         """
-        return portable.from_bytes(program, stored, lambda: self._written(program))
+        return portable.from_bytes(program, stored, lambda: self._written(program, measures=False))
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM, assembly, or a picture.
@@ -142,8 +143,11 @@ class NativeCompiler:
             self.text(program, dialect)
         return self.loops(program)
 
-    def cost(self, program: Program) -> dict[str, float]:
-        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
+    def cost(self, program: Program) -> dict[str, float | Size]:
+        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn.
+
+        Of a program for all sizes of named axes they are sizes.
+        """
         return costs(self.loops(program))
 
     def described_devices(self, platform: str, topology: str = "") -> NoReturn:
@@ -162,10 +166,7 @@ def _key(program: Program) -> tuple[str, frozenset[str]]:
 
 
 def _lowered(program: Program) -> Function:
-    checks = kinds_of(program)
-    if checks and program.sizes:
-        raise Unsupported("code for all sizes of named axes makes no checks")
-    function = function_of(program.jaxpr, program.name, LOWERINGS, checks)
+    function = function_of(program.jaxpr, program.name, LOWERINGS, kinds_of(program))
     name = missing(function.scope)
     if name is not None:
         raise Unsupported(f"the function {name} is not compiled for the host")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,11 @@ from kiln.core.host_memory import HOST_MEMORY
 from kiln.engines.native import openblas
 from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.checks import raise_fault
-from kiln.engines.native.llvm.assembly import disassemble, load
+from kiln.engines.native.llvm.assembly import Code, assemble, disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
-from kiln.engines.native.llvm.perf_map import write_perf_map
+from kiln.engines.native.llvm.gdb_symbols import machine_of, register
+from kiln.engines.native.llvm.generation import assembled, generated
+from kiln.engines.native.llvm.perf_map import loaded_functions, write_perf_map
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import (
     Buffer,
@@ -35,7 +38,7 @@ from kiln.engines.native.picture import picture
 from kiln.engines.native.profiling import Profile
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes import Dim, Size, evaluate
 
 if TYPE_CHECKING:
     from kiln.ir.types import ShapedArray
@@ -68,17 +71,20 @@ class NativeCode:
 
     __slots__ = (
         "_kept",
+        "calls",
         "image",
         "owner",
         "program",
         "shared",
         "sites",
         "source",
+        "symbols",
         "taken",
     )
 
-    def __init__(self, program: Program, written: Written, image: bytes, source: Source) -> None:
-        self.program, self.image, self.source = program, image, source
+    def __init__(self, program: Program, written: Written, source: Source) -> None:
+        self.program, self.source = program, source
+        self.image, self.calls = generated(written.llvm, written.function)
         # A profile holds the figures that the code writes.
         self._kept = None if written.profile is None else written
         function = written.function
@@ -86,11 +92,30 @@ class NativeCode:
         self.taken = reusable(function, {result: operand for operand, result in wanted.items()})
         if needs_library(function.body):
             openblas.load()
-        self.owner = load(image, ENTRY)
+        self.owner = load(self.image, ENTRY)
         self.shared = shared_results(function)
         self.sites = function.sites
-        if options().perf:
-            write_perf_map(program.name, image, ENTRY, self.owner.address)
+        self.symbols = named(program.name, self.image, self.owner.address)
+
+    def improve(self) -> tuple[int, Code] | None:
+        """Have LLVM compile the program; return the address, and what keeps the code in memory.
+
+        None if there is no such code: the one at hand is right too.
+        """
+        if self.calls:
+            try:
+                text = self.llvm
+                # Written again, it must be the same to the last offset.
+                if assembled(text) != self.image:
+                    return None
+                image = assemble(text)
+                self.owner = load(image, ENTRY)
+            except (MemoryError, RuntimeError, ImportError, ValueError):
+                return None
+            self.image, self.calls = image, 0
+            # The code before is still in use.
+            self.symbols = self.symbols, named(self.name, image, self.owner.address)
+        return self.owner.address, self.owner
 
     @property
     def written(self) -> Written:
@@ -112,12 +137,15 @@ class NativeCode:
         """The program as LLVM text."""
         return self.written.llvm
 
-    def explain(self, status: int, number: int, index: int, iteration: int) -> None:
-        """Raise the error of a check that failed.
+    def explain(
+        self, status: int, number: int, index: int, iteration: int, named: Sequence[int] = ()
+    ) -> None:
+        """Raise the error of a check that failed in a call with sizes of the named axes.
 
         Raises: FloatingPointError for a nan, IndexError for an index out of bounds.
         """
-        raise_fault(self.name, self.sites, status, number, index, iteration)
+        sizes = dict(zip(self.program.sizes, named, strict=True))
+        raise_fault(self.name, self.sites, sizes, status, number, index, iteration)
 
     @property
     def name(self) -> str:
@@ -136,15 +164,14 @@ class NativeCode:
                 return self.llvm
             case "asm":
                 return disassemble(self.llvm)
-            case "html" if not self.program.sizes:
+            case "html":
                 return picture(self.function, self.profile)
             case "profile":
                 return self._figures()
         raise ValueError(
             three_lines(
                 f"as_text({stage!r}) of {self.name}",
-                "the native engine has no such stage"
-                + (" for all sizes of named axes" if self.program.sizes else ""),
+                "the native engine has no such stage",
                 "use 'loops', 'llvm', 'asm', 'html' or 'profile'",
             )
         )
@@ -160,6 +187,29 @@ class NativeCode:
             )
         return self.profile.table()
 
+    def memory_analysis(self) -> MemoryAnalysis:
+        """Return the bytes of arguments, results, temporaries and code, for all named sizes."""
+        return self._needed(self.written)
+
+    def explain_memory(self, sizes: Mapping[str, int]) -> str:
+        """Return where buffers lie, who shares memory, and which copies are made and why.
+
+        Numbers have the names of sizes; a line is for given ones.
+        """
+        written = self.written
+        analysis = self._needed(written)
+        return memory_report(written.function, analysis, written.offsets, self.taken, sizes)
+
+    def _needed(self, written: Written) -> MemoryAnalysis:
+        inputs, outputs = written.function.inputs, written.function.outputs
+        return MemoryAnalysis(
+            sum(buffer.nbytes for buffer in inputs),
+            sum(buffer.nbytes for buffer in outputs),
+            sum(outputs[result].nbytes for result, _ in self.taken),
+            written.workspace,
+            len(self.image),
+        )
+
     def size_in_bytes(self) -> int:
         """Return roughly the memory of the program: its object, kept and loaded into pages."""
         return len(self.image) + (len(self.image) // _PAGE + 2) * _PAGE
@@ -168,10 +218,10 @@ class NativeCode:
 class NativeExecutable(_runtime.Native):
     """Code with the bytes of its operands, results and temporaries: what is called.
 
-    `sizes` are the numbers that the code reads in `Call.sizes`.
+    `sizes` are the numbers that the code reads in `Call.sizes`, `named` those of the named axes.
     """
 
-    __slots__ = ("code", "operands", "results", "workspace")
+    __slots__ = ("code", "named", "operands", "results", "workspace")
 
     final_stage = "loops"
 
@@ -183,7 +233,9 @@ class NativeExecutable(_runtime.Native):
         workspace: int,
         callbacks: Sequence[Callback] = (),
         sizes: Sequence[int] = (),
+        named: Sequence[int] = (),
     ) -> None:
+        self.named = named
         super().__init__(
             code.owner.address,
             operands,
@@ -194,7 +246,9 @@ class NativeExecutable(_runtime.Native):
             threads=code.program.threads,
             shared=code.shared,
             reused=code.taken,
-            explain=code.explain,
+            explain=functools.partial(code.explain, named=named) if named else code.explain,
+            improve=code.improve,
+            calls=code.calls,
             callbacks=[(c.function, c.operands, c.results) for c in callbacks],
         )
         self.code, self.workspace = code, workspace
@@ -226,6 +280,11 @@ class NativeExecutable(_runtime.Native):
         return self.code.taken
 
     @property
+    def env(self) -> dict[str, int]:
+        """The sizes of the named axes."""
+        return dict(zip(self.code.program.sizes, self.named, strict=True))
+
+    @property
     def name(self) -> str:
         """The name of the program."""
         return self.code.name
@@ -249,7 +308,11 @@ class NativeExecutable(_runtime.Native):
 
     def cost_analysis(self) -> dict[str, float]:
         """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
-        return costs(self.function)
+        sizes = self.env
+        return {
+            name: float(evaluate(cost, sizes)) if isinstance(cost, Size) else cost
+            for name, cost in costs(self.function).items()
+        }
 
     def memory_analysis(self) -> MemoryAnalysis:
         """Return the bytes of arguments, results, temporaries and code."""
@@ -263,12 +326,25 @@ class NativeExecutable(_runtime.Native):
 
     def explain_memory(self) -> str:
         """Return where buffers lie, who shares memory, and which copies are made and why."""
-        written = self.code.written
-        return memory_report(written.function, self.memory_analysis(), written.offsets, self.taken)
+        return self.code.explain_memory(self.env)
 
     def runtime_executable(self) -> NativeExecutable:
         """Return itself."""
         return self
+
+
+def named(program: str, image: bytes, address: int) -> object:
+    """Write the names of a program's functions where perf and gdb find them, if that is asked.
+
+    Return what has to live as long as the code.
+    """
+    chosen = options()
+    if not (chosen.perf or chosen.gdb):
+        return None
+    found = loaded_functions(image, ENTRY, address)
+    if chosen.perf:
+        write_perf_map(program, found)
+    return register(program, found, machine_of(image)) if chosen.gdb and found else None
 
 
 def shared_results(function: Function) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ from kiln.base.errors import CheckError
 from kiln.engines.native.extents import at_least
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -23,9 +24,10 @@ from kiln.engines.native.loop_ir import (
     Store,
     While,
     blocks,
+    walk,
 )
-from kiln.engines.native.passes.buffers import nodes
-from kiln.engines.native.passes.substitution import bounds
+from kiln.engines.native.passes.buffers import everything, nodes
+from kiln.engines.native.passes.substitution import bounds, within
 from kiln.engines.native.scalars import BASIC, Value
 
 POSITIONS = ("argmin", "argmax")
@@ -86,12 +88,42 @@ class _Checker:
                 if statement.axis in self.axes:
                     raise self.error(f"the axis {statement.axis} is counted already", statement)
                 self.axes.add(statement.axis)
+            if isinstance(statement, Blocked):
+                self.blocked(statement)
             for block in blocks(statement):
                 self.statements(block)
             if isinstance(statement, Loop):
                 self.axes.remove(statement.axis)
             if isinstance(statement, While) and statement.flag not in self.written:
                 raise self.error(f"the flag {statement.flag} is never written", statement)
+
+    def blocked(self, statement: Blocked) -> None:
+        kinds = [type(each) for each in statement.body]
+        if kinds not in ([Kernel, Nest], [Kernel, Loop]):
+            raise self.error("its body is a product, then a nest or loops over its rows", statement)
+        product, epilogue = statement.product, statement.epilogue
+        made = product.results[0].buffer
+        is_nest = isinstance(epilogue, Nest)
+        inner = 1 if is_nest else product.numbers[2]
+        here, step = Index(), inner
+        for axis in reversed(statement.axes):
+            here += Index(0, ((axis, step),))
+            step *= axis.size
+        if step != made.size or len(statement.axes) < 1 + is_nest:
+            raise self.error(f"the epilogue does not compute each point of {made} once", statement)
+        for each in walk([epilogue]):
+            if isinstance(each, Loop) and each.parallel:
+                continue
+            if not isinstance(each, Nest) or (is_nest and (each.ordered or not each.is_map)):
+                raise self.error("an epilogue is parallel loops and nests", statement)
+            places = [x.attr for x in nodes(each) if x.op == "load"]
+            places += [(effect.buffer, effect.index) for effect in each.effects]
+            if any(buffer is made and not within(index, here, inner) for buffer, index in places):
+                raise self.error(f"the epilogue touches {made} at another place", statement)
+        # Other blocks still read them.
+        written = everything(epilogue)[1] & {place.buffer for place in product.operands}
+        for buffer in written:
+            raise self.error(f"the epilogue writes {buffer}, an operand", statement)
 
     def place(self, place: Place, statement: Statement, *, is_read: bool) -> None:
         self.index(place.index, place.buffer, self.axes, statement)

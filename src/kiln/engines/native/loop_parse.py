@@ -12,6 +12,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -119,6 +120,9 @@ class _Parser:
             self.at += 1
             axis = self.axis(match[2], int(match[3]))
             return Loop(axis, self.block("}"), parallel=match[1] == "parallel")
+        if line == "blocked {":
+            self.at += 1
+            return Blocked(self.block("}"))
         if match := _WHILE.fullmatch(line):
             self.at += 1
             return While(self.block("} do {"), self.buffer(match[1]), self.block("}"))
@@ -204,7 +208,7 @@ class _Parser:
         op, *words = text.split()
         if op == "index":
             index = self.index(text.removeprefix("index "), names)
-            values = tuple([value for value, _ in index.values()])
+            values = index.operands
             return self.scope.node("index", dtype, values, index)
         op, _, attr = op.partition("#")
         numbers = tuple([int(n) for n in attr.split(",")]) if attr else None

@@ -13,6 +13,7 @@ import numpy as np
 
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -125,6 +126,8 @@ class _Printer:
             case Kernel():
                 to = ", ".join(dict.fromkeys(self.buffer(x.buffer) for x in statement.results))
                 return f"{statement.symbol} -> {to}"
+            case Blocked():
+                return f"{statement.product.symbol}, {self.heading(statement.epilogue)}"
             case Copy():
                 return f"copy -> {self.buffer(statement.result.buffer)}"
 
@@ -136,6 +139,10 @@ class _Printer:
             case Loop():
                 kind = "parallel" if statement.parallel else "loop"
                 self.line(depth, f"{kind} {self.axis(statement.axis)} < {statement.axis.size} {{")
+                self.statements(statement.body, depth + 1)
+                self.line(depth, "}")
+            case Blocked():
+                self.line(depth, "blocked {")
                 self.statements(statement.body, depth + 1)
                 self.line(depth, "}")
             case While():
@@ -172,7 +179,7 @@ class _Printer:
 
     def numbers(self, places: Sequence[Place], depth: int) -> dict[Value, str]:
         """Print the values in the indices of places, and return their names."""
-        return self.values([x for place in places for x, _ in place.index.values()], depth)
+        return self.values([x for place in places for x in place.index.operands], depth)
 
     def values(self, roots: Sequence[Value], depth: int) -> dict[Value, str]:
         """Print the lines of expressions, and return the names of their nodes."""

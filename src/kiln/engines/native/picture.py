@@ -6,17 +6,19 @@ darker the larger their part is of the time, if the program has measured itself,
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kiln.base.lazy import html
 from kiln.core.memory_text import size_text
 from kiln.engines.native.analysis import costs_of
+from kiln.engines.native.extents import TYPICAL, estimate
 from kiln.engines.native.loop_ir import Branch, Buffer, Function, Statement, While, blocks
 from kiln.engines.native.loop_text import buffer_names, headings, to_text
 from kiln.engines.native.passes.buffers import everything, reads, writes
 from kiln.engines.native.profiling import Profile, count_text, places_of, time_text
+from kiln.ir.sizes import Size
 
 _WIDTH, _INDENT, _MARGIN = 620, 18, 24
 _LINE, _PADDING, _GAP = 16, 8, 14
@@ -89,7 +91,7 @@ class _Picture:
     def _weight(self, statement: Statement) -> float:
         if self.measured:
             return self.seconds.get(statement, (0.0, 0))[0]
-        return costs_of([statement])[1]
+        return estimate(costs_of([statement])[1])
 
     def page(self) -> str:
         function = self.function
@@ -105,6 +107,8 @@ class _Picture:
         width = 2 * _MARGIN + _WIDTH + _LANE * (lanes + 1)
         flops, accessed = costs_of(function.body)
         how = "of the time" if self.measured else "of the bytes"
+        if isinstance(accessed, Size) and not self.measured:
+            how += f", with named sizes taken to be {TYPICAL:,}"
         words = {
             "title": html.escape(function.name),
             "facts": f"{size_text(accessed)} read and written, {count_text(flops)} operations",
@@ -119,7 +123,7 @@ class _Picture:
     # Boxes.
 
     def _end(self, buffers: Sequence[Buffer], what: str, y: int) -> _Box:
-        listed = [f"{self.names[b]} {size_text(int(b.nbytes))}" for b in dict.fromkeys(buffers)]
+        listed = [f"{self.names[b]} {size_text(b.nbytes)}" for b in dict.fromkeys(buffers)]
         text = ", ".join(listed[:6]) + (f", and {len(listed) - 6} more" if len(listed) > 6 else "")
         return self._box(_Box(_MARGIN, y, _WIDTH, 0), [what, text or "none"], "end", "")
 
@@ -173,7 +177,7 @@ class _Picture:
     def _texts(self, statement: Statement) -> list[str]:
         """Return the lines in a box: what it is, what it costs, which lines of code it is."""
         flops, accessed = costs_of([statement])
-        facts = [size_text(accessed)] + ([f"{count_text(flops)} operations"] if flops else [])
+        facts = [size_text(accessed)] + ([f"{count_text(flops)} operations"] if flops != 0 else [])
         seconds, count = self.seconds.get(statement, (0.0, 0))
         if count:
             part = seconds / self.total

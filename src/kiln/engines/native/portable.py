@@ -9,20 +9,18 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import hashlib
-import json
 import sys
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import numpy as np
 
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.dtypes import long_name
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.lazy import hashlib, json, llvmlite
 from kiln.core.engine import Program
 from kiln.engines.native import openblas
 from kiln.engines.native.executable import (
@@ -30,6 +28,7 @@ from kiln.engines.native.executable import (
     NativeExecutable,
     Source,
     known,
+    named,
     needs_library,
     shared_results,
     value_type,
@@ -37,10 +36,13 @@ from kiln.engines.native.executable import (
 from kiln.engines.native.llvm.assembly import host_target, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.loop_ir import Function
-from kiln.ir.sizes import Dim
+from kiln.engines.native.sized_executable import SizedExecutable
+from kiln.engines.native.stored_sizes import dim_data, dim_of, number_data, number_of
+from kiln.ir.sizes import Size, names
 
 _BEGIN = b"kiln native code\n"
-_CHECKSUM = hashlib.sha256().digest_size
+_CHECKSUM = 32
+"""Bytes of a SHA-256."""
 
 
 class StoredCode(NativeCode):
@@ -53,9 +55,10 @@ class StoredCode(NativeCode):
     ) -> None:
         if about["needs_library"]:
             openblas.load()
-        self.program, self.image, self.source = program, image, source
+        self.program, self.image, self.source, self.calls = program, image, source, 0
         self._kept = None
         self.owner = load(image, ENTRY)
+        self.symbols = named(program.name, image, self.owner.address)
         self.shared = [(result, operand) for result, operand in about["shared"]]
         self.taken = [(result, operand) for result, operand in about["taken"]]
         # A program that makes checks says which of them failed: its sites are written again.
@@ -65,10 +68,10 @@ class StoredCode(NativeCode):
 def digest(program: Program, function: Function) -> str | None:
     """Return a name shared only by programs that compile to the same code, on this build of kiln.
 
-    `function` is the program as it was lowered. None for programs that call Python or have named
-    sizes.
+    `function` is the program as it was lowered. None for programs that call Python, and for those
+    whose sizes have names that no call supplies.
     """
-    if function.callbacks or _has_named_sizes(program):
+    if function.callbacks or _unknown_names(program):
         return None
     found = hashlib.sha256()
     described = (
@@ -77,34 +80,29 @@ def digest(program: Program, function: Function) -> str | None:
         _types(program),
         program.compiler_options,
         program.donated,
+        program.sizes,
         repr(options().key()),
     )
     found.update(repr(described).encode())
     for part in _parts([function.inputs, function.outputs, function.body]):
         found.update(part)
-    return found.hexdigest()
+    return str(found.hexdigest())
 
 
-def to_bytes(executable: NativeExecutable) -> bytes:
-    """Return an executable as bytes.
+def to_bytes(executable: NativeExecutable | SizedExecutable) -> bytes:
+    """Return an executable as bytes; with named sizes, that for all of them.
 
-    Raises: ValueError for programs that call Python or have named sizes.
+    Raises: ValueError for programs that call Python or measure themselves.
     """
-    program, function = executable.code.program, executable.function
-    if executable.profile is not None:
+    code = executable.code
+    program, written = code.program, code.written
+    function = written.function
+    if code.profile is not None:
         raise ValueError(
             three_lines(
                 f"storing the compiled program {program.name}",
                 "it measures itself, and its figures are in the memory of this process",
                 "compile it without KILN_PROFILE",
-            )
-        )
-    if _has_named_sizes(program):
-        raise ValueError(
-            three_lines(
-                f"storing the compiled program {program.name}",
-                "it has named sizes, for which there is no stored form yet",
-                "leave abstracted_axes out of what is stored, or compile it again",
             )
         )
     if function.callbacks:
@@ -119,17 +117,23 @@ def to_bytes(executable: NativeExecutable) -> bytes:
     about = {
         "machine": _machine(),
         "types": _types(program),
-        "workspace": executable.workspace,
+        "workspace": dim_data(written.workspace),
+        "sizes": list(map(number_data, written.sizes.numbers)),
         "needs_library": needs_library(function.body),
         "shared": shared_results(function),
-        "taken": executable.code.taken,
+        "taken": code.taken,
     }
-    text = json.dumps(about).encode()
-    rest = len(text).to_bytes(8, "little") + text + executable.image
-    return _BEGIN + hashlib.sha256(rest).digest() + rest
+    # What is kept is used often: it is LLVM's code, if that can be had.
+    code.improve()
+    text: bytes = json.dumps(about).encode()
+    rest = len(text).to_bytes(8, "little") + text + code.image
+    checksum: bytes = hashlib.sha256(rest).digest()
+    return _BEGIN + checksum + rest
 
 
-def from_bytes(program: Program, stored: bytes, source: Source) -> NativeExecutable:
+def from_bytes(
+    program: Program, stored: bytes, source: Source
+) -> NativeExecutable | SizedExecutable:
     """Return the executable of a program from what `to_bytes` returned.
 
     Raises: JaxRuntimeError for other bytes, and for those of another program, build or processor.
@@ -146,16 +150,19 @@ def from_bytes(program: Program, stored: bytes, source: Source) -> NativeExecuta
             raise _refused(program, f"it was compiled for {what} {made_for}, and this is {here}")
     if about["types"] != json.loads(json.dumps(_types(program))):
         raise _refused(program, "it has operands or results of other types")
-    operands = known([value_type(v.aval) for v in program.jaxpr.invars])
-    results = known([value_type(v.aval) for v in program.jaxpr.outvars])
-    return NativeExecutable(
-        StoredCode(program, about, image, source), operands, results, about["workspace"]
-    )
+    operands = [value_type(v.aval) for v in program.jaxpr.invars]
+    results = [value_type(v.aval) for v in program.jaxpr.outvars]
+    code = StoredCode(program, about, image, source)
+    workspace = dim_of(about["workspace"])
+    if program.sizes:
+        numbers = list(map(number_of, about["sizes"]))
+        return SizedExecutable(code, operands, results, workspace, numbers)
+    return NativeExecutable(code, known(operands), known(results), int(workspace))
 
 
-def _has_named_sizes(program: Program) -> bool:
+def _unknown_names(program: Program) -> set[str]:
     values = (*program.jaxpr.invars, *program.jaxpr.outvars)
-    return any(type(n) is not int for v in values for n in v.aval.shape)
+    return set(names(*[n for v in values for n in v.aval.shape])) - {*program.sizes}
 
 
 def _both(x: dict[str, str], y: dict[str, str]) -> dict[str, tuple[str | None, str]]:
@@ -189,19 +196,20 @@ def _build() -> str:
     here = Path(__file__).parent
     for path in [*sorted(here.rglob("*.py")), Path(_runtime.__file__)]:
         found.update(path.name.encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:16]
+    return str(found.hexdigest())[:16]
 
 
-def _types(program: Program) -> list[list[tuple[str, str, Dim]]]:
-    """Return the types of operands and of results: dtypes, shapes and bytes."""
+def _types(program: Program) -> list[Any]:
+    """Return the types of operands and of results: dtypes, shapes and bytes; names of sizes."""
     jaxpr = program.jaxpr
-    return [
-        [(long_name(v.aval.dtype), str(v.aval.shape), value_type(v.aval)[1]) for v in values]
+    found: list[Any] = [
+        [(long_name(v.aval.dtype), str(v.aval.shape), str(value_type(v.aval)[1])) for v in values]
         for values in (jaxpr.invars, jaxpr.outvars)
     ]
+    return [*found, program.sizes]
 
 
-_OMITTED = frozenset(("source", "lines", "scope", "_hash"))
+_OMITTED = frozenset(("source", "lines", "scope", "_hash", "_operands"))
 """Fields that do not affect code."""
 
 
@@ -217,6 +225,8 @@ def _parts(root: Any) -> Iterator[bytes]:
             stack.extend(reversed(x))
         elif isinstance(x, np.ndarray):
             yield f"{x.dtype.str}{x.shape}".encode() + x.tobytes()
+        elif isinstance(x, Size):
+            yield f"{x};".encode()
         elif x is None or isinstance(x, (str, bytes, int, float, enum.Enum, np.generic)):
             yield repr(x).encode() + b";"
         elif id(x) in numbers:

@@ -7,20 +7,20 @@ are printed to stderr, and their first runs are written as a trace that Perfetto
 from __future__ import annotations
 
 import atexit
-import heapq
-import json
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.config import options
+from kiln.base.lazy import heapq, json
 from kiln.base.source import place_of
 from kiln.core.memory_text import size_text
-from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.llvm.measuring import Measured, Measurements
-from kiln.engines.native.loop_ir import Function, Nest, Statement
+from kiln.engines.native.loop_ir import Blocked, Function, Nest, Statement, walk
 from kiln.engines.native.loop_text import headings
+from kiln.ir.sizes import Size
 
 MOST_LINES = 20
 """So many lines are listed, those that took longest."""
@@ -29,10 +29,11 @@ _profiles: list[Profile] = []
 
 
 class Profile:
-    """The figures of one program."""
+    """The figures of one program, of all calls with whatever sizes of its named axes."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, sizes: Sequence[str] = ()) -> None:
         self.name = function.name
+        self._called = f"{self.name}, for all sizes of {', '.join(sizes)}" if sizes else self.name
         self.measurements = Measurements(function)
         self._headings = headings(function)
         if not _profiles:
@@ -71,17 +72,17 @@ class Profile:
         if measured:
             calls = measured[0].runs
         lines = [
-            f"{self.name}: {time_text(total)} in {calls} calls",
+            f"{self._called}: {time_text(total)} in {calls} calls",
             "      time  share      runs   per run   bytes/s    flop/s  statement",
         ]
         for each in measured:
-            flops, accessed = costs_of([each.statement])
             per_run = each.seconds / each.runs if each.runs else 0.0
-            rate = each.runs / each.seconds if each.seconds else 0.0
+            rate = 1 / each.seconds if each.seconds else 0.0
             lines.append(
                 f"{time_text(each.seconds):>10} {each.seconds / total:6.1%} {each.runs:9} "
-                f"{time_text(per_run):>9} {size_text(round(accessed * rate)):>9} "
-                f"{count_text(flops * rate):>9}  {'  ' * each.depth}{self.heading(each.statement)}"
+                f"{time_text(per_run):>9} {size_text(round(each.bytes * rate)):>9} "
+                f"{count_text(each.flops * rate):>9}  "
+                f"{'  ' * each.depth}{self.heading(each.statement)}"
             )
         lines.append("by line:")
         for place, seconds in heapq.nlargest(
@@ -109,7 +110,6 @@ class Profile:
         statements = self.measurements.statements
         for event in self.measurements.events():
             statement = statements[event.statement][0]
-            flops, accessed = costs_of([statement])
             made.append(
                 {
                     "ph": "X",
@@ -121,8 +121,8 @@ class Profile:
                     "dur": (event.end - event.start) / 1e3,
                     "args": {
                         "lines": places_of(statement),
-                        "flops": flops,
-                        "bytes": accessed,
+                        "flops": event.flops,
+                        "bytes": event.bytes,
                     },
                 }
             )
@@ -155,7 +155,17 @@ def report() -> None:
 
 
 def _lines(statement: Statement) -> dict[Any, float]:
-    return dict(statement.lines) if isinstance(statement, Nest) else {statement.source: 1.0}
+    match statement:
+        case Nest():
+            return dict(statement.lines)
+        case Blocked():
+            # A point of a product of so many terms, and a point of its epilogue.
+            found = {statement.product.source: float(statement.product.numbers[3])}
+            nests = [each for each in walk([statement.epilogue]) if isinstance(each, Nest)]
+            for source, work in [item for nest in nests for item in nest.lines.items()]:
+                found[source] = found.get(source, 0.0) + work
+            return found
+    return {statement.source: 1.0}
 
 
 def places_of(statement: Statement) -> list[str]:
@@ -171,8 +181,10 @@ def time_text(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def count_text(number: float) -> str:
-    """Return a number with at most three digits, in thousands, millions or more."""
+def count_text(number: float | Size) -> str:
+    """Return a number with at most three digits, in thousands, millions or more; or by names."""
+    if isinstance(number, Size):
+        return str(number)
     for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= scale:
             return f"{number / scale:.3g} {unit}"

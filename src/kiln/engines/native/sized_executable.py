@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kiln.engines.native.analysis import MemoryAnalysis
+from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.executable import NativeCode, NativeExecutable
 from kiln.engines.native.extents import Grain, evaluator
 from kiln.engines.native.loop_ir import Callback
 from kiln.ir.sharding import Sharding
-from kiln.ir.sizes import Dim, evaluate
+from kiln.ir.sizes import Dim, Size, evaluate
 
 MOST = 1 << 62
 """No array has so many bytes."""
@@ -27,7 +27,7 @@ class SizedExecutable:
     `numbers` are the sizes that the code reads, in the order in which it reads them.
     """
 
-    __slots__ = ("_dtypes", "_evaluate", "code")
+    __slots__ = ("_callbacks", "_dtypes", "_evaluate", "_taken", "code")
 
     final_stage = "loops"
 
@@ -38,8 +38,11 @@ class SizedExecutable:
         results: Sequence[NamedType],
         workspace: Dim,
         numbers: Sequence[Dim | Grain],
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.code = code
+        self._taken = len(operands)
+        self._callbacks = callbacks
         self._dtypes = [dtype for dtype, _ in (*operands, *results)]
         sizes = [size for _, size in (*operands, *results)]
         self._evaluate = evaluator([workspace, *sizes, *numbers], code.program.sizes)
@@ -49,14 +52,14 @@ class SizedExecutable:
         workspace, *numbers = self._evaluate(*sizes)
         if max(numbers, default=0) >= MOST or workspace >= MOST:
             return None
-        count, taken = len(self._dtypes), len(self.code.function.inputs)
+        count, taken = len(self._dtypes), self._taken
         types = list(zip(self._dtypes, numbers, strict=False))
-        callbacks: Sequence[Callback] = self.code.function.callbacks
+        callbacks = self._callbacks
         if callbacks:
             env = dict(zip(self.code.program.sizes, sizes, strict=True))
             callbacks = [_for_sizes(each, env) for each in callbacks]
         return NativeExecutable(
-            self.code, types[:taken], types[taken:], workspace, callbacks, numbers[count:]
+            self.code, types[:taken], types[taken:], workspace, callbacks, numbers[count:], sizes
         )
 
     def __call__(self, buffers: Sequence[Any]) -> NoReturn:
@@ -66,7 +69,7 @@ class SizedExecutable:
         )
 
     def as_text(self, stage: str) -> str:
-        """Return the program as `loops`, `llvm` or `asm`.
+        """Return the program as `loops`, `llvm`, `asm`, `html` or `profile`.
 
         Raises: ValueError for another stage.
         """
@@ -80,13 +83,17 @@ class SizedExecutable:
         """Return nothing: a program that is placed has no named axes."""
         return []
 
-    def cost_analysis(self) -> dict[str, float] | None:
-        """Return None: that depends on the sizes."""
-        return None
+    def cost_analysis(self) -> dict[str, float | Size]:
+        """Return the `flops` and `bytes accessed` of a call, by the names of sizes."""
+        return costs(self.code.function)
 
-    def memory_analysis(self) -> MemoryAnalysis | None:
-        """Return None: that depends on the sizes."""
-        return None
+    def memory_analysis(self) -> MemoryAnalysis:
+        """Return the bytes of arguments, results and temporaries by the names of sizes; of code."""
+        return self.code.memory_analysis()
+
+    def explain_memory(self) -> str:
+        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        return self.code.explain_memory({})
 
     def runtime_executable(self) -> SizedExecutable:
         """Return itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kiln
@@ -58,6 +59,13 @@ def test_rows() -> None:
     text = kiln.jit(f).explain_memory(X)
     assert "call needs 64 KiB at the peak" in text
     assert "rows, on the stack of each thread:\n  %r" in text
+
+
+def test_products_that_are_nowhere_as_a_whole() -> None:
+    a, b = np.ones((600, 64), np.float32), np.ones((64, 500), np.float32)
+    text = kiln.jit(lambda a, b: jnp.tanh(a @ b)).explain_memory(a, b)
+    assert "products, a block of each thread at a time:\n  %b" in text
+    assert "workspace" not in text.replace("with 0 bytes of workspace", "")
 
 
 def test_other_engines() -> None:

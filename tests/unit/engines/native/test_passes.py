@@ -32,6 +32,7 @@ from kiln.engines.native.loop_ir import (
     load,
 )
 from kiln.engines.native.lowerings import LOWERINGS
+from kiln.engines.native.passes.buffers import reads
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.scalars import Scope
 
@@ -175,6 +176,38 @@ def test_norms_over_the_last_axes(shape: tuple[int, ...]) -> None:
         return (x - m) / jnp.sqrt(((x - m) ** 2).mean((-2, -1), keepdims=True) + 1e-3)
 
     same(f, draw(*shape))
+
+
+def test_a_softmax_of_a_stack_runs_row_by_row() -> None:
+    def f(x: Any) -> Any:
+        return jnp.exp(x - x.max(-1, keepdims=True)) / jnp.exp(x).sum(-1, keepdims=True)
+
+    function = loops(f, draw(3, 40, 300))
+    outer, inner = all_of(Loop, function.body)
+    assert [outer.axis.size, inner.axis.size] == [3, 40]
+    assert inner in outer.body
+    rows = {b for nest in inner.body for b in reads(nest) if b.role is Role.ROW}
+    assert max(b.size for b in rows) <= 300
+    same(f, draw(3, 40, 300))
+    same(f, draw(2, 3, 40, 300))
+
+
+def test_what_two_loops_over_rows_share_has_room_for_all_of_them() -> None:
+    """Between them something needs all rows of a turn."""
+
+    def f(x: Any) -> Any:
+        e = jnp.exp(x - x.max(-1, keepdims=True))
+        e = e / e.sum(-1, keepdims=True)
+        e = e - e.mean((1, 2), keepdims=True)
+        return e / jnp.abs(e).sum(-1, keepdims=True) + x
+
+    same(f, draw(3, 40, 300))
+    same(f, draw(5, 130, 70))
+
+
+def test_short_rows_are_no_loop() -> None:
+    function = loops(lambda x: kiln.nn.softmax(x, -1), draw(3, 5000, 4))
+    assert len(all_of(Loop, function.body)) <= 1
 
 
 # Reductions.

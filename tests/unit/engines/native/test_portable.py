@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -23,7 +24,10 @@ from kiln.core.host_memory import HOST_MEMORY
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.engines.native import portable
+from kiln.engines.native.extents import Grain
+from kiln.engines.native.stored_sizes import number_data, number_of
 from kiln.errors import JaxRuntimeError
+from kiln.ir.sizes import maximum, symbol
 
 COMPILER = engine("native").compiler
 ROWS = np.linspace(-2, 2, 48, dtype=np.float32).reshape(6, 8)
@@ -40,6 +44,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "softmax": (lambda x: kiln.nn.softmax(x), [ROWS]),
     "kernels": (lambda x: (jnp.sort(x, 1), jnp.cumsum(x, 0), jnp.fft.rfft(x)), [ROWS]),
     "blas": (lambda x: (x @ x.T, jnp.linalg.solve(SQUARE, x)), [ROWS]),
+    "epilogues": (
+        lambda x, w: kiln.nn.softmax(jnp.maximum(x @ w, 0) @ w.T @ w),
+        [np.eye(600, 20, dtype="f4"), np.eye(20, 500, dtype="f4")],
+    ),
     "loops": (_loop, [ROWS]),
     "identity": (lambda x: (x, x + 1, x), [ROWS]),
     "constants": (lambda x: x[0, 0] + TABLE, [ROWS]),
@@ -91,7 +99,8 @@ import sys
 from pathlib import Path
 from tests.unit.engines.native import test_portable as t
 if sys.argv[1] == "digests":
-    print(*[t.COMPILER.digest(t.program(name)) for name in t.PROGRAMS])
+    programs = [*map(t.program, t.PROGRAMS), *map(t.sized_program, t.SIZED)]
+    print(*map(t.COMPILER.digest, programs))
 else:
     from kiln.engines.native.llvm import assembly
     def refuse(*_): raise AssertionError("nothing is compiled")
@@ -100,6 +109,10 @@ else:
         loaded = t.COMPILER.load(t.program(name), (Path(sys.argv[1]) / name).read_bytes())
         for i, out in enumerate(t.run(loaded, name)):
             (Path(sys.argv[1]) / f"{name}{i}").write_bytes(out.tobytes())
+    for name in t.SIZED:
+        stored = (Path(sys.argv[1]) / f"sized {name}").read_bytes()
+        for i, out in enumerate(t.run_sized(t.COMPILER.load(t.sized_program(name), stored), 77)):
+            (Path(sys.argv[1]) / f"sized {name}{i}").write_bytes(out.tobytes())
 assert "jaxlib" not in sys.modules
 """
 
@@ -119,15 +132,21 @@ def elsewhere(argument: Any, **environment: str) -> subprocess.CompletedProcess[
 def test_a_fresh_process_loads_and_runs_what_another_stored(tmp_path: Path) -> None:
     for name in ALL_AT_ONCE:
         (tmp_path / name).write_bytes(COMPILER.serialize(COMPILER.compile(program(name))))
+    sized = {name: COMPILER.compile(sized_program(name)) for name in SIZED}
+    for name, executable in sized.items():
+        (tmp_path / f"sized {name}").write_bytes(COMPILER.serialize(executable))
     done = elsewhere(tmp_path)
     assert done.returncode == 0, done.stderr
+    for name, executable in sized.items():
+        for i, out in enumerate(run_sized(executable, 77)):
+            assert (tmp_path / f"sized {name}{i}").read_bytes() == out.tobytes(), name
     for name in ALL_AT_ONCE:
         for i, out in enumerate(run(COMPILER.compile(program(name)), name)):
             assert (tmp_path / f"{name}{i}").read_bytes() == out.tobytes(), name
 
 
 def test_digests_are_the_same_in_another_process() -> None:
-    names = [COMPILER.digest(program(name)) for name in PROGRAMS]
+    names = list(map(COMPILER.digest, [*map(program, PROGRAMS), *map(sized_program, SIZED)]))
     assert None not in names
     assert len(set(names)) == len(names)
     done = elsewhere("digests")
@@ -201,9 +220,57 @@ def test_a_program_that_calls_python_has_no_stored_form() -> None:
         COMPILER.serialize(COMPILER.compile(calls))
 
 
-def test_a_program_of_named_sizes_has_no_stored_form() -> None:
-    jaxpr = kiln.make_jaxpr(lambda x: x + 1, abstracted_axes=({0: "n"},))(TABLE).jaxpr
-    assert COMPILER.digest(Program(jaxpr, "sized")) is None
+SIZED: dict[str, Callable[..., Any]] = {
+    "elementwise": lambda x: jnp.exp(x) * 2 + x.shape[0],
+    "reductions": lambda x: (kiln.nn.softmax(x, 0), x.sum(0), x.mean(1)),
+    "kernels": lambda x: (jnp.sort(x, 0), jnp.cumsum(x, 0), jnp.repeat(x, 2, axis=0)),
+    "pieces": lambda x: jnp.concatenate([x, x[x.shape[0] // 2 :], x * 2]),
+    "blas": lambda x: (x @ x.T, x.T @ x),
+    "loops": lambda x: lax.scan(lambda c, r: (c + r, c * r), x[0], x),
+}
+
+
+def sized_program(name: str) -> Program:
+    jaxpr = kiln.make_jaxpr(SIZED[name], abstracted_axes=({0: "n"},))(ROWS).jaxpr
+    return Program(jaxpr, name, sizes=("n",))
+
+
+def run_sized(executable: Any, n: int) -> list[np.ndarray]:
+    """Return the bytes of the results for rows of a number."""
+    x = np.linspace(-1, 1, 8 * n, dtype=np.float32).reshape(n, 8)
+    return [np.frombuffer(y, np.uint8) for y in executable.for_sizes([n])([HOST_MEMORY.put(x)])]
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_what_is_stored_for_all_sizes_is_what_is_loaded(name: str) -> None:
+    compiled = COMPILER.compile(sized_program(name))
+    stored = COMPILER.serialize(compiled)
+    loaded = COMPILER.load(sized_program(name), stored)
+    for n in (1, 2, 6, 130, 3001):
+        for a, b in zip(run_sized(compiled, n), run_sized(loaded, n), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert loaded.as_text("loops") == compiled.as_text("loops")
+    assert COMPILER.serialize(loaded) == stored == COMPILER.serialize(compiled.for_sizes([4]))
+    assert "other types" in refusal(stored)
+    digest = COMPILER.digest(sized_program(name))
+    assert digest is not None
+    assert digest == COMPILER.digest(sized_program(name))
+    fixed = kiln.make_jaxpr(SIZED[name])(ROWS).jaxpr
+    assert digest != COMPILER.digest(Program(fixed, name))
+
+
+def test_sizes_that_no_call_supplies_have_no_digest() -> None:
+    assert COMPILER.digest(dataclasses.replace(sized_program("blas"), sizes=())) is None
+
+
+def test_numbers_of_calls_as_data() -> None:
+    n, m = symbol("n"), symbol("m")
+    for number in (
+        *(7, n, 3 * n * m - 2, (n + 5) // 4 * m, maximum(n - m, m // 3, 2) * n),
+        Grain(4096, n * m // 2, 8),
+    ):
+        data = json.loads(json.dumps(number_data(number)))
+        assert number_of(data) == number
 
 
 def test_what_is_not_compiled_for_the_host_has_no_digest() -> None:

@@ -31,6 +31,8 @@ class CallBuffers:
     def where(self, place: Place) -> Where | None:
         """Return where an operand begins, if that is known."""
         buffer, module = place.buffer, self.module
+        if buffer.role is Role.BLOCK:
+            return Where(3)
         if place.index.terms or buffer in self.fixed or buffer.role is Role.ROW:
             return None
         offset = place.index.const * NUMPY_TYPES[buffer.dtype].itemsize
@@ -50,6 +52,8 @@ class CallBuffers:
     def pointer(self, buffer: Buffer) -> str:
         """Return the register of where a buffer begins."""
         w, fields = self.w, self.fields
+        if buffer.role is Role.BLOCK:
+            return "null"
         if buffer in self.module.inputs:
             table, number = fields[_OPERANDS], self.module.inputs[buffer]
         elif buffer in self.module.outputs:

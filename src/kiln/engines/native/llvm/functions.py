@@ -6,11 +6,11 @@ function of its own, over a range of its outermost axis: equal ones are written 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from kiln.engines.native.checks import has_checks
 from kiln.engines.native.extents import Grain, estimate, is_named, is_positive
+from kiln.engines.native.llvm import epilogues
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
 from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
 from kiln.engines.native.llvm.measuring import Measurements
@@ -18,11 +18,12 @@ from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
 from kiln.engines.native.llvm.target import Target
-from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, in_registers, work
+from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, grain_of, in_registers, work
 from kiln.engines.native.llvm.values import memory_type
 from kiln.engines.native.llvm.writer import Sizes, Writer
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -39,7 +40,7 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.buffers import axes_of, everywhere, touched
 from kiln.engines.native.passes.expansion import expanded
-from kiln.engines.native.passes.schedule import SPLIT_POINTS, Schedule, schedule
+from kiln.engines.native.passes.schedule import Schedule, schedule
 from kiln.engines.native.passes.structure import structure
 from kiln.engines.native.scalars import NUMPY_TYPES
 from kiln.ir.sizes import Dim, as_ints
@@ -81,6 +82,7 @@ class _Code(CallBuffers):
         self.watch = module.watch if is_entry else None
         self.measurements = module.measurements if is_entry else None
         self.iteration = "-1"
+        self.is_part = not is_entry
         self.counts: list[str] = []
         self.counters: dict[Axis, str] = {}
         self.most = 0
@@ -142,6 +144,9 @@ class _Code(CallBuffers):
                 return Step(statement.symbol, places, first, FROM_CALL)
             numbers = as_ints(statement.numbers)
             return Step(statement.symbol, places, numbers=self.module.table(numbers))
+        if isinstance(statement, Blocked):
+            places = self.places(epilogues.places_of(statement))
+            return epilogues.step(self.module, statement, places, self.write_rows)
         if not isinstance(statement, Nest) and not (
             isinstance(statement, Loop) and statement.parallel
         ):
@@ -167,7 +172,7 @@ class _Code(CallBuffers):
             plan = schedule(statement, self.module.target.vector_bytes)
             count, grain = plan.order[0].size if plan.order else 1, plan.grain
         else:
-            count, grain = statement.axis.size, self._grain(statement)
+            count, grain = statement.axis.size, grain_of(statement)
         name = _shared(self.module, statement, plan, [])
         return Part(name, count, grain, [operands.index(each) for each in touched(statement)])
 
@@ -202,6 +207,8 @@ class _Code(CallBuffers):
                 self.nest(statement)
             case Kernel():
                 self.kernel(statement)
+            case Blocked():
+                self.blocked(statement)
             case Copy():
                 self.copy(statement)
             case Loop():
@@ -240,8 +247,7 @@ class _Code(CallBuffers):
         outer = [axis for axis in axes_of(statement) if axis in self.counters]
         name = _shared(self.module, statement, plan, outer)
         values = [f"ptr {self.pointers[buffer]}" for buffer in touched(statement)]
-        values += [f"i64 {self.counters[axis]}" for axis in outer]
-        self.slots(values)
+        self.slots([*values, *[f"i64 {self.counters[axis]}" for axis in outer]])
         number = w.dim(count)
         if grain:
             status = w.emit(
@@ -284,7 +290,7 @@ class _Code(CallBuffers):
         if not index.terms:
             return self.w.dim(index.const)
         nest = Nest(
-            (), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x) for x, _ in index.values()]
+            (), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x) for x in index.operands]
         )
         plan = schedule(nest, self.module.target.vector_bytes)
         code = self.code(nest, plan)
@@ -322,6 +328,25 @@ class _Code(CallBuffers):
         status = w.emit(f"call i32 @{kernel.symbol}(ptr %call, ptr %slots, ptr {numbers})")
         self.check(status)
 
+    def blocked(self, blocked: Blocked) -> None:
+        """Call the kernel that computes a product and its epilogue."""
+        outer = [axis for axis in axes_of(blocked.epilogue) if axis in self.counters]
+        symbol, name, numbers = epilogues.call(self.module, blocked, outer, self.write_rows)
+        values = [f"ptr {self.place(place)}" for place in epilogues.places_of(blocked)]
+        values.insert(epilogues.EPILOGUE, f"ptr @{name}")
+        self.slots([*values, *[f"i64 {self.counters[axis]}" for axis in outer]])
+        self.check(self.w.emit(f"call i32 @{symbol}(ptr %call, ptr %slots, ptr {numbers})"))
+
+    def write_rows(
+        self, w: Writer, loop: Loop, pointers: dict[Buffer, str], counters: dict[Axis, str]
+    ) -> None:
+        """Write a loop over a range into another function."""
+        code = _Code(self.module, w)
+        code.pointers, code.counters, code.start = pointers, counters, w.mark()
+        code.rows(loop.body)
+        code.turns(loop, "%begin", "%end")
+        code.finish()
+
     def copy(self, copy: Copy, to: str | None = None) -> None:
         operand, result = self.place(copy.operand), to or self.place(copy.result)
         count = self.w.dim(copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize)
@@ -330,7 +355,7 @@ class _Code(CallBuffers):
         )
 
     def loop(self, loop: Loop) -> None:
-        if not loop.parallel:
+        if not loop.parallel or self.is_part:
             end = self.w.dim(loop.axis.size)
             if is_positive(loop.axis.size):
                 self.turns(loop, "0", end)
@@ -338,7 +363,7 @@ class _Code(CallBuffers):
                 some = self.w.emit(f"icmp sgt i64 {end}, 0")
                 self.when(some, lambda: self.turns(loop, "0", end))
             return
-        self.apart(loop, None, loop.axis.size, self._grain(loop))
+        self.apart(loop, None, loop.axis.size, grain_of(loop))
 
     def when(self, condition: str, write: Callable[[], None]) -> None:
         """Write statements that run if a condition holds."""
@@ -349,17 +374,6 @@ class _Code(CallBuffers):
         write()
         w.do(f"br label %{after}")
         w.begin(after)
-
-    def _grain(self, loop: Loop) -> int | Grain:
-        """Return how many turns are worth a thread's while; 0 if all are not."""
-        plans = [(each, schedule(each, 16)) for each in loop.body if isinstance(each, Nest)]
-        points = sum((each.points for each, _ in plans), start=0)
-        if is_named(points, loop.axis.size):
-            most = max((plan.work for _, plan in plans), default=1.0)
-            return Grain(max(1, int(SPLIT_POINTS / most)), points)
-        work = sum(each.points * plan.work for each, plan in plans)
-        grain = max(1, math.ceil(SPLIT_POINTS / max(work, 1)))
-        return grain if 2 * grain <= loop.axis.size else 0
 
     def turns(self, loop: Loop, begin: str, end: str) -> None:
         """Write a loop over a range that is not empty."""

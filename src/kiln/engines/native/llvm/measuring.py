@@ -11,30 +11,35 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Function, Loop, Statement, blocks
+from kiln.engines.native.loop_ir import Blocked, Function, Loop, Statement, blocks
 
-DECLARATIONS = ("declare i64 @kiln_clock()", "declare void @kiln_measured(ptr, i64, i64)")
+DECLARATIONS = ("declare i64 @kiln_clock()", "declare void @kiln_measured(ptr, i64, i64, i64, i64)")
 MOST_EVENTS = 4096
 """So many statements are written down with their times; further ones are only counted."""
-_HEAD = 3
+_HEAD, _OF_STATEMENT = 3, 4
 
 
 class Measured(NamedTuple):
-    """A statement: how deep in loops it is, how often it ran, and how long altogether."""
+    """A statement: how deep in loops it is, how often it ran, and what all runs together took."""
 
     statement: Statement
     depth: int
     runs: int
     seconds: float
+    bytes: int
+    flops: int
 
 
 class Event(NamedTuple):
-    """One run of a statement, in nanoseconds of `time.monotonic_ns`."""
+    """One run of a statement, in nanoseconds of `time.monotonic_ns`, and what it took."""
 
     statement: int
     start: int
     end: int
+    bytes: int
+    flops: int
 
 
 class Measurements:
@@ -43,9 +48,8 @@ class Measurements:
     def __init__(self, function: Function) -> None:
         self.statements = list(_walk(function.body, 0))
         self._numbers = {each: i for i, (each, _) in enumerate(self.statements)}
-        self._figures = np.zeros(
-            _HEAD + 2 * len(self.statements) + len(Event._fields) * MOST_EVENTS, np.int64
-        )
+        room = _OF_STATEMENT * len(self.statements) + len(Event._fields) * MOST_EVENTS
+        self._figures = np.zeros(_HEAD + room, np.int64)
         self._figures[:2] = len(self.statements), MOST_EVENTS
 
     def begin(self, w: Writer) -> str:
@@ -58,30 +62,35 @@ class Measurements:
         if self.statements[number][1]:
             number = ~number
         address = f"ptr inttoptr (i64 {self._figures.ctypes.data} to ptr)"
-        w.do(f"call void @kiln_measured({address}, i64 {number}, i64 {start})")
+        # By the sizes of the call, if they have names.
+        flops, accessed = map(w.dim, costs_of([statement]))
+        costs = f"i64 {accessed}, i64 {flops}"
+        w.do(f"call void @kiln_measured({address}, i64 {number}, i64 {start}, {costs})")
 
     def measured(self) -> list[Measured]:
         """Return the figures of each statement, in the order of the program."""
-        figures = self._figures[_HEAD : _HEAD + 2 * len(self.statements)].reshape(-1, 2).tolist()
+        end = _HEAD + _OF_STATEMENT * len(self.statements)
+        figures = self._figures[_HEAD:end].reshape(-1, _OF_STATEMENT).tolist()
         return [
-            Measured(statement, depth, count, nanoseconds / 1e9)
-            for (statement, depth), (count, nanoseconds) in zip(
+            Measured(statement, depth, count, nanoseconds / 1e9, accessed, flops)
+            for (statement, depth), (count, nanoseconds, accessed, flops) in zip(
                 self.statements, figures, strict=True
             )
         ]
 
     def events(self) -> list[Event]:
         """Return the first runs of statements outside of loops."""
-        start = _HEAD + 2 * len(self.statements)
+        start = _HEAD + _OF_STATEMENT * len(self.statements)
         count = min(int(self._figures[2]), MOST_EVENTS)
-        rows = self._figures[start : start + 3 * count].reshape(-1, 3).tolist()
+        width = len(Event._fields)
+        rows = self._figures[start : start + width * count].reshape(-1, width).tolist()
         return [Event(*row) for row in rows]
 
 
 def _walk(statements: Sequence[Statement], depth: int) -> Iterator[tuple[Statement, int]]:
     for statement in statements:
         yield statement, depth
-        if isinstance(statement, Loop) and statement.parallel:
+        if isinstance(statement, Blocked) or (isinstance(statement, Loop) and statement.parallel):
             continue
         for block in blocks(statement):
             yield from _walk(block, depth + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+from kiln.base.config import options
 from kiln.engines.native.elementary import expand
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.instructions import type_text
@@ -15,7 +16,7 @@ from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Sizes, Writer
-from kiln.engines.native.loop_ir import Buffer, Function, Kernel, Nest, Role
+from kiln.engines.native.loop_ir import Blocked, Buffer, Function, Kernel, Nest, Role
 from kiln.engines.native.passes.expansion import called
 from kiln.engines.native.scalars import Value, postorder
 from kiln.ir.sizes import Dim
@@ -66,6 +67,7 @@ class Module:
         self.shared: dict[Hashable, Part] = {}
         self.sequences: dict[str, list[Step]] = {}
         steps = sum(isinstance(each, (Nest, Kernel)) for each in function.body)
+        steps += 2 * sum(isinstance(each, Blocked) for each in function.body)
         self.has_many = steps > MANY_STEPS and measurements is None
         self.sizes = Sizes() if sizes is None else sizes
         self.called = called(function)
@@ -90,7 +92,8 @@ class Module:
             *(DECLARATIONS if self.measurements is not None else ()),
             "declare i32 @kiln_sequence(ptr, ptr, i64, ptr)",
             entry,
-            "attributes #0 = { nounwind }",
+            # By frame pointers gdb finds who called a function that has no other description.
+            "attributes #0 = { nounwind%s }" % (' "frame-pointer"="all"' if options().gdb else ""),
             UNLIKELY,
         ]
         return "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _SYMBOL_TABLE, _FUNCTION = 2, 2
@@ -20,6 +20,14 @@ class Symbol(NamedTuple):
     name: str
     section: int
     offset: int
+    size: int
+
+
+class Function(NamedTuple):
+    """A function in memory."""
+
+    name: str
+    address: int
     size: int
 
 
@@ -41,14 +49,25 @@ def functions(image: bytes) -> Iterator[Symbol]:
                 yield Symbol(image[names + name : end].decode(), where, offset, size)
 
 
-def write_perf_map(program: str, image: bytes, entry: str, address: int) -> None:
-    """Add the functions of an object to the map of this process; one of them lies at an address."""
+def loaded_functions(image: bytes, entry: str, address: int) -> list[Function]:
+    """Return where the functions of an object are of which one, the entry, lies at an address."""
     found = list(functions(image))
-    (known,) = [symbol for symbol in found if symbol.name == entry]
+    for known in found:
+        if known.name == entry:
+            begin = address - known.offset
+            # Sections are loaded apart.
+            return [
+                Function(symbol.name, begin + symbol.offset, symbol.size)
+                for symbol in found
+                if symbol.section == known.section
+            ]
+    return []
+
+
+def write_perf_map(program: str, found: Sequence[Function]) -> None:
+    """Add functions of a program to the map of this process."""
     path = f"/tmp/perf-{os.getpid()}.map"
     with open(path, "a", encoding="utf-8") as file:
-        for symbol in found:
-            # Sections are loaded apart.
-            if symbol.section == known.section:
-                at = address - known.offset + symbol.offset
-                file.write(f"{at:x} {symbol.size:x} kiln:{program}:{symbol.name}\n")
+        file.writelines(
+            f"{each.address:x} {each.size:x} kiln:{program}:{each.name}\n" for each in found
+        )

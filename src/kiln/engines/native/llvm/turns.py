@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
-from kiln.engines.native.extents import at_least, estimate, is_positive
+from kiln.engines.native.extents import Grain, at_least, estimate, is_named, is_positive
 from kiln.engines.native.loop_ir import (
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -19,7 +21,8 @@ from kiln.engines.native.loop_ir import (
     blocks,
 )
 from kiln.engines.native.passes.buffers import reads, writes
-from kiln.engines.native.passes.schedule import schedule
+from kiln.engines.native.passes.schedule import SPLIT_POINTS, schedule
+from kiln.ir.sizes import Dim
 
 PROMOTED = "scalar"
 """How the names of memory on the stack begin that is to become registers."""
@@ -39,11 +42,32 @@ def work(statements: Sequence[Statement], vector_bytes: int) -> int:
                 total += int(4 * plan.work * estimate(statement.points) / plan.width)
             case Copy():
                 total += estimate(statement.count) // 4
-            case Kernel():
+            case Kernel() | Blocked():
                 total += BETWEEN_POLLS
             case Branch():
                 total += max(work(block, vector_bytes) for block in statement.blocks)
     return min(total, BETWEEN_POLLS)
+
+
+def grain_of(loop: Loop) -> int | Grain:
+    """Return how many turns are worth a thread's while; 0 if all are not."""
+    plans = [(points, schedule(each, 16)) for each, points in _nests(loop.body, 1)]
+    points = sum((points for points, _ in plans), start=0)
+    if is_named(points, loop.axis.size):
+        most = max((plan.work for _, plan in plans), default=1.0)
+        return Grain(max(1, int(SPLIT_POINTS / most)), points)
+    work = sum(points * plan.work for points, plan in plans)
+    grain = max(1, math.ceil(SPLIT_POINTS / max(work, 1)))
+    return grain if 2 * grain <= loop.axis.size else 0
+
+
+def _nests(statements: Sequence[Statement], turns: Dim) -> Iterator[tuple[Nest, Dim]]:
+    """Iterate over the nests of loops, each with how many points it computes in all turns."""
+    for each in statements:
+        if isinstance(each, Nest):
+            yield each, turns * each.points
+        elif isinstance(each, Loop):
+            yield from _nests(each.body, turns * each.axis.size)
 
 
 def in_registers(function: Function) -> list[Buffer]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kiln.engines.native.checks import WITHIN
-from kiln.engines.native.llvm.instructions import instruction, splat, type_text
-from kiln.engines.native.scalars import Value, bits, is_signed
+from kiln.engines.native.llvm.instructions import instruction, type_text
+from kiln.engines.native.scalars import Value
 
 if TYPE_CHECKING:
     from kiln.engines.native.llvm.values import Frame
@@ -19,11 +19,14 @@ def watched(frame: Frame, x: Value, width: int) -> str:
     value = x.operands[0]
     name = frame.operand(value, width)
     if x.op == WITHIN:
-        site, last = x.attr
-        outside = _any(frame, _outside(frame, value, name, last, width), width)
+        (site,) = x.attr
+        greatest = frame.operand(x.operands[1], width)
+        # As numbers without a sign those below 0 are the greatest.
+        flags = frame.w.emit(f"icmp ugt {type_text(value.dtype, width)} {name}, {greatest}")
+        outside = _any(frame, flags, width)
 
         def note() -> list[str]:
-            index = _first(frame, value, name, last, width)
+            index = _first(frame, value, name, flags, width)
             number = w.emit(f"select i1 {outside}, i32 {watch.number(site)}, i32 0")
             watch.note(w, number, index)
             return []
@@ -49,14 +52,6 @@ def _nans(frame: Frame, x: Value, width: int) -> str:
     return instruction(frame.w, node, [name, name], width)
 
 
-def _outside(frame: Frame, x: Value, name: str, last: int, width: int) -> str:
-    """Return which lanes are no numbers from 0 to `last`."""
-    # As numbers without a sign those below 0 are the greatest.
-    most = (1 << (bits(x.dtype) - is_signed(x.dtype))) - 1
-    greatest = splat(str(min(last, most)), type_text(x.dtype, 1), width)
-    return frame.w.emit(f"icmp ugt {type_text(x.dtype, width)} {name}, {greatest}")
-
-
 def _any(frame: Frame, flags: str, width: int) -> str:
     """Return whether a flag is set of a lane that counts."""
     if width == 1:
@@ -67,11 +62,10 @@ def _any(frame: Frame, flags: str, width: int) -> str:
     return w.emit(f"call i1 @llvm.vector.reduce.or.v{width}i1({kind} {flags})")
 
 
-def _first(frame: Frame, x: Value, name: str, last: int, width: int) -> str:
+def _first(frame: Frame, x: Value, name: str, flags: str, width: int) -> str:
     """Return the first index that is out of bounds, as an i64."""
     w = frame.w
     if width > 1:
-        flags = _outside(frame, x, name, last, width)
         if frame.mask is not None:
             flags = w.emit(f"and <{width} x i1> {flags}, {frame.mask}")
         lane = w.emit(

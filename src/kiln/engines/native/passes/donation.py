@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kiln.engines.native.loop_ir import Buffer, Function, Nest, Role, Statement, Store
-from kiln.engines.native.passes.buffers import everything, nodes
+from kiln.engines.native.loop_ir import Blocked, Buffer, Function, Nest, Role, Statement, Store
+from kiln.engines.native.passes.buffers import everything, nodes, reads
 
 
 def reusable(function: Function, wanted: Mapping[int, int]) -> list[tuple[int, int]]:
@@ -29,7 +29,11 @@ def _is_safe(body: list[Statement], target: Buffer, source: Buffer) -> bool:
     for statement in body:
         read, written = everything(statement)
         if source in read and (begun or target in written):
-            if not isinstance(statement, Nest) or not _in_place(statement, target, source):
+            # Other blocks of a product still read its operands.
+            nest: Statement = statement
+            if isinstance(statement, Blocked) and source not in reads(statement.product):
+                nest = statement.epilogue
+            if not isinstance(nest, Nest) or not _in_place(nest, target, source):
                 return False
         begun |= target in written
     return True

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kiln.engines.native.extents import at_least, estimate, magnitude, smallest
 from kiln.engines.native.loop_ir import (
     Axis,
+    Blocked,
     Branch,
     Buffer,
     Copy,
@@ -140,6 +141,8 @@ class Liveness:
                 return _over(statement.axis, self._of_block(statement.body))
             case While():
                 return self._of_block(statement.condition)
+            case Blocked():
+                return self._of_block(statement.body)
             case Branch():
                 each = [self._of_block(block) for block in statement.blocks]
                 return {
@@ -166,7 +169,7 @@ def is_covered(segments: Sequence[Segment], size: Dim) -> bool:
 
 
 def _of_place(place: Place, count: Dim) -> Segments:
-    if any(True for _ in place.index.values()):
+    if place.index.operands:
         return {}
     return {place.buffer: [Segment(place.index, count)]}
 
@@ -177,16 +180,16 @@ def _of_nest(nest: Nest) -> Segments:
     for effect in nest.effects:
         index = effect.index
         certain = not isinstance(effect, Store) or effect.mask is None
-        if certain and not any(True for _ in index.values()):
+        if certain and not index.operands:
             parts.setdefault((effect.buffer, frozenset(index.terms)), []).append(index)
     found: Segments = {}
     for (buffer, _), indices in parts.items():
         # The parts of a complex number lie side by side.
-        first = min((index.const for index in indices), key=estimate)
-        count: Dim = len({index.const for index in indices})
-        if not all(at_least(first + count, index.const + 1) for index in indices):
+        consts = {index.const for index in indices}
+        first, count = min(consts, key=estimate), cast(Dim, len(consts))
+        if not all(at_least(first + count, const + 1) for const in consts):
             continue
-        if not all(at_least(index.const, first) for index in indices):
+        if not all(at_least(const, first) for const in consts):
             continue
         outer = []
         mine: list[tuple[Dim, Dim]] = []

@@ -8,6 +8,7 @@ from kiln.engines.native.loop_check import check
 from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
+from kiln.engines.native.passes.epilogues import run_in_blocks
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.invariants import hoist, turn_summed
 from kiln.engines.native.passes.pieces import compute_in_pieces
@@ -31,6 +32,7 @@ PASSES: dict[str, Pass] = {
     "collapse": collapse,
     "reductions": split_reductions,
     "checks": merge_checks,
+    "epilogues": run_in_blocks,
 }
 """Each changes a function in place."""
 

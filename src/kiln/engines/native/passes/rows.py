@@ -1,7 +1,8 @@
 """Row programs: nests that follow each other over the same outer axis run row by row.
 
 What one of them computes for a row is still in the cache when the next reads it, and a temporary
-that none but they touch needs the room of one row only: it lies on the stack of the thread.
+that none but they touch needs the room of one row only: it lies on the stack of the thread. Long
+rows are loops over their own rows in turn, so a softmax of a stack of matrices runs row by row.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.buffers import loads, reads, writes
 from kiln.engines.native.passes.rebuilding import with_places
 from kiln.engines.native.passes.substitution import bounds, is_within
 from kiln.ir.sizes import Dim
 
 MOST_ROW_BYTES = 1 << 15
 """A longer row is not kept on the stack."""
+MOST_IN_TURN = 1 << 13
+"""A turn that computes so many points is a loop over rows itself, if it has an axis for them."""
+FEWEST_IN_ROW = 1 << 6
+"""But not if those rows are shorter: vectors would not be full."""
 FEWEST_IN_TURN = 1 << 15
 """What a turn of a loop computes stays in the cache anyway if it is no more points than this."""
 
@@ -42,31 +47,43 @@ def by_rows(function: Function) -> None:
     _grouped(function.body, touches, 0)
 
 
-def _grouped(statements: list[Statement], touches: Counter[Buffer], fewest: int) -> None:
+def _grouped(
+    statements: list[Statement],
+    touches: Counter[Buffer],
+    fewest: int,
+    outer: tuple[Axis, ...] = (),
+) -> None:
     for statement in statements:
         inner = FEWEST_IN_TURN if isinstance(statement, (Loop, While)) else fewest
         for block in blocks(statement):
             _grouped(block, touches, inner)
     found: list[Statement] = []
-    group = _Group()
+    group = _Group(outer)
 
     def close() -> None:
         nests = group.nests
-        if len(nests) > 1 and sum(estimate(nest.points) for nest in nests) >= fewest:
-            loop = Loop(nests[0].axes[0], list(nests), parallel=True, source=nests[0].source)
-            _contract(loop, touches)
-            found.append(loop)
-        else:
+        if len(nests) < 2 or sum(estimate(nest.points) for nest in nests) < fewest:
             found.extend(nests)
+            return
+        axis = nests[0].axes[0]
+        turn = max(estimate(nest.points) for nest in nests) // estimate(axis.size)
+        if outer and turn < FEWEST_IN_ROW:
+            found.extend(nests)
+            return
+        loop = Loop(axis, list(nests), parallel=True, source=nests[0].source)
+        _contract(loop, touches, outer)
+        if turn >= MOST_IN_TURN:
+            _grouped(loop.body, touches, 0, (*outer, axis))
+        found.append(loop)
 
     for statement in statements:
         if not isinstance(statement, Nest) or not _may_lead(statement):
             close()
-            group = _Group()
+            group = _Group(outer)
             found.append(statement)
         elif not group.takes(statement):
             close()
-            group = _Group()
+            group = _Group(outer)
             group.takes(statement)
     close()
     statements[:] = found
@@ -84,9 +101,8 @@ def _may_lead(nest: Nest) -> bool:
 
 def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index, bool]]:
     """Iterate over what a nest reads, and what it writes (true)."""
-    for x in nodes(nest):
-        if x.op == "load":
-            yield (*x.attr, False)
+    for x in loads(nest):
+        yield (*x.attr, False)
     for effect in nest.effects:
         yield effect.buffer, effect.index, True
 
@@ -94,7 +110,8 @@ def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index, bool]]:
 class _Group:
     """Nests over the same rows, each of which touches only what its own row has."""
 
-    def __init__(self) -> None:
+    def __init__(self, outer: tuple[Axis, ...]) -> None:
+        self.outer = outer
         self.nests: list[Nest] = []
         self.rows: dict[Buffer, list[tuple[Index, bool]]] = {}
 
@@ -114,7 +131,7 @@ class _Group:
                     shares |= buffer.role is not Role.CONST and len(known) > 1
                     continue
                 if len(known) > 1:
-                    if _stride(known, axis) is None:
+                    if _stride(known, axis, self.outer) is None:
                         return False
                     shares = True
             if not shares:
@@ -125,21 +142,25 @@ class _Group:
         return True
 
 
-def _stride(places: list[tuple[Index, bool]], axis: Axis) -> Dim | None:
-    """Return how far rows lie apart, if all accesses are within their own row."""
-    stride = places[0][0].factor(axis)
+def _stride(places: list[tuple[Index, bool]], axis: Axis, outer: tuple[Axis, ...]) -> Dim | None:
+    """Return how far rows lie apart, if all accesses are within their own row.
+
+    In loops over `outer` axes they are rows of the same turn.
+    """
+    first = places[0][0]
+    stride = first.factor(axis)
     if not is_positive(stride):
         return None
     for index, _ in places:
-        if index.factor(axis) != stride:
+        if any(index.factor(each) != first.factor(each) for each in (axis, *outer)):
             return None
-        low, high = bounds(Index(index.const, [(t, f) for t, f in index.terms if t is not axis]))
+        low, high = bounds(without(index, axis, *outer))
         if low is None or high is None or not is_within(low, high, stride):
             return None
     return stride
 
 
-def _contract(loop: Loop, touches: Counter[Buffer]) -> None:
+def _contract(loop: Loop, touches: Counter[Buffer], outer: tuple[Axis, ...]) -> None:
     """Give temporaries that only this loop touches the room of a row; `touches` counts all."""
     nests = [each for each in loop.body if isinstance(each, Nest)]
     rows: dict[Buffer, list[tuple[Index, bool]]] = {}
@@ -148,24 +169,25 @@ def _contract(loop: Loop, touches: Counter[Buffer]) -> None:
         found = list(accesses(nest))
         mine.update({buffer for buffer, _, _ in found})
         for buffer, index, written in found:
-            if buffer.role is Role.TEMP:
+            if buffer.role in (Role.TEMP, Role.ROW):
                 rows.setdefault(buffer, []).append((index, written))
     made: dict[Buffer, Buffer] = {}
     for buffer, places in rows.items():
-        stride = _stride(places, loop.axis)
+        stride = _stride(places, loop.axis, outer)
         if stride is None or touches[buffer] > mine[buffer]:
             continue
         row = Buffer(buffer.name, buffer.dtype, stride, Role.ROW)
         if at_least(MOST_ROW_BYTES, row.nbytes):
             made[buffer] = row
+            touches[row] = touches[buffer]
 
     def move(buffer: Buffer, index: Index) -> tuple[Buffer, Index]:
         row = made.get(buffer)
-        return (buffer, index) if row is None else (row, without(index, loop.axis))
+        return (buffer, index) if row is None else (row, without(index, loop.axis, *outer))
 
     loop.body[:] = [with_places(nest, nest.axes[1:], move) for nest in nests]
 
 
-def without(index: Index, axis: Axis) -> Index:
-    """Return an index without its term in an axis."""
-    return Index(index.const, [(t, f) for t, f in index.terms if t is not axis])
+def without(index: Index, *axes: Axis) -> Index:
+    """Return an index without its terms in some axes."""
+    return Index(index.const, [(t, f) for t, f in index.terms if t not in axes])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from kiln.engines.native.loop_ir import Axis, Buffer, Index, Loop, Nest, Role, Store
+from kiln.engines.native.loop_ir import Axis, Buffer, Index, Loop, Nest, Role, Statement, Store
 from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.scalars import Value
 from kiln.ir.sizes import Dim
@@ -13,18 +13,10 @@ from kiln.ir.sizes import Dim
 def structure(statement: Nest | Loop) -> Hashable:
     """Return what is equal for statements of the same code: buffers and axes are numbers in it.
 
-    None if a loop holds anything but nests.
+    None if a loop holds anything but nests and loops of them.
     """
     found = _Structure()
-    if isinstance(statement, Nest):
-        found.add(statement)
-    else:
-        found.axis(statement.axis)
-        for each in statement.body:
-            if not isinstance(each, Nest):
-                return None
-            found.add(each)
-    return tuple(found.parts)
+    return tuple(found.parts) if found.statement(statement) else None
 
 
 class _Structure:
@@ -47,6 +39,16 @@ class _Structure:
             for term, factor in index.terms
         ]
         return (index.const, *terms)
+
+    def statement(self, statement: Statement) -> bool:
+        """Add a statement; return whether it is nests and loops only."""
+        if isinstance(statement, Nest):
+            self.add(statement)
+            return True
+        if not isinstance(statement, Loop):
+            return False
+        self.parts.append((self.axis(statement.axis), len(statement.body)))
+        return all(self.statement(each) for each in statement.body)
 
     def add(self, nest: Nest) -> None:
         parts = self.parts

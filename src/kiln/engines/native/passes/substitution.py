@@ -63,6 +63,12 @@ def is_within(low: Dim, high: Dim, size: Dim) -> bool:
     return at_least(low, 0) and at_least(size, high + 1)
 
 
+def within(index: Index, start: Index, size: Dim) -> bool:
+    """Tell whether an index is another or one of the following, of `size`, for certain."""
+    low, high = bounds(index + start * -1)
+    return low is not None and high is not None and is_within(low, high, size)
+
+
 def bounds(index: Index) -> tuple[Dim | None, Dim | None]:
     """Return the least and the greatest number an index can be; None if unknown."""
     low, high = index.const, index.const
@@ -125,9 +131,11 @@ def substituted(
         if x in found:
             stack.pop()
             continue
-        waiting = [y for y in x.operands if y not in found]
-        if waiting:
-            stack.extend(waiting)
+        height = len(stack)
+        for y in x.operands:
+            if y not in found:
+                stack.append(y)
+        if len(stack) > height:
             continue
         stack.pop()
         found[x] = moved(x, axes, found, move)
@@ -149,7 +157,7 @@ def moved(
         moved = x.attr.replaced(axes, found)
         if not moved.terms:
             return x.scope.constant(moved.const, x.dtype)
-        return x.scope.node("index", x.dtype, tuple([value for value, _ in moved.values()]), moved)
+        return x.scope.node("index", x.dtype, moved.operands, moved)
     return rebuilt(x, tuple([found[y] for y in x.operands]))
 
 

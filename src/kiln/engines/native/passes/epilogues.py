@@ -1,0 +1,198 @@
+"""Epilogues: what reads a product reads each block of it while the block is in the cache.
+
+The nest that follows a product becomes a part of it, or the loops over its rows. If nothing else
+reads the product, it is nowhere as a whole: each thread has a block of it at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from kiln.engines.native.extents import is_named
+from kiln.engines.native.loop_ir import (
+    Axis,
+    Blocked,
+    Buffer,
+    Function,
+    Index,
+    Kernel,
+    Loop,
+    Nest,
+    Role,
+    Statement,
+    axis_index,
+    blocks,
+    walk,
+)
+from kiln.engines.native.passes.buffers import everything, nodes, reads, touched, writes
+from kiln.engines.native.passes.rebuilding import with_axes
+from kiln.engines.native.passes.schedule import varies, vector_axis
+from kiln.engines.native.passes.substitution import within
+from kiln.engines.native.scalars import NUMPY_TYPES
+from kiln.ir.sizes import Dim
+
+PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")
+FEWEST_ROWS = 8
+"""Of an item: the epilogue is called for each."""
+FEWEST_COLUMNS = 16
+FEWEST_TERMS = 8
+FEWEST_BYTES = 1 << 20
+"""A smaller product is in the second cache anyway, where it is read as fast."""
+MOST_ROW_BYTES = 1 << 13
+"""Blocks have enough rows to be worth it; if the epilogue needs whole rows, these must be short."""
+MOST_BUFFERS = 48
+
+
+def run_in_blocks(function: Function) -> None:
+    """Make nests that read a product its epilogue.
+
+    Named sizes and programs with checks are left as they are.
+    """
+    if function.sites:
+        return
+    touches = Counter(function.outputs)
+    for statement in walk(function.body):
+        touches.update({*reads(statement), *writes(statement)})
+    _in_block(function.body, touches)
+
+
+def _in_block(statements: list[Statement], touches: Counter[Buffer]) -> None:
+    for statement in statements:
+        for block in blocks(statement):
+            _in_block(block, touches)
+    # From the end: a nest that reads two products follows the later one.
+    for i in reversed(range(len(statements))):
+        product = statements[i]
+        if isinstance(product, Kernel) and product.symbol in PRODUCTS:
+            _with_epilogue(statements, i, product, touches)
+
+
+def _with_epilogue(
+    statements: list[Statement], i: int, product: Kernel, touches: Counter[Buffer]
+) -> None:
+    """Put a product and the nest that reads it together, if one may be moved to the other."""
+    made = product.results[0].buffer
+    operands = {place.buffer for place in product.operands} | set(reads(product))
+    read_between: set[Buffer] = set()
+    written_between: set[Buffer] = set()
+    for j in range(i + 1, len(statements)):
+        statement = statements[j]
+        read, written = everything(statement)
+        found = epilogue_of(product, statement)
+        if found is not None:
+            if not written & (read_between | written_between) and not read & written_between:
+                at = i
+            elif made not in read_between and not operands & written_between:
+                at = j
+            else:
+                return
+            statements[at] = Blocked([product, found], found.source)
+            del statements[i + j - at]
+            inside = [made in {*reads(each), *writes(each)} for each in walk([statement])]
+            is_only = touches[made] == 1 + sum(inside) and made not in written
+            if is_only and made.role is Role.TEMP:
+                made.role = Role.BLOCK
+            return
+        if made in written:
+            return
+        read_between |= read
+        written_between |= written
+
+
+def epilogue_of(product: Kernel, statement: Statement) -> Nest | Loop | None:
+    """Return a statement that reads a product as its epilogue; None if it cannot be that."""
+    result = product.results[0]
+    made = result.buffer
+    if is_named(*product.numbers) or result.index != Index():
+        return None
+    batch, m, n, k = map(int, product.numbers[:4])
+    accumulates = product.numbers[9] != 0
+    if accumulates or product.numbers[8] != m * n or made.size != batch * m * n:
+        return None
+    if n < FEWEST_COLUMNS or k < FEWEST_TERMS or made.nbytes < FEWEST_BYTES:
+        return None
+    read, written = everything(statement)
+    if made not in read or written & {place.buffer for place in product.operands}:
+        return None
+    if not isinstance(statement, (Nest, Loop)) or len(touched(statement)) > MOST_BUFFERS:
+        return None
+    if isinstance(statement, Loop):
+        return statement if _is_by_rows(product, statement) else None
+    if statement.ordered or not statement.is_map:
+        return None
+    places = {x.attr[1] for x in nodes(statement) if x.op == "load" and x.attr[0] is made}
+    places |= {effect.index for effect in statement.effects if effect.buffer is made}
+    if len(places) != 1:
+        return None
+    found = _by_columns(statement, places.pop(), made.size, n)
+    if found is None or found.axes[-2].size < FEWEST_ROWS:
+        return None
+    row, column = found.axes[-2:]
+    if vector_axis(found) is not column or not all(varies(found, axis) for axis in (row, column)):
+        return None
+    return found
+
+
+def _is_by_rows(product: Kernel, loop: Loop) -> bool:
+    """Tell whether loops are parallel, and a turn of the innermost reads a row of a product."""
+    made, n = product.results[0].buffer, int(product.numbers[2])
+    if n * NUMPY_TYPES[made.dtype].itemsize > MOST_ROW_BYTES:
+        return False
+    axes = Blocked([product, loop]).axes
+    if is_named(*[axis.size for axis in axes]) or axes[-1].size < FEWEST_ROWS:
+        return False
+    row, step = Index(), n
+    for axis in reversed(axes):
+        row += axis_index(axis) * step
+        step *= int(axis.size)
+    if step != made.size:
+        return False
+    for each in walk([loop]):
+        if not isinstance(each, Nest):
+            if not isinstance(each, Loop) or not each.parallel:
+                return False
+            continue
+        places = [x.attr[1] for x in nodes(each) if x.op == "load" and x.attr[0] is made]
+        places += [effect.index for effect in each.effects if effect.buffer is made]
+        if not all(within(place, row, n) for place in places):
+            return False
+    return True
+
+
+def _by_columns(nest: Nest, place: Index, size: Dim, columns: int) -> Nest | None:
+    """Return a nest that visits the elements of a place in order, the last axis that of columns."""
+    terms = dict(place.axes())
+    axes = [axis for axis in nest.axes if axis.size != 1]
+    if len(terms) != len(place.terms) or place.const != 0 or set(terms) != set(axes):
+        return None
+    if is_named(*terms.values(), *[axis.size for axis in axes]):
+        return None
+    order = sorted(axes, key=terms.__getitem__)
+    if not _is_dense(order, terms, size):
+        return None
+    inner: list[Axis] = []
+    while columns > 1 and order and columns % order[0].size == 0:
+        inner.append(order.pop(0))
+        columns //= int(inner[-1].size)
+    replaced: dict[Axis, Index] = {}
+    if columns > 1:
+        # An axis that goes on beyond the last column.
+        if inner or not order or order[0].size % columns:
+            return None
+        both = order.pop(0)
+        column = Axis(f"{both.name}_column", columns)
+        row = Axis(f"{both.name}_row", both.size // columns)
+        replaced[both] = axis_index(row) * columns + axis_index(column)
+        inner, order = [column], [row, *order]
+    if len(inner) != 1 or not order:
+        return None
+    ordered = [*reversed(order), *inner]
+    return with_axes(nest, ordered, replaced)
+
+
+def _is_dense(order: Sequence[Axis], factors: dict[Axis, Dim], size: Dim) -> bool:
+    """Tell whether axes, the innermost first, count all of so many elements one after another."""
+    steps = [math.prod(axis.size for axis in order[:i]) for i in range(len(order) + 1)]
+    return steps == [*(factors[axis] for axis in order), size]
