@@ -118,7 +118,7 @@ class JitFunction(_runtime.Callable):
             call = self._subject.arguments(args, kwargs)
             signature = call.signature(opts.key(), state.axes)
             leaves = call.leaves
-        entry = self._entries.get(signature)
+        entry = self._entries.get(signature) if self._entries else None
         is_known = entry is not None
         if entry is None:
             entry = self._lookup.miss(signature, args, kwargs, call)
