@@ -17,7 +17,6 @@ WITHOUT_EFFECT = {
     "api/vmap.py vmap spmd_axis_name": "says where shards go, never what they hold",
     "api_util.py flatten_axes kws": "arguments are a structure like any other",
     "api_util.py flatten_axes tupled_args": "arguments are a structure like any other",
-    "as_jax/private_functions.py register_exclusion path": "frames of users are never hidden",
     "control/loops.py scan _split_transpose": "a hint to the compiler",
     "distributed.py initialize coordinator_address": "there is one process",
     "distributed.py initialize local_device_ids": "there is one process",
