@@ -237,6 +237,8 @@ class Native:
     number. `callbacks` are (function, operand types, result
     types), each type a (dtype, shape); the function takes ndarrays and returns a sequence of them.
     `explain(code, site, index, iteration)` raises the error of a check (-2) or a kernel (from 1).
+    After so many `calls`, `improve()` is asked for the address of better code, and its owner; 0
+    calls for never.
     Called with buffers of host memory, it returns buffers: read-only ndarrays or MemoryBlocks.
     """
 
@@ -262,6 +264,8 @@ class Native:
         ] = (),
         is_long: bool = False,
         threads: int = 0,
+        improve: Function[[], tuple[int, object] | None] | None = None,
+        calls: int = 0,
     ) -> None: ...
     def __call__(self, buffers: Sequence[Any], /) -> list[Any]: ...
 
@@ -297,6 +301,7 @@ def num_threads() -> int: ...
 def pool_workers() -> int: ...
 def processors() -> int: ...
 def processor_quota(root: str, /) -> int: ...
+def processor_features() -> dict[str, bool]: ...
 
 # loops.cc
 
@@ -439,6 +444,10 @@ def close_for_child(refuse: Function[[], None] | None, /) -> None: ...
 # symbols.cc
 
 def native_symbols() -> dict[str, int]: ...
+
+# assembler/assembler.cc
+
+def assemble_text(text: str, /) -> bytes | str: ...
 
 # object_file.cc
 

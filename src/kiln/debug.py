@@ -4,14 +4,14 @@ Print values, call a Python function with them, draw which device holds which sh
 """
 
 from kiln.api.sharding_inspection import inspect_array_sharding
-from kiln.api.sharding_pictures import (
+from kiln.control.callback import debug_callback as callback
+from kiln.control.callback import debug_print as print
+from kiln.ir.sharding_pictures import (
     sharding_svg,
     sharding_text,
     visualize_array_sharding,
     visualize_sharding,
 )
-from kiln.control.callback import debug_callback as callback
-from kiln.control.callback import debug_print as print
 
 __all__ = [
     "callback",

@@ -45,7 +45,7 @@ BREAKS = [
     Break(
         "10.2",
         "jit/cache.py",
-        "return known[2].setdefault(options, Recordings(identity))",
+        "return known.tables.setdefault(options, Recordings(identity))",
         "return Recordings(identity)",
     ),
     Break(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import kiln
 from kiln.base.config import override
 from tests.properties.agreement import agree, by_meaning
@@ -60,3 +62,18 @@ def test_gradients_on_xla(program: Program) -> None:
         expected = kiln.grad(program.scalar(), every)(*program.inputs())
     with override(engine="xla"):
         agree(kiln.jit(kiln.grad(program.scalar(), every))(*program.inputs()), expected, 1e-3)
+
+
+@explored(programs(ANY, steps=10), few=10, many=2000)
+def test_code_generators_give_the_same_bits(program: Program) -> None:
+    """But for which nan a nan is."""
+    found = []
+    for generator in ("kiln", "llvm"):
+        with override(engine="native", code_generator=generator):
+            found.append(kiln.tree.leaves(kiln.jit(program.function)(*program.inputs())))
+    for x, y in zip(*found, strict=True):
+        a, b = np.asarray(x), np.asarray(y)
+        np.testing.assert_array_equal(a, b)
+        if a.dtype.kind == "f":
+            there = ~np.isnan(a)
+            np.testing.assert_array_equal(np.signbit(a[there]), np.signbit(b[there]))

@@ -67,19 +67,22 @@ bool read_sizes(PyObject* given, std::vector<int64_t>& sizes) {
 }
 
 int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"",        "",        "",       "",        "workspace",
-                                "sizes",   "shared",  "reused", "explain", "callbacks",
-                                "is_long", "threads", nullptr};
+  static const char* names[] = {"",        "",        "",        "",        "workspace",
+                                "sizes",   "shared",  "reused",  "explain", "callbacks",
+                                "is_long", "threads", "improve", "calls",   nullptr};
   Native* self = reinterpret_cast<Native*>(object);
   if (!may_be_made(self->signature != nullptr, object)) return -1;
   unsigned long long address;
   PyObject *operands, *results, *owner = Py_None, *sizes = nullptr, *shared = nullptr,
-                                *reused = nullptr, *explain = Py_None, *callbacks = nullptr;
+                                *reused = nullptr, *explain = Py_None, *callbacks = nullptr,
+                                *improve = Py_None;
   Py_ssize_t workspace = 0;
   int is_long = 0, threads = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KOO|O$nOOOOOpi", const_cast<char**>(names),
+  long long calls = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KOO|O$nOOOOOpiOL", const_cast<char**>(names),
                                    &address, &operands, &results, &owner, &workspace, &sizes,
-                                   &shared, &reused, &explain, &callbacks, &is_long, &threads)) {
+                                   &shared, &reused, &explain, &callbacks, &is_long, &threads,
+                                   &improve, &calls)) {
     return -1;
   }
   if (address == 0) {
@@ -115,6 +118,8 @@ int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   self->entry = reinterpret_cast<Entry>(address);
   self->owner = Py_NewRef(owner);
   self->explain = Py_NewRef(explain);
+  self->improve = Py_NewRef(improve);
+  self->calls = calls;
   self->signature = made.release();
   return 0;
 }
@@ -123,6 +128,7 @@ int native_traverse(PyObject* object, visitproc visit, void* arg) {
   Native* self = reinterpret_cast<Native*>(object);
   Py_VISIT(self->owner);
   Py_VISIT(self->explain);
+  Py_VISIT(self->improve);
   if (self->signature == nullptr) return 0;
   for (PythonCallback& callback : self->signature->callbacks) Py_VISIT(callback.function.get());
   return 0;
@@ -132,6 +138,7 @@ int native_clear(PyObject* object) {
   Native* self = reinterpret_cast<Native*>(object);
   // What a call under way needs stays: nothing can call it any more, but a call holds it.
   Py_CLEAR(self->explain);
+  Py_CLEAR(self->improve);
   return 0;
 }
 
@@ -140,6 +147,7 @@ void native_dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   Py_TRASHCAN_BEGIN(object, native_dealloc)
   Py_CLEAR(self->explain);
+  Py_CLEAR(self->improve);
   delete std::exchange(self->signature, nullptr);
   Py_CLEAR(self->owner);
   Py_TYPE(object)->tp_free(object);
@@ -266,9 +274,33 @@ void reuse(const NativeSignature& signature, Operands& operands, Results& result
   }
 }
 
+// Ask for better code, which gives the same results. The code before stays in memory: other threads
+// may be in it. After an interrupt the next call asks again.
+[[gnu::cold, gnu::noinline]] bool improve(Native* native) {
+  if (native->improve == nullptr || native->improve == Py_None) return true;
+  Ref self = Ref::borrow(reinterpret_cast<PyObject*>(native));
+  Ref ask = Ref::borrow(native->improve);
+  Ref found = Ref::own(PyObject_CallNoArgs(ask.get()));
+  unsigned long long address;
+  PyObject* owner;
+  if (!found) {
+    native->calls = 1;
+    return false;
+  }
+  if (found.get() == Py_None) return true;
+  if (!PyArg_ParseTuple(found.get(), "KO", &address, &owner)) return false;
+  Ref both = Ref::own(PyTuple_Pack(2, native->owner, owner));
+  if (!both || address == 0) return static_cast<bool>(both);
+  Ref before = Ref::own(std::exchange(native->owner, both.release()));
+  native->entry = reinterpret_cast<Entry>(address);
+  Py_CLEAR(native->improve);
+  return true;
+}
+
 bool run(Native* native, Operands& operands, Results& results, PyObject* const* args,
          const std::vector<Py_ssize_t>* donated) {
   const NativeSignature& signature = *native->signature;
+  if (native->calls > 0 && --native->calls == 0 && !improve(native)) return false;
   if (signature.shares && !share(signature, operands, results)) return false;
   Ref workspace;
   RunningCall call(signature.callbacks);
@@ -290,8 +322,9 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   call.sizes = signature.sizes.data();
   call.set_threads(signature.threads);
   call.pool = signature.pool;
+  const Entry entry = native->entry;
   if (signature.is_long) call.release_lock();
-  int32_t status = native->entry(&call);
+  int32_t status = entry(&call);
   call.end();
   if (status == kDone) return true;
   if (status == kOutOfMemory) {

@@ -32,6 +32,8 @@ struct Native {
   NativeSignature* signature;
   PyObject* owner;    // keeps the code in memory
   PyObject* explain;  // (code, site, index, iteration): raises the error of a check or kernel
+  PyObject* improve;  // () -> (address, owner) of better code, or None
+  int64_t calls;      // so many more before better code is asked for; 0: never
 };
 
 extern PyTypeObject native_type;

@@ -1,6 +1,9 @@
 #include "processors.h"
 
 #include <unistd.h>
+#ifdef KILN_X86_64
+#include <cpuid.h>
+#endif
 #ifdef __linux__
 #include <sched.h>
 #endif
@@ -81,6 +84,47 @@ PyObject* python_quota(PyObject*, PyObject* given) {
   return root == nullptr ? nullptr : PyLong_FromLong(processor_quota(root));
 }
 
+// The features of the processor that the engine asks for, by LLVM's names.
+PyObject* python_features(PyObject*, PyObject*) {
+  Ref found = Ref::own(PyDict_New());
+#ifdef KILN_X86_64
+  unsigned a, b, c = 0, d;
+  __get_cpuid(1, &a, &b, &c, &d);
+  const unsigned first = c;
+  c = 0;
+  __get_cpuid(0x80000001, &a, &b, &c, &d);
+  __builtin_cpu_init();
+  // Those that need registers which the system must save are asked of the compiler, which knows
+  // whether it does.
+  const std::pair<const char*, bool> features[] = {
+      {"cx16", (first >> 13 & 1) != 0},
+      {"movbe", (first >> 22 & 1) != 0},
+      {"f16c", (first >> 29 & 1) != 0 && __builtin_cpu_supports("avx")},
+      {"lzcnt", (c >> 5 & 1) != 0},
+#define KILN_FEATURE(name) {name, __builtin_cpu_supports(name) != 0}
+      KILN_FEATURE("ssse3"),
+      KILN_FEATURE("sse4.2"),
+      KILN_FEATURE("popcnt"),
+      KILN_FEATURE("bmi"),
+      KILN_FEATURE("bmi2"),
+      KILN_FEATURE("fma"),
+      KILN_FEATURE("avx2"),
+      KILN_FEATURE("avx512f"),
+      KILN_FEATURE("avx512bw"),
+      KILN_FEATURE("avx512cd"),
+      KILN_FEATURE("avx512dq"),
+      KILN_FEATURE("avx512vl"),
+#undef KILN_FEATURE
+  };
+  for (const auto& [name, is_there] : features) {
+    if (!found || PyDict_SetItemString(found.get(), name, is_there ? Py_True : Py_False) < 0) {
+      return nullptr;
+    }
+  }
+#endif
+  return found.release();
+}
+
 PyObject* python_processors(PyObject*, PyObject*) { return PyLong_FromLong(processors()); }
 
 PyMethodDef functions[] = {
@@ -89,6 +133,8 @@ PyMethodDef functions[] = {
     {"processor_quota", python_quota, METH_O,
      "Return how many processors the control groups described under a root pay for; 0: any "
      "number."},
+    {"processor_features", python_features, METH_NOARGS,
+     "Return whether the processor has each feature that code may need, by LLVM's names."},
     {nullptr},
 };
 

@@ -17,6 +17,7 @@ from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.lazy import difflib
 from kiln.base.option_names import ALIASES, FOREIGN, check_foreign, checked
+from kiln.base.records import Record
 from kiln.base.source import current_source
 
 
@@ -28,8 +29,7 @@ def _option(default: Any, *, in_key: bool = False, kind: type | None = None) -> 
     return dataclasses.field(default=default, metadata=_metadata(default, in_key=in_key, kind=kind))
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
+class Options(Record):
     """All options and their defaults."""
 
     enable_x64: bool = _option(False, in_key=True)
@@ -43,6 +43,7 @@ class Options:
     debug_infs: bool = _option(False, in_key=True)
     check_tracer_leaks: bool = _option(False, in_key=True)
     profile: bool = _option(False, in_key=True)
+    code_generator: str = _option("auto", in_key=True)
     perf: bool = _option(False)
     gdb: bool = _option(False, in_key=True)
     jit: bool = _option(True)

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from kiln.base.collection import Permanent
+
 
 class LazyModule:
     """A placeholder for a module, which imports it when an attribute is first read."""
@@ -37,9 +39,10 @@ def on_first_use(
         if name not in sources:
             raise AttributeError(f"module {own!r} has no attribute {name!r}")
         source = sources[name]
-        if source is None:
-            return importlib.import_module(f"{own}.{name}")
-        value = package[name] = getattr(importlib.import_module(source), name)
+        with Permanent():
+            if source is None:
+                return importlib.import_module(f"{own}.{name}")
+            value = package[name] = getattr(importlib.import_module(source), name)
         return value
 
     def __dir__() -> list[str]:
@@ -69,12 +72,23 @@ def names_on_first_use(
 
 difflib = LazyModule("difflib")
 fractions = LazyModule("fractions")
+hashlib = LazyModule("hashlib")
+heapq = LazyModule("heapq")
 html = LazyModule("html")
+json = LazyModule("json")
 logging = LazyModule("logging")
+traceback = LazyModule("traceback")
 scipy_special = LazyModule("scipy.special")
 scipy_linalg = LazyModule("scipy.linalg")
+scipy_signal = LazyModule("scipy.signal")
 opt_einsum = LazyModule("opt_einsum")
+llvmlite = LazyModule("llvmlite")
+llvmlite_binding = LazyModule("llvmlite.binding")
+llvmlite_ffi = LazyModule("llvmlite.binding.ffi")
 msgpack = LazyModule("msgpack")
+pyarrow = LazyModule("pyarrow")
 rich_console = LazyModule("rich.console")
 rich_table = LazyModule("rich.table")
 rich_text = LazyModule("rich.text")
+treescope_ndarray_adapters = LazyModule("treescope.ndarray_adapters")
+treescope_numpy = LazyModule("treescope.external.numpy_support")

@@ -18,6 +18,7 @@ from kiln.base.source import current_source
 CHOICES: dict[str, tuple[Any, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
+    "code_generator": ("auto", "kiln", "llvm"),
 }
 """The allowed values of options with a fixed set of them."""
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from kiln import _runtime
 from kiln.base.config import options
+from kiln.base.source import is_internal
 from kiln.base.tree import Partial
 from kiln.content.ambient import Ambient, ambient
 from kiln.content.bytecode import Chain, references
@@ -181,15 +182,17 @@ class Reading:
 
 
 def _read_function(reading: Reading, f: types.FunctionType, *, is_made: bool = False) -> Hashable:
-    if is_fixed(f):
+    code = f.__code__
+    # Asking for the functions of users would only take time.
+    if is_internal(code.co_filename) and is_fixed(f):
         return ("fixed", id(f))
     met = reading.again(f)
     if met is not None:
         return met
-    found = references(f.__code__)
+    found = references(code)
     if found.objection is not None and not is_made:
         raise Unreadable(f"the function {f.__name__}, which {found.objection}")
-    if found.own and not ("<locals>" in f.__code__.co_qualname and is_pure_space(f.__globals__)):
+    if found.own and not ("<locals>" in code.co_qualname and is_pure_space(f.__globals__)):
         # A kiln function that depends on more than its arguments: the others are fixed.
         raise Unreadable(f"the function {f.__name__}")
     defaults, named = f.__defaults__, f.__kwdefaults__

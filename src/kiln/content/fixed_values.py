@@ -67,8 +67,12 @@ _CLASSES = tuple(
 
 # Holds `api_boundary`, which wraps functions of the others.
 _WRAPPERS = "kiln.base.source"
+# Where values that may be fixed are kept under a name.
+_HOMES = (*_PURE, *_CLASSES, _WRAPPERS, "kiln.linen")
 
 _fixed: dict[int, tuple[Any, Hashable]] = {}
+_noted: dict[int, tuple[Any, Hashable]] = {}
+"""Functions that modules of kiln define; they are judged when someone asks for them."""
 _spaces: dict[int, dict[str, Any]] = {}
 _seen: set[str] = set()
 _count = 0
@@ -76,13 +80,9 @@ _count = 0
 
 def is_fixed(value: Any) -> bool:
     """Tell whether a value is one of the fixed ones, and unchanged."""
-    found = _fixed.get(id(value))
+    found = _fixed.get(id(value)) or _judged(value)
     if found is None:
-        if not _learn():
-            return False
-        found = _fixed.get(id(value))
-        if found is None:
-            return False
+        return False
     return found[0] is value and (found[1] is None or found[1] == _shape(value))
 
 
@@ -125,6 +125,7 @@ class _Same:
 
 
 _FUNCTIONS = (types.FunctionType, EagerFunction, functools._lru_cache_wrapper)
+_DEFINED = (*_FUNCTIONS, type, Operation)
 # The attributes that kiln functions have initially; ufuncs have methods, too.
 _FIRST = frozenset(
     [
@@ -162,22 +163,54 @@ def _fix(value: Any) -> None:
     _fixed[id(value)] = (value, _shape(value, as_made=True) if changeable else None)
 
 
+def _judged(value: Any) -> tuple[Any, Hashable] | None:
+    """Return what `_fixed` has of a value from now on; None if it is not one of the fixed ones."""
+    found = _noted.get(id(value))
+    if found is None and _learn():
+        found = _noted.get(id(value))
+    if found is None or found[0] is not value or not _is_kilns(value):
+        return _fixed.get(id(value))
+    return _fixed.setdefault(id(value), found)
+
+
 def _learn() -> bool:
-    """Add the definitions of newly imported kiln modules; tell whether there were any."""
+    """Note the definitions of newly imported kiln modules; tell whether there were any."""
     global _count
-    if len(sys.modules) == _count:
+    count = len(sys.modules)
+    if count == _count:
         return False
-    _count = len(sys.modules)
     names = [n for n in tuple(sys.modules) if n.partition(".")[0] == "kiln" and n not in _seen]
     for name in names:
-        _seen.add(name)
         space = vars(sys.modules[name])
         if name.startswith(_PURE) or name == _WRAPPERS:
             _spaces[id(space)] = space
-        for value in tuple(space.values()):
-            if id(value) not in _fixed and _is_kilns(value):
-                _fix(value)
+        if name.startswith(_HOMES):
+            for value in tuple(space.values()):
+                if _may_be_fixed(type(value)):  # type: ignore[arg-type]
+                    _note(value)
+    # Only now: other threads do not wait, and would take what is not noted for unknown.
+    _seen.update(names)
+    _count = count
     return bool(names)
+
+
+def _note(value: Any) -> None:
+    """Note a function, as it is now; judge anything else."""
+    if type(value) in _FUNCTIONS:
+        if id(value) not in _noted:
+            is_bare = type(value) is types.FunctionType and not value.__dict__
+            _noted[id(value)] = (value, 0 if is_bare else _shape(value, as_made=True))
+    elif id(value) not in _fixed and _is_kilns(value):
+        _fix(value)
+
+
+@functools.cache
+def _may_be_fixed(kind: type) -> bool:
+    return issubclass(kind, _DEFINED) or _is_a_function_of_numpy(kind)
+
+
+def _is_a_function_of_numpy(kind: type) -> bool:
+    return kind.__module__.startswith("kiln.numpy.")
 
 
 def _is_kilns(value: Any) -> bool:
@@ -196,7 +229,7 @@ def _is_kilns(value: Any) -> bool:
         return found is value and home.startswith((*_PURE, *_CLASSES))
     if isinstance(value, (functools._lru_cache_wrapper, EagerFunction)):
         return _is_kilns(value.__wrapped__)
-    return isinstance(value, Operation) or type(value).__module__.startswith("kiln.numpy.")
+    return isinstance(value, Operation) or _is_a_function_of_numpy(type(value))
 
 
 def _is_builtin(value: Any, module: types.ModuleType) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import (
     PyTreeDef,
@@ -133,8 +134,7 @@ def flatten_arrays(what: str, fun: Callable[..., Any], tree: Any) -> tuple[list[
     return leaves, treedef
 
 
-@dataclasses.dataclass(frozen=True)
-class FlatFunction:
+class FlatFunction(Record):
     """A function of pytrees as one of leaves; `structure` is that of the last result."""
 
     fun: Callable[..., Any]

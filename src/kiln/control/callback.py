@@ -6,7 +6,6 @@ that function is called once per element, unless the user says how to call it on
 
 from __future__ import annotations
 
-import dataclasses
 import string
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from kiln.control.arguments import is_array
@@ -41,8 +41,7 @@ STACKED = ("expand_dims", "broadcast_all")
 ONE_BY_ONE = ("sequential", "sequential_unrolled")
 
 
-@dataclasses.dataclass(frozen=True)
-class HostFunction:
+class HostFunction(Record):
     """A user function as a function of NumPy arrays. Leaves that are not arrays are `static`."""
 
     fun: Callable[..., Any]
@@ -66,8 +65,7 @@ class HostFunction:
         return tree_leaves(self.fun(*args, **kwargs))
 
 
-@dataclasses.dataclass(frozen=True)
-class OneByOne:
+class OneByOne(Record):
     """A host function over stacks: called for one element after another."""
 
     fun: Callable[..., list[Any]]
@@ -344,8 +342,7 @@ def debug_callback(
     debug_callback_p.bind(*arrays, callback=fun, ordered=ordered)
 
 
-@dataclasses.dataclass(frozen=True)
-class Printer:
+class Printer(Record):
     """Writes a formatted line."""
 
     fmt: str

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 from kiln.base.errors import UnexpectedTracerError, three_lines
+from kiln.base.records import Record
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import PyTreeDef
 from kiln.control.arguments import Static, fitted
@@ -28,8 +29,7 @@ from kiln.transforms.batching import BatchTrace, MappedAxis, batch, batch_jaxpr
 from kiln.transforms.reverse import backward
 
 
-@dataclasses.dataclass(frozen=True)
-class UserRule:
+class UserRule(Record):
     """A user-written rule `of` a function, as a function of leaves."""
 
     fun: Callable[..., Any]
@@ -50,7 +50,6 @@ class UserRule:
         return f"{self.kind} {name_of(self.fun)}"
 
 
-@dataclasses.dataclass(frozen=True)
 class ForwardRule(UserRule):
     """A rule that also returns the function's results; `box` receives their structure."""
 
@@ -69,8 +68,7 @@ class ForwardRule(UserRule):
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Mapped:
+class Mapped(Record):
     """A function or rule `inner`, over stacks.
 
     While `inner` may close over values mapped by the trace with `tag`, it runs under that tag.
@@ -104,8 +102,7 @@ class MappedFunction(Mapped):
         return [mapped_at(x, self.axis.size, a, 0) for x, a in zip(outs, at, strict=True)]
 
 
-@dataclasses.dataclass(frozen=True)
-class Body:
+class Body(Record):
     """The value that is bound: a function of leaves; subclasses add their rules."""
 
     name: str
@@ -176,8 +173,25 @@ class CustomFunction(Primitive):
         return trace.record(primitive, atoms, jaxpr.out_avals, recorded)
 
 
+@dataclasses.dataclass(frozen=True)
+class Called:
+    """The recorded function, as interpreters of programs call it that do not know its rules."""
+
+    jaxpr: Jaxpr
+
+    def call_wrapped(self, *xs: Any) -> list[Any]:
+        """Run the function."""
+        return eval_jaxpr(self.jaxpr, (), *xs)
+
+
 class CustomCall(Region):
     """Run `call_jaxpr`, differentiate by rules. `num_consts` operands are closed over."""
+
+    def bind(self, *args: Any, subfuns: Sequence[Called] = (), **params: Any) -> Any:
+        return super().bind(*args, **params)
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {**params, "subfuns": (Called(params["call_jaxpr"]),)}
 
     def infer(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
         return call_jaxpr.out_avals

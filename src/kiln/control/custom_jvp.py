@@ -13,6 +13,7 @@ from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.errors import UnexpectedTracerError, three_lines
+from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_flatten, tree_map, tree_unflatten
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
@@ -47,7 +48,6 @@ Pair = tuple[list[Any], list[Any]]
 """Results and their tangents, leaf by leaf; a tangent may be Zero."""
 
 
-@dataclasses.dataclass(frozen=True)
 class Rule(ForwardRule):
     """A user rule as a function of leaves."""
 
@@ -133,8 +133,7 @@ class MappedRule(Mapped):
         ]
 
 
-@dataclasses.dataclass(frozen=True)
-class RuleWithState:
+class RuleWithState(Record):
     """A rule past `count` leading operands, which it returns as they are."""
 
     inner: Callable[[Sequence[Any], Sequence[Any]], Pair]
@@ -172,7 +171,6 @@ class CustomJVPCall(CustomCall):
         return {"jvp_jaxpr_fun": RuleWithState(params["jvp_jaxpr_fun"], count)}
 
 
-@dataclasses.dataclass(frozen=True)
 class RuleBody(Body):
     """A function with its rule."""
 

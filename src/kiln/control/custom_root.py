@@ -6,11 +6,11 @@ it (the implicit function theorem): the tangent is one linear solve, which the u
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.base import dtypes
+from kiln.base.records import Record
 from kiln.base.source import api_boundary
 from kiln.base.tree import tree_leaves, tree_structure, tree_unflatten
 from kiln.control.bodies import (
@@ -86,8 +86,7 @@ def custom_root(
     return tree_unflatten(solved.out_tree, map(as_result, outs))
 
 
-@dataclasses.dataclass(frozen=True)
-class Root:
+class Root(Record):
     """The constants of three programs, and the guess -> the leaves of the solution.
 
     It holds only the programs: a recorded equation outlives the values they were recorded with, and
@@ -121,8 +120,7 @@ class Root:
         return function
 
 
-@dataclasses.dataclass(frozen=True)
-class RootRule:
+class RootRule(Record):
     """The derivative of a root with respect to the values that its equation closes over."""
 
     root: Root

@@ -143,7 +143,6 @@ class CustomVJPCall(CustomCall):
         }
 
 
-@dataclasses.dataclass(frozen=True)
 class RulesBody(Body):
     """A function with its pair of rules."""
 

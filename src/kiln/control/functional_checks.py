@@ -8,7 +8,6 @@ state as it is.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import CheckifyError, DivisionByZeroError, NaNError, OOBError, three_lines
+from kiln.base.records import Record
 from kiln.base.source import place_of
 from kiln.control.check import (
     DivisionMessage,
@@ -62,8 +62,7 @@ class Look(NamedTuple):
     """Of operands and results: whether it failed, and what to report."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
+class Report(Record):
     """The checks of a program in order, and the slots of its state."""
 
     checks: tuple[tuple[Message, Types], ...]

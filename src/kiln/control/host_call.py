@@ -7,14 +7,14 @@ the call nor the values it refers to may stay alive until the failure surfaces.
 
 from __future__ import annotations
 
-import dataclasses
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from kiln.base.errors import CheckifyError, JaxRuntimeError, three_lines
+from kiln.base.lazy import traceback
+from kiln.base.records import Record
 from kiln.core import trace
 
 TEXT = 1 << 14
@@ -104,8 +104,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= TEXT else f"{text[: TEXT // 2]}\n...\n{text[-TEXT // 2 :]}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Failure:
+class Failure(Record):
     """The failure of a callback: an exception's class and text, and nothing that it refers to."""
 
     kind: type[BaseException]

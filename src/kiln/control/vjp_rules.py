@@ -6,12 +6,12 @@ residuals, that info, and one cotangent per result.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import definition_of, name_of
 from kiln.base.tree import (
     keystr,
@@ -43,8 +43,7 @@ class _None:
 _NOTHING = _None()
 
 
-@dataclasses.dataclass(frozen=True)
-class CustomVJPPrimal:
+class CustomVJPPrimal(Record):
     """An argument of a forward rule with symbolic zeros: a value, and whether it has a tangent."""
 
     value: Any
@@ -66,7 +65,6 @@ def zero_from_primal(value: Any, symbolic_zeros: bool = False) -> Any:
     return tree_map(tangent, value)
 
 
-@dataclasses.dataclass(frozen=True)
 class Forward(ForwardRule):
     """A user forward rule as a function of leaves: results, residuals, and how to read them."""
 
@@ -104,7 +102,6 @@ class Forward(ForwardRule):
         return outs, residuals, (residual_tree, tree)
 
 
-@dataclasses.dataclass(frozen=True)
 class Backward(UserRule):
     """A user backward rule as a function of leaves."""
 
@@ -231,8 +228,7 @@ class MappedBackward(Mapped):
         return reduce_sum(mapped_at(ct, self.axis.size, at, 0), (0,))
 
 
-@dataclasses.dataclass(frozen=True)
-class RuleWithState:
+class RuleWithState(Record):
     """A rule `inner` past `count` leading operands, a state that has no tangent."""
 
     inner: Callable[..., Any]
@@ -267,8 +263,7 @@ class BackwardWithState(RuleWithState):
         return [*[Zero(aval.tangent()) for aval in avals[:count]], *found]
 
 
-@dataclasses.dataclass(frozen=True)
-class PullBack:
+class PullBack(Record):
     """The backward rule with its inputs other than residuals and cotangents of moving results."""
 
     rule: Callable[..., Any]
@@ -296,8 +291,7 @@ class PullBack:
         return select_by(self.moving_in, self.rule(residuals, self.info, full, self.in_avals))
 
 
-@dataclasses.dataclass(frozen=True)
-class MappedPullBack:
+class MappedPullBack(Record):
     """A pull-back over stacks: all tangents and cotangents are stacks along axis 0."""
 
     inner: Any

@@ -8,7 +8,6 @@ late-binding tables.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -16,8 +15,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from kiln._runtime import Plan
+from kiln.base.collection import Permanent
 from kiln.base.config import options
 from kiln.base.forks import new_guard, new_lock
+from kiln.base.records import Record
 from kiln.base.signals import HeldBack
 from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
@@ -28,8 +29,7 @@ from kiln.ir.types import ShapedArray
 Buffer = Any
 
 
-@dataclasses.dataclass(frozen=True)
-class Placement:
+class Placement(Record):
     """Where a program runs: on one device, or sharded over several.
 
     The other fields are used only for several devices. The engine chooses the sharding of an output
@@ -51,8 +51,7 @@ CHECKS = "check"
 _OF_KILN = frozenset((THREADS, CHECKS))
 
 
-@dataclasses.dataclass(frozen=True)
-class Program:
+class Program(Record):
     """A jaxpr without constants, ready to compile.
 
     Without a placement it runs on the first device. `donated` numbers the inputs whose memory may
@@ -352,7 +351,7 @@ def engine(name: str) -> Engine:
             f"set KILN_ENGINE to one of: {', '.join(ENGINES)}"
         )
     # Libraries half loaded cannot be loaded again, nor in the child of a fork.
-    with HeldBack(), _loading:
+    with HeldBack(), _loading, Permanent():
         module = importlib.import_module(ENGINES[name])
         make: Callable[[], Engine] = module.make_engine
         with _lock:
@@ -367,7 +366,7 @@ PLANS = "kiln.engines.native.plan"
 
 def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
     """Return a plan that runs a jaxpr, with its results in a container; None if there is none."""
-    with _loading:
+    with _loading, Permanent():
         planner = importlib.import_module(PLANS)
     made: Plan | None = planner.make_plan(jaxpr, container)
     return made

@@ -7,18 +7,17 @@ programs run on the calling thread.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
+from kiln.base.records import Record
 from kiln.core.shards import assembled, split
 from kiln.ir.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
 
-@dataclasses.dataclass(frozen=True)
-class HostDevice:
+class HostDevice(Record):
     """The host processor."""
 
     id: int = 0

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.base.records import Record
 from kiln.ir.sharding import Blocks, Index, Sharding
 
 
-@dataclasses.dataclass(frozen=True)
-class Shard:
+class Shard(Record):
     """One part of an array: the device that holds it, its index in the array, and its data.
 
     `replica_id` distinguishes copies of the same part.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+from kiln.base.records import Record
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class DescribedDevice:
+class DescribedDevice(Record):
     """A device of a described machine; equal by value.
 
     `topology` is the platform's name of the machine.
@@ -22,8 +21,7 @@ class DescribedDevice:
         return f"{self.platform.upper()}Device(id={self.id}, described as {self.topology!r})"
 
 
-@dataclasses.dataclass(frozen=True)
-class TopologyDescription:
+class TopologyDescription(Record):
     """A machine that programs can be compiled for without access to it."""
 
     devices: tuple[DescribedDevice, ...]

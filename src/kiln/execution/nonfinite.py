@@ -8,7 +8,6 @@ Debug callbacks are not called again; the evaluation stops before an `io_callbac
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import Source, api_boundary, current_source, place_of
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.meaning import meaning, observed
@@ -30,8 +30,7 @@ from kiln.ir.rewrite import eliminate_dead_code
 _OPTIONS = {"nan": "debug_nans", "inf": "debug_infs"}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Bad:
+class _Bad(Record):
     """A value that is not finite in an array: `kind` is nan or inf, `index` its position."""
 
     kind: str

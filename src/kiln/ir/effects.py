@@ -6,12 +6,12 @@ Dead-code elimination keeps equations with effects. `ORDERED` ones run in progra
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 
+from kiln.base.records import Record
 
-@dataclasses.dataclass(frozen=True)
-class Effect:
+
+class Effect(Record):
     """An effect, compared by value; `ordered` ones keep order, `keep` ones are never dropped."""
 
     name: str = "effect"
@@ -19,7 +19,6 @@ class Effect:
     keep: bool = True
 
 
-@dataclasses.dataclass(frozen=True)
 class NamedAxis(Effect):
     """Communication over a mapped axis; the equation may be dropped if its results are unused."""
 

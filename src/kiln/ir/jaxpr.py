@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.source import Source
+from kiln.ir.display import pretty
 from kiln.ir.effects import NO_EFFECTS, Effects, union
+from kiln.ir.jaxpr_html import to_html
 from kiln.ir.operation import Operation
 from kiln.ir.printer import eqn_to_text, to_text
 from kiln.ir.source_info import SourceInfo
@@ -169,6 +171,12 @@ class Jaxpr:
     def __repr__(self) -> str:
         return to_text(self)
 
+    def _repr_html_(self) -> str:
+        return to_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        pretty(repr(self), printer)
+
 
 class ClosedJaxpr:
     """A jaxpr together with the values of its constants."""
@@ -210,3 +218,9 @@ class ClosedJaxpr:
 
     def __repr__(self) -> str:
         return to_text(self.jaxpr)
+
+    def _repr_html_(self) -> str:
+        return to_html(self.jaxpr)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        pretty(repr(self), printer)

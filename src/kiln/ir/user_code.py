@@ -28,18 +28,20 @@ def holds_user_code(jaxpr: Jaxpr) -> bool:
     return not all(map(_is_kilns, _held(jaxpr).functions))
 
 
-@dataclasses.dataclass(slots=True)
 class _Held:
     """The functions that a program holds, and whether an inner program has constants."""
 
-    functions: list[Callable[..., Any]]
-    closes_over_values: bool = False
+    __slots__ = ("closes_over_values", "functions")
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[..., Any]] = []
+        self.closes_over_values = False
 
 
 def _held(jaxpr: Jaxpr) -> _Held:
     found: _Held | None = jaxpr.memo.get(_held)
     if found is None:
-        found = jaxpr.memo[_held] = _Held([])
+        found = jaxpr.memo[_held] = _Held()
         for eqn in jaxpr.eqns:
             for part in _parts(tuple(eqn.params.values())):
                 if isinstance(part, Jaxpr):

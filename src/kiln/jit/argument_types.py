@@ -19,6 +19,8 @@ from kiln.jit.parameters import argument_name
 from kiln.jit.struct import ShapeDtypeStruct, type_of_struct
 
 SCALARS = (bool, int, float, complex, np.generic)
+_FITS_EVERYWHERE = range(-(2**31), 2**31)
+"""The ints that fit whether they become 32 or 64 bits wide."""
 
 
 def leaf_type(x: Any) -> ShapedArray | None:
@@ -33,7 +35,7 @@ def leaf_type(x: Any) -> ShapedArray | None:
     if isinstance(x, np.ndarray):
         return aval_of(x) if dtypes.is_supported(x.dtype) else None
     if isinstance(x, SCALARS):
-        if type(x) is int:
+        if type(x) is int and not _FITS_EVERYWHERE.start <= x < _FITS_EVERYWHERE.stop:
             dtypes.coerce_python_scalar(x)
         return aval_of(x)
     if isinstance(x, ShapeDtypeStruct) and recording() is not None:

@@ -39,7 +39,6 @@ class Recordings(dict[Signature, Recording]):
     __slots__ = ("_identity", "history")
 
     def __init__(self, identity: Hashable = None) -> None:
-        super().__init__()
         self._identity = identity
         self.history = History()
 
@@ -74,7 +73,26 @@ class Recordings(dict[Signature, Recording]):
         return programs
 
 
-_by_identity: dict[int, tuple[weakref.ref[Any], Hashable, dict[Hashable, Recordings]]] = {}
+class _Known(weakref.ref[Any]):
+    """A function that has recordings, for as long as it lives, and what it was then."""
+
+    __slots__ = ("identity", "key", "tables")
+
+    identity: Hashable
+    key: int
+    """Where it is among those known."""
+    tables: dict[Hashable, Recordings]
+    """By the options of the wrapper."""
+
+
+def _forget(dead: _Known) -> None:
+    with _lock:
+        if _by_identity.get(dead.key) is dead:
+            del _by_identity[dead.key]
+    # `dead` goes here, after the lock: the user's objects in its tables may run code.
+
+
+_by_identity: dict[int, _Known] = {}
 _wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
 _lock = new_rlock()
 
@@ -88,24 +106,17 @@ def recordings_of(fun: Any, options: Hashable) -> Recordings:
     """
     identity = identity_of_function(fun)
     known = _by_identity.get(id(fun))
-    if known is not None and known[0]() is fun and _same(known[1], identity):
-        found = known[2].get(options)
+    if known is not None and known() is fun and _same(known.identity, identity):
+        found = known.tables.get(options)
         if found is not None:
             return found
     with _lock:
         known = _by_identity.get(id(fun))
-        if known is None or known[0]() is not fun or not _same(known[1], identity):
-            key = id(fun)
-
-            def forget(dead: weakref.ref[Any]) -> None:
-                with _lock:
-                    gone = _by_identity.get(key)
-                    if gone is not None and gone[0] is dead:
-                        del _by_identity[key]
-                # `gone` goes here, after the lock: the user's objects in it may run code.
-
-            known = _by_identity[key] = (weakref.ref(fun, forget), identity, {})
-        return known[2].setdefault(options, Recordings(identity))
+        if known is None or known() is not fun or not _same(known.identity, identity):
+            known = _Known(fun, _forget)
+            known.identity, known.key, known.tables = identity, id(fun), {}
+            _by_identity[id(fun)] = known
+        return known.tables.setdefault(options, Recordings(identity))
 
 
 def _same(a: Hashable, b: Hashable) -> bool:
@@ -148,7 +159,7 @@ def forget(fun: Any) -> None:
     """Forget the programs of one function and return their memory to the system."""
     with _lock:
         known = _by_identity.get(id(fun))
-        tables = list(known[2].values()) if known is not None and known[0]() is fun else []
+        tables = list(known.tables.values()) if known is not None and known() is fun else []
     own = {id(found.placers) for table in tables for found in list(table.values())}
     for key, recording in _by_content.items():
         if id(recording.placers) in own:
@@ -164,7 +175,7 @@ def forget(fun: Any) -> None:
 def clear_caches() -> None:
     """Forget all traces and executables, and return their memory to the system."""
     with _lock:
-        tables = [t for _, _, by_options in _by_identity.values() for t in by_options.values()]
+        tables = [t for known in _by_identity.values() for t in known.tables.values()]
     for table in tables:
         table.forget()
     for wrapper in list(_wrappers):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -75,6 +76,18 @@ class JitFunction(_runtime.Callable):
             own = {k: v for k, v in attributes.items() if not hasattr(self, k)}
             self.__dict__.update(own)
         self._fun = fun
+        self._made = (
+            static,
+            {
+                "keep_unused": keep_unused,
+                "inline": inline,
+                "static_result": static_result,
+                "max_traces": max_traces,
+                "axes": axes,
+                "placement": placement,
+                "settings": settings,
+            },
+        )
         self._inline = inline
         self._binding = placement.binding(fun, static)
         self._max_traces = max_traces
@@ -118,7 +131,7 @@ class JitFunction(_runtime.Callable):
             call = self._subject.arguments(args, kwargs)
             signature = call.signature(opts.key(), state.axes)
             leaves = call.leaves
-        entry = self._entries.get(signature)
+        entry = self._entries.get(signature) if self._entries else None
         is_known = entry is not None
         if entry is None:
             entry = self._lookup.miss(signature, args, kwargs, call)
@@ -260,13 +273,34 @@ class JitFunction(_runtime.Callable):
     def _cache_size(self) -> int:
         return self._lookup.size()
 
-    def __reduce__(self) -> str:
-        return getattr(self._fun, "__qualname__", name_of(self._fun))
+    def __copy__(self) -> JitFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> JitFunction:
+        return self
+
+    def __reduce__(self) -> Any:
+        name: str = getattr(self._fun, "__qualname__", name_of(self._fun))
+        # The name of a decorated function is its wrapper's.
+        if _found(getattr(self._fun, "__module__", None), name) is self:
+            return name
+        return _made_again, (self._fun, *self._made)
+
+
+def _found(module: str | None, name: str) -> Any:
+    found = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _made_again(fun: Callable[..., Any], static: Chosen, options: dict[str, Any]) -> JitFunction:
+    return JitFunction(fun, static, **options)
 
 
 # What a jitted function keeps of its own; the options say the rest of how it was made.
 _OWN = DESCRIPTION.union(
-    ("_inline", "_binding", "_subject", "_entries", "_lookup"),
+    ("_inline", "_binding", "_made", "_subject", "_entries", "_lookup"),
 )
 
 

@@ -57,9 +57,7 @@ class History:
         self.compile_seconds = 0.0
         self._has_warned = False
         # Without the function, which must be able to die.
-        self._recent: collections.deque[tuple[Any, Sequence[int | str], Sequence[str]]] = (
-            collections.deque(maxlen=REMEMBERED)
-        )
+        self._recent: list[tuple[Any, Sequence[int | str], Sequence[str]]] = []
 
     def why(self, seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Difference, ...]:
         """Return why a signature has to be traced; `seen` are those traced before."""
@@ -81,6 +79,7 @@ class History:
         if made is not None:
             made.trace_seconds = seconds
         self._recent.append((key, naming.places, naming.leaves))
+        del self._recent[:-REMEMBERED]
         if self.traces == 1:
             _remember_code(naming.fun)
         enough = options().trace_warning

@@ -57,7 +57,7 @@ class Lookup:
         """
         table = self.table()
         table.history.misses += 1
-        recording = table.get(signature)
+        recording = table.get(signature) if table else None
         if recording is not None and self.placement is NO_PLACEMENT:
             return self._keep(signature, recording, NO_REQUEST, table)
         if call is None:

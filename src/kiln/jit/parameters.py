@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import KeyPath, keystr
 
@@ -26,8 +26,7 @@ def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-@dataclasses.dataclass(frozen=True)
-class Chosen:
+class Chosen(Record):
     """Parameters selected by number and by name."""
 
     argnums: tuple[int, ...] = ()

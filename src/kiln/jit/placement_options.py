@@ -6,12 +6,12 @@ has numbered inputs and outputs.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import (
     broadcast_prefix,
@@ -52,8 +52,7 @@ class _ByPositionOnly(ArgumentBinding):
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class PlacementOptions:
+class PlacementOptions(Record):
     """The options of `jit` about memory and devices."""
 
     donated: Chosen = NONE_CHOSEN

@@ -6,10 +6,10 @@ arguments.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kiln.base.records import Record
 from kiln.base.tree import PyTreeDef, tree_unflatten
 from kiln.execution.placement import Placer
 from kiln.ir.sharding import Sharding
@@ -22,8 +22,7 @@ Committed = tuple[Sharding | None, ...]
 """Where the inputs of a program were put on purpose, closed-over constants first."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ArgInfo:
+class ArgInfo(Record):
     """The type of one argument, and whether it is donated."""
 
     _aval: ShapedArray

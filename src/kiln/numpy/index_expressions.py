@@ -7,7 +7,6 @@ here; masks become index arrays.
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import InconclusiveSizeError, NonConcreteBooleanIndexError, three_lines
+from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.trace import Tracer, require_unmasked
@@ -36,8 +36,7 @@ class Kept(NamedTuple):
         return self.step == 1 and self.size == size
 
 
-@dataclasses.dataclass(frozen=True)
-class Fixed:
+class Fixed(Record):
     """One position known while tracing, possibly out of bounds."""
 
     index: int
@@ -47,8 +46,7 @@ class Fixed:
         return 0 <= self.index < size
 
 
-@dataclasses.dataclass(frozen=True)
-class Positions:
+class Positions(Record):
     """Positions given by an index array or a scalar: a NumPy array where the values are known."""
 
     index: Any
@@ -65,17 +63,26 @@ GROUP = "group"
 """Among `result_axes`: the axes that all index arrays broadcast to."""
 
 
-@dataclasses.dataclass
 class GatherPlan:
-    """What an index gathers. `result_axes` holds axes of the operand, NEW, or GROUP."""
+    """What an index gathers. `result_axes` holds axes of the operand, NEW, or GROUP.
 
-    shape: tuple[Dim, ...]
-    """The operand's shape with the axes of size 1 that 0-d masks add at `added`."""
-    added: tuple[int, ...]
-    axes: list[Axis]
-    result_axes: list[int | str]
-    distinct: bool
-    """Whether no position can occur twice."""
+    `shape` is the operand's, with the axes of size 1 that 0-d masks add at `added`; `distinct`
+    says that no position can occur twice.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[Dim, ...],
+        added: tuple[int, ...],
+        axes: list[Axis],
+        result_axes: list[int | str],
+        distinct: bool = False,
+    ) -> None:
+        self.shape = shape
+        self.added = added
+        self.axes = axes
+        self.result_axes = result_axes
+        self.distinct = distinct
 
     @property
     def group(self) -> tuple[Dim, ...]:
@@ -103,7 +110,7 @@ def along(shape: Sequence[Dim], axis: int, index: Any) -> GatherPlan:
     axes[axis] = Positions(index)
     result_axes: list[int | str] = [*range(len(shape))]
     result_axes[axis] = GROUP
-    return GatherPlan(tuple(shape), (), axes, result_axes, False)
+    return GatherPlan(tuple(shape), (), axes, result_axes)
 
 
 def joint_shape(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
@@ -352,7 +359,7 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
             axes.append(Positions(entry))
     if arrays:
         result_axes.insert(0 if apart or first is None else first, GROUP)
-    return GatherPlan(tuple(shape), tuple(added), axes, result_axes, False)
+    return GatherPlan(tuple(shape), tuple(added), axes, result_axes)
 
 
 def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Positions:

@@ -8,7 +8,6 @@ indices are batched together, and where window axes are in the result or in the 
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -17,6 +16,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
@@ -71,14 +71,13 @@ _MODES: dict[Any, GatherScatterMode] = {
 Axes = tuple[int, ...]
 
 
-class _Numbers:
+class _Numbers(Record):
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            given = getattr(self, field.name)
-            object.__setattr__(self, field.name, tuple(int(axis) for axis in given))
+        for name in self._parameters:
+            given = getattr(self, name)
+            object.__setattr__(self, name, tuple(int(axis) for axis in given))
 
 
-@dataclasses.dataclass(frozen=True)
 class GatherDimensionNumbers(_Numbers):
     """How the axes of a gather correspond."""
 
@@ -103,7 +102,6 @@ class GatherDimensionNumbers(_Numbers):
         )
 
 
-@dataclasses.dataclass(frozen=True)
 class ScatterDimensionNumbers(_Numbers):
     """How the axes of a scatter correspond."""
 
@@ -128,8 +126,7 @@ class ScatterDimensionNumbers(_Numbers):
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
+class Window(Record):
     """The axes of windows (`placed`, among those of result or updates), and the remaining axes.
 
     `dropped` and `batching` are operand axes; `along` are the axes of indices paired with

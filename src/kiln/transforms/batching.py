@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kiln.base.records import Record
 from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Trace, Tracer, aval_of, axis_bound, check_live, state
@@ -16,8 +16,7 @@ from kiln.ir.sizes import Dim
 from kiln.ops.shape import mapped_at
 
 
-@dataclasses.dataclass(frozen=True)
-class MappedAxis:
+class MappedAxis(Record):
     """The axis being mapped: its size, and its name if the user gave one."""
 
     size: Dim

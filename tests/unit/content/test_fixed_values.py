@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
+import threading
 import time
 import types
 from typing import Any
@@ -50,14 +52,90 @@ def test_attributes_of_users(monkeypatch: Any, value: Any, met_before: bool) -> 
     if met_before:
         assert is_fixed(value)
     else:
-        for name, nothing in (("_fixed", {}), ("_spaces", {}), ("_seen", set()), ("_count", 0)):
-            monkeypatch.setattr(fixed_values, name, nothing)
+        _forget(monkeypatch)
     value.note = [1]
     try:
         assert not is_fixed(value)
     finally:
         del value.note
     assert is_fixed(value)
+
+
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing have been asked for yet."""
+    for name, nothing in (
+        *(("_fixed", {}), ("_noted", {}), ("_spaces", {}), ("_seen", set()), ("_count", 0)),
+    ):
+        monkeypatch.setattr(fixed_values, name, nothing)
+
+
+@pytest.mark.parametrize("value", [jnp.finfo, kiln.Array, jnp.add], ids=["finfo", "Array", "add"])
+def test_what_is_changed_for_a_while_is_fixed_again(
+    monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    """Also if it was first asked for while it was changed."""
+    _forget(monkeypatch)
+    assert is_fixed(jnp.sin)
+    with monkeypatch.context() as changed:
+        changed.setattr(value, "reduce", lambda x: x, raising=False)
+        assert not is_fixed(value)
+    assert is_fixed(value)
+
+
+def test_no_function_is_judged_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    _forget(monkeypatch)
+    assert is_fixed(jnp.sin)
+    assert id(jnp.cos) not in fixed_values._fixed
+    assert is_fixed(jnp.cos)
+    assert not is_fixed(jnp.load)
+    assert not is_fixed(jnp.load)
+
+
+def test_a_class_changed_after_its_first_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However late a class is first asked for: between two readings it is the same, or no value."""
+    _forget(monkeypatch)
+    assert is_fixed(jnp.sin)
+    monkeypatch.setattr(jnp.finfo, "extra", 1, raising=False)
+    first = is_fixed(jnp.finfo)
+    monkeypatch.setattr(jnp.finfo, "extra", 2)
+    assert not (first and is_fixed(jnp.finfo))
+
+
+def test_functions_that_only_look_like_kilns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Being in a module of kiln under a name is what counts, for equal code as well."""
+    _forget(monkeypatch)
+    for kilns in (kiln.vmap, jnp.broadcast_shapes):
+        function = inspect.unwrap(kilns)
+        again = types.FunctionType(
+            function.__code__,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        again.__dict__.update(vars(function))
+        again.__module__ = function.__module__
+        assert not is_fixed(again)
+        assert is_fixed(kilns)
+
+
+def test_many_threads_ask_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [jnp.sin, jnp.cos, kiln.grad, jnp.finfo, kiln.lax.add_p] * 20
+    for _ in range(5):
+        _forget(monkeypatch)
+        start = threading.Barrier(4)
+        found: list[bool] = []
+
+        def ask(start: Any = start, found: Any = found) -> None:
+            start.wait()
+            found.extend(map(is_fixed, values))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [True] * (4 * len(values))
 
 
 def test_methods_that_are_exchanged(monkeypatch: Any) -> None:

@@ -64,6 +64,15 @@ def test_an_interpreter_of_programs() -> None:
     assert run(closed.jaxpr, closed.consts, jnp.ones(3))[0].tolist() == [11.0] * 3
 
 
+def test_an_interpreter_meets_functions_with_rules_of_their_own() -> None:
+    tripled = kiln.custom_jvp(lambda x: 3 * x)
+    tripled.defjvp(lambda primals, tangents: (tripled(*primals), 7 * tangents[0]))
+    (eqn,) = kiln.make_jaxpr(lambda x: tripled(x))(1.0).eqns
+    params = eqn.primitive.get_bind_params(eqn.params)
+    assert params["subfuns"][0].call_wrapped(2.0) == [6.0]
+    assert kiln.grad(lambda x: eqn.primitive.bind(x, **params)[0])(2.0) == 7.0
+
+
 def test_programs_are_built_and_changed() -> None:
     new = jex.gensym()
     x, y = new(VECTOR), new(VECTOR)

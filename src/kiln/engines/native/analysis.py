@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
+from kiln.base.records import Record
 from kiln.engines.native.extents import estimate, smallest
 from kiln.engines.native.loop_ir import (
     Branch,
@@ -40,8 +40,7 @@ _FREE = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class MemoryAnalysis:
+class MemoryAnalysis(Record):
     """The sizes of what a program needs, in bytes."""
 
     argument_size_in_bytes: Dim

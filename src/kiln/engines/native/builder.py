@@ -18,7 +18,9 @@ import numpy as np
 
 from kiln.base.dtypes import short_name
 from kiln.core.staging import stage_pure
+from kiln.engines.native.addresses import element_offset, in_elements
 from kiln.engines.native.checking import Checking
+from kiln.engines.native.delayed import MOST_DELAYED, Delayed
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.layout import Layout, dense
 from kiln.engines.native.loop_ir import (
@@ -35,7 +37,6 @@ from kiln.engines.native.loop_ir import (
     Role,
     Statement,
     Store,
-    axis_index,
     load,
 )
 from kiln.engines.native.passes.schedule import cost
@@ -97,20 +98,6 @@ class Elementwise:
         return self.lower(*operands, **params)
 
 
-class Delayed(NamedTuple):
-    """A value that no statement computes yet: the next equation is the only one that uses it."""
-
-    layout: Layout
-    axes: tuple[Axis, ...]
-    value: Scalar
-    lines: dict[Any, float]
-    equations: int
-
-
-MOST_DELAYED = 100
-"""So many equations are one expression, at most, before passes look at them."""
-
-
 class Builder:
     """Builds a function, equation by equation."""
 
@@ -129,7 +116,11 @@ class Builder:
         self.callbacks: list[Callback] = []
         self._lowerings = lowerings
         self._axes: dict[tuple[int, Dim], Axis] = {}
+        self._axes_of: dict[tuple[Dim, ...], tuple[Axis, ...]] = {}
+        self._elements: dict[Any, Index] = {}
         self._constants: dict[Any, Layout] = {}
+        self._literals: dict[tuple[Any, np.dtype[Any]], Layout] = {}
+        self._scalars: dict[tuple[Buffer, bool], Scalar] = {}
         self._numbers = 0
         self._delayed: dict[Buffer, Delayed] = {}
         self._delays = False
@@ -166,6 +157,18 @@ class Builder:
             self._constants[key] = found
         return found
 
+    def literal(self, x: Literal) -> Layout:
+        """Return a literal's layout."""
+        value, dtype = x.val, x.aval.dtype
+        # Zeros have signs, which equality does not see.
+        is_plain = type(value) in (int, float) and value != 0
+        known = self._literals.get((value, dtype)) if is_plain else None
+        if known is None:
+            known = self.constant(np.asarray(value, dtype), dtype)
+            if is_plain:
+                self._literals[value, dtype] = known
+        return known
+
     def number(self, x: Layout) -> Any:
         """Return the value of a constant scalar; None for other values."""
         value = x.buffer.value
@@ -175,7 +178,11 @@ class Builder:
 
     def axes(self, sizes: Sequence[Dim]) -> tuple[Axis, ...]:
         """Return the axes of nests over a shape."""
-        return tuple([self.axis(d, n) for d, n in enumerate(sizes)])
+        shape = tuple(sizes)
+        found = self._axes_of.get(shape)
+        if found is None:
+            found = self._axes_of[shape] = tuple([self.axis(d, n) for d, n in enumerate(shape)])
+        return found
 
     def axis(self, depth: int, size: Dim) -> Axis:
         """Return the axis of a size at a depth of nests."""
@@ -192,35 +199,41 @@ class Builder:
     def element(self, x: Layout, at: Sequence[Axis | Index]) -> Index:
         """Return the index of an element, in units of the buffer's elements."""
         item = part_dtype(x.dtype).itemsize
-        offset = x.offset if isinstance(x.offset, Index) else Index(x.offset)
-        total = offset
-        for place, stride, size in zip(at, x.strides, x.shape, strict=True):
-            if size != 1 or isinstance(place, Index):
-                index = axis_index(place) if isinstance(place, Axis) else place
-                total = total + index * stride
-        return _in_elements(total, item)
+        # Values of one shape are read at the same places.
+        key = (x.offset, x.shape, x.strides, item, tuple(at))
+        found = self._elements.get(key)
+        if found is None:
+            found = self._elements[key] = in_elements(element_offset(x, at), item)
+        return found
 
     def read(self, x: Layout, at: Sequence[Axis | Index] = ()) -> Scalar:
         """Return the element at some axes, or indices; that of a scalar wherever it is read."""
         if holds_nothing(x.dtype):
             return self.scope.constant(0, "i1")
         if x.buffer.role is Role.CONST and x.buffer.value.size == 1:
-            known = x.buffer.value.reshape(())[()]
-            if x.dtype.kind == "c":
-                kind = x.buffer.dtype
-                return Complex(
-                    self.scope.constant(known.real, kind), self.scope.constant(known.imag, kind)
-                )
-            return self.scope.constant(known, x.buffer.dtype)
+            return self._scalar(x.buffer, x.dtype.kind == "c")
         delayed = self._delayed.get(x.buffer)
         if delayed is not None:
-            if x == delayed.layout and (not x.shape or tuple(at) == delayed.axes):
+            if (x is delayed.layout or x == delayed.layout) and (
+                not x.shape or tuple(at) == delayed.axes
+            ):
                 return delayed.value
             self.settle(x)
         index = self.element(x, at if x.shape else ())
         if x.dtype.kind != "c":
             return load(self.scope, x.buffer, index)
         return Complex(load(self.scope, x.buffer, index), load(self.scope, x.buffer, index + 1))
+
+    def _scalar(self, buffer: Buffer, is_complex: bool) -> Scalar:
+        """Return the number in a constant buffer."""
+        found = self._scalars.get((buffer, is_complex))
+        if found is None:
+            assert buffer.value is not None
+            known, kind = buffer.value.reshape(())[()], buffer.dtype
+            parts = (known.real, known.imag) if is_complex else (known,)
+            made = [self.scope.constant(part, kind) for part in parts]
+            found = self._scalars[buffer, is_complex] = Complex(*made) if is_complex else made[0]
+        return found
 
     def stores(
         self, x: Layout, at: Sequence[Axis | Index], value: Scalar, mask: Value | None = None
@@ -256,15 +269,12 @@ class Builder:
         delays, self._delays = self._delays, False
         value = function(*[self.read(x, axes) for x in operands])
         if delays:
-            parts = [self._delayed[x.buffer] for x in operands if x.buffer in self._delayed]
-            count = 1 + sum(part.equations for part in parts)
-            lines: dict[Any, float] = {}
-            for part in parts:
-                for source, work in part.lines.items():
-                    lines[source] = lines.get(source, 0.0) + work
-            own = 1.0 + sum(cost(x) for x in parts_of(value))
-            lines[self.source] = lines.pop(self.source, 0.0) + own
-            self._delayed[made.buffer] = Delayed(made, axes, value, lines, count)
+            found = [self._delayed.get(x.buffer) for x in operands]
+            parts = tuple([part for part in found if part is not None])
+            count = 1 + sum([part.equations for part in parts])
+            work = 1.0 + sum([cost(x) for x in parts_of(value)])
+            made_of = Delayed(made, axes, value, self.source, work, parts, count)
+            self._delayed[made.buffer] = made_of
         else:
             self.nest(axes, self.stores(made, axes, value))
         return made
@@ -274,9 +284,9 @@ class Builder:
         for x in values:
             delayed = self._delayed.pop(x.buffer, None)
             if delayed is not None:
-                outer, self.source = self.source, next(reversed(delayed.lines))
+                outer, self.source = self.source, delayed.source
                 stores = self.stores(delayed.layout, delayed.axes, delayed.value)
-                self.nest(delayed.axes, stores, lines=delayed.lines)
+                self.nest(delayed.axes, stores, lines=delayed.lines())
                 self.source = outer
 
     def fill(self, made: Layout, value: Any) -> None:
@@ -301,7 +311,7 @@ class Builder:
     def place(self, x: Layout) -> Place:
         """Return where a dense value begins."""
         offset = x.offset if isinstance(x.offset, Index) else Index(x.offset)
-        return Place(x.buffer, _in_elements(offset, part_dtype(x.dtype).itemsize))
+        return Place(x.buffer, in_elements(offset, part_dtype(x.dtype).itemsize))
 
     def kernel(
         self,
@@ -343,9 +353,7 @@ class Builder:
         uses.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
 
         def read(atom: Any) -> Layout:
-            if isinstance(atom, Literal):
-                return self.constant(np.asarray(atom.val, atom.aval.dtype), atom.aval.dtype)
-            return env[atom]
+            return self.literal(atom) if isinstance(atom, Literal) else env[atom]
 
         for eqn in jaxpr.eqns:
             given = [read(v) for v in eqn.invars]
@@ -435,7 +443,9 @@ def function_of(
     for x, aval in zip(b.inline(jaxpr, inputs), jaxpr.out_avals, strict=True):
         outputs.append(_output(b, x, aval.physical(), outputs))
     given = [x.buffer for x in inputs]
-    return Function(name, b.scope, given, outputs, b.body, b.callbacks, sites=b.checking.sites)
+    return Function(
+        name, b.scope, given, outputs, b.body, callbacks=b.callbacks, sites=b.checking.sites
+    )
 
 
 def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> Buffer:
@@ -450,12 +460,6 @@ def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> B
     made = b.room(aval, Role.OUTPUT)
     b.write(made, x)
     return made.buffer  # type: ignore[no-any-return]
-
-
-def _in_elements(index: Index, item: int) -> Index:
-    if item <= 1:
-        return index
-    return Index(index.const // item, [(t, f // item) for t, f in index.terms])
 
 
 def parts_of(x: Scalar) -> tuple[Value, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -93,8 +92,8 @@ class Checking:
             return made
         for nest in nests:
             nest.effects[:] = [
-                dataclasses.replace(effect, value=checked(effect.value))
-                if effect.buffer is buffer
+                Store(buffer, effect.index, checked(effect.value), effect.mask)
+                if effect.buffer is buffer and isinstance(effect, Store)
                 else effect
                 for effect in nest.effects
             ]

@@ -9,11 +9,11 @@ of each turn of a loop, before loops, and at the end.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import Source, place_of
 from kiln.core.engine import Program
 from kiln.core.remedies import REMEDIES
@@ -28,16 +28,14 @@ FAULTED = -2
 CHECKED, WITHIN = "checked", "within"
 
 
-@dataclasses.dataclass(frozen=True)
-class Around:
+class Around(Record):
     """A loop around a site: what it is called, and where it stands."""
 
     name: str
     source: Source | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Site:
+class Site(Record):
     """An equation that is watched. Of an index there are the axis, its size and the greatest."""
 
     kind: str

@@ -12,7 +12,7 @@ from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.checks import kinds_of
 from kiln.engines.native.executable import NativeCode, NativeExecutable, Written, known, value_type
-from kiln.engines.native.llvm.assembly import assemble, host_target
+from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import Function
@@ -65,8 +65,9 @@ class NativeCompiler:
         """
         if program.engine_options:
             raise _refused(program, str(self.unsupported(program)))
-        written = self._written(program)
-        code = NativeCode(program, written, assemble(written.llvm), lambda: self._written(program))
+        measures = options().profile
+        written = self._written(program, measures=measures)
+        code = NativeCode(program, written, lambda: self._written(program, measures=measures))
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         callbacks = written.function.callbacks
@@ -77,7 +78,7 @@ class NativeCompiler:
         room = int(written.workspace)
         return NativeExecutable(code, known(operands), known(results), room, callbacks)
 
-    def _written(self, program: Program) -> Written:
+    def _written(self, program: Program, *, measures: bool) -> Written:
         """Return a program as loops and as LLVM text.
 
         Raises: ValueError if a part of it cannot be compiled.
@@ -86,7 +87,7 @@ class NativeCompiler:
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
-            profile = Profile(function, program.sizes) if options().profile else None
+            profile = Profile(function, program.sizes) if measures else None
             measurements = profile.measurements if profile is not None else None
             text = module_text(function, offsets, host_target(), sizes, measurements)
         except (Unsupported, InconclusiveSizeError) as reason:
@@ -115,7 +116,7 @@ class NativeCompiler:
 
         Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
         """
-        return portable.from_bytes(program, stored, lambda: self._written(program))
+        return portable.from_bytes(program, stored, lambda: self._written(program, measures=False))
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM, assembly, or a picture.

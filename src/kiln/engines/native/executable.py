@@ -16,9 +16,10 @@ from kiln.core.host_memory import HOST_MEMORY
 from kiln.engines.native import openblas
 from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.checks import raise_fault
-from kiln.engines.native.llvm.assembly import disassemble, load
+from kiln.engines.native.llvm.assembly import Code, assemble, disassemble, load
 from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.llvm.gdb_symbols import machine_of, register
+from kiln.engines.native.llvm.generation import assembled, generated
 from kiln.engines.native.llvm.perf_map import loaded_functions, write_perf_map
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import (
@@ -70,6 +71,7 @@ class NativeCode:
 
     __slots__ = (
         "_kept",
+        "calls",
         "image",
         "owner",
         "program",
@@ -80,8 +82,9 @@ class NativeCode:
         "taken",
     )
 
-    def __init__(self, program: Program, written: Written, image: bytes, source: Source) -> None:
-        self.program, self.image, self.source = program, image, source
+    def __init__(self, program: Program, written: Written, source: Source) -> None:
+        self.program, self.source = program, source
+        self.image, self.calls = generated(written.llvm, written.function)
         # A profile holds the figures that the code writes.
         self._kept = None if written.profile is None else written
         function = written.function
@@ -89,10 +92,30 @@ class NativeCode:
         self.taken = reusable(function, {result: operand for operand, result in wanted.items()})
         if needs_library(function.body):
             openblas.load()
-        self.owner = load(image, ENTRY)
+        self.owner = load(self.image, ENTRY)
         self.shared = shared_results(function)
         self.sites = function.sites
-        self.symbols = named(program.name, image, self.owner.address)
+        self.symbols = named(program.name, self.image, self.owner.address)
+
+    def improve(self) -> tuple[int, Code] | None:
+        """Have LLVM compile the program; return the address, and what keeps the code in memory.
+
+        None if there is no such code: the one at hand is right too.
+        """
+        if self.calls:
+            try:
+                text = self.llvm
+                # Written again, it must be the same to the last offset.
+                if assembled(text) != self.image:
+                    return None
+                image = assemble(text)
+                self.owner = load(image, ENTRY)
+            except (MemoryError, RuntimeError, ImportError, ValueError):
+                return None
+            self.image, self.calls = image, 0
+            # The code before is still in use.
+            self.symbols = self.symbols, named(self.name, image, self.owner.address)
+        return self.owner.address, self.owner
 
     @property
     def written(self) -> Written:
@@ -224,6 +247,8 @@ class NativeExecutable(_runtime.Native):
             shared=code.shared,
             reused=code.taken,
             explain=functools.partial(code.explain, named=named) if named else code.explain,
+            improve=code.improve,
+            calls=code.calls,
             callbacks=[(c.function, c.operands, c.results) for c in callbacks],
         )
         self.code, self.workspace = code, workspace

@@ -7,12 +7,12 @@ only affects speed. A size of 0 has a program of its own.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kiln.base.errors import InconclusiveSizeError
+from kiln.base.records import Record
 from kiln.ir.polynomial import Atom, bounds, terms_of
 from kiln.ir.sizes import Dim, Size, evaluate, names
 
@@ -86,8 +86,7 @@ def is_named(*dims: Any) -> bool:
     return any(type(dim) is Size for dim in dims)
 
 
-@dataclasses.dataclass(frozen=True)
-class Grain:
+class Grain(Record):
     """So many points, in steps of `points`, rounded up to a multiple: known when a call is made."""
 
     most: int

@@ -6,19 +6,19 @@ number their buffers; in programs a buffer is a `Buffer`, and an offset may be a
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.base.records import Record
 from kiln.ir.operation import Operation
 from kiln.ops import elementwise, shape, static_slicing
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
+class Layout(Record):
     """Elements of a dtype in a buffer, `strides` bytes apart along each axis.
 
     In programs with named axes, sizes and strides may be sizes of these.
@@ -53,7 +53,11 @@ class Layout:
     def with_axes(self, axes: Sequence[tuple[Any, Any]], offset: Any = 0) -> Layout:
         """Return a layout with other axes: their sizes and strides."""
         sizes, strides = tuple(n for n, _ in axes), tuple(s for _, s in axes)
-        return dataclasses.replace(self, shape=sizes, strides=strides, offset=self.offset + offset)
+        return Layout(self.buffer, self.offset + offset, sizes, strides, self.dtype)
+
+    def moved(self, offset: Any) -> Layout:
+        """Return the layout of the same axes at another offset."""
+        return Layout(self.buffer, offset, self.shape, self.strides, self.dtype)
 
     def spread(self, to: tuple[Any, ...]) -> Layout:
         """Return the layout of a scalar broadcast to a shape, or the layout itself."""
@@ -62,11 +66,17 @@ class Layout:
 
 def dense(buffer: Any, sizes: Sequence[Any], dtype: np.dtype[Any]) -> Layout:
     """Return the layout of contiguous elements in row-major order."""
-    strides, step = [], dtype.itemsize
-    for size in reversed(sizes):
+    shape = tuple(sizes)
+    return Layout(buffer, 0, shape, _dense_strides(shape, dtype.itemsize), dtype)
+
+
+@functools.lru_cache(maxsize=1024)
+def _dense_strides(shape: tuple[Any, ...], itemsize: int) -> tuple[Any, ...]:
+    strides, step = [], itemsize
+    for size in reversed(shape):
         strides.append(step)
         step *= size
-    return Layout(buffer, 0, tuple(sizes), tuple(reversed(strides)), dtype)
+    return tuple(reversed(strides))
 
 
 def _broadcast(x: Layout, *, shape: Any, broadcast_dimensions: Any) -> Layout:
@@ -80,7 +90,7 @@ def _reshape(x: Layout, *, new_sizes: Any, dimensions: Any = None) -> Layout | N
     if not x.is_dense:
         return None
     made = dense(x.buffer, new_sizes, x.dtype)
-    return dataclasses.replace(made, offset=x.offset)
+    return made.moved(x.offset)
 
 
 def _transpose(x: Layout, *, permutation: Any) -> Layout:

@@ -11,7 +11,6 @@ ints, or sizes of named axes (`extents.py`).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -19,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.records import Record
 from kiln.engines.native.extents import Grain
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number
+from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number, postorder
 from kiln.ir.sizes import Dim
 
 
@@ -40,20 +40,23 @@ class Axis:
 class Index:
     """A linear function: a constant, plus axes and integer values times factors. Immutable."""
 
-    __slots__ = ("_hash", "const", "terms")
+    __slots__ = ("_hash", "_operands", "const", "terms")
 
     def __init__(self, const: Dim = 0, terms: Iterable[tuple[Axis | Value, Dim]] = ()) -> None:
         self.const = const
         self.terms = tuple(terms)
-        self._hash = hash((const, frozenset(self.terms)))
+        # Most indices are only steps on the way to others.
+        self._hash: int | None = None
+        self._operands: tuple[Value, ...] | None = None
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((self.const, frozenset(self.terms)))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             type(other) is Index
-            and self._hash == other._hash
             and self.const == other.const
             and len(self.terms) == len(other.terms)
             and frozenset(self.terms) == frozenset(other.terms)
@@ -92,6 +95,13 @@ class Index:
     def values(self) -> Iterator[tuple[Value, Dim]]:
         """Iterate over the integer values with their factors."""
         return ((t, f) for t, f in self.terms if isinstance(t, Value))
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The integer values."""
+        if self._operands is None:
+            self._operands = tuple([t for t, _ in self.terms if isinstance(t, Value)])
+        return self._operands
 
     def replaced(self, axes: Mapping[Axis, Index], values: Mapping[Value, Value]) -> Index:
         """Return the index with axes replaced by indices, and values by values."""
@@ -173,29 +183,76 @@ class Place:
         self.index = index
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class Store:
-    """Write a value, where `mask` holds if there is one."""
+class _Effect:
+    """What a nest does at each point with a value. Immutable, so what it reads is kept with it."""
+
+    __slots__ = ("_loads", "_nodes")
 
     buffer: Buffer
     index: Index
     value: Value
-    mask: Value | None = None
+
+    def __init__(self) -> None:
+        self._nodes: tuple[Value, ...] | None = None
+        self._loads: tuple[Value, ...] | None = None
+
+    def roots(self) -> tuple[Value, ...]:
+        """Return its expressions: its value, its index, its mask."""
+        return (self.value, *self.index.operands)
+
+    @property
+    def nodes(self) -> tuple[Value, ...]:
+        """All nodes of its expressions, operands first."""
+        if self._nodes is None:
+            self._nodes = tuple(postorder(self.roots()))
+        return self._nodes
+
+    @property
+    def loads(self) -> tuple[Value, ...]:
+        """The loads among its nodes."""
+        if self._loads is None:
+            self._loads = tuple([x for x in self.nodes if x.op == "load"])
+        return self._loads
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class Reduce:
+class Store(_Effect):
+    """Write a value, where `mask` holds if there is one."""
+
+    __slots__ = ("buffer", "index", "mask", "value")
+
+    def __init__(
+        self, buffer: Buffer, index: Index, value: Value, mask: Value | None = None
+    ) -> None:
+        super().__init__()
+        self.buffer = buffer
+        self.index = index
+        self.value = value
+        self.mask = mask
+
+    def roots(self) -> tuple[Value, ...]:
+        """Return its expressions: its value, its index, its mask."""
+        masks = () if self.mask is None else (self.mask,)
+        return (self.value, *self.index.operands, *masks)
+
+
+class Reduce(_Effect):
     """Combine the values over the axes that `index` does not have, and write the result.
 
     `op` is add, mul, min, max, and, or, xor; or argmin, argmax, which write the number that the
     axis `along` has where the value is least or greatest (the first of equals, nan before all).
     """
 
-    buffer: Buffer
-    index: Index
-    op: str
-    value: Value
-    along: Axis | None = None
+    __slots__ = ("along", "buffer", "index", "op", "value")
+
+    def __init__(
+        self, buffer: Buffer, index: Index, op: str, value: Value, along: Axis | None = None
+    ) -> None:
+        super().__init__()
+        self.buffer = buffer
+        self.index = index
+        self.op = op
+        self.value = value
+        self.along = along
 
 
 class Nest:
@@ -235,12 +292,9 @@ class Nest:
 
     def reduced_axes(self) -> list[Axis]:
         """Return the axes over which something is combined."""
-        return [
-            axis
-            for axis in self.axes
-            if any(isinstance(e, Reduce) and e.index.factor(axis) == 0 for e in self.effects)
-            and axis.size != 1
-        ]
+        reductions = [effect for effect in self.effects if isinstance(effect, Reduce)]
+        wide = [axis for axis in self.axes if axis.size != 1] if reductions else []
+        return [axis for axis in wide if any(e.index.factor(axis) == 0 for e in reductions)]
 
 
 class Loop:
@@ -370,8 +424,7 @@ class Copy:
 Statement = Nest | Loop | While | Branch | Kernel | Blocked | Copy
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class Callback:
+class Callback(Record, eq=False):
     """A Python function that a program calls, and the (dtype, shape) of what it takes and gives."""
 
     function: Callable[..., Sequence[Any]]
@@ -379,8 +432,7 @@ class Callback:
     results: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class KeptCopy:
+class KeptCopy(Record, eq=False):
     """A copy of a whole buffer that the program makes, and why it has to."""
 
     to: Buffer
@@ -388,21 +440,31 @@ class KeptCopy:
     source: Any
 
 
-@dataclasses.dataclass(eq=False)
 class Function:
     """A program: outputs from inputs.
 
     An output may be an input, or the same buffer as another output: the caller shares it.
     """
 
-    name: str
-    scope: Scope
-    inputs: list[Buffer]
-    outputs: list[Buffer]
-    body: list[Statement]
-    callbacks: list[Callback] = dataclasses.field(default_factory=list)
-    copies: list[KeptCopy] = dataclasses.field(default_factory=list)
-    sites: list[Any] = dataclasses.field(default_factory=list)
+    def __init__(
+        self,
+        name: str,
+        scope: Scope,
+        inputs: list[Buffer],
+        outputs: list[Buffer],
+        body: list[Statement],
+        *,
+        callbacks: Iterable[Callback] = (),
+        sites: Iterable[Any] = (),
+    ) -> None:
+        self.name = name
+        self.scope = scope
+        self.inputs = inputs
+        self.outputs = outputs
+        self.body = body
+        self.callbacks = list(callbacks)
+        self.copies: list[KeptCopy] = []
+        self.sites = list(sites)
 
 
 def blocks(statement: Statement) -> list[list[Statement]]:
@@ -428,13 +490,11 @@ def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
 
 def load(scope: Scope, buffer: Buffer, index: Index) -> Value:
     """Return the node that reads an element."""
-    values = tuple([value for value, _ in index.values()])
-    return scope.node("load", buffer.dtype, values, (buffer, index))
+    return scope.node("load", buffer.dtype, index.operands, (buffer, index))
 
 
 def position(scope: Scope, index: Index, dtype: str = "i64") -> Value:
     """Return the node that is the number of an index."""
     if not index.terms:
         return scope.constant(index.const, dtype)
-    values = tuple([value for value, _ in index.values()])
-    return scope.node("index", dtype, values, index)
+    return scope.node("index", dtype, index.operands, index)

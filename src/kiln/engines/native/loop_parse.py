@@ -208,7 +208,7 @@ class _Parser:
         op, *words = text.split()
         if op == "index":
             index = self.index(text.removeprefix("index "), names)
-            values = tuple([value for value, _ in index.values()])
+            values = index.operands
             return self.scope.node("index", dtype, values, index)
         op, _, attr = op.partition("#")
         numbers = tuple([int(n) for n in attr.split(",")]) if attr else None

@@ -179,7 +179,7 @@ class _Printer:
 
     def numbers(self, places: Sequence[Place], depth: int) -> dict[Value, str]:
         """Print the values in the indices of places, and return their names."""
-        return self.values([x for place in places for x, _ in place.index.values()], depth)
+        return self.values([x for place in places for x in place.index.operands], depth)
 
     def values(self, roots: Sequence[Value], depth: int) -> dict[Value, str]:
         """Print the lines of expressions, and return the names of their nodes."""

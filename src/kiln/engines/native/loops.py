@@ -5,21 +5,20 @@ A loop gives the same result as the meaning, to the bit.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from kiln import _runtime
+from kiln.base.records import Record
 from kiln.ir.operation import Operation
 from kiln.ops import conversion, cumulative, elementwise, product, reduction, shape
 
 Dtype = np.dtype[Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
+class Step(Record):
     """A loop that computes a value from earlier ones: operands, then results of steps.
 
     Negative numbers are those of constants, from the end of `constants`.
@@ -69,8 +68,7 @@ def _is_plain(dtype: Dtype) -> bool:
     return dtype.kind in "biufc" and dtype.isnative and len(dtype.char) == 1
 
 
-@dataclasses.dataclass(frozen=True)
-class Reduction:
+class Reduction(Record):
     """A reduction by a ufunc, from an identity."""
 
     ufunc: np.ufunc

@@ -6,11 +6,11 @@ darker the larger their part is of the time, if the program has measured itself,
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kiln.base.lazy import html
 from kiln.core.memory_text import size_text
 from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.extents import TYPICAL, estimate

@@ -9,20 +9,18 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import hashlib
-import json
 import sys
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import numpy as np
 
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.dtypes import long_name
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.lazy import hashlib, json, llvmlite
 from kiln.core.engine import Program
 from kiln.engines.native import openblas
 from kiln.engines.native.executable import (
@@ -43,7 +41,8 @@ from kiln.engines.native.stored_sizes import dim_data, dim_of, number_data, numb
 from kiln.ir.sizes import Size, names
 
 _BEGIN = b"kiln native code\n"
-_CHECKSUM = hashlib.sha256().digest_size
+_CHECKSUM = 32
+"""Bytes of a SHA-256."""
 
 
 class StoredCode(NativeCode):
@@ -56,7 +55,7 @@ class StoredCode(NativeCode):
     ) -> None:
         if about["needs_library"]:
             openblas.load()
-        self.program, self.image, self.source = program, image, source
+        self.program, self.image, self.source, self.calls = program, image, source, 0
         self._kept = None
         self.owner = load(image, ENTRY)
         self.symbols = named(program.name, image, self.owner.address)
@@ -87,7 +86,7 @@ def digest(program: Program, function: Function) -> str | None:
     found.update(repr(described).encode())
     for part in _parts([function.inputs, function.outputs, function.body]):
         found.update(part)
-    return found.hexdigest()
+    return str(found.hexdigest())
 
 
 def to_bytes(executable: NativeExecutable | SizedExecutable) -> bytes:
@@ -124,9 +123,12 @@ def to_bytes(executable: NativeExecutable | SizedExecutable) -> bytes:
         "shared": shared_results(function),
         "taken": code.taken,
     }
-    text = json.dumps(about).encode()
+    # What is kept is used often: it is LLVM's code, if that can be had.
+    code.improve()
+    text: bytes = json.dumps(about).encode()
     rest = len(text).to_bytes(8, "little") + text + code.image
-    return _BEGIN + hashlib.sha256(rest).digest() + rest
+    checksum: bytes = hashlib.sha256(rest).digest()
+    return _BEGIN + checksum + rest
 
 
 def from_bytes(
@@ -194,7 +196,7 @@ def _build() -> str:
     here = Path(__file__).parent
     for path in [*sorted(here.rglob("*.py")), Path(_runtime.__file__)]:
         found.update(path.name.encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:16]
+    return str(found.hexdigest())[:16]
 
 
 def _types(program: Program) -> list[Any]:
@@ -207,7 +209,7 @@ def _types(program: Program) -> list[Any]:
     return [*found, program.sizes]
 
 
-_OMITTED = frozenset(("source", "lines", "scope", "_hash"))
+_OMITTED = frozenset(("source", "lines", "scope", "_hash", "_operands"))
 """Fields that do not affect code."""
 
 

@@ -7,8 +7,6 @@ are printed to stderr, and their first runs are written as a trace that Perfetto
 from __future__ import annotations
 
 import atexit
-import heapq
-import json
 import os
 import sys
 from collections import defaultdict
@@ -16,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.config import options
+from kiln.base.lazy import heapq, json
 from kiln.base.source import place_of
 from kiln.core.memory_text import size_text
 from kiln.engines.native.llvm.measuring import Measured, Measurements

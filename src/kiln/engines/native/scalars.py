@@ -31,12 +31,21 @@ NUMPY_TYPES: dict[str, np.dtype[Any]] = {
 }
 """The NumPy dtype of each machine type. A bool is a byte in memory."""
 
+_PATTERN_TYPES = {name: np.dtype(f"u{kind.itemsize}") for name, kind in NUMPY_TYPES.items()}
+"""The integers that the bits of each type are."""
+_ONES = {
+    name: int(np.array(1, kind).view(_PATTERN_TYPES[name])) for name, kind in NUMPY_TYPES.items()
+}
+
 MACHINE_TYPES = {dtype: name for name, dtype in NUMPY_TYPES.items()}
+
+
+_BITS = {name: int(name.lstrip("iubf")) for name in TYPES}
 
 
 def bits(dtype: str) -> int:
     """Return the width of a type; 1 for a bool."""
-    return int(dtype.lstrip("iubf"))
+    return _BITS[dtype]
 
 
 def is_float(dtype: str) -> bool:
@@ -252,7 +261,10 @@ class Scope:
 
     def op(self, op: str, dtype: str, *operands: Value) -> Value:
         """Return the node of an operation, folded if its operands are constants."""
-        if all(x.op == "constant" for x in operands):
+        for x in operands:
+            if x.op != "constant":
+                break
+        else:
             fold = _FOLDED.get(op)
             if fold is None and not is_float(operands[0].dtype):
                 fold = _FOLDED_OF_INTEGERS.get(op)
@@ -300,9 +312,11 @@ class Scope:
             as_float, as_integer = _PATTERNS[dtype]
             (pattern,) = as_integer.unpack(as_float.pack(number))
             return self.node("constant", dtype, (), pattern)
+        if type(number) is kind.type:
+            return self.node("constant", dtype, (), int(number.view(_PATTERN_TYPES[dtype])))
         with np.errstate(all="ignore"):
             stored = np.asarray(number).astype(kind)
-        unsigned = stored.view(f"u{kind.itemsize}")
+        unsigned = stored.view(_PATTERN_TYPES[dtype])
         return self.node("constant", dtype, (), int(unsigned))
 
     def bits(self, pattern: int, dtype: str) -> Value:
@@ -327,16 +341,12 @@ class Scope:
 
 def number(x: Value) -> Any:
     """Return the NumPy scalar of a constant."""
-    kind = NUMPY_TYPES[x.dtype]
-    return np.array(x.attr, f"u{kind.itemsize}").view(kind)[()]
+    return np.array(x.attr, _PATTERN_TYPES[x.dtype]).view(NUMPY_TYPES[x.dtype])[()]
 
 
 def number_one(dtype: str) -> int:
     """Return the bits of the number 1."""
-    if not is_float(dtype):
-        return 1
-    kind = NUMPY_TYPES[dtype]
-    return int(np.array(1, kind).view(f"u{kind.itemsize}"))
+    return _ONES[dtype]
 
 
 def is_constant(x: Value, pattern: int) -> bool:
@@ -351,10 +361,11 @@ def postorder(roots: Sequence[Value]) -> list[Value]:
     while stack:
         x = stack[-1]
         if x not in seen:
-            ahead = [y for y in x.operands if y not in seen]
-            if ahead:
-                ahead.reverse()
-                stack += ahead
+            height = len(stack)
+            for y in x.operands[::-1]:
+                if y not in seen:
+                    stack.append(y)
+            if len(stack) > height:
                 continue
             seen[x] = None
         stack.pop()

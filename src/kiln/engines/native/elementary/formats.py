@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+from kiln.base.records import Record
 from kiln.engines.native.elementary.coefficients import COEFFICIENTS
 from kiln.engines.native.scalars import Value
 
 
-@dataclasses.dataclass(frozen=True)
-class Format:
+class Format(Record):
     """A float format."""
 
     digits: int

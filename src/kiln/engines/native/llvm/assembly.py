@@ -12,11 +12,10 @@ import itertools
 import os
 from typing import Any
 
-import llvmlite.binding as llvm
-from llvmlite.binding import ffi
-
 from kiln import _runtime
 from kiln.base.forks import in_child, new_guard, new_rlock
+from kiln.base.lazy import llvmlite_binding as llvm
+from kiln.base.lazy import llvmlite_ffi as ffi
 from kiln.engines.native.llvm import target as targets
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import PROMOTED
@@ -29,17 +28,17 @@ _LEVEL_OF_CODEGEN = 1
 _PROMOTED = f"%{PROMOTED}"
 
 
-ffi.register_lock_callback(_inside.acquire, _inside.release)
-
-
 @in_child
 def _free_the_lock_of_the_library() -> None:
     # A thread of the parent may have waited for `_inside` with it.
-    ffi.lib._lock._lock._at_fork_reinit()
+    if _ready.cache_info().currsize:
+        ffi.lib._lock._lock._at_fork_reinit()
 
 
 @functools.cache
 def _ready() -> None:
+    # The library is loaded when a program needs it: that takes longer than most programs.
+    ffi.register_lock_callback(_inside.acquire, _inside.release)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
@@ -57,8 +56,8 @@ def host_target() -> Target:
     forced = os.environ.get("KILN_TARGET")
     if forced:
         return targets.named(forced)
-    architecture = _triple().partition("-")[0].replace("arm64", "aarch64")
-    return targets.best(architecture, llvm.get_host_cpu_features())
+    architecture = os.uname().machine.replace("arm64", "aarch64")
+    return targets.best(architecture, _runtime.processor_features())
 
 
 @functools.cache

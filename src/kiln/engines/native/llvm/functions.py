@@ -290,7 +290,7 @@ class _Code(CallBuffers):
         if not index.terms:
             return self.w.dim(index.const)
         nest = Nest(
-            (), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x) for x, _ in index.values()]
+            (), [Store(Buffer("", "i64", 1, Role.TEMP), Index(), x) for x in index.operands]
         )
         plan = schedule(nest, self.module.target.vector_bytes)
         code = self.code(nest, plan)

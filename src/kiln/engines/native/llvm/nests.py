@@ -15,8 +15,9 @@ from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota, on
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Axis, Buffer, Index, Nest, Reduce, Store
+from kiln.engines.native.passes.buffers import nodes, roots_of
 from kiln.engines.native.passes.schedule import Schedule, cost
-from kiln.engines.native.scalars import Value, postorder
+from kiln.engines.native.scalars import Value
 
 UNROLLED = 24
 """A loop whose turns are no more instructions than this, roughly, is written out."""
@@ -61,17 +62,11 @@ class NestCode(Frame):
         places = {axis: depth for depth, axis in enumerate(self.order, 1)}
         written = {effect.buffer for effect in self.nest.effects}
         innermost = len(self.order)
-        roots: list[Value] = []
-        for effect in self.nest.effects:
-            roots.append(effect.value)
-            roots.extend(value for value, _ in effect.index.values())
-            if isinstance(effect, Store) and effect.mask is not None:
-                roots.append(effect.mask)
         self.depths: dict[Value, int] = {}
         self.levels: list[list[Value]] = [[] for _ in range(innermost + 1)]
-        rare_only = only_in_rare(roots)
+        rare_only = only_in_rare(roots_of(self.nest))
         self.indices: dict[Index, None] = {e.index: None for e in self.nest.effects}
-        for x in postorder(roots):
+        for x in nodes(self.nest):
             depth = max([self.depths[y] for y in x.operands], default=0)
             vector = any(self.is_vector[y] for y in x.operands)
             index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
@@ -245,7 +240,7 @@ class NestCode(Frame):
 
     def _store(self, buffer: Buffer, index: Index, value: Value, own: Value | None) -> None:
         lanes_vary = any(axis is self.vector for axis, _ in index.axes()) or any(
-            self.is_vector[v] for v, _ in index.values()
+            self.is_vector[v] for v in index.operands
         )
         width = self.width if lanes_vary else 1
         if width == 1 and self.is_vector.get(value):

@@ -5,8 +5,7 @@ Code for a step, which only calls a function, would take longer to be compiled t
 
 from __future__ import annotations
 
-import dataclasses
-
+from kiln.base.records import Record
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.ir.sizes import Dim
@@ -19,8 +18,7 @@ FROM_CALL = -(1 << 63)
 """The grain of a kernel whose numbers the call supplies, from number `count` on."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Where:
+class Where(Record):
     """Where a buffer lies: the number of an operand (space 0) or a result (1), in the workspace
     (2), or in a constant (3)."""
 
@@ -37,8 +35,7 @@ class Where:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
+class Step(Record):
     """A call: of a function on a range, in chunks of a grain unless that is 0, or of a kernel."""
 
     function: str

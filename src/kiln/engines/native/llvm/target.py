@@ -5,14 +5,13 @@ A level, not the very model, so that objects may be kept on disk and used on ano
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 
 
-@dataclasses.dataclass(frozen=True)
-class Target:
+class Target(Record):
     """A level of processors: what LLVM is told, and what the engine must know."""
 
     name: str

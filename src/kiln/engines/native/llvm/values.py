@@ -300,7 +300,7 @@ class Frame:
     def _load(self, x: Value, width: int) -> str:
         w = self.w
         buffer, index = x.attr
-        rest = x.operands[sum(1 for _ in index.values()) :]
+        rest = x.operands[len(index.operands) :]
         own, other = rest or (None, None)
         bytes_ = NUMPY_TYPES[buffer.dtype].itemsize
         kind = memory_type(buffer.dtype, width)
@@ -356,7 +356,7 @@ class Frame:
         return (
             self.vector is not None
             and index.factor(self.vector) == -1
-            and not any(self.is_vector[v] for v, _ in index.values())
+            and not any(self.is_vector[v] for v in index.operands)
         )
 
     def _turned(self, name: str, kind: str) -> str:
@@ -440,10 +440,15 @@ def only_in_rare(roots: Sequence[Value]) -> set[Value]:
     """Return the values that only the rare sides of others need."""
     needed: set[Value] = set()
     stack = list(roots)
+    any_is_rare = False
     while stack:
         x = stack.pop()
         if x in needed:
             continue
         needed.add(x)
-        stack.extend(x.operands[:2] if x.op == "rare" else x.operands)
-    return {x for x in postorder(roots) if x not in needed}
+        if x.op == "rare":
+            any_is_rare = True
+            stack.extend(x.operands[:2])
+        else:
+            stack.extend(x.operands)
+    return {x for x in postorder(roots) if x not in needed} if any_is_rare else set()

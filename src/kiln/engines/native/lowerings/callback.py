@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.base.records import Record
 from kiln.control import callback as control
 from kiln.control.host_call import called, described, raise_failure
 from kiln.engines.native.builder import Builder, Lowering
@@ -20,8 +20,7 @@ Out = Sequence[ShapedArray]
 CALL = "kiln_call_python"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _HostCall:
+class _HostCall(Record, eq=False):
     """Calls a function, and checks the dtypes and shapes of what it returns."""
 
     callback: Any

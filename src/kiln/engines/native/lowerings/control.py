@@ -7,7 +7,6 @@ layout whose offset has the loop's axis, and so is a row of its results.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from kiln.control.cond import cond_p
@@ -118,7 +117,7 @@ def _row(x: Layout, axis: Axis, *, reverse: bool) -> Layout:
     at = axis_index(axis) * step
     if reverse:
         at = axis_index(axis) * -step + (size - 1) * step
-    return dataclasses.replace(x.with_axes(axes), offset=at + x.offset)
+    return x.with_axes(axes).moved(at + x.offset)
 
 
 def _variable(b: Builder, aval: ShapedArray, initial: Layout) -> Layout:
@@ -157,7 +156,7 @@ def _offset_reads(x: Layout) -> list[Buffer]:
     """Return the buffers that hold where a value begins."""
     if not isinstance(x.offset, Index):
         return []
-    return list(loaded(postorder([value for value, _ in x.offset.values()])))
+    return list(loaded(postorder(x.offset.operands)))
 
 
 def _cond(

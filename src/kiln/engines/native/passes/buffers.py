@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -13,10 +14,8 @@ from kiln.engines.native.loop_ir import (
     Loop,
     Nest,
     Place,
-    Reduce,
     Role,
     Statement,
-    Store,
     While,
     blocks,
 )
@@ -25,23 +24,26 @@ from kiln.engines.native.scalars import Value, postorder
 
 def roots_of(nest: Nest) -> list[Value]:
     """Return the expressions of a nest: of each effect its value, index and mask."""
-    return [root for effect in nest.effects for root in effect_roots(effect)]
+    return [root for effect in nest.effects for root in effect.roots()]
 
 
-def effect_roots(effect: Store | Reduce) -> list[Value]:
-    """Return the expressions of an effect."""
-    found = [effect.value, *[value for value, _ in effect.index.values()]]
-    if isinstance(effect, Store) and effect.mask is not None:
-        found.append(effect.mask)
-    return found
-
-
-def nodes(nest: Nest) -> list[Value]:
+def nodes(nest: Nest) -> Sequence[Value]:
     """Return all nodes of a nest, operands first."""
-    return postorder(roots_of(nest))
+    effects = nest.effects
+    if len(effects) == 1:
+        return effects[0].nodes
+    return list(dict.fromkeys(itertools.chain.from_iterable([e.nodes for e in effects])))
 
 
-def loaded(values: list[Value]) -> Iterator[Buffer]:
+def loads(nest: Nest) -> Sequence[Value]:
+    """Return the loads of a nest, in the order of its nodes."""
+    effects = nest.effects
+    if len(effects) == 1:
+        return effects[0].loads
+    return list(dict.fromkeys(itertools.chain.from_iterable([e.loads for e in effects])))
+
+
+def loaded(values: Iterable[Value]) -> Iterator[Buffer]:
     """Iterate over the buffers that nodes read."""
     return (x.attr[0] for x in values if x.op == "load")
 
@@ -50,7 +52,8 @@ def reads(statement: Statement) -> Iterator[Buffer]:
     """Iterate over the buffers that a statement itself reads."""
     match statement:
         case Nest():
-            yield from loaded(nodes(statement))
+            for x in loads(statement):
+                yield x.attr[0]
         case Kernel():
             yield from _touched(statement.operands)
             for place in statement.results:
@@ -131,4 +134,5 @@ def _touched(places: list[Place]) -> Iterator[Buffer]:
 
 
 def _numbers(place: Place) -> Iterator[Buffer]:
-    return loaded(postorder([value for value, _ in place.index.values()]))
+    operands = place.index.operands
+    return loaded(postorder(operands)) if operands else iter(())

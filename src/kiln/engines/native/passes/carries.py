@@ -109,7 +109,7 @@ def _plain_load(effect: Store | Reduce) -> Buffer | None:
     if not isinstance(effect, Store) or effect.mask is not None or value.op != "load":
         return None
     buffer, index = value.attr
-    if index != effect.index or any(True for _ in index.values()):
+    if index != effect.index or index.operands:
         return None
     found: Buffer = buffer
     return found
@@ -227,7 +227,7 @@ def _may_be_divided(nest: Nest, shared: set[Buffer]) -> bool:
     largest = max((effect.buffer.size for effect in nest.effects), key=estimate)
     if nest.ordered or not nest.is_map or not at_least(largest, nest.points * SMALL_PART):
         return False
-    places = [value for effect in nest.effects for value, _ in effect.index.values()]
+    places = [value for effect in nest.effects for value in effect.index.operands]
     places += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]
     return all(x.op != "load" or x.attr[0] not in shared for x in postorder(places))
 
@@ -298,7 +298,7 @@ def _rename(statements: list[Statement], chosen: Mapping[Buffer, Buffer]) -> Non
 
 def _renamed(place: Place, chosen: Mapping[Buffer, Buffer]) -> Place:
     move = _move(chosen)
-    values = [value for value, _ in place.index.values()]
+    values = place.index.operands
     made = dict(zip(values, substituted(values, {}, {}, move), strict=True))
     return Place(*move(place.buffer, place.index.replaced({}, made)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kiln.engines.native.extents import at_least, estimate, is_positive
@@ -27,8 +27,8 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import (
-    effect_roots,
     everything,
+    loads,
     nodes,
     reads,
     roots_of,
@@ -158,15 +158,15 @@ class _Fuser:
         nest = self._in_axes_of_operands(nest)
         roots = roots_of(nest)
         own = nodes(nest)
-        loads = [x for x in own if x.op == "load"]
-        repeats = Counter(x.attr[0] for x in loads)
-        home = -1 if nest.ordered else self._home(nest, loads)
+        read = loads(nest)
+        repeats = Counter([x.attr[0] for x in read])
+        home = -1 if nest.ordered else self._home(nest, read)
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
         share = (1.0 + work) / sum(nest.lines.values())
         lines = {source: part * share for source, part in nest.lines.items()}
-        for x in loads:
+        for x in read:
             definition = self._definition(x, nest, time, home, repeats[x.attr[0]])
             made = None
             if definition is not None and size + definition.size > MOST_NODES:
@@ -194,7 +194,7 @@ class _Fuser:
 
     def _in_axes_of_operands(self, nest: Nest) -> Nest:
         """Return a nest with an axis split that goes over several axes of what it reads."""
-        for x in leaves(roots_of(nest)):
+        for x in loads(nest):
             buffer, index = x.attr
             if x.operands or self.writers[buffer] != 1:
                 continue
@@ -235,7 +235,7 @@ class _Fuser:
     ) -> Definition | None:
         """Return the definition of what is read, if it is to be computed here."""
         buffer, index = x.attr
-        if self.writers[buffer] != 1 or len(x.operands) != sum(1 for _ in index.values()):
+        if self.writers[buffer] != 1 or len(x.operands) != len(index.operands):
             return None
         for definition in self.definitions.get(buffer, ()):
             axes = solved(definition.store.index, index)
@@ -382,7 +382,7 @@ def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
 def _is_whole(store: Store, nest: Nest) -> bool:
     """Tell whether a store of a nest writes an element at each point, no two the same."""
     index = store.index
-    if any(True for _ in index.values()):
+    if index.operands:
         return False
     covered = {axis for axis, _ in index.axes()}
     if not covered:
@@ -416,14 +416,14 @@ def _is_cheap(definition: Definition) -> bool:
     return definition.cost <= CHEAP and len(definition.inputs) <= 2
 
 
-def _evaluations(nest: Nest, index: object) -> int:
+def _evaluations(nest: Nest, index: Index) -> int:
     """Return how often a nest computes an expression of an index, hoisted as far as can be."""
     reduced = nest.reduced_axes()
     order = [a for a in nest.axes if a not in reduced] + reduced
     total, found = 1, 1
     for axis in order:
         total *= estimate(axis.size)
-        if index.factor(axis) != 0 or any(True for _ in index.values()):  # type: ignore[attr-defined]
+        if index.operands or index.factor(axis) != 0:
             found = total
     return found
 
@@ -438,26 +438,14 @@ def drop_unread(function: Function) -> None:
                 writers.setdefault(effect.buffer, []).append(effect)
         else:
             needed.update(dict.fromkeys(reads(statement)))
-    seen: set[Value] = set()
     waiting = list(needed)
     while waiting:
         for effect in writers.get(waiting.pop(), ()):
-            for x in _unseen(effect, seen):
-                if x.op == "load" and x.attr[0] not in needed:
+            for x in effect.loads:
+                if x.attr[0] not in needed:
                     needed[x.attr[0]] = None
                     waiting.append(x.attr[0])
     _keep(function.body, set(needed))
-
-
-def _unseen(effect: Store | Reduce, seen: set[Value]) -> Iterator[Value]:
-    """Iterate over the nodes of an effect that were not seen before."""
-    stack = effect_roots(effect)
-    while stack:
-        x = stack.pop()
-        if x not in seen:
-            seen.add(x)
-            yield x
-            stack.extend(x.operands)
 
 
 def _keep(statements: list[Statement], needed: set[Buffer]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kiln.engines.native.extents import at_least, estimate, magnitude, smallest
 from kiln.engines.native.loop_ir import (
@@ -169,7 +169,7 @@ def is_covered(segments: Sequence[Segment], size: Dim) -> bool:
 
 
 def _of_place(place: Place, count: Dim) -> Segments:
-    if any(True for _ in place.index.values()):
+    if place.index.operands:
         return {}
     return {place.buffer: [Segment(place.index, count)]}
 
@@ -180,16 +180,16 @@ def _of_nest(nest: Nest) -> Segments:
     for effect in nest.effects:
         index = effect.index
         certain = not isinstance(effect, Store) or effect.mask is None
-        if certain and not any(True for _ in index.values()):
+        if certain and not index.operands:
             parts.setdefault((effect.buffer, frozenset(index.terms)), []).append(index)
     found: Segments = {}
     for (buffer, _), indices in parts.items():
         # The parts of a complex number lie side by side.
-        first = min((index.const for index in indices), key=estimate)
-        count: Dim = len({index.const for index in indices})
-        if not all(at_least(first + count, index.const + 1) for index in indices):
+        consts = {index.const for index in indices}
+        first, count = min(consts, key=estimate), cast(Dim, len(consts))
+        if not all(at_least(first + count, const + 1) for const in consts):
             continue
-        if not all(at_least(index.const, first) for index in indices):
+        if not all(at_least(const, first) for const in consts):
             continue
         outer = []
         mine: list[tuple[Dim, Dim]] = []

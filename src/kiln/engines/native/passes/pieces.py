@@ -114,15 +114,14 @@ def _is_elementwise(reader: Nest, x: Value) -> bool:
         and len(every) <= MOST_NODES
         and sum(1 for y in every if y.op == "load" and y.attr[0] is x.attr[0]) == 1
         and all(
-            isinstance(e, Store) and e.mask is None and not any(e.index.values())
-            for e in reader.effects
+            isinstance(e, Store) and e.mask is None and not e.index.operands for e in reader.effects
         )
     )
 
 
 def _stores(reader: Nest, x: Value, store: Store | Reduce) -> list[Store] | None:
     """Return what the reader stores of a piece, in the axes of the piece; None if it cannot."""
-    if isinstance(store, Reduce) or store.mask is not None or any(store.index.values()):
+    if isinstance(store, Reduce) or store.mask is not None or store.index.operands:
         return None
     axes: dict[Axis, Index] | None = solved(x.attr[1], store.index)
     if axes is None or any(axis not in axes for axis in reader.axes if axis.size != 1):

@@ -24,7 +24,7 @@ def with_roots(
     effects: list[Store | Reduce] = []
     for effect in nest.effects:
         value = next(made)
-        values = {old: next(made) for old, _ in effect.index.values()}
+        values = {old: next(made) for old in effect.index.operands}
         buffer, index = effect.buffer, effect.index.replaced({}, values)
         if move is not None:
             buffer, index = move(buffer, index)

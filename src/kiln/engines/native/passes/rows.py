@@ -24,7 +24,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.buffers import loads, reads, writes
 from kiln.engines.native.passes.rebuilding import with_places
 from kiln.engines.native.passes.substitution import bounds, is_within
 from kiln.ir.sizes import Dim
@@ -101,9 +101,8 @@ def _may_lead(nest: Nest) -> bool:
 
 def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index, bool]]:
     """Iterate over what a nest reads, and what it writes (true)."""
-    for x in nodes(nest):
-        if x.op == "load":
-            yield (*x.attr, False)
+    for x in loads(nest):
+        yield (*x.attr, False)
     for effect in nest.effects:
         yield effect.buffer, effect.index, True
 

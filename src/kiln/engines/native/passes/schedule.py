@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
+from kiln.base.records import Record
 from kiln.engines.native.extents import Grain, estimate, is_named, quotient
 from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
 from kiln.engines.native.passes.substitution import bounds, is_within
@@ -22,8 +22,7 @@ SPLIT_POINTS = 1 << 17
 """How many points a thread takes at a time, at least."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Schedule:
+class Schedule(Record):
     """The axes from the outermost to the innermost; the first `kept` are not reduced."""
 
     order: tuple[Axis, ...]
@@ -44,7 +43,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     kept = [axis for axis in axes if axis not in reduced]
     nodes = postorder(
         [effect.value for effect in nest.effects]
-        + [v for effect in nest.effects for v, _ in effect.index.values()]
+        + [v for effect in nest.effects for v in effect.index.operands]
     )
     fits = _is_apart if nest.ordered else varies
     candidates = [axis for axis in axes if fits(nest, axis)]
@@ -83,7 +82,7 @@ def varies(nest: Nest, axis: Axis) -> bool:
     """Tell whether each store along an axis is to another place."""
     return all(
         effect.index.factor(axis) != 0
-        or any(_depends(value, axis) for value, _ in effect.index.values())
+        or any(_depends(value, axis) for value in effect.index.operands)
         for effect in nest.effects
         if isinstance(effect, Store)
     )
@@ -93,7 +92,7 @@ def _is_apart(nest: Nest, axis: Axis) -> bool:
     """Tell whether an ordered nest stores contiguous elements along an axis, each once."""
     return all(
         effect.index.factor(axis) == 1
-        and not any(_depends(value, axis) for value, _ in effect.index.values())
+        and not any(_depends(value, axis) for value in effect.index.operands)
         for effect in nest.effects
     )
 

@@ -131,9 +131,11 @@ def substituted(
         if x in found:
             stack.pop()
             continue
-        waiting = [y for y in x.operands if y not in found]
-        if waiting:
-            stack.extend(waiting)
+        height = len(stack)
+        for y in x.operands:
+            if y not in found:
+                stack.append(y)
+        if len(stack) > height:
             continue
         stack.pop()
         found[x] = moved(x, axes, found, move)
@@ -155,7 +157,7 @@ def moved(
         moved = x.attr.replaced(axes, found)
         if not moved.terms:
             return x.scope.constant(moved.const, x.dtype)
-        return x.scope.node("index", x.dtype, tuple([value for value, _ in moved.values()]), moved)
+        return x.scope.node("index", x.dtype, moved.operands, moved)
     return rebuilt(x, tuple([found[y] for y in x.operands]))
 
 

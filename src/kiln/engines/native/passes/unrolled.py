@@ -6,6 +6,8 @@ of the other axes alone; written out, it is computed in vectors along another ax
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kiln.engines.native.extents import estimate, is_named
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -65,10 +67,10 @@ def _short_axis(nest: Nest) -> Axis | None:
 def _can_be_written(effect: Store | Reduce, axis: Axis) -> bool:
     if isinstance(effect, Reduce):
         return effect.index.factor(axis) != 0 and effect.along is None
-    return effect.mask is None and not any(effect.index.values())
+    return effect.mask is None and not effect.index.operands
 
 
-def _depending(every: list[Value], axes: set[Axis]) -> set[Value]:
+def _depending(every: Sequence[Value], axes: set[Axis]) -> set[Value]:
     """Return the nodes, of all with operands first, that depend on some axes."""
     found: set[Value] = set()
     for x in every:

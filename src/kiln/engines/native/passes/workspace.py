@@ -8,6 +8,7 @@ Temporaries of named sizes follow those whose sizes are known, in slots.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -73,19 +74,23 @@ def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
     """Return the offset of each temporary, and the bytes they take together."""
     lives = _Lives(Liveness(function))
     lives.walk(function.body)
-    named = [item for item in lives.spans.items() if is_named(item[0].nbytes)]
-    order = [item for item in lives.spans.items() if not is_named(item[0].nbytes)]
-    order.sort(key=lambda item: -item[0].nbytes)
+    named: list[tuple[Buffer, list[int]]] = []
+    known: list[tuple[Any, Buffer, list[int]]] = []
+    for buffer, span in lives.spans.items():
+        if is_named(buffer.nbytes):
+            named.append((buffer, span))
+        else:
+            known.append((buffer.nbytes, buffer, span))
+    order = sorted(known, key=lambda item: -item[0])
     # Of each that has its place: first and last statement, first byte and the one after the last.
     placed = np.empty((4, len(order)), np.int64)
     offsets: dict[Buffer, Dim] = {}
     total = 0
-    for i, (buffer, (first, last)) in enumerate(order):
-        size = -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
-        start, stop, begin, end = placed[:, :i]
-        at_once = np.flatnonzero((start <= last) & (stop >= first))
+    for i, (nbytes, buffer, (first, last)) in enumerate(order):
+        size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        at_once = (placed[0, :i] <= last) & (placed[1, :i] >= first)
         offset = 0
-        for low, high in sorted(zip(begin[at_once].tolist(), end[at_once].tolist(), strict=True)):
+        for low, high in sorted(placed[2:, :i].T[at_once].tolist()):
             if low >= offset + size:
                 break
             offset = max(offset, high)

@@ -1,0 +1,88 @@
+"""Who makes the code of a program: the assembler of the extension, or LLVM.
+
+The assembler (`_runtime/assembler/`) takes microseconds where LLVM takes milliseconds. Its code
+gives the same bits and is a little slower, so LLVM compiles what runs for long: at once if one call
+does much, else when calls have added up to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kiln import _runtime
+from kiln.base.config import options
+from kiln.engines.native.extents import estimate
+from kiln.engines.native.llvm.assembly import assemble, host_target
+from kiln.engines.native.loop_ir import (
+    Blocked,
+    Branch,
+    Copy,
+    Function,
+    Loop,
+    Nest,
+    Statement,
+    While,
+)
+from kiln.engines.native.scalars import postorder
+
+LEVEL = "x86-64-v4"
+"""The assembler writes code for processors of this level."""
+WORTH_LLVM = 1 << 27
+"""So many operations on numbers take some ten milliseconds, which is what LLVM takes."""
+FEWEST_CALLS = 8
+"""If fewer calls do that much, LLVM compiles the program at once."""
+_PER_STATEMENT = 256
+_PER_TURN = 64
+_SHORT = 256
+"""A nest of fewer points counts as one statement, however much it computes."""
+
+
+def generated(text: str, function: Function) -> tuple[bytes, int]:
+    """Return the object of a program, and how many calls later LLVM's is worth having.
+
+    The number is 0 if the object is LLVM's already, or for ever that of the assembler.
+    """
+    chosen = options().code_generator
+    if chosen != "llvm" and host_target().name == LEVEL:
+        calls = calls_before_llvm(function) if chosen == "auto" else 0
+        if calls or chosen == "kiln":
+            image = assembled(text)
+            if image is not None:
+                return image, calls
+    return assemble(text), 0
+
+
+def assembled(text: str) -> bytes | None:
+    """Return the object that the assembler makes; None if it does not understand the text."""
+    found = _runtime.assemble_text(text)
+    return found if isinstance(found, bytes) else None
+
+
+def calls_before_llvm(function: Function) -> int:
+    """Return how many calls do so much work that LLVM's code is worth having; 0 if one does."""
+    calls = WORTH_LLVM // max(_work(function.body), 1)
+    return calls if calls >= FEWEST_CALLS else 0
+
+
+def _work(statements: Sequence[Statement]) -> int:
+    """Return roughly how many operations statements run, but for those of kernels."""
+    total = 0
+    for statement in statements:
+        total += _PER_STATEMENT
+        match statement:
+            case Nest():
+                points = estimate(statement.points)
+                if points > _SHORT:
+                    total += points * len(postorder([e.value for e in statement.effects]))
+            case Loop():
+                total += estimate(statement.axis.size) * (_work(statement.body) + _PER_TURN)
+            case Blocked():
+                total += _work(statement.body)
+            case While():
+                # It may have any number of turns.
+                return WORTH_LLVM
+            case Branch():
+                total += max(map(_work, statement.blocks))
+            case Copy():
+                total += estimate(statement.count)
+    return min(total, WORTH_LLVM)
