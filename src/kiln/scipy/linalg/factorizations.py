@@ -200,7 +200,7 @@ def eigh(
     Raises: NotImplementedError for generalised problems (`b`, `type`) and for `eigvals`.
     """
     for name, value, only in (("b", b, None), ("type", type, 1), ("eigvals", eigvals, None)):
-        if value is not only and value != only:
+        if value is not only and (hasattr(value, "shape") or value != only):
             raise refused(
                 f"eigh with {name}",
                 f"Only the {name}={only} case of eigh is implemented.",
