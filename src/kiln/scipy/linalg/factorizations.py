@@ -179,8 +179,10 @@ def svd(
 
     `lapack_driver` has no effect.
     """
-    found = _svd(matrix("svd", a, False), full_matrices, compute_uv)
-    return tuple(found) if compute_uv else found
+    x = matrix("svd", a, False)
+    if not compute_uv:
+        return _svd(x, full_matrices, compute_uv=False)
+    return tuple(_svd(x, full_matrices))
 
 
 def eigh(
