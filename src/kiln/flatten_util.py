@@ -26,7 +26,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
     The vector has the dtype that the leaves promote to. If their dtypes differ, the inverse gives
     each leaf its own again, and accepts only that dtype; otherwise it keeps the vector's.
 
-    Raises: TypeError by the inverse for another dtype or length.
+    Raises: TypeError by the inverse for another dtype, ValueError for another length.
     Example:
         >>> vector, unravel = kiln.flatten_util.ravel_pytree({"a": 1.0, "b": jnp.ones(2)})
         >>> vector
@@ -71,7 +71,7 @@ class _Unravel:
                 )
             )
         if aval.shape != (sum(sizes),):
-            raise TypeError(
+            raise ValueError(
                 three_lines(
                     f"unravel of {aval} at {current_source()}",
                     f"it takes a vector of length {sum(sizes)}",

@@ -36,7 +36,7 @@ def _modules(jax: ModuleType) -> dict[str, ModuleType]:
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     module = importlib.import_module(entry.name)
-            except Exception as error:
+            except (ImportError, RuntimeError, ValueError) as error:
                 print(f"{entry.name} cannot be imported here: {str(error).splitlines()[0]}")
                 found[entry.name] = ModuleType(entry.name)
                 continue
@@ -53,11 +53,17 @@ def _modules(jax: ModuleType) -> dict[str, ModuleType]:
 _UNLISTED = ("jax.experimental.pallas.", "jax.experimental.mosaic.", "jax.extend.mlir.")
 
 
+# What modules without a list of their names use themselves.
+_THEIRS = {"map", "zip", "unsafe_map", "unsafe_zip", "ad", "batching", "pe", "jax", "lax", "pjit"}
+
+
 def _names(module: ModuleType, modules: dict[str, ModuleType]) -> list[str]:
     if module.__name__.startswith(_UNLISTED):
         return []
     listed = getattr(module, "__all__", None)
     names = set(_exported(module) if listed is None else listed)
+    if listed is None and module.__name__.startswith(("jax.experimental.", "jax.example_")):
+        names -= _THEIRS
     names |= {n for n in vars(module) if f"{module.__name__}.{n}" in modules}
     deprecated: dict[str, Any] = vars(module).get("_deprecations", {})
     names |= {name for name, (_, value) in deprecated.items() if value is not None}

@@ -20,13 +20,13 @@ def fwd_and_bwd(
 
     The first maps arguments to (value, residuals), with `has_aux` to (value, residuals, aux); the
     second maps residuals and a cotangent of the value to those of the arguments in `argnums`, as a
-    tuple. Unlike the function that `vjp` returns, it is compiled once.
+    tuple unless that is one number. Unlike the function that `vjp` returns, it is compiled once.
 
     Example:
         >>> fwd, bwd = kiln.fwd_and_bwd(lambda x: x**3, 0)
         >>> value, residuals = fwd(2.0)
         >>> bwd(residuals, 1.0)
-        (Array(12., dtype=float32, weak_type=True),)
+        Array(12., dtype=float32, weak_type=True)
     """
     require_callable(fun, "fwd_and_bwd")
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
@@ -43,6 +43,7 @@ def fwd_and_bwd(
         return vjp(partly, *[args[i] for i in places], has_aux=has_aux)
 
     def bwd(residuals: Any, cotangent: Any) -> Any:
-        return residuals(cotangent)
+        found = residuals(cotangent)
+        return found[0] if isinstance(argnums, int) else found
 
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

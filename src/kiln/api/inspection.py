@@ -122,4 +122,3 @@ def print_environment_info(return_string: bool = False) -> str | None:
         return text
     sys.stdout.write(text + "\n")
     return None
-

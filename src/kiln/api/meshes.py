@@ -11,16 +11,15 @@ from kiln.base.config import options, override
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
-from kiln.core.trace import state
+from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import as_array
 from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
 from kiln.ir.mesh import Mesh
 from kiln.ir.sharding import SingleDeviceSharding
-from kiln.core.trace import Tracer
 from kiln.ops.sharding import put
 
 
-class set_mesh:  # noqa: N801  (a context whose call alone already sets the mesh)
+class set_mesh:
     """Set the mesh that bare PartitionSpecs refer to; as a context, until it ends.
 
     None unsets it. The setting is the thread's.
@@ -69,7 +68,7 @@ def get_abstract_mesh() -> AbstractMesh:
     return mesh.update_axis_types(manual) if manual else mesh
 
 
-class use_abstract_mesh:  # noqa: N801
+class use_abstract_mesh:
     """Let a mesh without devices be the one in force, until the context ends.
 
     Raises: ValueError for anything but an AbstractMesh.

@@ -11,9 +11,11 @@ import numpy as np
 from kiln.api.arrays import devices as all_devices
 from kiln.api.jit import jit
 from kiln.api.shard_map import shard_map
+from kiln.api.vmap import vmap
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
+from kiln.base.wrapping import wraps
 from kiln.control.bodies import check_callable
 from kiln.core.trace import aval_of
 from kiln.ir.mesh import Mesh, PartitionSpec
@@ -69,6 +71,8 @@ def pmap(
         found = broadcast_prefix(axes, traced, **none)
         found = [*found, *[0] * (len(leaves) - len(found))]
         size = _mapped_size(fun, leaves, found, axis_size)
+        if size == 1 and list(devices or all_devices()[:1]) == all_devices()[:1]:
+            return _alone(fun, args, kwargs, static, axes, out_axes, name)
         mesh = _mesh(fun, size, name, devices, backend)
         out: list[Any] = []
 
@@ -89,18 +93,16 @@ def pmap(
 
         in_specs = tuple(_spec(name, axis, aval_of(x)) for x, axis in zip(leaves, found))
         out_specs = (PartitionSpec(name), PartitionSpec())
-        run = shard_map(
-            member, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
-        )
+        run = shard_map(member, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
         split, whole = map(iter, run(*leaves))
         result_tree, places = out
         joined = [next(whole) if p is None else moveaxis(next(split), 0, p) for p in places]
         return tree_unflatten(result_tree, joined)
 
     program = jit(mapped_once, static_argnums=statics, donate_argnums=_numbers(donate_argnums))
-    functools.update_wrapper(mapped_once, fun, updated=())
+    wraps(fun)(mapped_once)
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         return program(*args, **kwargs)
@@ -108,6 +110,22 @@ def pmap(
     mapped.lower = program.lower  # type: ignore[attr-defined]
     mapped.trace = program.trace  # type: ignore[attr-defined]
     return mapped
+
+
+def _alone(
+    fun: Any, args: Any, kwargs: Any, static: dict[int, Any], axes: Any, out_axes: Any, name: Any
+) -> Any:
+    """Map over one slice: the default device needs no mesh."""
+
+    def partly(traced: Any, keywords: Any) -> Any:
+        rest = iter(traced)
+        return fun(
+            *[static[i] if i in static else next(rest) for i in range(len(args))], **keywords
+        )
+
+    traced = tuple(x for i, x in enumerate(args) if i not in static)
+    whole = vmap(partly, in_axes=(axes, 0), out_axes=out_axes, axis_name=name)
+    return whole(traced, kwargs)
 
 
 def _numbers(given: int | Iterable[int]) -> tuple[int, ...]:
@@ -121,7 +139,18 @@ def _spec(name: Any, axis: int | None, aval: ShapedArray) -> PartitionSpec:
 
 
 def _mapped_size(fun: Any, leaves: Sequence[Any], axes: Sequence[Any], wanted: int | None) -> int:
-    sizes = {aval_of(x).shape[a] for x, a in zip(leaves, axes, strict=True) if a is not None}
+    mapped = [(aval_of(x), a) for x, a in zip(leaves, axes, strict=True) if a is not None]
+    for aval, axis in mapped:
+        if not -aval.ndim <= axis < aval.ndim:
+            raise ValueError(
+                three_lines(
+                    f"pmap of {name_of(fun)} at {current_source()}",
+                    f"pmap was requested to map its argument along axis {axis}, which implies that "
+                    f"its rank should be at least {axis + 1}, but is only {aval.ndim}",
+                    "give in_axes=None, or list it in static_broadcasted_argnums",
+                )
+            )
+    sizes = {aval.shape[axis] for aval, axis in mapped}
     if wanted is not None:
         sizes.add(wanted)
     if len(sizes) == 1:
@@ -188,6 +217,4 @@ def smap(
             is_leaf=lambda a: a is None,
         )
 
-    return shard_map(
-        f, in_specs=specs(in_axes), out_specs=specs(out_axes), axis_names={axis_name}
-    )
+    return shard_map(f, in_specs=specs(in_axes), out_specs=specs(out_axes), axis_names={axis_name})

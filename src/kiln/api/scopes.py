@@ -1,4 +1,4 @@
-"""Contexts around tracing: names of scopes, evaluation at trace time, contexts of users."""
+"""Contexts around tracing: names of scopes, contexts of users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.trace import in_force, state
 
 
 @contextlib.contextmanager
@@ -41,14 +40,6 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
             return fun(*args, **kwargs)
 
     return named
-
-
-def ensure_compile_time_eval() -> AbstractContextManager[Any]:
-    """Compute at once with known values, inside a traced function too, until the context ends.
-
-    Operations on traced values raise UnexpectedTracerError.
-    """
-    return in_force(state.root)
 
 
 class _UserContext:

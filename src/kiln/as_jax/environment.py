@@ -1,13 +1,12 @@
 """Environment variables of jax that have a meaning for kiln.
 
 `JAX_ENABLE_X64=1` is what `config.update("jax_enable_x64", True)` would be; kiln's own variables
-(`KILN_...`) take precedence.
+(`KILN_...`) take precedence. How many devices there are is read where they are made.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -30,11 +29,8 @@ _READ: dict[str, Callable[[str], Any]] = {
     "jax_debug_infs": _truth,
     "jax_disable_jit": _truth,
     "jax_log_compiles": _truth,
-    "jax_num_cpu_devices": int,
     "jax_check_tracer_leaks": _truth,
 }
-
-_DEVICES = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 
 
 def apply_environment() -> None:
@@ -43,6 +39,3 @@ def apply_environment() -> None:
         text = os.environ.get(name.upper())
         if text and "KILN_" + ALIASES[name][0].upper() not in os.environ:
             config.update(name, read(text))
-    found = _DEVICES.search(os.environ.get("XLA_FLAGS", ""))
-    if found and "KILN_NUM_CPU_DEVICES" not in os.environ and config.num_cpu_devices is None:
-        config.update("num_cpu_devices", int(found[1]))

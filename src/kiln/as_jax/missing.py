@@ -45,6 +45,7 @@ class MissingName:
         return f"<{self._kiln_name}, which kiln does not have>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raise the error of a missing name."""
         raise self._raised("(...)")
 
     def __getattr__(self, name: str) -> MissingName:

@@ -11,7 +11,7 @@ import importlib
 from typing import Any
 
 from kiln.as_jax.missing import MissingModule, MissingName
-from kiln.as_jax.private_functions import FUNCTIONS
+from kiln.as_jax.private_functions import COMPUTED, FUNCTIONS
 
 _PUBLIC = {
     "jax._src.ad_util": ("jax.interpreters.ad", "jax.lax", "jax.extend.core.primitives"),
@@ -43,6 +43,8 @@ _PUBLIC = {
     "jax._src.typing": ("jax.typing",),
 }
 
+_KNOWN = (*_PUBLIC, *FUNCTIONS, *COMPUTED)
+
 
 class PrivateModule(MissingModule):
     """A module below `jax._src`: public names by another path, and placeholders."""
@@ -51,8 +53,10 @@ class PrivateModule(MissingModule):
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         inner = f"{self.__name__}.{name}"
-        if any(known == inner or known.startswith(f"{inner}.") for known in (*_PUBLIC, *FUNCTIONS)):
+        if any(known == inner or known.startswith(f"{inner}.") for known in _KNOWN):
             return importlib.import_module(inner)
+        if name in COMPUTED.get(self.__name__, {}):
+            return COMPUTED[self.__name__][name]()
         own = FUNCTIONS.get(self.__name__, {})
         if name in own:
             return own[name]

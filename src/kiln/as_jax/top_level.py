@@ -22,7 +22,7 @@ def top_level() -> ModuleType:
     module = ModuleType("jax", kiln.__doc__)
     for name, value in vars(kiln).items():
         # Submodules come by way of the finder, which adds the names that they lack.
-        if not name.startswith("_") and not isinstance(value, ModuleType):
+        if is_public("jax", name) and not isinstance(value, ModuleType):
             setattr(module, name, value)
     module.__version__ = __version__  # type: ignore[attr-defined]
     module.__version_info__ = __version_info__  # type: ignore[attr-defined]

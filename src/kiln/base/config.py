@@ -192,6 +192,11 @@ def settle(name: str, why: str) -> None:
     _settled[name] = why
 
 
+def is_settled(name: str) -> bool:
+    """Tell whether an option can no longer be changed."""
+    return name in _settled
+
+
 options: Callable[[], Options] = _runtime.options
 """Return the current options of this thread."""
 
@@ -231,6 +236,11 @@ class Config:
                 f"update it at the start of the program, or set KILN_{field.upper()}"
             )
         _set_base(_changed(_base, {field: value}))
+
+    def parse_flags_with_absl(self) -> None:
+        """Accept the call: options come from the environment, and absl's flags say nothing."""
+
+    config_with_absl = parse_flags_with_absl
 
     def read(self, name: str) -> Any:
         """Return the current value on this thread."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from kiln.base.collection import Permanent
@@ -23,33 +22,31 @@ class LazyModule:
 
 
 def on_first_use(
-    package: dict[str, Any], *names: str, **parts: str
+    package: dict[str, Any], *entries: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`: its modules `names` load on first use.
+    """Return a package's `__getattr__` and `__dir__`: its `entries` load on first use.
 
-    `parts` has for further names, separated by blanks, the modules they come from; the dots of
-    such a module are written as two underscores.
+    An entry is the name of one of the package's modules, or `MODULE: NAME NAME ...`: names from
+    another module.
     """
     own = package["__name__"]
-    sources = {
-        name: f"{own}.{source.replace('__', '.')}"
-        for source, listed in parts.items()
-        for name in listed.split()
-    }
+    sources: dict[str, str | None] = {}
+    for entry in entries:
+        module, _, names = entry.partition(":")
+        sources |= dict.fromkeys(names.split(), module) if names else {entry: None}
 
     def __getattr__(name: str) -> Any:
-        if name in names:
-            with Permanent():
+        if name not in sources:
+            raise AttributeError(f"module {own!r} has no attribute {name!r}")
+        source = sources[name]
+        with Permanent():
+            if source is None:
                 return importlib.import_module(f"{own}.{name}")
-        if name in sources:
-            with Permanent():
-                value = getattr(importlib.import_module(sources[name]), name)
-            package[name] = value
-            return value
-        raise AttributeError(f"module {own!r} has no attribute {name!r}")
+            value = package[name] = getattr(importlib.import_module(source), name)
+        return value
 
     def __dir__() -> list[str]:
-        return sorted({*package, *names, *sources})
+        return sorted({*package, *sources})
 
     return __getattr__, __dir__
 
@@ -89,6 +86,9 @@ llvmlite = LazyModule("llvmlite")
 llvmlite_binding = LazyModule("llvmlite.binding")
 llvmlite_ffi = LazyModule("llvmlite.binding.ffi")
 msgpack = LazyModule("msgpack")
+pyarrow = LazyModule("pyarrow")
 rich_console = LazyModule("rich.console")
 rich_table = LazyModule("rich.table")
 rich_text = LazyModule("rich.text")
+treescope_ndarray_adapters = LazyModule("treescope.ndarray_adapters")
+treescope_numpy = LazyModule("treescope.external.numpy_support")

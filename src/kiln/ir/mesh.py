@@ -196,9 +196,7 @@ class Mesh(AxisKinds):
         """Whether other processes own devices of the mesh."""
         return False
 
-    def update(
-        self, devices: Any = None, axis_names: Any = None, axis_types: Any = None
-    ) -> Mesh:
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """Return a mesh with other devices, names or kinds of axes."""
         return Mesh(
             self.devices if devices is None else devices,

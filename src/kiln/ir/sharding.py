@@ -17,6 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.sharding_pictures import sharding_svg
 
 Index = tuple[slice, ...]
 
@@ -206,6 +207,11 @@ class NamedSharding(Sharding):
 
     def __hash__(self) -> int:
         return self._hash
+
+    def _repr_html_(self) -> str | None:
+        # One element for each part, of as many dimensions as the spec names.
+        ndim = max(1, len(self.spec))
+        return sharding_svg(self.blocks(ndim).parts, self) if ndim <= 2 else None
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name!r}: {size}" for name, size in self.mesh.shape.items())

@@ -35,7 +35,7 @@ _SURELY = 2**58
 class ShapedArray:
     """The type of an array: shape, dtype, weak type, and along which mesh axes it may vary.
 
-    Immutable; equal types are interchangeable.
+    Immutable; equal types are interchangeable. A `sharding` is accepted, and not part of the type.
 
     Raises: ValueError for an array of more than 2^63 - 1 bytes.
     """
@@ -53,16 +53,19 @@ class ShapedArray:
         dtype: Any,
         weak_type: bool = False,
         varying: Varying = NOWHERE,
+        *,
+        sharding: Any = None,
     ) -> None:
         self.shape = tuple(shape)
-        self.dtype = dtype
+        # The dtypes that users write are classes, such as `jnp.float32`, or names.
+        self.dtype = dtypes.as_dtype(dtype) if isinstance(dtype, (type, str)) else dtype
         self.weak_type = weak_type
         self.varying = varying
         if shape:
             size = prod(self.shape)
             if size.__class__ is int and size > _SURELY:
                 _check_addressable(self, size)
-        self._hash = hash((self.shape, dtype, weak_type, varying))
+        self._hash = hash((self.shape, self.dtype, weak_type, varying))
 
     def __hash__(self) -> int:
         return self._hash

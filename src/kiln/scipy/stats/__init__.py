@@ -64,6 +64,6 @@ __getattr__, __dir__ = _on_first_use(
     "uniform",
     "vonmises",
     "wrapcauchy",
-    kde="gaussian_kde",
-    summaries="mode rankdata sem",
+    "kiln.scipy.stats.kde: gaussian_kde",
+    "kiln.scipy.stats.summaries: mode rankdata sem",
 )
