@@ -18,6 +18,7 @@ DATED_NAME = re.compile(r"2$|(^|_)(new|old)$")
 GIVEN_NAMES = {
     "api_util.py",
     "extend/linear_util.py",
+    "scipy/stats/chi2.py",
     "extend/source_info_util.py",
     "experimental/mesh_utils.py",
     "experimental/multihost_utils.py",

@@ -95,7 +95,8 @@ def map_coordinates(
             NotImplementedError,
         )
     known = _MODES[mode]
-    per_axis = []
+    per_axis: list[Any] = []
+    neighbours: list[Any]
     for place, size in zip(places, image.shape, strict=True):
         if not dtypes.issubdtype(place.dtype, np.inexact):
             neighbours = [(place, None)]
@@ -114,7 +115,7 @@ def map_coordinates(
     for corner in itertools.product(*per_axis):
         value = image[tuple(index for index, _, _ in corner)]
         if mode == "constant":
-            inside = True
+            inside: Any = True
             for _, within, _ in corner:
                 inside = inside & within
             value = jnp.where(inside, value, outside)

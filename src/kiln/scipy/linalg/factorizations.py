@@ -179,8 +179,10 @@ def svd(
 
     `lapack_driver` has no effect.
     """
-    found = _svd(matrix("svd", a, False), full_matrices, compute_uv)
-    return tuple(found) if compute_uv else found
+    x = matrix("svd", a, False)
+    if not compute_uv:
+        return _svd(x, full_matrices, compute_uv=False)
+    return tuple(_svd(x, full_matrices))
 
 
 def eigh(
@@ -200,7 +202,7 @@ def eigh(
     Raises: NotImplementedError for generalised problems (`b`, `type`) and for `eigvals`.
     """
     for name, value, only in (("b", b, None), ("type", type, 1), ("eigvals", eigvals, None)):
-        if value is not only and value != only:
+        if value is not only and (hasattr(value, "shape") or value != only):
             raise refused(
                 f"eigh with {name}",
                 f"Only the {name}={only} case of eigh is implemented.",

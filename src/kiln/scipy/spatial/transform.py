@@ -185,7 +185,7 @@ class Rotation(NamedTuple):
         shape = (4,) if num is None else (num, 4)
         return cls.from_quat(random.normal(random_key, shape))
 
-    def __getitem__(self, indexer: Any) -> Rotation:  # type: ignore[override]
+    def __getitem__(self, indexer: Any) -> Rotation:
         """Return some of the rotations.
 
         Raises: TypeError for a single rotation.
@@ -210,7 +210,7 @@ class Rotation(NamedTuple):
             )
         return int(self.quat.shape[0])
 
-    def __mul__(self, other: Any) -> Rotation:  # type: ignore[override]
+    def __mul__(self, other: Any) -> Rotation:
         """Compose: first `other`, then this rotation."""
         return Rotation.from_quat(_product(*jnp.broadcast_arrays(self.quat, other.quat)))
 
@@ -344,7 +344,7 @@ class Slerp(NamedTuple):
                 "`rotations` must contain at least 2 rotations, with as many times",
                 "pass Rotation.concatenate([...]) and a vector of times",
             )
-        turns = rotations[:-1].inv() * rotations[1:]
+        turns = Rotation(rotations.quat[:-1]).inv() * Rotation(rotations.quat[1:])
         return cls(t, jnp.diff(t), rotations, turns.as_rotvec())
 
     def __call__(self, times: Any) -> Rotation:

@@ -48,7 +48,8 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     Shapes: (...) -> (v + 1, ...).
     Raises: ValueError for complex numbers, or if `v` is not an integer from 0 to n_iter - 1.
     """
-    if not isinstance(v, (int, np.integer)) or not isinstance(n_iter, (int, np.integer)):
+    given: tuple[Any, ...] = v, n_iter
+    if not all(isinstance(x, (int, np.integer)) for x in given):
         wrong = f"Argument v must be an integer, got {v!r}, and n_iter={n_iter!r} too"
     elif not 0 <= v < n_iter:
         wrong = f"Argument v must be from 0 to n_iter - 1, got v={v}, n_iter={n_iter}"

@@ -221,7 +221,9 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 
     Raises: TypeError or ValueError for an order that is not an integer from 1 to 30.
     """
-    if not isinstance(series_order, int):
+    order: Any = series_order
+    error: type[Exception]
+    if not isinstance(order, int):
         wrong, error = "series_order must be a Python integer.", TypeError
     elif series_order < 0:
         wrong, error = "series_order must be non-negative.", ValueError

@@ -309,8 +309,8 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     """Return the logarithm of the gamma function of `d` dimensions; `d` is a known integer."""
     number = int(d)  # type: ignore[arg-type]
-    a = lifted(inexact("multigammaln", a))
-    terms = gammaln(a[..., None] - 0.5 * jnp.arange(number, dtype=a.dtype))
+    x = lifted(inexact("multigammaln", a))
+    terms = gammaln(x[..., None] - 0.5 * jnp.arange(number, dtype=x.dtype))
     return jnp.sum(terms, axis=-1) + number * (number - 1) / 4 * _LOG_PI
 
 
@@ -415,7 +415,9 @@ def bernoulli(n: int) -> Array:
 
     Raises: TypeError for an order that is not an integer, ValueError for a negative one.
     """
-    if not isinstance(n, (int, np.integer)):
+    order: Any = n
+    error: type[Exception]
+    if not isinstance(order, (int, np.integer)):
         wrong, error = f"n must be a Python integer, got {type(n).__name__}", TypeError
     elif n < 0:
         wrong, error = "n must be a non-negative integer.", ValueError

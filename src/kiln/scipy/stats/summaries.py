@@ -23,7 +23,7 @@ class ModeResult(NamedTuple):
     """The most frequent values, and how often they occur."""
 
     mode: Array
-    count: Array
+    count: Array  # type: ignore[assignment]
 
 
 def _check_nan_policy(name: str, nan_policy: str) -> None:
