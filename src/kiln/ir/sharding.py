@@ -15,6 +15,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding_pictures import sharding_svg
 
@@ -144,9 +145,13 @@ class NamedSharding(Sharding):
     """
 
     def __init__(
-        self, mesh: Mesh, spec: PartitionSpec | tuple[Any, ...], *, memory_kind: str | None = None
+        self,
+        mesh: Mesh | AbstractMesh,
+        spec: PartitionSpec | tuple[Any, ...],
+        *,
+        memory_kind: str | None = None,
     ) -> None:
-        self.mesh = mesh
+        self.mesh: Any = mesh
         self.spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         self.devices = mesh.flat
         self._hash = hash((mesh, self.spec))
@@ -178,6 +183,11 @@ class NamedSharding(Sharding):
         """Whether each device holds the whole array."""
         shape = self.mesh.shape
         return all(shape[name] == 1 for entry in self.spec for name in axes_of(entry))
+
+    def update(self, **changes: Any) -> NamedSharding:
+        """Return a sharding with another `mesh`, `spec` or `memory_kind`."""
+        values = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
+        return NamedSharding(**values)
 
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""

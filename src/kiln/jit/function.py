@@ -6,6 +6,7 @@ Nothing else happens on a hit. `lookup.py` handles a miss; `wrap` in `api/jit.py
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import types
 import weakref
@@ -65,7 +66,10 @@ class JitFunction(_runtime.Callable):
         placement: PlacementOptions = NO_PLACEMENT,
         settings: Settings = (),
     ) -> None:
-        functools.update_wrapper(self, fun, updated=())
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            if hasattr(fun, name):
+                setattr(self, name, getattr(fun, name))
+        self.__wrapped__ = fun
         # Attributes of the function are the wrapper's too, unless it means something else by them.
         attributes = getattr(fun, "__dict__", None)
         if attributes:
@@ -97,6 +101,12 @@ class JitFunction(_runtime.Callable):
         self._lookup = Lookup(self._subject, recorder, placement, keep_unused, settings)
         self._entries = self._lookup.entries
         register(self)
+
+    def __getattr__(self, name: str) -> Any:
+        # A property would be taken for the signature of the class.
+        if name == "__signature__":
+            return inspect.signature(self._fun)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""

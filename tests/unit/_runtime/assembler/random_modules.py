@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from tests.unit._runtime.assembler.running import OPERAND_BYTES
+
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
 INTEGERS = ("i8", "i16", "i32", "i64")
 FLOATS = ("float", "double")
 SUFFIX = {"float": "f32", "double": "f64"}
 ORDERS = ("oeq", "olt", "ole", "ogt", "oge", "one", "ord", "uno", "une", "ueq", "ult", "uge")
 RELATIONS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-OPERAND_BYTES = 4096
 
 
 @dataclasses.dataclass
@@ -494,15 +495,3 @@ class RandomModule:
             )
         else:
             self.lines.append(f"  store {kind} {name}, ptr {place}, align 1")
-
-
-def operand(rng: np.random.Generator) -> np.ndarray:
-    """Return memory that is read as numbers of any type: ordinary ones, special ones, any bits."""
-    parts = [
-        rng.normal(size=OPERAND_BYTES // 16).astype(np.float32) * 50,
-        rng.integers(0, 256, OPERAND_BYTES // 4).astype(np.uint8),
-        rng.normal(size=OPERAND_BYTES // 32) * 50,
-        np.tile(np.asarray([0, -0.0, np.inf, -np.inf, np.nan, 3e9, -3e9, 1e30], np.float32), 32),
-    ]
-    raw = b"".join(np.ascontiguousarray(p).tobytes() for p in parts)
-    return np.resize(np.frombuffer(raw, np.uint8), OPERAND_BYTES).copy()

@@ -12,6 +12,8 @@ from kiln import _runtime
 from kiln.engines.native.llvm import assembly
 from kiln.engines.native.llvm.generation import LEVEL
 
+OPERAND_BYTES = 4096
+"""How much memory `operand` returns."""
 EPILOGUE = """
 attributes #0 = { nounwind }
 !0 = !{!"branch_weights", i32 1, i32 4000}
@@ -62,3 +64,15 @@ def assert_same(text: str, operands: Sequence[np.ndarray], size: int) -> np.ndar
     found = results(text, operands, size)
     np.testing.assert_array_equal(found["kiln"], found["llvm"], text)
     return found["kiln"]
+
+
+def operand(rng: np.random.Generator) -> np.ndarray:
+    """Return memory that is read as numbers of any type: ordinary ones, special ones, any bits."""
+    parts = [
+        rng.normal(size=OPERAND_BYTES // 16).astype(np.float32) * 50,
+        rng.integers(0, 256, OPERAND_BYTES // 4).astype(np.uint8),
+        rng.normal(size=OPERAND_BYTES // 32) * 50,
+        np.tile(np.asarray([0, -0.0, np.inf, -np.inf, np.nan, 3e9, -3e9, 1e30], np.float32), 32),
+    ]
+    raw = b"".join(np.ascontiguousarray(p).tobytes() for p in parts)
+    return np.resize(np.frombuffer(raw, np.uint8), OPERAND_BYTES).copy()

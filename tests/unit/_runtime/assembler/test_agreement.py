@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.unit._runtime.assembler.random_modules import RandomModule, operand
-from tests.unit._runtime.assembler.running import assert_same, needs_level
+from tests.unit._runtime.assembler.random_modules import RandomModule
+from tests.unit._runtime.assembler.running import assert_same, needs_level, operand
 
 pytestmark = needs_level
 LANES = (1, 2, 4, 8, 16, 32, 64)
