@@ -63,6 +63,13 @@ class TestJittedFunctions:
         with pytest.raises((pickle.PicklingError, AttributeError)):
             pickle.dumps(kiln.jit(lambda x: x))
 
+    @pytest.mark.parametrize("step", ["trace", "lower", "compile"])
+    def test_programs_are_refused(self, step):
+        jitted, x = kiln.jit(importable.plain), jnp.ones(3)
+        stage = jitted.lower(x).compile() if step == "compile" else getattr(jitted, step)(x)
+        with pytest.raises(TypeError, match="belongs to its process"):
+            pickle.dumps(stage)
+
     def test_partials(self):
         partial = _again(kiln.tree_util.Partial(importable.powers, n=3))
         assert float(kiln.jit(lambda f, x: f(x))(partial, 2.0)) == 8.0

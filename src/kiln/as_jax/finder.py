@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from kiln.as_jax.environment import apply_environment
-from kiln.as_jax.missing import MissingModule
+from kiln.as_jax.missing import MissingModule, MissingName
 from kiln.as_jax.names import has_submodules, is_module
 from kiln.as_jax.private import PrivateModule
 from kiln.as_jax.report import observe
@@ -77,9 +77,27 @@ class JaxFinder(MetaPathFinder):
             return top_level()
         if name.startswith("jax."):
             return _below(name)
-        if self.linen and (name == "flax.linen" or name.startswith("flax.linen.")):
-            return _existing("kiln." + name.removeprefix("flax.")) or MissingModule(name)
+        if self.linen and name.startswith("flax."):
+            # With it comes all of kiln.linen, which others should not wait for.
+            place = importlib.import_module("kiln.linen.flax_places").place_of(name)
+            return None if place is None else _of_flax(name, _existing(place))
         return None
+
+
+def _of_flax(name: str, module: ModuleType | None) -> ModuleType:
+    if module is None:
+        return MissingModule(name)
+
+    def private(attribute: str) -> Any:
+        # Private names of Flax can be imported, as those of jax; they raise when they are used.
+        if attribute.startswith("_") and not attribute.startswith("__"):
+            return MissingName(f"{name}.{attribute}")
+        raise AttributeError(f"module {module.__name__!r} has no attribute {attribute!r}")
+
+    vars(module).setdefault("__getattr__", private)
+    if not hasattr(module, "__path__"):
+        module.__path__ = []
+    return module
 
 
 def _below(name: str) -> ModuleType | None:

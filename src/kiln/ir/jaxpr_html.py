@@ -39,7 +39,7 @@ def _program(jaxpr: Any, names: Names, indent: str) -> str:
 
 def _atom(names: Names, atom: Any) -> str:
     text = names(atom)
-    return html.escape(text) if atom.is_literal else _colored("name", text)
+    return f"{html.escape(text)}" if atom.is_literal else _colored("name", text)
 
 
 def _equation(eqn: Any, names: Names, used: set[int], indent: str) -> str:
@@ -71,4 +71,4 @@ def _value(value: Any, names: Names, indent: str) -> str:
         )
     if isinstance(value, tuple) and value and all(hasattr(v, "eqns") for v in value):
         return f"({', '.join(_value(v, names, indent) for v in value)})"
-    return html.escape(" ".join(value_lines(value)))
+    return f"{html.escape(' '.join(value_lines(value)))}"

@@ -116,7 +116,8 @@ def _out_qdq_forward(
 
 
 def _out_qdq_backward(compute_dtype: Any, q_dtype: Any, saved: Any, g: Any) -> Any:
-    return quantize_dequantize_update(g, q_dtype, *saved, compute_dtype)
+    scale, amax_history = saved
+    return quantize_dequantize_update(g, q_dtype, scale, amax_history, compute_dtype)
 
 
 out_qdq.defvjp(_out_qdq_forward, _out_qdq_backward)

@@ -247,7 +247,7 @@ class Lift:
             result = call(target, module, values)
         finally:
             application.valid = False
-        if modules_in(result):
+        if modules_in(result, _stands):
             raise TransformedMethodReturnValueError(target.name)
         self._left = _left(module)
         return result

@@ -201,3 +201,25 @@ added = {name.split(".")[0] for name in set(sys.modules) - before}
 print(sorted(added & {"jax", "jaxlib", "scipy", "numpyro", "pytest", "email", "argparse"}))
 """
     assert run("-c", text).stdout == "[]\n"
+
+
+def test_linen_takes_the_place_of_what_modules_are_made_of(tmp_path: Path) -> None:
+    (tmp_path / "flax").mkdir()
+    (tmp_path / "flax" / "__init__.py").write_text("own = 1\n")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import flax, kiln.linen\n"
+        "from flax.core import FrozenDict, Scope\n"
+        "from flax.core.frozen_dict import freeze\n"
+        "from flax.errors import NameInUseError\n"
+        "from flax.linen.transforms import _private\n"
+        "from flax.linen.attention import SelfAttention\n"
+        "assert flax.own == 1 and type(freeze({})) is FrozenDict is kiln.linen.FrozenDict\n"
+        "assert NameInUseError is kiln.linen.errors.NameInUseError\n"
+        "assert SelfAttention is kiln.linen.SelfAttention\n"
+        "try:\n"
+        "    _private()\n"
+        "except NotImplementedError:\n"
+        "    print('refused')\n"
+    )
+    assert run("-m", "kiln.as_jax", "--linen", str(program)).stdout == "refused\n"

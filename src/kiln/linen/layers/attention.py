@@ -368,8 +368,8 @@ def _sources(module: Module, query: Any, key: Any, value: Any, both: Any) -> tup
         warnings.warn(
             "the function signature of MultiHeadDotProductAttention's `__call__` method has "
             "changed from inputs_q, inputs_kv, mask=None, deterministic=None to inputs_q, "
-            "inputs_k, inputs_v, *, mask=None, deterministic=None. A square third argument may be meant as "
-            "mask=",
+            "inputs_k, inputs_v, *, mask=None, deterministic=None. A square third argument may be "
+            "meant as mask=",
             DeprecationWarning,
             stacklevel=5,
         )

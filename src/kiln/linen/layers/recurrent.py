@@ -104,9 +104,7 @@ def _at(history: Any, steps: Any) -> Any:
     return jnp.squeeze(jnp.take_along_axis(history, places, axis=0), 0)
 
 
-def flip_sequences(
-    inputs: Any, seq_lengths: Any, num_batch_dims: int | tuple[int, ...], time_major: bool
-) -> Any:
+def flip_sequences(inputs: Any, seq_lengths: Any, num_batch_dims: int, time_major: bool) -> Any:
     """Reverse each sequence within its length; padding stays at the end.
 
     Shapes: (batch..., time, rest...) or (time, batch..., rest...), (batch...) -> those of inputs
