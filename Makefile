@@ -69,6 +69,7 @@ test-pythons:
 
 oracle: $(VENV)/.has-test
 	$(RUN) -m tests.differential.oracle $(TOPICS)
+	$(RUN) -m tests.differential.public_names
 	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal tests/differential tests/programs $(ARGS)
 
 breaks: $(VENV)/.has-test

@@ -86,17 +86,112 @@ with _Permanent():
     from kiln.sharding import make_mesh as make_mesh
 
 if _TYPE_CHECKING:
+    from kiln import ad_checkpoint as ad_checkpoint
+    from kiln import api_util as api_util
+    from kiln import custom_batching as custom_batching
+    from kiln import distributed as distributed
     from kiln import dlpack as dlpack
+    from kiln import example_libraries as example_libraries
+    from kiln import experimental as experimental
+    from kiln import extend as extend
+    from kiln import flatten_util as flatten_util
+    from kiln import image as image
+    from kiln import interpreters as interpreters
     from kiln import linen as linen
+    from kiln import monitoring as monitoring
     from kiln import nn as nn
+    from kiln import profiler as profiler
     from kiln import random as random
+    from kiln import scipy as scipy
     from kiln import serialization as serialization
     from kiln import struct as struct
+    from kiln import test_util as test_util
     from kiln import traverse_util as traverse_util
+    from kiln import typing as typing
+    from kiln.api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
+    from kiln.api.guards import allow_f16_reductions as allow_f16_reductions
+    from kiln.api.guards import array_garbage_collection_guard as array_garbage_collection_guard
+    from kiln.api.guards import auto_pcast as auto_pcast
+    from kiln.api.guards import check_tracer_leaks as check_tracer_leaks
+    from kiln.api.guards import enable_custom_prng as enable_custom_prng
+    from kiln.api.guards import (
+        jax2tf_associative_scan_reductions as jax2tf_associative_scan_reductions,
+    )
+    from kiln.api.guards import legacy_prng_key as legacy_prng_key
+    from kiln.api.guards import no_execution as no_execution
+    from kiln.api.guards import no_tracing as no_tracing
+    from kiln.api.guards import (
+        remove_size_one_mesh_axis_from_type as remove_size_one_mesh_axis_from_type,
+    )
+    from kiln.api.guards import softmax_custom_jvp as softmax_custom_jvp
+    from kiln.api.guards import thread_guard as thread_guard
+    from kiln.api.guards import transfer_guard_device_to_device as transfer_guard_device_to_device
+    from kiln.api.guards import transfer_guard_device_to_host as transfer_guard_device_to_host
+    from kiln.api.guards import transfer_guard_host_to_device as transfer_guard_host_to_device
+    from kiln.api.inspection import Device as Device
+    from kiln.api.inspection import copy_to_host_async as copy_to_host_async
+    from kiln.api.inspection import host_count as host_count
+    from kiln.api.inspection import host_id as host_id
+    from kiln.api.inspection import host_ids as host_ids
+    from kiln.api.inspection import (
+        make_array_from_process_local_data as make_array_from_process_local_data,
+    )
+    from kiln.api.inspection import print_environment_info as print_environment_info
+    from kiln.api.inspection import process_indices as process_indices
+    from kiln.api.inspection import typeof as typeof
+    from kiln.api.meshes import reshard as reshard
+    from kiln.api.meshes import set_mesh as set_mesh
+    from kiln.api.per_device import pmap as pmap
+    from kiln.api.per_device import smap as smap
+    from kiln.api.scopes import make_user_context as make_user_context
+    from kiln.api.scopes import named_call as named_call
+    from kiln.api.scopes import named_scope as named_scope
+    from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
+    from kiln.core.shards import Shard as Shard
+    from kiln.dtypes import float0 as float0
+    from kiln.sharding import NamedSharding as NamedSharding
+    from kiln.sharding import P as P
 
 __version__ = "0.1.0"
 
-# Modules that programs may do without.
+# Modules and functions that programs may do without.
 __getattr__, __dir__ = _on_first_use(
-    globals(), "dlpack", "linen", "nn", "random", "serialization", "struct", "traverse_util"
+    globals(),
+    "ad_checkpoint",
+    "api_util",
+    "custom_batching",
+    "dlpack",
+    "distributed",
+    "example_libraries",
+    "experimental",
+    "extend",
+    "flatten_util",
+    "image",
+    "interpreters",
+    "linen",
+    "monitoring",
+    "nn",
+    "profiler",
+    "random",
+    "scipy",
+    "serialization",
+    "struct",
+    "test_util",
+    "traverse_util",
+    "typing",
+    "kiln.api.forward_and_backward: fwd_and_bwd",
+    "kiln.api.guards: allow_f16_reductions array_garbage_collection_guard auto_pcast",
+    "kiln.api.guards: check_tracer_leaks enable_custom_prng jax2tf_associative_scan_reductions",
+    "kiln.api.guards: legacy_prng_key no_execution no_tracing softmax_custom_jvp thread_guard",
+    "kiln.api.guards: remove_size_one_mesh_axis_from_type transfer_guard_device_to_device",
+    "kiln.api.guards: transfer_guard_device_to_host transfer_guard_host_to_device",
+    "kiln.api.inspection: Device copy_to_host_async host_count host_id host_ids process_indices",
+    "kiln.api.inspection: make_array_from_process_local_data print_environment_info typeof",
+    "kiln.api.meshes: reshard set_mesh",
+    "kiln.api.per_device: pmap smap",
+    "kiln.api.scopes: make_user_context named_call named_scope",
+    "kiln.core.compile_time: ensure_compile_time_eval",
+    "kiln.core.shards: Shard",
+    "kiln.dtypes: float0",
+    "kiln.sharding: NamedSharding P",
 )

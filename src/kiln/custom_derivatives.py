@@ -3,6 +3,7 @@
 from kiln.control.closure import closure_convert, custom_gradient
 from kiln.control.custom_jvp import custom_jvp, custom_jvp_call_p
 from kiln.control.custom_vjp import custom_vjp, custom_vjp_call_p
+from kiln.control.linear_call import linear_call
 from kiln.control.vjp_rules import (
     CustomVJPPrimal,
     custom_vjp_primal_tree_values,
@@ -20,5 +21,6 @@ __all__ = [
     "custom_vjp",
     "custom_vjp_call_p",
     "custom_vjp_primal_tree_values",
+    "linear_call",
     "zero_from_primal",
 ]

@@ -3,17 +3,19 @@
 Print values, call a Python function with them, draw which device holds which shard.
 """
 
-from kiln.api.sharding_pictures import (
+from kiln.api.sharding_inspection import inspect_array_sharding
+from kiln.control.callback import debug_callback as callback
+from kiln.control.callback import debug_print as print
+from kiln.ir.sharding_pictures import (
     sharding_svg,
     sharding_text,
     visualize_array_sharding,
     visualize_sharding,
 )
-from kiln.control.callback import debug_callback as callback
-from kiln.control.callback import debug_print as print
 
 __all__ = [
     "callback",
+    "inspect_array_sharding",
     "print",
     "sharding_svg",
     "sharding_text",

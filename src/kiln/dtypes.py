@@ -1,8 +1,16 @@
 """Dtypes and their promotion, by the names of `jax.dtypes`."""
 
-from kiln.base.dtype_questions import canonicalize_dtype, finfo, iinfo, issubdtype
+from ml_dtypes import bfloat16
+
+from kiln.base.dtype_questions import (
+    canonicalize_dtype,
+    finfo,
+    iinfo,
+    issubdtype,
+    itemsize_bits,
+    scalar_type_of,
+)
 from kiln.base.dtypes import (
-    bfloat16,
     extended,
     float0,
     prng_key,
@@ -10,8 +18,10 @@ from kiln.base.dtypes import (
     result_type,
     scalar_dtype,
 )
+from kiln.base.errors import TypePromotionError
 
 __all__ = [
+    "TypePromotionError",
     "bfloat16",
     "canonicalize_dtype",
     "extended",
@@ -19,8 +29,10 @@ __all__ = [
     "float0",
     "iinfo",
     "issubdtype",
+    "itemsize_bits",
     "prng_key",
     "promote_types",
     "result_type",
     "scalar_dtype",
+    "scalar_type_of",
 ]

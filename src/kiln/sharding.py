@@ -9,31 +9,56 @@ from typing import Any
 import numpy as np
 
 from kiln.api.arrays import devices as all_devices
+from kiln.api.meshes import (
+    auto_axes,
+    explicit_axes,
+    get_abstract_mesh,
+    get_mesh,
+    make_single_device_sharding,
+    reshard,
+    set_mesh,
+    use_abstract_mesh,
+)
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.ir.abstract_mesh import AbstractDevice, AbstractMesh, AxisType
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding
 
 P = PartitionSpec
 
 __all__ = [
+    "AbstractDevice",
+    "AbstractMesh",
+    "AxisType",
     "Mesh",
     "NamedSharding",
     "P",
     "PartitionSpec",
     "Sharding",
     "SingleDeviceSharding",
+    "auto_axes",
+    "explicit_axes",
+    "get_abstract_mesh",
+    "get_mesh",
     "make_mesh",
+    "make_single_device_sharding",
+    "reshard",
+    "set_mesh",
+    "use_abstract_mesh",
 ]
 
 
 def make_mesh(
     axis_shapes: Sequence[int],
     axis_names: Sequence[Any],
+    axis_types: Any = None,
     *,
     devices: Sequence[Any] | None = None,
 ) -> Mesh:
     """Arrange the first devices in a grid with named axes.
+
+    `axis_types` are by default all Auto: the compiler decides what no sharding says.
 
     Raises: ValueError for too few devices, sizes below 1, or shapes and names of different lengths;
         TypeError for sizes that are not ints.
@@ -67,4 +92,4 @@ def make_mesh(
             )
         )
     grid = np.array(found[:need], dtype=object).reshape(shape)
-    return Mesh(grid, axis_names)
+    return Mesh(grid, axis_names, axis_types)

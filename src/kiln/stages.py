@@ -5,4 +5,6 @@ from kiln.jit.function import JitFunction as Wrapped
 from kiln.jit.stage import ArgInfo
 from kiln.jit.stages import Lowered, Traced
 
-__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]
+CompilerOptions = dict[str, str | bool]
+
+__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]

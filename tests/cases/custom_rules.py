@@ -1,4 +1,4 @@
-"""Cases of functions with derivatives of their own: right ones, so that they can be checked."""
+"""Cases of functions with rules of their own: right ones, so that they can be checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from typing import Any
 
 from kiln.control.custom_jvp import custom_jvp, custom_jvp_call_p
 from kiln.control.custom_vjp import custom_vjp, custom_vjp_call_p
+from kiln.control.custom_vmap import custom_vmap, custom_vmap_p
+from kiln.control.linear_call import linear_call, linear_call_p
 from kiln.ops.elementwise import add, cos, mul, sin
+from kiln.ops.identity import stop_gradient
+from kiln.ops.shape import broadcast
 from tests.cases.case import Case, Operand
 
 VECTOR = Operand((3,))
@@ -33,6 +37,25 @@ reverse.defvjp(
     lambda saved, ct: (mul(ct, mul(cos(saved[0]), saved[1])), mul(ct, sin(saved[0]))),
 )
 
+
+@custom_vmap
+def mapped(x: Any, y: Any) -> Any:
+    return [mul(sin(x), y), x]
+
+
+@mapped.def_vmap
+def _mapped_rule(size: int, stacked: list[bool], x: Any, y: Any) -> Any:
+    x, y = (a if s else broadcast(a, (size,)) for a, s in zip((x, y), stacked, strict=True))
+    return [mul(sin(x), y), x], [True, True]
+
+
+def linear(x: Any, y: Any) -> Any:
+    def scaled(residual: Any, v: Any) -> Any:
+        return mul(residual, v)
+
+    return linear_call(scaled, scaled, stop_gradient(x), y)
+
+
 CASES = [
     Case(
         custom_jvp_call_p,
@@ -45,6 +68,20 @@ CASES = [
         custom_vjp_call_p,
         lambda x, y: reverse(x, y),
         (VECTOR, VECTOR),
+        named=((0, 0), (1, 0)),
+    ),
+    Case(
+        custom_vmap_p,
+        lambda x, y: mapped(x, y),
+        (VECTOR, VECTOR),
+        differentiable=(0, 1),
+        named=((0, 0), (1, 0)),
+    ),
+    Case(
+        linear_call_p,
+        linear,
+        (VECTOR, VECTOR),
+        differentiable=(1,),
         named=((0, 0), (1, 0)),
     ),
 ]

@@ -11,6 +11,8 @@ import numpy as np
 import kiln
 import kiln.numpy as jnp
 from kiln import lax, random
+from kiln.extend.core import Primitive
+from kiln.interpreters import ad, batching, mlir
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +129,12 @@ def own_derivative(x):
     return clip(x) ** 2
 
 
+@program(ones(3))
+def own_primitive(x):
+    # `wave` is a primitive as a library defines one: below, after these programs.
+    return WAVE.bind(x, rate=2.0) * x
+
+
 @program(ones(1, 6, 2), ones(3, 2, 4))
 def convolution(x, kernel):
     return lax.conv_general_dilated(
@@ -148,3 +156,20 @@ def draw(key):
 @program(ones(512, 16), ones(16, 512), ones(512), ones(512, 512))
 def layers(x, w, b, v):
     return kiln.nn.softmax(jnp.maximum(x @ w + b, 0) @ v, axis=-1)
+
+
+def _wave(x, *, rate):
+    return jnp.sin(rate * x)
+
+
+def _wave_jvp(primals, tangents, *, rate):
+    (x,), (t,) = primals, tangents
+    return WAVE.bind(x, rate=rate), t * rate * jnp.cos(rate * x)
+
+
+WAVE = Primitive("wave")
+WAVE.def_impl(_wave)
+WAVE.def_abstract_eval(lambda x, *, rate: x)
+ad.primitive_jvps[WAVE] = _wave_jvp
+batching.defvectorized(WAVE)
+mlir.register_lowering(WAVE, mlir.lower_fun(_wave, multiple_results=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -19,6 +18,7 @@ from kiln.api.arguments import (
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import tree_structure, tree_unflatten
+from kiln.base.wrapping import wraps
 from kiln.core.trace import aval_of
 from kiln.ops.shape import scalar
 from kiln.transforms import reverse
@@ -58,7 +58,7 @@ def _value_and_grad(
 ) -> Callable[P, tuple[R, Any]]:
     require_callable(fun, what)
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         partial, leaves, tree = differentiated(
@@ -104,7 +104,7 @@ def grad(
     """
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, grads = both(*args, **kwargs)

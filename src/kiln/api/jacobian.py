@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
@@ -14,6 +13,7 @@ from kiln.api.vmap import vmap
 from kiln.base import dtypes
 from kiln.base.source import api_boundary
 from kiln.base.tree import tree_flatten, tree_leaves, tree_structure, tree_unflatten
+from kiln.base.wrapping import wraps
 from kiln.core.array import from_host
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import product
@@ -72,7 +72,7 @@ def jacfwd(
     """
     require_callable(fun, "jacfwd")
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         partial, leaves, tree = differentiated(
@@ -128,7 +128,7 @@ def jacrev(
     """
     require_callable(fun, "jacrev")
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         partial, leaves, tree = differentiated(

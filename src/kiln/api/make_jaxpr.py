@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.api.jit import wrap
 from kiln.base.source import api_boundary
+from kiln.base.wrapping import wraps
+from kiln.core.trace import axis_bound
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.jit.function import JitFunction
 from kiln.jit.stages import Traced
@@ -16,13 +18,15 @@ from kiln.jit.stages import Traced
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: Any = (),
+    axis_env: Sequence[tuple[Any, int]] | None = None,
     *,
     return_shape: bool = False,
     abstracted_axes: Any = None,
 ) -> Callable[..., Any]:
     """Return a function that traces `fun` for the types of its arguments and returns the jaxpr.
 
-    If `return_shape`, the result is a pair: the jaxpr, and the types of the results. Axes named by
+    `axis_env` lists names and sizes of mapped axes that the function may refer to. If
+    `return_shape`, the result is a pair: the jaxpr, and the types of the results. Axes named by
     `abstracted_axes` (see `jit`) have symbolic sizes in the jaxpr.
 
     Example:
@@ -31,10 +35,13 @@ def make_jaxpr(
     """
     jitted = wrap(fun, static_argnums or None, abstracted_axes=abstracted_axes)
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def jaxpr_of(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:
-        traced: Traced = jitted.trace(*args, **kwargs)
+        with contextlib.ExitStack() as axes:
+            for name, size in axis_env or ():
+                axes.enter_context(axis_bound(name, size))
+            traced: Traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 
     return jaxpr_of
@@ -56,7 +63,7 @@ def eval_shape(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 def _holder(fun: Callable[..., Any]) -> Callable[..., Any]:
     # Bound methods and partials created on the spot would die before their weak reference is used.
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     def held(*args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs)
 

@@ -16,6 +16,7 @@ from kiln.base.tree import (
     tree_flatten_with_path,
     tree_unflatten,
 )
+from kiln.base.wrapping import wraps
 from kiln.control.bodies import arrays_of, check_callable, stage_body
 from kiln.control.shard_map import members_of, shard_map_p
 from kiln.control.shards import part_type, shard_counts, shard_names
@@ -67,7 +68,7 @@ def shard_map(
     check = check_vma if check_rep is None else check_rep
     fun = f
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def mapped(*args: Any) -> Any:
         over = _Mapped(fun, mesh, axis_names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,6 +16,7 @@ from kiln.base.tree import (
     tree_leaves,
     tree_unflatten,
 )
+from kiln.base.wrapping import wraps
 from kiln.core.trace import aval_of
 from kiln.jit.argument_types import leaf_type
 from kiln.jit.parameters import parameter_name
@@ -81,7 +81,7 @@ def vmap(
                     )
                 )
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun)
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):

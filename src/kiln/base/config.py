@@ -66,6 +66,7 @@ class Options(Record):
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
+    user_contexts: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether jitted functions are compiled, by default for the first device."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
@@ -191,6 +192,11 @@ def settle(name: str, why: str) -> None:
     _settled[name] = why
 
 
+def is_settled(name: str) -> bool:
+    """Tell whether an option can no longer be changed."""
+    return name in _settled
+
+
 options: Callable[[], Options] = _runtime.options
 """Return the current options of this thread."""
 
@@ -230,6 +236,11 @@ class Config:
                 f"update it at the start of the program, or set KILN_{field.upper()}"
             )
         _set_base(_changed(_base, {field: value}))
+
+    def parse_flags_with_absl(self) -> None:
+        """Accept the call: options come from the environment, and absl's flags say nothing."""
+
+    config_with_absl = parse_flags_with_absl
 
     def read(self, name: str) -> Any:
         """Return the current value on this thread."""

@@ -10,10 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base import kinds
+from kiln.base import kinds, promotion
 from kiln.base.kinds import DType, DTypeLike, ExtendedDtype, as_dtype
 
 _SAID = (type, str, np.dtype, ExtendedDtype)
+
+
+_SCALARS: tuple[tuple[Any, type], ...] = (
+    (np.bool_, bool),
+    (np.integer, int),
+    (np.floating, float),
+    (np.complexfloating, complex),
+)
 
 
 def _asked(x: Any) -> Any:
@@ -58,3 +66,26 @@ def canonicalize_dtype(dtype: DTypeLike, allow_extended_dtype: bool = False) -> 
 def kind_of(x: DTypeLike) -> DType:
     """Return the dtype that an object is or has."""
     return as_dtype(_asked(x))
+
+
+def itemsize_bits(dtype: DTypeLike) -> int:
+    """Return the number of bits of one element.
+
+    Raises: ValueError for None.
+    """
+    if dtype is None:
+        raise ValueError("itemsize_bits(None)\ndtype cannot be None.\nname a dtype")
+    found = as_dtype(_asked(dtype))
+    return 8 if found == np.dtype(bool) else kinds.bit_width(found)
+
+
+def scalar_type_of(x: Any) -> type:
+    """Return the class of Python numbers that an array's elements become.
+
+    Raises: TypeError for elements that are no numbers.
+    """
+    found = promotion.dtype(x)
+    for kind, scalar in _SCALARS:
+        if kinds.issubdtype(found, kind):
+            return scalar
+    raise TypeError(f"scalar_type_of({x!r:.60})\nInvalid scalar value\npass an array of numbers")

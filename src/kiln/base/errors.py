@@ -74,7 +74,11 @@ class UnsupportedPrimitive(NotImplementedError):
     """An engine has no lowering for a primitive, and the primitive has no `expand`."""
 
 
-class CheckError(AssertionError):
+class JaxprTypeError(TypeError):
+    """A program is not well typed."""
+
+
+class CheckError(AssertionError, JaxprTypeError):
     """A program violates an invariant of the intermediate representation."""
 
 
@@ -104,6 +108,13 @@ class TypePromotionError(TypeError, ValueError):
 
 class InconclusiveSizeError(TypeError):
     """A comparison of named sizes has no single answer."""
+
+
+InconclusiveDimensionOperation = InconclusiveSizeError
+
+
+class KeyReuseError(RuntimeError):
+    """A random key was used twice; kiln does not look for this."""
 
 
 class RecompilationError(RuntimeError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from kiln.base.collection import Permanent
@@ -23,19 +22,31 @@ class LazyModule:
 
 
 def on_first_use(
-    package: dict[str, Any], *names: str
-) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`: its modules `names` load on first use."""
-    own = package["__name__"]
+    package: dict[str, Any], *entries: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__`: its `entries` load on first use.
 
-    def __getattr__(name: str) -> ModuleType:
-        if name in names:
-            with Permanent():
+    An entry is the name of one of the package's modules, or `MODULE: NAME NAME ...`: names from
+    another module.
+    """
+    own = package["__name__"]
+    sources: dict[str, str | None] = {}
+    for entry in entries:
+        module, _, names = entry.partition(":")
+        sources |= dict.fromkeys(names.split(), module) if names else {entry: None}
+
+    def __getattr__(name: str) -> Any:
+        if name not in sources:
+            raise AttributeError(f"module {own!r} has no attribute {name!r}")
+        source = sources[name]
+        with Permanent():
+            if source is None:
                 return importlib.import_module(f"{own}.{name}")
-        raise AttributeError(f"module {own!r} has no attribute {name!r}")
+            value = package[name] = getattr(importlib.import_module(source), name)
+        return value
 
     def __dir__() -> list[str]:
-        return sorted({*package, *names})
+        return sorted({*package, *sources})
 
     return __getattr__, __dir__
 
@@ -69,11 +80,15 @@ logging = LazyModule("logging")
 traceback = LazyModule("traceback")
 scipy_special = LazyModule("scipy.special")
 scipy_linalg = LazyModule("scipy.linalg")
+scipy_signal = LazyModule("scipy.signal")
 opt_einsum = LazyModule("opt_einsum")
 llvmlite = LazyModule("llvmlite")
 llvmlite_binding = LazyModule("llvmlite.binding")
 llvmlite_ffi = LazyModule("llvmlite.binding.ffi")
 msgpack = LazyModule("msgpack")
+pyarrow = LazyModule("pyarrow")
 rich_console = LazyModule("rich.console")
 rich_table = LazyModule("rich.table")
 rich_text = LazyModule("rich.text")
+treescope_ndarray_adapters = LazyModule("treescope.ndarray_adapters")
+treescope_numpy = LazyModule("treescope.external.numpy_support")

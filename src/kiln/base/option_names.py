@@ -87,6 +87,28 @@ FOREIGN: dict[str, Foreign] = {
     "jax_softmax_custom_jvp": Foreign(
         (False, True), "softmax has its own derivative", "leave it True", harmless=True
     ),
+    "jax_allow_f16_reductions": Foreign(
+        (False,), "sums of 16-bit floats are computed with 32 bits", "leave it False"
+    ),
+    "jax_array_garbage_collection_guard": Foreign(
+        ("allow", None), "arrays in reference cycles are not reported", "leave the guard out"
+    ),
+    "jax_auto_pcast": Foreign(
+        (True,), "values vary along mesh axes without being told to", "leave it True"
+    ),
+    "jax_jax2tf_associative_scan_reductions": Foreign(
+        (False, True), "there is no jax2tf", "leave it out", harmless=True
+    ),
+    "jax_no_execution": Foreign((False,), "execution is not forbidden", "leave it False"),
+    "jax_no_tracing": Foreign(
+        (False,), "tracing is not forbidden", "write kiln.jit(f, max_traces=1)"
+    ),
+    "jax_remove_size_one_mesh_axis_from_type": Foreign(
+        (False, True), "types do not have shardings", "leave it out", harmless=True
+    ),
+    "jax_thread_guard": Foreign(
+        (False,), "each function may be called from any thread", "leave it False"
+    ),
     "jax_compilation_cache_dir": Foreign((None,), _NO_DISK, "leave it out", harmless=True),
     "jax_enable_compilation_cache": Foreign((False, True), _NO_DISK, "leave it out", harmless=True),
     "jax_persistent_cache_min_compile_time_secs": Foreign(

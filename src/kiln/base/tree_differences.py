@@ -37,8 +37,8 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
         if kind in (tuple, list) and len(keys) != len(children):
             yield three_lines(
                 at,
-                f"different lengths of {kind.__name__}: the prefix has length {len(keys)}, "
-                f"the full tree has length {len(children)}",
+                f"{kind.__name__.title()} arity mismatch: different lengths of {kind.__name__}: "
+                f"the prefix has length {len(keys)}, the full tree has length {len(children)}",
                 f"give {len(children)} elements, or one leaf for the whole {kind.__name__}",
             )
             continue
@@ -54,7 +54,10 @@ def _data_errors(kind: type, data: Any, other: Any) -> tuple[str, str]:
     if kind is dict:
         missing = [name for name in other if name not in data]
         extra = [name for name in data if name not in other]
-        wrong = f"different keys of dict: the prefix has {list(data)}, the full tree {list(other)}"
+        wrong = (
+            f"Dict key mismatch: different keys of dict: the prefix has {list(data)}, "
+            f"the full tree {list(other)}"
+        )
         found = [f"add {', '.join(map(repr, missing))}" if missing else ""]
         found += [f"remove {', '.join(map(repr, extra))}" if extra else ""]
         return wrong, " and ".join(filter(None, found)) + " in the prefix"

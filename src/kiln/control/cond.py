@@ -31,7 +31,7 @@ from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
-from kiln.ir.effects import must_keep
+from kiln.ir.effects import DEBUGGING, must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
@@ -167,15 +167,18 @@ def _live(branches: Branches, used: Sequence[bool]) -> tuple[Branches, list[bool
 def _select_branch(
     axis: MappedAxis, index: Any, xs: Sequence[Any], at: Sequence[Any], branches: Branches
 ) -> Any:
-    """Run all branches on stacks and select per example."""
+    """Run all branches on stacks and select per example.
+
+    What branches print is printed for all examples, also for those that do not take them.
+    """
     for branch in branches:
-        if must_keep(branch.effects):
+        if must_keep(branch.effects - DEBUGGING):
             raise NotImplementedError(
                 three_lines(
                     f"vmap of cond at {current_source()}: the predicate differs from example to "
                     "example",
                     "all branches would have to run for all examples, and a branch has an effect: "
-                    f"{', '.join(sorted(e.name for e in branch.effects))}",
+                    f"{', '.join(sorted(e.name for e in branch.effects - DEBUGGING))}",
                     "move the effect out of the branch, or do not map over the predicate",
                 )
             )

@@ -173,8 +173,25 @@ class CustomFunction(Primitive):
         return trace.record(primitive, atoms, jaxpr.out_avals, recorded)
 
 
+@dataclasses.dataclass(frozen=True)
+class Called:
+    """The recorded function, as interpreters of programs call it that do not know its rules."""
+
+    jaxpr: Jaxpr
+
+    def call_wrapped(self, *xs: Any) -> list[Any]:
+        """Run the function."""
+        return eval_jaxpr(self.jaxpr, (), *xs)
+
+
 class CustomCall(Region):
     """Run `call_jaxpr`, differentiate by rules. `num_consts` operands are closed over."""
+
+    def bind(self, *args: Any, subfuns: Sequence[Called] = (), **params: Any) -> Any:
+        return super().bind(*args, **params)
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {**params, "subfuns": (Called(params["call_jaxpr"]),)}
 
     def infer(self, *xs: Any, call_jaxpr: Jaxpr, **_: Any) -> list[ShapedArray]:
         return call_jaxpr.out_avals

@@ -56,9 +56,13 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
 
 def zero_from_primal(value: Any, symbolic_zeros: bool = False) -> Any:
-    """Return the zero tangent of a value: a Zero, or an array of zeros."""
-    zero = Zero.from_primal_value(value)
-    return zero if symbolic_zeros else instantiated(zero)
+    """Return the zero tangents of a pytree of values: Zeros, or arrays of zeros."""
+
+    def tangent(x: Any) -> Any:
+        zero = Zero.from_primal_value(x)
+        return zero if symbolic_zeros else instantiated(zero)
+
+    return tree_map(tangent, value)
 
 
 class Forward(ForwardRule):

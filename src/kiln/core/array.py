@@ -16,9 +16,11 @@ from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.lazy import pyarrow
 from kiln.base.signals import forgotten
 from kiln.base.source import current_source
 from kiln.core import array_errors
+from kiln.core.array_display import ADAPTER, array_html
 from kiln.core.array_text import printable, representation
 from kiln.core.array_type import Array
 from kiln.core.concretization import refuse_keys
@@ -27,6 +29,7 @@ from kiln.core.engine import Buffer, Memory, default_engine, default_sharding
 from kiln.core.operators import ArrayOperators, method
 from kiln.core.shards import Shard, assembled, shards_of
 from kiln.core.watching import WATCHES, note_look
+from kiln.ir.display import pretty
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
@@ -238,6 +241,19 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     def __repr__(self) -> str:
         return representation(host_value(self), self.aval)
+
+    def _repr_html_(self) -> str | None:
+        # None asks for `repr`, which says what became of the array.
+        return None if self.is_deleted() else array_html(host_value(self), self.aval, self.sharding)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        pretty(repr(self), printer)
+
+    def __arrow_array__(self, type: Any = None) -> Any:
+        return pyarrow.array(np.asarray(self), type=type)
+
+    def __treescope_ndarray_adapter__(self) -> Any:
+        return ADAPTER
 
     def __str__(self) -> str:
         return str(printable(host_value(self), self.aval))

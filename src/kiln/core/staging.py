@@ -181,7 +181,8 @@ def _varying(
 
 def _literal(x: Any) -> Literal:
     aval = aval_of(x)
-    if aval.weak_type:
+    # A flag among residuals, say, must come back as what it was.
+    if aval.weak_type or type(x) is bool:
         return Literal(x, aval)
     return Literal(aval.dtype.type(x), aval)
 

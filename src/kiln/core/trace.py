@@ -31,7 +31,7 @@ class Trace:
 
     __slots__ = ("live", "made", "parent")
 
-    def __init__(self, parent: Trace | None) -> None:
+    def __init__(self, parent: Trace | None = None) -> None:
         self.parent = parent
         self.live = True
         # Where tracers were made that do not record it themselves, by id; only to check leaks.
@@ -39,8 +39,19 @@ class Trace:
         if options().check_tracer_leaks:
             self.made = {}
 
+    @property
+    def main(self) -> Trace:
+        """The trace itself, which is the only one of its transformation."""
+        return self
+
     def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply a primitive; return its result, or a list if it is `multiple`."""
+        return self.process_primitive(primitive, args, params)
+
+    def process_primitive(
+        self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        """Do what `process` does, in traces of other libraries, which call it by this name."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -75,6 +86,16 @@ class Tracer(ArrayOperators):
 
     owner: Trace
     aval: ShapedArray
+
+    def __init__(self, owner: Trace, aval: ShapedArray | None = None) -> None:
+        self.owner = owner
+        if aval is not None:
+            self.aval = aval
+
+    @property
+    def _trace(self) -> Trace:
+        """The trace it belongs to, by its name in jax."""
+        return self.owner
 
     def concrete(self) -> Any:
         """Return the underlying concrete array, or None."""
@@ -187,6 +208,13 @@ def in_force(trace: Trace) -> Iterator[Trace]:
         yield trace
     finally:
         state.trace = previous
+
+
+@contextmanager
+def eval_context() -> Iterator[None]:
+    """Evaluate operations immediately, even while a program is recorded."""
+    with in_force(state.root):
+        yield
 
 
 @contextmanager

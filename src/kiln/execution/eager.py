@@ -49,12 +49,16 @@ class EvalTrace(Trace):
         for x in args:
             if isinstance(x, Tracer):
                 raise leaked(x)
-        opts = options()
         if primitive.evaluate is not None:
             found = primitive.evaluate(*args, **params)
-            if opts.checks_values and primitive.region and primitive.multiple:
+            if options().checks_values and primitive.region and primitive.multiple:
                 check_operation(primitive, args, found, params)
             return found
+        return self.run(primitive, args, params)
+
+    def run(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Run one operation as a program."""
+        opts = options()
         avals = tuple([aval_of(x) for x in args])
         key = (primitive, avals, params_key(params) if params else (), opts.key())
         program = self.programs.peek(key)

@@ -1,5 +1,20 @@
-"""Features that may still change: calls of Python functions with side effects."""
+"""Features that may still change: calls of Python functions with side effects, meshes, modules."""
 
-from kiln.control.callback import io_callback
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from kiln.base.lazy import on_first_use as _on_first_use
+from kiln.control.callback import io_callback as io_callback
+
+if _TYPE_CHECKING:
+    from kiln.experimental import checkify as checkify
+    from kiln.experimental import mesh_utils as mesh_utils
+    from kiln.experimental import multihost_utils as multihost_utils
+    from kiln.experimental import pjit as pjit
+    from kiln.experimental import shard_map as shard_map
+    from kiln.experimental import topologies as topologies
+
+__getattr__, __dir__ = _on_first_use(
+    globals(), "checkify", "mesh_utils", "multihost_utils", "pjit", "shard_map", "topologies"
+)
 
 __all__ = ["io_callback"]

@@ -14,7 +14,7 @@ from kiln.base.records import Record
 class Effect(Record):
     """An effect, compared by value; `ordered` ones keep order, `keep` ones are never dropped."""
 
-    name: str
+    name: str = "effect"
     ordered: bool = False
     keep: bool = True
 
@@ -30,6 +30,8 @@ NO_EFFECTS: Effects = frozenset()
 DEBUG = Effect("debug")
 DEBUG_ORDERED = Effect("debug_ordered", ordered=True)
 CHECK = Effect("check")
+DEBUGGING: Effects = frozenset((DEBUG, DEBUG_ORDERED))
+"""Effects that only show values."""
 IO = Effect("io")
 IO_ORDERED = Effect("io_ordered", ordered=True)
 

@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.source import Source
+from kiln.ir.display import pretty
 from kiln.ir.effects import NO_EFFECTS, Effects, union
+from kiln.ir.jaxpr_html import to_html
 from kiln.ir.operation import Operation
-from kiln.ir.printer import to_text
+from kiln.ir.printer import eqn_to_text, to_text
+from kiln.ir.source_info import SourceInfo
 from kiln.ir.types import ShapedArray
 
 
@@ -32,8 +35,8 @@ class Var:
 class Literal:
     """A constant in the program.
 
-    `val` is a Python scalar if the type is weak, else a NumPy scalar or, in programs derived by
-    transformations, a read-only NumPy array.
+    `val` is a Python scalar if the type is weak or it is a bool, else a NumPy scalar or, in
+    programs derived by transformations, a read-only NumPy array.
     """
 
     __slots__ = ("aval", "val")
@@ -71,10 +74,20 @@ class Eqn:
         self.effects = effects
         self.source = source
 
+    @property
+    def source_info(self) -> SourceInfo:
+        """The line that the equation comes from, with the names of scopes around it: none."""
+        return SourceInfo(self.source)
+
     def with_(self, **changes: Any) -> Eqn:
         """Return a copy of the equation with some parts replaced."""
         parts = {name: getattr(self, name) for name in self.__slots__}
         return Eqn(**{**parts, **changes})
+
+    replace = with_
+
+    def __repr__(self) -> str:
+        return eqn_to_text(self)
 
 
 class Jaxpr:
@@ -136,8 +149,33 @@ class Jaxpr:
         }
         return Jaxpr(**{**parts, **changes})
 
+    replace = with_
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The program itself: those inside equations have no constants, and read as closed ones."""
+        return self
+
+    @property
+    def consts(self) -> list[Any]:
+        """The values of its constants, of which it has none.
+
+        Raises: AttributeError if it has constants, whose values a `ClosedJaxpr` holds.
+        """
+        if self.constvars:
+            raise AttributeError("consts of a Jaxpr with constants: a ClosedJaxpr has their values")
+        return []
+
+    literals = consts
+
     def __repr__(self) -> str:
         return to_text(self)
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        pretty(repr(self), printer)
 
 
 class ClosedJaxpr:
@@ -169,5 +207,20 @@ class ClosedJaxpr:
         """What the program does besides computing."""
         return self.jaxpr.effects
 
+    @property
+    def literals(self) -> list[Any]:
+        """The values of its constants."""
+        return self.consts
+
+    def replace(self, **changes: Any) -> ClosedJaxpr:
+        """Return a copy with the jaxpr or the constants replaced."""
+        return ClosedJaxpr(**{"jaxpr": self.jaxpr, "consts": self.consts, **changes})
+
     def __repr__(self) -> str:
         return to_text(self.jaxpr)
+
+    def _repr_html_(self) -> str:
+        return to_html(self.jaxpr)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        pretty(repr(self), printer)

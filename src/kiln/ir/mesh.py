@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +12,7 @@ import numpy as np
 from kiln.base.config import override
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.ir.abstract_mesh import EMPTY, AbstractDevice, AbstractMesh, AxisKinds, axis_types_for
 
 
 class _Unconstrained:
@@ -46,6 +46,23 @@ class PartitionSpec:
 
     def __getitem__(self, index: Any) -> Any:
         return self.entries[index]
+
+    def index(self, value: Any) -> int:
+        """Return the first dimension with an entry.
+
+        Raises: ValueError if there is none.
+        """
+        return self.entries.index(_entry(value))
+
+    def count(self, value: Any) -> int:
+        """Return the number of dimensions with an entry."""
+        return self.entries.count(_entry(value))
+
+    def __add__(self, other: Any) -> PartitionSpec:
+        return PartitionSpec(*self.entries, *other)
+
+    def __radd__(self, other: Any) -> PartitionSpec:
+        return PartitionSpec(*other, *self.entries)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartitionSpec):
@@ -86,15 +103,18 @@ class _Entered(threading.local):
 _entered = _Entered()
 
 
-class Mesh:
+class Mesh(AxisKinds):
     """Devices arranged in a grid whose axes have names.
 
-    As a context (`with mesh:`) it is the mesh that a bare PartitionSpec refers to.
+    As a context (`with mesh:`) it is the mesh that a bare PartitionSpec refers to. `axis_types` are
+    kept, and have no effect: the compiler chooses what no sharding says.
 
     Raises: ValueError if names and axes differ in number, or a name or device is repeated.
     """
 
-    def __init__(self, devices: Any, axis_names: str | Sequence[Any]) -> None:
+    def __init__(
+        self, devices: Any, axis_names: str | Sequence[Any], axis_types: Any = None
+    ) -> None:
         self.devices = np.array(devices, dtype=object)
         self.devices.flags.writeable = False
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
@@ -115,23 +135,19 @@ class Mesh:
             raise ValueError(
                 three_lines(asked, "an axis name comes twice", "give each axis its own name")
             )
+        self.axis_types = axis_types_for(names, axis_types, "Mesh")
         self._flat: tuple[Any, ...] = tuple(self.devices.flat)
         if len(set(self._flat)) != len(self._flat):
             raise ValueError(
                 three_lines(asked, "a device comes twice", "give every place a device of its own")
             )
-        self._key = (self.axis_names, self.devices.shape, self._flat)
+        self._key = (self.axis_names, self.devices.shape, self._flat, self.axis_types)
         self._hash = hash(self._key)
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
         """The sizes of the axes."""
         return self.devices.shape
-
-    @property
-    def shape(self) -> collections.OrderedDict[Any, int]:
-        """Axis name -> size."""
-        return collections.OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
 
     @property
     def size(self) -> int:
@@ -153,6 +169,40 @@ class Mesh:
     def empty(self) -> bool:
         """Whether the mesh has no devices."""
         return self.size == 0
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The axes without the devices."""
+        if not self.axis_names:
+            return EMPTY
+        first = self._flat[0]
+        device = AbstractDevice(getattr(first, "device_kind", ""), None, first.platform)
+        return AbstractMesh(
+            self.axis_sizes, self.axis_names, self.axis_types, abstract_device=device
+        )
+
+    @property
+    def local_mesh(self) -> Mesh:
+        """The part of the mesh in this process: all of it."""
+        return self
+
+    @property
+    def local_devices(self) -> list[Any]:
+        """The devices of this process."""
+        return list(self._flat)
+
+    @property
+    def is_multi_process(self) -> bool:
+        """Whether other processes own devices of the mesh."""
+        return False
+
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        """Return a mesh with other devices, names or kinds of axes."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
 
     def __enter__(self) -> Mesh:
         context = override(mesh=self)
@@ -176,10 +226,12 @@ class Mesh:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Not as an array of objects: NumPy crashes on a corrupted pickle of one.
-        return _mesh, (self._flat, self.axis_sizes, self.axis_names)
+        return _mesh, (self._flat, self.axis_sizes, self.axis_names, self.axis_types)
 
 
-def _mesh(flat: Sequence[Any], sizes: Sequence[int], axis_names: Sequence[Any]) -> Mesh:
+def _mesh(
+    flat: Sequence[Any], sizes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None
+) -> Mesh:
     devices = np.empty(len(flat), dtype=object)
     devices[:] = flat
-    return Mesh(devices.reshape(sizes), axis_names)
+    return Mesh(devices.reshape(sizes), axis_names, axis_types)

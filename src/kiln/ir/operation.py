@@ -15,7 +15,7 @@ A subclass holds the mathematics; engines hold their lowerings. The rules, and w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from kiln.base.errors import MissingRule
 from kiln.base.source import current_source
@@ -24,13 +24,16 @@ from kiln.ir.types import Varying
 
 
 class Operation:
-    """An operation on arrays. `multiple` means that it has a list of results."""
+    """An operation on arrays. `multiple` means that it has a list of results.
+
+    Its rules are methods of its class, or attributes of the instance that have the same signature.
+    """
 
     name: str = "?"
-    multiple: ClassVar[bool] = False
-    on_host: ClassVar[bool] = False
+    multiple: bool = False
+    on_host: bool = False
     """Run eagerly by the primitive's NumPy meaning, without compiling."""
-    region: ClassVar[bool] = False
+    region: bool = False
     """Holds programs among its parameters."""
 
     partial_eval: Callable[..., Any] | None = None
@@ -95,12 +98,16 @@ class Operation:
         return MissingRule(
             f"{rule} of {self.name!r} at {current_source()}\n"
             f"the primitive has no {rule} rule{': ' + why if why else ''}\n"
-            f"define `{rule}` on {type(self).__name__}, or use operations that have it"
+            f"{self.remedy(rule)}, or use operations that have it"
         )
 
+    def remedy(self, rule: str) -> str:
+        """Say how to define a rule, for messages."""
+        return f"define `{rule}` on {type(self).__name__}"
+
     def has(self, rule: str) -> bool:
-        """Tell whether the class defines a rule."""
-        return getattr(type(self), rule) is not getattr(Operation, rule)
+        """Tell whether the class or the instance defines a rule."""
+        return rule in self.__dict__ or getattr(type(self), rule) is not getattr(Operation, rule)
 
     def __repr__(self) -> str:
         return self.name

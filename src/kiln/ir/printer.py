@@ -19,20 +19,23 @@ INDENT = "  "
 
 def to_text(jaxpr: Any) -> str:
     """Return the program's text."""
-    return "\n".join(_program(jaxpr, _Names(), WIDTH))
+    return "\n".join(_program(jaxpr, Names(), WIDTH))
 
 
 def eqn_to_text(eqn: Any) -> str:
     """Return the text of one equation, with its own variable names."""
-    return "\n".join(_equation(eqn, _Names(), frozenset(map(id, eqn.outvars)), WIDTH))
+    return "\n".join(_equation(eqn, Names(), frozenset(map(id, eqn.outvars)), WIDTH))
 
 
-class _Names:
+class Names:
+    """The names of a program's variables, in order of appearance."""
+
     def __init__(self) -> None:
         self.of: dict[int, str] = {}
         self.kept: list[Any] = []
 
     def __call__(self, atom: Any) -> str:
+        """Return the name of a variable, or the text of a literal."""
         if atom.is_literal:
             return literal(atom.val)
         name = self.of.get(id(atom))
@@ -42,6 +45,7 @@ class _Names:
         return name
 
     def binder(self, var: Any) -> str:
+        """Return a variable's name with its type."""
         return f"{self(var)}:{var.aval.str_short()}"
 
 
@@ -64,7 +68,7 @@ def literal(value: Any) -> str:
     return str(value)
 
 
-def _program(jaxpr: Any, names: _Names, width: int) -> list[str]:
+def _program(jaxpr: Any, names: Names, width: int) -> list[str]:
     consts = list(map(names.binder, jaxpr.constvars))
     invars = list(map(names.binder, jaxpr.invars))
     used = frozenset(
@@ -96,7 +100,7 @@ def _wrapped(head: str, width: int) -> list[str]:
     return lines
 
 
-def _equation(eqn: Any, names: _Names, used: frozenset[int], width: int) -> list[str]:
+def _equation(eqn: Any, names: Names, used: frozenset[int], width: int) -> list[str]:
     # Names are assigned in order of appearance: results, programs among the parameters, operands.
     outs = " ".join(
         names.binder(v) if id(v) in used else f"_:{v.aval.str_short()}" for v in eqn.outvars
@@ -114,7 +118,7 @@ def _equation(eqn: Any, names: _Names, used: frozenset[int], width: int) -> list
     return [left + "[", *inner, "]" + operands]
 
 
-def _params(params: dict[str, Any], names: _Names, width: int) -> list[list[str]]:
+def _params(params: dict[str, Any], names: Names, width: int) -> list[list[str]]:
     return [
         _prefixed(f"{key}=", _value(value, names, width - len(key) - 1))
         for key, value in sorted(params.items(), key=lambda item: (item[0] != "name", item[0]))
@@ -122,12 +126,17 @@ def _params(params: dict[str, Any], names: _Names, width: int) -> list[list[str]
     ]
 
 
-def _value(value: Any, names: _Names, width: int) -> list[str]:
+def _value(value: Any, names: Names, width: int) -> list[str]:
     if hasattr(value, "eqns"):
         return _program(getattr(value, "jaxpr", value), names, width)
     if isinstance(value, tuple) and value and all(hasattr(v, "eqns") for v in value):
         inner = [INDENT + line for v in value for line in _value(v, names, width - len(INDENT))]
         return ["(", *inner, ")"]
+    return value_lines(value)
+
+
+def value_lines(value: Any) -> list[str]:
+    """Return the text of a parameter that is no program, as lines."""
     if isinstance(value, np.dtype):
         return [value.name]
     if callable(value) and hasattr(value, "__name__"):

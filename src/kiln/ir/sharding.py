@@ -15,7 +15,9 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.sharding_pictures import sharding_svg
 
 Index = tuple[slice, ...]
 
@@ -143,9 +145,13 @@ class NamedSharding(Sharding):
     """
 
     def __init__(
-        self, mesh: Mesh, spec: PartitionSpec | tuple[Any, ...], *, memory_kind: str | None = None
+        self,
+        mesh: Mesh | AbstractMesh,
+        spec: PartitionSpec | tuple[Any, ...],
+        *,
+        memory_kind: str | None = None,
     ) -> None:
-        self.mesh = mesh
+        self.mesh: Any = mesh
         self.spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         self.devices = mesh.flat
         self._hash = hash((mesh, self.spec))
@@ -178,6 +184,11 @@ class NamedSharding(Sharding):
         shape = self.mesh.shape
         return all(shape[name] == 1 for entry in self.spec for name in axes_of(entry))
 
+    def update(self, **changes: Any) -> NamedSharding:
+        """Return a sharding with another `mesh`, `spec` or `memory_kind`."""
+        values = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
+        return NamedSharding(**values)
+
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""
         found = self._blocks.get(ndim)
@@ -196,6 +207,11 @@ class NamedSharding(Sharding):
 
     def __hash__(self) -> int:
         return self._hash
+
+    def _repr_html_(self) -> str | None:
+        # One element for each part, of as many dimensions as the spec names.
+        ndim = max(1, len(self.spec))
+        return sharding_svg(self.blocks(ndim).parts, self) if ndim <= 2 else None
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name!r}: {size}" for name, size in self.mesh.shape.items())

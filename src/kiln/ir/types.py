@@ -16,6 +16,9 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.ir.abstract_mesh import EMPTY
+from kiln.ir.mesh import PartitionSpec
+from kiln.ir.sharding import NamedSharding
 from kiln.ir.sizes import Dim, product
 
 Shape = tuple[Dim, ...]
@@ -32,7 +35,7 @@ _SURELY = 2**58
 class ShapedArray:
     """The type of an array: shape, dtype, weak type, and along which mesh axes it may vary.
 
-    Immutable; equal types are interchangeable.
+    Immutable; equal types are interchangeable. A `sharding` is accepted, and not part of the type.
 
     Raises: ValueError for an array of more than 2^63 - 1 bytes.
     """
@@ -50,16 +53,19 @@ class ShapedArray:
         dtype: Any,
         weak_type: bool = False,
         varying: Varying = NOWHERE,
+        *,
+        sharding: Any = None,
     ) -> None:
         self.shape = tuple(shape)
-        self.dtype = dtype
+        # The dtypes that users write are classes, such as `jnp.float32`, or names.
+        self.dtype = dtypes.as_dtype(dtype) if isinstance(dtype, (type, str)) else dtype
         self.weak_type = weak_type
         self.varying = varying
         if shape:
             size = prod(self.shape)
             if size.__class__ is int and size > _SURELY:
                 _check_addressable(self, size)
-        self._hash = hash((self.shape, dtype, weak_type, varying))
+        self._hash = hash((self.shape, self.dtype, weak_type, varying))
 
     def __hash__(self) -> int:
         return self._hash
@@ -101,6 +107,40 @@ class ShapedArray:
             self.weak_type if weak_type is None else weak_type,
             self.varying if varying is None else varying,
         )
+
+    def update(self, **changes: Any) -> ShapedArray:
+        """Return a copy with another `shape`, `dtype` or `weak_type`.
+
+        A `sharding` or `memory_space` is ignored: types do not have them.
+        """
+        values = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
+        changes.pop("sharding", None)
+        changes.pop("memory_space", None)
+        return ShapedArray(**{**values, "varying": self.varying, **changes})
+
+    @property
+    def sharding(self) -> NamedSharding:
+        """A sharding over no mesh: types do not say where arrays are."""
+        return NamedSharding(EMPTY, PartitionSpec(*[None] * len(self.shape)))
+
+    @property
+    def vma(self) -> Varying:
+        """The mesh axes along which the array may vary, inside `shard_map`."""
+        return self.varying
+
+    def to_tangent_aval(self) -> ShapedArray:
+        """Return the type of a tangent."""
+        return self.tangent()
+
+    def to_cotangent_aval(self) -> ShapedArray:
+        """Return the type of a cotangent."""
+        return self.tangent()
+
+    to_ct_aval = to_cotangent_aval
+
+    def strip_weak_type(self) -> ShapedArray:
+        """Return the strong type."""
+        return self.with_(weak_type=False) if self.weak_type else self
 
     def tangent(self) -> ShapedArray:
         """Return the type of a tangent: the same for inexact dtypes, float0 for others."""

@@ -194,6 +194,9 @@ def static_text(key: Any) -> str:
 def _static_text(key: Any) -> str:
     if not isinstance(key, tuple):
         return repr(key.value if isinstance(key, ByEquality) else key)
+    if not key or not isinstance(key[0], type):
+        # The arguments of a partial function.
+        return f"({', '.join(map(_static_text, key))})"
     kind, *rest = key
     if kind is float:
         return repr(float.fromhex(rest[0]))

@@ -6,6 +6,8 @@ Nothing else happens on a hit. `lookup.py` handles a miss; `wrap` in `api/jit.py
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -64,13 +66,28 @@ class JitFunction(_runtime.Callable):
         placement: PlacementOptions = NO_PLACEMENT,
         settings: Settings = (),
     ) -> None:
-        functools.update_wrapper(self, fun, updated=())
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            if hasattr(fun, name):
+                setattr(self, name, getattr(fun, name))
+        self.__wrapped__ = fun
         # Attributes of the function are the wrapper's too, unless it means something else by them.
         attributes = getattr(fun, "__dict__", None)
         if attributes:
             own = {k: v for k, v in attributes.items() if not hasattr(self, k)}
             self.__dict__.update(own)
         self._fun = fun
+        self._made = (
+            static,
+            {
+                "keep_unused": keep_unused,
+                "inline": inline,
+                "static_result": static_result,
+                "max_traces": max_traces,
+                "axes": axes,
+                "placement": placement,
+                "settings": settings,
+            },
+        )
         self._inline = inline
         self._binding = placement.binding(fun, static)
         self._max_traces = max_traces
@@ -84,6 +101,12 @@ class JitFunction(_runtime.Callable):
         self._lookup = Lookup(self._subject, recorder, placement, keep_unused, settings)
         self._entries = self._lookup.entries
         register(self)
+
+    def __getattr__(self, name: str) -> Any:
+        # A property would be taken for the signature of the class.
+        if name == "__signature__":
+            return inspect.signature(self._fun)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""
@@ -250,13 +273,34 @@ class JitFunction(_runtime.Callable):
     def _cache_size(self) -> int:
         return self._lookup.size()
 
-    def __reduce__(self) -> str:
-        return getattr(self._fun, "__qualname__", name_of(self._fun))
+    def __copy__(self) -> JitFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> JitFunction:
+        return self
+
+    def __reduce__(self) -> Any:
+        name: str = getattr(self._fun, "__qualname__", name_of(self._fun))
+        # The name of a decorated function is its wrapper's.
+        if _found(getattr(self._fun, "__module__", None), name) is self:
+            return name
+        return _made_again, (self._fun, *self._made)
+
+
+def _found(module: str | None, name: str) -> Any:
+    found = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _made_again(fun: Callable[..., Any], static: Chosen, options: dict[str, Any]) -> JitFunction:
+    return JitFunction(fun, static, **options)
 
 
 # What a jitted function keeps of its own; the options say the rest of how it was made.
 _OWN = DESCRIPTION.union(
-    ("_inline", "_binding", "_subject", "_entries", "_lookup"),
+    ("_inline", "_binding", "_made", "_subject", "_entries", "_lookup"),
 )
 
 

@@ -7,9 +7,11 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from kiln.base.errors import three_lines
 from kiln.base.records import Record
+from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef, tree_unflatten
 from kiln.execution.placement import Placer
 from kiln.ir.sharding import Sharding
@@ -69,6 +71,16 @@ class Stage:
 
     def _results(self, leaves: Iterable[Any]) -> Any:
         return tree_unflatten(self._recording.out_tree, leaves)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            three_lines(
+                f"pickling or copying the {type(self).__name__} {self.fun_name} "
+                f"at {current_source()}",
+                "a program belongs to its process: it holds machine code and memory of constants",
+                "pickle the jitted function, and lower and compile it again where it is loaded",
+            )
+        )
 
     @property
     def fun_name(self) -> str:

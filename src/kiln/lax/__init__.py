@@ -341,5 +341,34 @@ from kiln.ops.window_geometry import padtype_to_pads as padtype_to_pads
 
 if _TYPE_CHECKING:
     from kiln.lax import linalg as linalg
+    from kiln.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+    from kiln.lax.ragged import ragged_dot as ragged_dot
+    from kiln.lax.staged import composite as composite
+    from kiln.lax.staged import pbroadcast as pbroadcast
+    from kiln.lax.staged import platform_dependent as platform_dependent
+    from kiln.lax.staged import shape_as_value as shape_as_value
+    from kiln.lax.window_shapes import conv_general_permutations as conv_general_permutations
+    from kiln.lax.window_shapes import conv_general_shape_tuple as conv_general_shape_tuple
+    from kiln.lax.window_shapes import conv_shape_tuple as conv_shape_tuple
+    from kiln.lax.window_shapes import conv_transpose_shape_tuple as conv_transpose_shape_tuple
+    from kiln.lax.window_shapes import reduce_window_shape_tuple as reduce_window_shape_tuple
+    from kiln.ops.contraction import PrecisionLike as PrecisionLike
+    from kiln.ops.convolution_numbers import (
+        ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+    )
+    from kiln.ops.dot_algorithms import AccuracyMode as AccuracyMode
+    from kiln.ops.dot_algorithms import DotAlgorithm as DotAlgorithm
+    from kiln.ops.dot_algorithms import DotAlgorithmPreset as DotAlgorithmPreset
+    from kiln.ops.dot_algorithms import Tolerance as Tolerance
 
-__getattr__, __dir__ = _on_first_use(globals(), "linalg")
+__getattr__, __dir__ = _on_first_use(
+    globals(),
+    "linalg",
+    "kiln.lax.ragged: RaggedDotDimensionNumbers ragged_dot",
+    "kiln.lax.staged: composite pbroadcast platform_dependent shape_as_value",
+    "kiln.lax.window_shapes: conv_general_permutations conv_general_shape_tuple conv_shape_tuple",
+    "kiln.lax.window_shapes: conv_transpose_shape_tuple reduce_window_shape_tuple",
+    "kiln.ops.contraction: PrecisionLike",
+    "kiln.ops.convolution_numbers: ConvGeneralDilatedDimensionNumbers",
+    "kiln.ops.dot_algorithms: AccuracyMode DotAlgorithm DotAlgorithmPreset Tolerance",
+)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from kiln.lax.factors import cholesky_update as cholesky_update
+from kiln.lax.factors import ormqr as ormqr
+from kiln.lax.factors import qdwh as qdwh
+from kiln.lax.factors import symmetric_product as symmetric_product
+from kiln.lax.factors import tridiagonal_solve as tridiagonal_solve
 from kiln.ops.linalg import cholesky as cholesky
 from kiln.ops.linalg import cholesky_p as cholesky_p
 from kiln.ops.linalg import lu as lu
@@ -33,6 +38,7 @@ __all__ = [
     "SvdAlgorithm",
     "cholesky",
     "cholesky_p",
+    "cholesky_update",
     "eig",
     "eig_p",
     "eigh",
@@ -46,10 +52,14 @@ __all__ = [
     "lu_p",
     "lu_pivots_to_permutation",
     "lu_pivots_to_permutation_p",
+    "ormqr",
+    "qdwh",
     "qr",
     "qr_p",
     "svd",
     "svd_p",
+    "symmetric_product",
     "triangular_solve",
     "triangular_solve_p",
+    "tridiagonal_solve",
 ]

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from kiln.linen import activation as activation
+from kiln.linen import attention as attention
+from kiln.linen import batch_apply as batch_apply
+from kiln.linen import combinators as combinators
+from kiln.linen import core as core
 from kiln.linen import errors as errors
+from kiln.linen import fp8_ops as fp8_ops
 from kiln.linen import frozen_dict as frozen_dict
 from kiln.linen import initializers as initializers
-from kiln.linen import logical as spmd
+from kiln.linen import kw_only_dataclasses as kw_only_dataclasses
+from kiln.linen import linear as linear
 from kiln.linen import metadata as meta
+from kiln.linen import normalization as normalization
+from kiln.linen import partitioning as partitioning
+from kiln.linen import pooling as pooling
+from kiln.linen import recurrent as recurrent
+from kiln.linen import spmd as spmd
+from kiln.linen import stochastic as stochastic
 from kiln.linen.application import apply as apply
 from kiln.linen.application import init as init
 from kiln.linen.application import init_with_output as init_with_output
@@ -26,6 +39,11 @@ from kiln.linen.derivatives import jvp as jvp
 from kiln.linen.derivatives import value_and_grad as value_and_grad
 from kiln.linen.derivatives import vjp as vjp
 from kiln.linen.filters import DenyList as DenyList
+from kiln.linen.fp8_ops import Fp8DirectDotGeneralOp as Fp8DirectDotGeneralOp
+from kiln.linen.fp8_ops import Fp8DotGeneral as Fp8DotGeneral
+from kiln.linen.fp8_ops import Fp8DotGeneralOp as Fp8DotGeneralOp
+from kiln.linen.fp8_ops import Fp8Einsum as Fp8Einsum
+from kiln.linen.fp8_ops import NANOOFp8DotGeneralOp as NANOOFp8DotGeneralOp
 from kiln.linen.frozen_dict import FrozenDict as FrozenDict
 from kiln.linen.frozen_dict import freeze as freeze
 from kiln.linen.frozen_dict import unfreeze as unfreeze
@@ -34,7 +52,6 @@ from kiln.linen.initializers import ones_init as ones_init
 from kiln.linen.initializers import zeros as zeros
 from kiln.linen.initializers import zeros_init as zeros_init
 from kiln.linen.jit import jit as jit
-from kiln.linen.layers import pooling as pooling
 from kiln.linen.layers.activations import PReLU as PReLU
 from kiln.linen.layers.attention import MultiHeadAttention as MultiHeadAttention
 from kiln.linen.layers.attention import MultiHeadDotProductAttention as MultiHeadDotProductAttention
@@ -76,16 +93,6 @@ from kiln.linen.layers.recurrent_cells import SimpleCell as SimpleCell
 from kiln.linen.layers.reparameterization import SpectralNorm as SpectralNorm
 from kiln.linen.layers.reparameterization import WeightNorm as WeightNorm
 from kiln.linen.layers.stochastic import Dropout as Dropout
-from kiln.linen.logical import LogicallyPartitioned as LogicallyPartitioned
-from kiln.linen.logical import RulesFallback as RulesFallback
-from kiln.linen.logical import get_logical_axis_rules as get_logical_axis_rules
-from kiln.linen.logical import logical_axis_rules as logical_axis_rules
-from kiln.linen.logical import logical_to_mesh as logical_to_mesh
-from kiln.linen.logical import logical_to_mesh_axes as logical_to_mesh_axes
-from kiln.linen.logical import logical_to_mesh_sharding as logical_to_mesh_sharding
-from kiln.linen.logical import set_logical_axis_rules as set_logical_axis_rules
-from kiln.linen.logical import with_logical_constraint as with_logical_constraint
-from kiln.linen.logical import with_logical_partitioning as with_logical_partitioning
 from kiln.linen.metadata import PARTITION_NAME as PARTITION_NAME
 from kiln.linen.metadata import Partitioned as Partitioned
 from kiln.linen.metadata import get_partition_spec as get_partition_spec
@@ -98,11 +105,22 @@ from kiln.linen.methods import nowrap as nowrap
 from kiln.linen.module import Module as Module
 from kiln.linen.module import share_scope as share_scope
 from kiln.linen.scope import Variable as Variable
+from kiln.linen.spmd import LogicallyPartitioned as LogicallyPartitioned
+from kiln.linen.spmd import RulesFallback as RulesFallback
+from kiln.linen.spmd import get_logical_axis_rules as get_logical_axis_rules
+from kiln.linen.spmd import logical_axis_rules as logical_axis_rules
+from kiln.linen.spmd import logical_to_mesh as logical_to_mesh
+from kiln.linen.spmd import logical_to_mesh_axes as logical_to_mesh_axes
+from kiln.linen.spmd import logical_to_mesh_sharding as logical_to_mesh_sharding
+from kiln.linen.spmd import set_logical_axis_rules as set_logical_axis_rules
+from kiln.linen.spmd import with_logical_constraint as with_logical_constraint
+from kiln.linen.spmd import with_logical_partitioning as with_logical_partitioning
 from kiln.linen.summary import tabulate as tabulate
 from kiln.linen.transforms import add_metadata_axis as add_metadata_axis
 from kiln.linen.transforms import checkpoint as checkpoint
 from kiln.linen.transforms import fold_rngs as fold_rngs
 from kiln.linen.transforms import map_variables as map_variables
+from kiln.linen.transforms import named_call as named_call
 from kiln.linen.transforms import remat as remat
 from kiln.linen.transforms import remat_scan as remat_scan
 from kiln.linen.variables import merge_param as merge_param

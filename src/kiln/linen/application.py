@@ -158,6 +158,13 @@ def method_of(module: Any, method: Any) -> Callable[..., Any]:
     Raises: ApplyModuleInvalidMethodError, TypeError for a name that is not a method.
     """
     if method is None:
+        # Of a class without `__call__` this attribute is that of its metaclass: it makes instances.
+        if not any("__call__" in vars(base) for base in type(module).__mro__):
+            raise AttributeError(
+                f"call of {type(module).__name__} at {current_source()}\n"
+                f'"{type(module).__name__}" object has no attribute "__call__"\n'
+                "define it, or name another method: method='...'"
+            )
         return type(module).__call__
     if isinstance(method, str):
         name = method

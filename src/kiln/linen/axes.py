@@ -200,19 +200,18 @@ def _vmapped(
     def apply(target: Target, module: Module, args: tuple[Any, ...], kwargs: Any) -> Any:
         lift = Lift(module, (args, kwargs), set_up=not target.of_class)
         values, named = lift.values
-        groups = lift.groups(in_filters)
+        groups = [
+            _without_axis(g, a, metadata_params)
+            for g, a in zip(lift.groups(in_filters), group_axes, strict=True)
+        ]
         axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         sizes = _sizes((axes, tuple(group_axes)), (tuple(values), tuple(groups)))
         size = _size(f"vmap of {target.name}", axis_size, sizes, "axis_size")
         parts, whole = divided_roots(lift, split_rngs, size)
 
         def pure(values: Any, groups: Any, parts: Roots) -> Any:
-            plain = [
-                _without_axis(g, a, metadata_params)
-                for g, a in zip(groups, group_axes, strict=True)
-            ]
             keys = LiftedKeys({**whole, **parts}, lift)
-            application = lift.application(merged(plain), keys, written_by(*out_filters))
+            application = lift.application(merged(groups), keys, written_by(*out_filters))
             result = lift.run(target, application, (values, named), run_method)
             return result, tuple(written_in_groups(lift, application, out_filters))
 
@@ -422,7 +421,9 @@ class _Scan:
         jaxpr, consts = stage(same, avals, purpose="scan")
         tree, count = found
         if not jaxpr.outvars:
-            return shared, {}, []
+            # Boxes without values, such as names of axes, are variables too.
+            empty: Group = tree_unflatten(tree, [])
+            return {**shared, **empty}, empty, []
         live, needed = eliminate_dead_code(jaxpr)
         if any(needed):
             raise ValueError(

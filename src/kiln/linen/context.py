@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,7 +54,7 @@ def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
 def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Run a method under the active interceptors."""
     interceptors = context.interceptors
-    described = InterceptorContext(module, name, getattr(module, name, method))
+    described = InterceptorContext(module, name, functools.partial(method, module))
 
     def call(level: int, *args: Any, **kwargs: Any) -> Any:
         if level == len(interceptors):

@@ -207,7 +207,7 @@ class SetAttributeFrozenModuleError(LinenError):
         super().__init__(
             f"{module}.{name} = {value!r}",
             f"Can't set {name}={value} for Module of type {module}: Module instance is frozen "
-            "outside of setup method",
+            "outside of setup method.",
             f"assign in setup, use clone({name}=...), or keep state in self.variable",
         )
 

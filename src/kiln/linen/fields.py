@@ -48,15 +48,24 @@ def map_modules(
             return value
         return type(value)(*mapped) if is_namedtuple(type(value)) else type(value)(mapped)
     if isinstance(value, Mapping):
-        items = {
-            k: map_modules(change, v, f"{suffix}_{k}", wanted=wanted) for k, v in value.items()
-        }
+        # Sorted as the keys of a pytree: a module that is there twice is named after the first.
+        items = dict(value)
+        for k in sorted_keys(value):
+            items[k] = map_modules(change, value[k], f"{suffix}_{k}", wanted=wanted)
         if all(items[k] is value[k] for k in items):
             return value
         return type(value)(items)  # type: ignore[call-arg]
     if isinstance(value, type) or callable(value):
         return value
     return _map_pytree(change, value, suffix, wanted)
+
+
+def sorted_keys(value: Mapping[Any, Any]) -> list[Any]:
+    """Return the keys of a mapping in order if they have one, otherwise as they are."""
+    try:
+        return sorted(value)
+    except TypeError:
+        return list(value)
 
 
 def _map_pytree(

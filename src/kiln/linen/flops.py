@@ -7,7 +7,7 @@ from typing import Any
 
 from kiln.api.jit import wrap
 from kiln.api.linear import vjp
-from kiln.base.tree import tree_flatten, tree_map, tree_unflatten
+from kiln.base.tree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from kiln.jit.struct import ShapeDtypeStruct
 from kiln.linen.errors import LinenError
 from kiln.linen.recording import Call
@@ -29,9 +29,10 @@ def flops_of(call: Call, variables: Mapping[str, Any], rngs: Any, backward: bool
         for i, value in zip(arrays, values, strict=True):
             filled[i] = value
         args, kwargs = tree_unflatten(tree, filled)
-        return call.module.apply(
+        result = call.module.apply(
             held, *args, rngs=names, method=call.method, mutable=True, **kwargs
         )[0]
+        return [leaf for leaf in tree_leaves(result) if hasattr(leaf, "dtype")]
 
     def run_back(held: Any, *values: Any) -> Any:
         result, pull = vjp(run, held, *values)
@@ -44,7 +45,7 @@ def flops_of(call: Call, variables: Mapping[str, Any], rngs: Any, backward: bool
     except LinenError:
         # A module that shares another one has none of its variables.
         return ""
-    return "" if cost is None or "flops" not in cost else f"{int(cost['flops']):,}"
+    return "" if cost is None else f"{int(cost.get('flops', 0))}"
 
 
 def _part(tree: Any, path: tuple[str, ...]) -> Any:

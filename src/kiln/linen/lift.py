@@ -222,7 +222,8 @@ class Lift:
                 if counts is not None:
                     counted = counts[number].at(steps)
                 inner = (str(number), *steps)
-                made = scopes[id(scope)] = Scope(application, None, scope.path, inner, counted)
+                made = Scope.within(application, None, scope.path, inner, counted)
+                scopes[id(scope)] = made
             return made
 
         def copy(suffix: str, original: Standing) -> Standing:
@@ -246,7 +247,7 @@ class Lift:
             result = call(target, module, values)
         finally:
             application.valid = False
-        if modules_in(result):
+        if modules_in(result, _stands):
             raise TransformedMethodReturnValueError(target.name)
         self._left = _left(module)
         return result
@@ -365,7 +366,9 @@ def _resume(module: Module, original: Module) -> None:
     assert module.scope is not None
     assert original.scope is not None
     for name, taken in original.scope.names.items():
-        module.scope.names.setdefault(name, set()).update(taken)
+        # The names of submodules only: variables that exist may be used again inside.
+        if None in taken:
+            module.scope.names.setdefault(name, set()).add(None)
     module._state.in_compact = original._state.in_compact
     module._state.autonames = dict(original._state.autonames)
 

@@ -30,6 +30,9 @@ def lift_target(
     """
     if isinstance(target, type) and issubclass(target, Module):
         return _lifted_class(target, make, prefix, methods)
+    if isinstance(target, functools.partial) and isinstance(target.func, type):
+        made = lift_target(target.func, make, prefix, methods)
+        return functools.partial(made, *target.args, **target.keywords)
     if callable(target) and not isinstance(target, (Module, type)):
         return lifted_function(target, make(Target(target), {}))
     raise TransformTargetError(target)

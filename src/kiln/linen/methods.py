@@ -74,10 +74,14 @@ def wrap_methods(cls: type) -> None:
             continue
         if isinstance(value, (staticmethod, classmethod, type)):
             continue
-        if isinstance(value, (property, functools.cached_property)):
+        if _is_descriptor(value) and not name.startswith("__"):
             setattr(cls, name, _Property(value, name))
         elif callable(value) and hasattr(type(value), "__get__") and not _is_ready(value):
             setattr(cls, name, _wrapped(value, name))
+
+
+def _is_descriptor(value: Any) -> bool:
+    return hasattr(type(value), "__get__") and not callable(value)
 
 
 def _is_ready(value: Any) -> bool:

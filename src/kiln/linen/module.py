@@ -8,6 +8,7 @@ parameters.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -32,6 +33,7 @@ from kiln.linen.printing import module_text
 from kiln.linen.pure import PureFunctions
 from kiln.linen.scope import Scope
 from kiln.linen.variables import HasVariables
+from kiln.linen.variables import merge_param as merge_param
 
 
 class _Unspecified:
@@ -47,6 +49,14 @@ class _Unspecified:
 UNSPECIFIED_PARENT = _Unspecified()
 # Python looks these up when copying and pickling; they are unrelated to `setup`.
 _NEVER_SET_UP = frozenset({"__deepcopy__", "__copy__", "__getstate__", "__setstate__", "_state"})
+
+
+class SetupState(enum.Enum):
+    """Whether the `setup` of an instance has run."""
+
+    NEW = 0
+    TRANSFORMED = 1
+    DONE = 2
 
 
 class ModuleState:
@@ -72,6 +82,11 @@ class ModuleState:
         self.autonames: dict[str, int] = {}
         self.children: dict[str, Module] = {}
         self.name_scopes: dict[str, Module] = {}
+
+    @property
+    def setup_called(self) -> SetupState:
+        """Whether `setup` has run; lifted copies run it anew, and are never TRANSFORMED."""
+        return SetupState.DONE if self.set_up else SetupState.NEW
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
@@ -102,7 +117,7 @@ class Module(HasVariables, PureFunctions):
 
     _state: ClassVar[ModuleState]
     _hyperparameters: ClassVar[tuple[str, ...]] = ()
-    _name_scope_methods: ClassVar[dict[str, Callable[..., Any]]] = {}
+    _compact_name_scope_methods: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -114,9 +129,17 @@ class Module(HasVariables, PureFunctions):
         dataclasses.dataclass(
             repr=False, eq="__eq__" not in vars(cls), unsafe_hash=not has_hash, kw_only=kw_only
         )(cls)
+        fields: dict[str, Any] = cls.__dataclass_fields__
+        for name in ("_state", "_hyperparameters", "_compact_name_scope_methods"):
+            fields.pop(name, None)
+        # Those of the user come first, as in the signature.
+        for name in ("parent", "name"):
+            fields[name] = fields.pop(name)
+        if not has_hash:
+            cls.__hash__ = _unbound_hash(cls.__hash__)  # type: ignore[method-assign,assignment]
         # Only now are the fields known: a function may be a default.
         wrap_methods(cls)
-        cls._name_scope_methods = name_scope_methods(cls)
+        cls._compact_name_scope_methods = name_scope_methods(cls)
         cls._hyperparameters = tuple(
             f.name for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")
         )
@@ -256,7 +279,7 @@ class Module(HasVariables, PureFunctions):
         state.in_setup = True
         try:
             self.setup()
-            for name, method in type(self)._name_scope_methods.items():
+            for name, method in type(self)._compact_name_scope_methods.items():
                 state.name_scopes[name] = CompactNameScope(
                     method, lambda: self, parent=self, name=name
                 )
@@ -363,6 +386,19 @@ class Module(HasVariables, PureFunctions):
             raise CallUnbindOnUnboundModuleError(type(self).__name__)
         variables = self.variables
         return self.clone(_deep_clone=True, _reset_names=True, name=None), variables
+
+
+def _unbound_hash(of_fields: Callable[[Any], int]) -> Callable[[Any], int]:
+    def __hash__(self: Any) -> int:
+        if self.scope is not None:
+            raise TypeError(
+                f"hash of {type(self).__name__} at {current_source()}\n"
+                "Can't call __hash__ on modules that hold variables.\n"
+                "use the module that it is a bound copy of"
+            )
+        return of_fields(self)
+
+    return __hash__
 
 
 def _made_again(cls: type[Module], values: dict[str, Any]) -> Module:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kiln.linen.fields import is_module
+
 _INDENT = "    "
 
 
@@ -27,7 +29,8 @@ def module_text(module: Any) -> str:
 
 def _value_text(module: Any, name: str) -> str:
     value = getattr(module, name)
-    if callable(value) and hasattr(value, "__name__"):
+    # Asking a module for an attribute that it lacks would set it up.
+    if not is_module(value) and callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)
     return _indented(repr(value))
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kiln.api.make_jaxpr import eval_shape
+from kiln.base.tree import tree_map
+from kiln.jit.struct import ShapeDtypeStruct
 from kiln.linen.context import InterceptorContext, intercept_methods
 
 Path = tuple[str, ...]
@@ -40,19 +42,34 @@ def recorded(init: Callable[[], Any]) -> tuple[list[Call], Any]:
         about: InterceptorContext,
     ) -> Any:
         module = about.module
-        if about.method_name == "setup" or module.scope is None:
+        # Functions of a module that are lifted run as its methods and are none.
+        is_method = hasattr(type(module), about.method_name)
+        if about.method_name == "setup" or module.scope is None or not is_method:
             return following(*args, **kwargs)
         path = module.scope.path
         unbound = module.clone(_deep_clone=True, _reset_names=True, name=None)
-        call = Call(path, unbound, about.method_name, args, kwargs, repeated=path in seen)
+        given, named = _types((args, kwargs))
+        call = Call(path, unbound, about.method_name, given, named, repeated=path in seen)
         seen.add(path)
         calls.append(call)
-        call.result = following(*args, **kwargs)
-        return call.result
+        result = following(*args, **kwargs)
+        call.result = _types(result)
+        return result
 
     with intercept_methods(note):
         types = eval_shape(init)
     return calls, types
+
+
+def _types(values: Any) -> Any:
+    """Replace arrays by their types: the tracers of the init must not outlive it."""
+
+    def of_leaf(x: Any) -> Any:
+        if hasattr(x, "shape") and hasattr(x, "dtype"):
+            return ShapeDtypeStruct(x.shape, x.dtype)
+        return x
+
+    return tree_map(of_leaf, values)
 
 
 def paths_of(init: Callable[[], Any], last: bool = False) -> dict[str, Any]:

@@ -130,7 +130,8 @@ def streams(rngs: Any, asked: str) -> dict[str, Any]:
             if not isinstance(name, str) or not is_key(key):
                 raise InvalidRngError(
                     f"{asked} with rngs[{name!r}] = {_shown(key)}",
-                    "rngs should be a dictionary mapping strings to `jax.PRNGKey`",
+                    "rngs should be a dictionary mapping strings to `jax.PRNGKey`. "
+                    f"{_place(asked)} should be a ``jax.PRNGKey`` or such a dictionary",
                     "write rngs={'dropout': kiln.random.key(0)}",
                 )
         return dict(rngs)
@@ -138,9 +139,16 @@ def streams(rngs: Any, asked: str) -> dict[str, Any]:
         return {"params": rngs}
     raise InvalidRngError(
         f"{asked} with rngs {_shown(rngs)}",
-        "RNGs should be of shape (2,) or PRNGKey, or a dictionary of such",
+        f"RNGs should be of shape (2,) or PRNGKey in Module {asked.split()[-1]}, but rngs are: "
+        f"{' '.join(str(rngs).split()):.60}; they may be a dictionary of keys, too",
         "write kiln.random.key(0), or {'params': key, 'dropout': key}",
     )
+
+
+def _place(asked: str) -> str:
+    if asked.startswith("apply"):
+        return "The ``rngs`` argument passed to an apply function"
+    return "First argument passed to an init function"
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,7 @@ count of draws.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from kiln.api.make_jaxpr import eval_shape
@@ -28,7 +28,7 @@ from kiln.linen.errors import (
 from kiln.linen.filters import CollectionFilter, in_filter
 from kiln.linen.metadata import is_axis_metadata, replace_boxed
 from kiln.linen.metadata import unbox as unboxed
-from kiln.linen.rng import DrawCounts, Keys, Path
+from kiln.linen.rng import DrawCounts, FoldedKeys, Keys, Path, streams
 from kiln.random.keys import key as random_key
 
 T = TypeVar("T")
@@ -74,6 +74,25 @@ class Scope:
 
     def __init__(
         self,
+        variables: Mapping[str, Tree],
+        rngs: Any = None,
+        name: str | None = None,
+        mutable: CollectionFilter = False,
+        *,
+        path: Sequence[str] = (),
+        flags: Mapping[str, Any] = _NOTHING,
+    ) -> None:
+        """Make the root of an application of its own, to pass to a module as its `parent`.
+
+        `path`, or else `name`, leads to it from the outermost module.
+        Raises: InvalidRngError for anything but keys and dictionaries of keys.
+        """
+        keys = FoldedKeys(streams(rngs, "Scope"))
+        at = tuple(path) or (() if name is None else (name,))
+        self._place(Application(variables, keys, mutable, flags), None, at, (), DrawCounts())
+
+    def _place(
+        self,
         shared: Application,
         parent: Scope | None,
         path: Path,
@@ -90,6 +109,21 @@ class Scope:
         self.names: dict[str, set[str | None]] = {}
 
     @classmethod
+    def within(
+        cls,
+        shared: Application,
+        parent: Scope | None,
+        path: Path,
+        inner: Path,
+        counts: DrawCounts,
+        drawing: Path | None = None,
+    ) -> Scope:
+        """Return a scope of an application that exists."""
+        scope = cls.__new__(cls)
+        scope._place(shared, parent, path, inner, counts, drawing)
+        return scope
+
+    @classmethod
     def root(
         cls,
         variables: Mapping[str, Tree],
@@ -102,7 +136,7 @@ class Scope:
     ) -> Scope:
         """Return the scope of an application's root, which is at `path` in the outer one."""
         shared = Application(variables, keys, mutable, flags)
-        return cls(shared, None, path, (), DrawCounts() if counts is None else counts)
+        return cls.within(shared, None, path, (), DrawCounts() if counts is None else counts)
 
     @property
     def name(self) -> str | None:
@@ -132,12 +166,13 @@ class Scope:
     def child(self, name: str, counts: DrawCounts, drawing: Path) -> Scope:
         """Return a scope for a submodule whose keys are drawn for a path, with the given counts."""
         path, inner = (*self.path, name), (*self.inner, name)
-        return Scope(self.shared, self, path, inner, counts, drawing)
+        return self.within(self.shared, self, path, inner, counts, drawing)
 
     def rewound(self, *, rewind_rngs: bool = False) -> Scope:
         """Return this scope with all names free again, and optionally with new counts of draws."""
         counts = DrawCounts() if rewind_rngs else self.counts
-        return Scope(self.shared, self.parent, self.path, self.inner, counts, self.drawing)
+        parent = self.parent
+        return self.within(self.shared, parent, self.path, self.inner, counts, self.drawing)
 
     def check(self) -> None:
         """Raise InvalidScopeError once the init or apply has returned."""

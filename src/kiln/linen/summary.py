@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -138,9 +139,13 @@ def value_lines(value: Any) -> list[str]:
         return _boxed_lines(value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return [f"{value.dtype}[{','.join(map(str, value.shape))}]"]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return value_lines({field.name: getattr(value, field.name) for field in fields})
     if isinstance(value, Mapping) and value:
         lines = []
-        for name, item in value.items():
+        for key, item in value.items():
+            name = key.value if isinstance(key, enum.Enum) else key
             inside = value_lines(item)
             if _is_nested(item):
                 indent = "  " if isinstance(item, Mapping) else ""
@@ -166,7 +171,7 @@ def _boxed_lines(box: Any) -> list[str]:
     names = getattr(box, "names", None)
     if names is None:
         return [first, *rest]
-    return [f"{first} P({', '.join(map(str, names))})", *rest]
+    return [f"{first} P({', '.join(map(str, names))}{',' * (len(names) == 1)})", *rest]
 
 
 def _inputs(call: Call) -> list[str]:
@@ -204,7 +209,7 @@ def _drawn(
             *(cost(call) for cost in costs.values()),
             *(_variables_text(row, collection) for collection in collections),
         ]
-        table.add_row(*map(rich_text.Text, cells))
+        table.add_row(*map(_cell, cells))
     totals = {collection: size_of(variables[collection]) for collection in collections}
     table.columns[3 + len(costs)].footer = rich_text.Text("Total", justify="right")
     for i, collection in enumerate(collections):
@@ -213,6 +218,12 @@ def _drawn(
     table.caption_style = "bold"
     table.caption = f"\nTotal Parameters: {_size_text((everything[0], everything[1]))}"
     return table
+
+
+def _cell(text: str) -> Any:
+    cell = rich_text.Text(text)
+    cell.highlight_regex(r"\w+(?=\[[\d,]*\])", "dim")
+    return cell
 
 
 def _variables_text(row: Row, collection: str) -> str:

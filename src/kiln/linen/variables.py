@@ -11,6 +11,8 @@ from kiln.linen.errors import NameInUseError
 from kiln.linen.scope import Scope, Variable
 from kiln.numpy.filling import zeros_like
 
+_NO_KEYS = "Can't use RNGs"
+
 
 def _append(values: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     return (*values, value)
@@ -25,11 +27,11 @@ class HasVariables:
     def _may_initialize(self) -> bool:
         raise NotImplementedError
 
-    def _bound(self, asked: str) -> Scope:
+    def _bound(self, asked: str, wrong: str = "Can't access variables") -> Scope:
         if self.scope is None:
             raise ValueError(
                 f"{type(self).__name__}.{asked} at {current_source()}\n"
-                "Can't access variables on unbound modules\n"
+                f"{wrong} on unbound modules\n"
                 "use init, apply or bind"
             )
         return self.scope
@@ -101,14 +103,14 @@ class HasVariables:
 
     def has_rng(self, name: str) -> bool:
         """Tell whether there is a stream of keys of that name."""
-        return self._bound("has_rng").has_rng(name)
+        return self._bound("has_rng", _NO_KEYS).has_rng(name)
 
     def make_rng(self, name: str = "params") -> Any:
         """Draw a key from a stream, or from `params` if there is none of that name.
 
         Raises: InvalidRngError if there is neither.
         """
-        return self._bound(f"make_rng({name!r})").make_rng(name)
+        return self._bound(f"make_rng({name!r})", _NO_KEYS).make_rng(name)
 
     def is_initializing(self) -> bool:
         """Tell whether the module runs inside `init`."""
@@ -155,7 +157,7 @@ class HasVariables:
             if not scope.has_variable(collection, name):
                 scope.reserve(name, collection)
                 scope.put_variable(collection, name, tree_map(zeros_like, value))
-        elif scope.is_collection_empty(collection):
+        elif collection not in scope.shared.collections:
             return value
         elif not scope.has_variable(collection, name):
             raise ValueError(

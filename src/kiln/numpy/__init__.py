@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from numpy.exceptions import ComplexWarning as ComplexWarning
+
 from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.numpy import operators as _operators
 from kiln.numpy.application import apply_along_axis as apply_along_axis

@@ -23,6 +23,7 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
+from kiln.ops.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, names_algorithm
 from kiln.ops.edge_semantics import convert
 from kiln.ops.families import add
 from kiln.ops.shape import kept_axes, transpose
@@ -55,6 +56,7 @@ _PRECISIONS: dict[str, Precision] = {
     "highest": Precision.HIGHEST,
     "float32": Precision.HIGHEST,
 }
+PrecisionLike = Precision | str | DotAlgorithm | DotAlgorithmPreset | tuple[Any, Any] | None
 PrecisionPair = tuple[Precision, Precision]
 
 
@@ -67,6 +69,8 @@ def canonical_precision(precision: Any) -> PrecisionPair | None:
         precision = options().default_matmul_precision
         if precision is None:
             return None
+    if names_algorithm(precision):
+        return Precision.HIGHEST, Precision.HIGHEST
     pair = precision if isinstance(precision, (tuple, list)) else (precision, precision)
     found = [_precision(p) for p in pair]
     if len(found) != 2 or None in found:

@@ -23,6 +23,10 @@ class ConvDimensionNumbers(NamedTuple):
     out_spec: Axes
 
 
+ConvGeneralDilatedDimensionNumbers = tuple[str, str, str] | ConvDimensionNumbers | None
+"""What convolutions accept as `dimension_numbers`."""
+
+
 def conv_dimension_numbers(
     lhs_shape: Sequence[Any], rhs_shape: Sequence[Any], dimension_numbers: Any
 ) -> ConvDimensionNumbers:

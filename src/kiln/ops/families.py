@@ -73,6 +73,13 @@ class Elementwise(Primitive):
         self.result = result
         self.results: dict[Any, Any] = {}
 
+    def has(self, rule: str) -> bool:
+        if rule == "jvp" and type(self).jvp is Elementwise.jvp and not self.partials:
+            return rule in vars(self)
+        if rule == "transpose" and type(self).transpose is Elementwise.transpose:
+            return self.linear is not None or rule in vars(self)
+        return super().has(rule)
+
     def infer(self, *xs: Any, **params: Any) -> ShapedArray:
         first = xs[0]
         dtype, shape, weak = first.dtype, first.shape, first.weak_type

@@ -7,11 +7,13 @@ of elementwise operations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_flatten, tree_unflatten
@@ -251,6 +253,9 @@ def reduce(
 def initial_value(start: Any, like: Any) -> Any:
     """Return an initial value as a scalar of the operand's dtype, if it is a Python number."""
     aval = aval_of(like)
+    if type(start) is float and math.isinf(start) and dtypes.issubdtype(aval.dtype, np.integer):
+        limits = dtypes.iinfo(aval.dtype)
+        return np.asarray(limits.max if start > 0 else limits.min, aval.dtype)[()]
     if type(start) in (bool, int, float, complex):
         return scalar(start, ShapedArray((), aval.dtype))
     return start if hasattr(start, "aval") else np.asarray(start)[()]

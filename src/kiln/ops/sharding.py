@@ -14,7 +14,8 @@ from kiln.core.array_placement import placed
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
-from kiln.ir.mesh import UNCONSTRAINED, PartitionSpec
+from kiln.ir.abstract_mesh import AbstractMesh
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import LinearOp
@@ -88,7 +89,9 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
     return tree_unflatten(
         tree,
         [
-            leaf if s is None else sharding_constraint_p.bind(leaf, sharding=resolved(s, asked))
+            leaf
+            if s is None or says_nothing(s)
+            else sharding_constraint_p.bind(leaf, sharding=resolved(s, asked))
             for leaf, s in zip(leaves, found, strict=True)
         ],
     )
@@ -100,7 +103,7 @@ def put(x: Any, place: Any) -> Any:
     Raises: TypeError for another kind of place, ValueError for an array that cannot be sharded this
         way.
     """
-    if place is None:
+    if place is None or says_nothing(place):
         return x
     if isinstance(place, (Sharding, PartitionSpec)):
         sharding = resolved(place, "device_put")
@@ -142,6 +145,8 @@ def resolved(sharding: Any, option: str) -> Sharding:
 
     Raises: TypeError if it is not a sharding, RuntimeError for a PartitionSpec without a mesh.
     """
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+        return _on_devices(sharding, option)
     if isinstance(sharding, Sharding):
         return sharding
     if not isinstance(sharding, PartitionSpec):
@@ -163,3 +168,21 @@ def resolved(sharding: Any, option: str) -> Sharding:
             )
         )
     return NamedSharding(mesh, sharding)
+
+
+def says_nothing(place: Any) -> bool:
+    """Tell whether a sharding is that of a type: over a mesh without axes."""
+    return isinstance(place, NamedSharding) and place.mesh.empty
+
+
+def _on_devices(sharding: NamedSharding, option: str) -> NamedSharding:
+    mesh = options().mesh
+    if isinstance(mesh, Mesh) and mesh.shape_tuple == sharding.mesh.shape_tuple:
+        return NamedSharding(mesh, sharding.spec)
+    raise RuntimeError(
+        three_lines(
+            f"{option}={sharding} at {current_source()}",
+            f"the mesh of {option} has no devices, and the mesh here is {mesh}",
+            "set a mesh with these axes: with kiln.set_mesh(mesh): ...",
+        )
+    )

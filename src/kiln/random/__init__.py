@@ -29,6 +29,7 @@ from kiln.random.keys import clone as clone
 from kiln.random.keys import fold_in as fold_in
 from kiln.random.keys import key as key
 from kiln.random.keys import key_data as key_data
+from kiln.random.keys import key_dtype as key_dtype
 from kiln.random.keys import key_impl as key_impl
 from kiln.random.keys import split as split
 from kiln.random.keys import wrap_key_data as wrap_key_data

@@ -80,6 +80,12 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> Array:
     return typed(checked("wrap_key_data", key_bits_array))
 
 
+def key_dtype(impl_spec: Any = None) -> Any:
+    """Return the dtype of typed keys for a generator."""
+    _check_implementation("key_dtype", impl_spec)
+    return KEY
+
+
 def key_impl(keys: ArrayLike) -> str:
     """Return the name of the generator that keys are for."""
     checked("key_impl", keys)

@@ -14,7 +14,6 @@ import kiln.ops
 from kiln.core.primitive import Primitive
 from kiln.engines.native.lowerings import LOWERINGS as NATIVE
 from kiln.engines.xla.lowerings import LOWERINGS as XLA
-from kiln.ops.families import Elementwise
 
 ENGINES: dict[str, Mapping[Any, object]] = {"native": NATIVE, "xla": XLA}
 """The compilers, with the primitives that they have lowerings of."""
@@ -50,10 +49,6 @@ def rules_of(primitive: Primitive) -> dict[str, bool]:
 
 
 def _has(primitive: Primitive, rule: str) -> bool:
-    if rule == "jvp" and hasattr(primitive, "partials"):
-        return bool(primitive.partials) or type(primitive).jvp is not Elementwise.jvp
-    if rule == "transpose" and hasattr(primitive, "linear"):
-        return primitive.linear is not None
     if rule == "batch" and primitive.has("batch_over"):
         return True
     return primitive.has(rule)

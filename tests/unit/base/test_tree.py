@@ -8,7 +8,7 @@ import pytest
 
 import kiln.tree as short
 import kiln.tree_util as long
-from kiln.base import tree
+from kiln.base import tree, tree_registry
 from kiln.base.tree import tree_structure
 
 Point = namedtuple("Point", ["x", "y"])
@@ -70,7 +70,8 @@ def test_paths() -> None:
 
 
 def test_public_modules() -> None:
-    assert all(getattr(tree, name) is getattr(long, name) for name in long.__all__)
+    known = {**vars(tree), **vars(tree_registry)}
+    assert all(known[name] is getattr(long, name) for name in long.__all__)
     assert short.map is tree.tree_map
     assert set(short.__all__) <= set(dir(short))
     jax = pytest.importorskip("jax")

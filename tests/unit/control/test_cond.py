@@ -14,6 +14,7 @@ from kiln import lax, random
 from kiln.base.config import override
 from kiln.control import cond as family
 from kiln.control import region
+from kiln.control.callback import io_callback
 from kiln.control.cond import cond_p
 from kiln.core.engine import Program, engine
 from kiln.core.staging import stage
@@ -174,11 +175,23 @@ def test_effects_happen_in_the_branch_taken() -> None:
     kiln.jit(kiln.grad(f, 1))(False, 1.0)
     kiln.effects_barrier()
     assert seen == ["no"]
-    with pytest.raises(NotImplementedError, match=r"vmap of cond.*\n.*effect: debug"):
-        kiln.vmap(f)(np.array([True, False]), np.ones(2))
+    # With a predicate for each example, all examples run both branches.
+    seen.clear()
+    found = kiln.vmap(f)(np.array([True, False]), np.ones(2))
+    kiln.effects_barrier()
+    assert found.tolist() == [2.0, 2.0]
+    assert sorted(seen) == ["no", "yes"]
     seen.clear()
     kiln.vmap(f, (None, 0))(True, np.ones(2))
     assert seen == ["yes"]
+
+
+def test_effects_outside_the_program_cannot_be_selected() -> None:
+    def f(p: Any, x: Any) -> Any:
+        return lax.cond(p, lambda x: io_callback(lambda v: v, x, x), lambda x: x, x)
+
+    with pytest.raises(NotImplementedError, match=r"vmap of cond.*\n.*effect: io"):
+        kiln.vmap(f)(np.array([True, False]), np.ones(2, np.float32))
 
 
 def test_ordered_effects_in_branches() -> None:

@@ -13,6 +13,7 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
 from kiln.control import region
+from kiln.control.callback import io_callback
 from kiln.control.while_loop import while_p
 from kiln.core.engine import Program, engine
 from kiln.core.staging import stage
@@ -178,8 +179,19 @@ def test_effects_happen_once_a_step() -> None:
     assert sorted(seen) == [-2, -1, 1, 2]
     assert float(push(1.0)) == 4.0
     assert len(seen) == 4
-    with pytest.raises(NotImplementedError, match=r"vmap of while_loop.*\n.*effect: debug"):
-        kiln.vmap(f)(np.ones(2))
+    # Examples that are done run again until all are.
+    seen.clear()
+    assert kiln.vmap(f)(np.array([1.0, 2.0])).tolist() == [4.0, 4.0]
+    kiln.effects_barrier()
+    assert sorted(v for v in seen if v > 0) == [1, 2, 2, 4]
+
+
+def test_effects_outside_the_program_cannot_be_repeated() -> None:
+    def body(s: Any) -> Any:
+        return io_callback(lambda v: v * 2, s, s)
+
+    with pytest.raises(NotImplementedError, match=r"vmap of while_loop.*\n.*effect: io"):
+        kiln.vmap(lambda x: lax.while_loop(lambda s: s < 3.0, body, x))(np.ones(2, np.float32))
 
 
 def test_ordered_effects_in_condition_and_body() -> None:

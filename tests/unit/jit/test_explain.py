@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,7 @@ class Setting:
         (Setting(3, "a"), "Setting(3, 'a')"),
         (frozenset([1]), "frozenset(1)"),
         (range(3), "range(0, 3)"),
+        (functools.partial(max), "partial(<built-in function max>, (), ())"),
         ("x" * 80, "'" + "x" * 56 + "..."),
     ],
 )

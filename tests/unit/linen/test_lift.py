@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import kiln
 import kiln.linen as nn
+import kiln.numpy as jnp
 from kiln.base.config import override
 from kiln.linen.axes import In, Out
 from kiln.linen.errors import (
@@ -332,3 +334,36 @@ def test_a_variable_may_be_handed_to_a_submodule(lifted: Any, as_field: bool) ->
     np.testing.assert_allclose(after[0], plain_after[0], 1e-6)
     assert int(variables["state"]["count"]) == int(plain_variables["state"]["count"]) == 2
     assert int(after[1]["state"]["count"]) == 4
+
+
+@pytest.mark.parametrize("lifted", [nn.jit, nn.remat])
+def test_a_variable_is_no_result(lifted: Any) -> None:
+    def body(m: Any, x: Any) -> Any:
+        return lifted(lambda m: m.variable("state", "count", lambda: 0))(m)
+
+    with pytest.raises(nn.errors.TransformedMethodReturnValueError):
+        Outer(body).init(KEY, X)
+
+
+def test_variables_outside_may_be_used_by_name_in_branches() -> None:
+    def body(m: Any, x: Any) -> Any:
+        for name in "ab":
+            m.variable("state", name, lambda: 0)
+
+        def branch(name: str) -> Any:
+            def count(m: Any, x: Any) -> Any:
+                m.variable("state", name).value += 1
+                return x
+
+            return count
+
+        return nn.switch(1, [branch("a"), branch("b")], m, x)
+
+    assert Outer(body).init(KEY, X)["state"] == {"a": 0, "b": 1}
+
+
+def test_a_class_with_some_arguments_is_lifted() -> None:
+    dense = functools.partial(nn.Dense, use_bias=False)
+    lifted = nn.vmap(dense, variable_axes={"params": 0}, split_rngs={"params": True})
+    variables = lifted(4).init(KEY, jnp.ones((3, 2, 5)))
+    assert kiln.tree.map(jnp.shape, variables) == {"params": {"kernel": (3, 5, 4)}}

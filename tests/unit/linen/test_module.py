@@ -12,6 +12,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import linen as nn
 from kiln.linen import errors
+from kiln.linen.module import SetupState
 
 
 class Dense(nn.Module):
@@ -224,3 +225,53 @@ def test_apply_under_jit_grad_and_eval_shape() -> None:
     loss = lambda v: sum(y.sum() for y in model.apply(v, X))
     gradient = kiln.jit(kiln.grad(loss))(variables)
     assert shapes(gradient) == shapes(variables)
+
+
+class Held(nn.Module):
+    parts: Any
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        return self.parts["foo"](x) + self.parts["bar"](x)
+
+
+def test_a_module_that_is_there_twice_has_the_first_name_in_order() -> None:
+    part = nn.Dense(2)
+    variables = Held({"foo": part, "bar": part}).init(kiln.random.key(0), jnp.ones((1, 2)))
+    assert list(variables["params"]) == ["parts_bar"]
+
+
+def test_a_module_without_a_call() -> None:
+    class Silent(nn.Module):
+        pass
+
+    with pytest.raises(AttributeError, match='"Silent" object has no attribute "__call__"'):
+        Silent().init(kiln.random.key(0))
+
+
+def test_a_bound_module_has_no_hash() -> None:
+    assert hash(nn.Dense(2)) == hash(nn.Dense(2))
+    with pytest.raises(TypeError, match="modules that hold variables"):
+        hash(nn.Dense(2).bind({}))
+
+
+def test_showing_a_module_does_not_set_it_up() -> None:
+    module = Held(nn.Dense(2)).bind({})
+    assert "Dense" in repr(module)
+    assert module._state.setup_called is module.parts._state.setup_called is SetupState.NEW
+
+
+def test_the_original_method_is_not_intercepted() -> None:
+    calls = []
+
+    def interceptor(following: Any, args: Any, kwargs: Any, about: Any) -> Any:
+        calls.append(about.method_name)
+        return about.orig_method(*args, **kwargs)
+
+    with nn.intercept_methods(interceptor):
+        nn.Dense(2).init(kiln.random.key(0), jnp.ones((1, 2)))
+    assert calls.count("__call__") == 1
+
+
+def test_fields_of_the_user_come_first() -> None:
+    assert list(Held.__dataclass_fields__) == ["parts", "parent", "name"]

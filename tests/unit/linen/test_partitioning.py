@@ -8,6 +8,7 @@ import pytest
 import kiln
 import kiln.linen as nn
 import kiln.numpy as jnp
+from kiln.linen import partitioning
 from kiln.serialization import load, save
 from kiln.sharding import NamedSharding, P, make_mesh
 
@@ -163,3 +164,63 @@ def test_a_jitted_module_follows_the_rules_in_force(mesh, x) -> None:
     assert sharded.sharding.is_equivalent_to(NamedSharding(mesh, P("data", "model")), 2)
     assert not free.sharding.is_equivalent_to(sharded.sharding, 2)
     np.testing.assert_allclose(free, sharded, rtol=2e-5, atol=1e-6)
+
+
+class TestCollectionsOfNames:
+    """The older way: names of axes in collections of their own."""
+
+    class Linear(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            w = partitioning.param_with_axes("w", KERNEL, (4, 4), axes=("in", "out"))
+            mean = partitioning.variable_with_axes("stats", "mean", jnp.zeros, (4,), axes=("out",))
+            if not self.is_initializing() and self.is_mutable_collection("stats"):
+                mean.value += 1
+            return x @ w + mean.value, None
+
+    def test_names_beside_variables(self):
+        variables = self.Linear().init(kiln.random.key(0), jnp.ones((2, 4)))
+        names = partitioning.get_axis_names(variables["params_axes"])
+        assert names == {"w": P("in", "out")}
+        assert variables["stats_axes"]["mean_axes"].names == ("out",)
+        _, updates = self.Linear().apply(variables, jnp.ones((2, 4)), mutable=["stats"])
+        assert list(updates["stats"]["mean"]) == [1.0] * 4
+
+    def test_a_value_is_sharded_by_the_rules(self):
+        mesh = make_mesh((2,), ("model",))
+        with mesh, partitioning.axis_rules((("out", "model"),)):
+            program = kiln.make_jaxpr(self.Linear().init)(kiln.random.key(0), jnp.ones((2, 4)))
+        assert str(program).count("sharding_constraint") >= 2
+
+    @pytest.mark.parametrize("lift", ["scan", "vmap"])
+    def test_lifting_adds_a_name(self, lift):
+        cls = self.Linear
+        if lift == "scan":
+            lifted = partitioning.scan_with_axes(
+                cls,
+                variable_axes={"params": 0, "stats": 1},
+                split_rngs={"params": True},
+                in_axes=(),
+                axis_name="layer",
+                axes_collections=("params", "stats"),
+                length=3,
+            )
+        else:
+            lifted = partitioning.vmap_with_axes(
+                cls,
+                variable_axes={"params": 0, "stats": 1},
+                split_rngs={"params": True},
+                partitioning_axis_names={"params": "layer", "stats": "layer"},
+            )
+        x = jnp.ones((2, 4)) if lift == "scan" else jnp.ones((3, 2, 4))
+        variables = lifted().init(kiln.random.key(0), x)
+        assert variables["params"]["w"].shape == (3, 4, 4)
+        assert variables["params_axes"]["w_axes"].names == ("layer", "in", "out")
+        assert variables["stats_axes"]["mean_axes"].names == ("out", "layer")
+        result, _ = lifted().apply(variables, x)
+        assert result.shape == x.shape
+
+    def test_a_module_must_be_running(self):
+        assert partitioning.AxisMetadata(("a",)) == partitioning.AxisMetadata(("a",))
+        with pytest.raises(nn.errors.LinenError):
+            partitioning.param_with_axes("w", KERNEL, (4, 4), axes=("in", "out"))

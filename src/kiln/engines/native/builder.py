@@ -147,11 +147,12 @@ class Builder:
 
     def constant(self, value: Any, dtype: Any) -> Layout:
         """Return a constant's layout."""
-        array = np.ascontiguousarray(value, dtype)
-        key = (array.dtype, array.shape, array.tobytes())
+        # NumPy makes a contiguous scalar an array of one element: the shape is the value's.
+        shape, array = np.shape(value), np.ascontiguousarray(value, dtype)
+        key = (array.dtype, shape, array.tobytes())
         found = self._constants.get(key)
         if found is None:
-            found = self.space(np.shape(value), array.dtype, Role.CONST)
+            found = self.space(shape, array.dtype, Role.CONST)
             found.buffer.value = array
             self._constants[key] = found
         return found

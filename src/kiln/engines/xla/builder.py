@@ -193,9 +193,9 @@ class Builder(Writer):
                 three_lines(
                     f"{primitive.name}: operands "
                     f"{', '.join(str(v.aval) for v in operands)} at {eqn.source}",
-                    f"the xla engine has no lowering for {primitive.name!r}, and "
-                    f"{type(primitive).__name__} has no `expand`",
-                    "add an entry to engines/xla/lowerings, or define `expand`",
+                    f"the xla engine has no lowering for {primitive.name!r}, and the primitive "
+                    "has no `expand`",
+                    f"{primitive.remedy('expand')}, or add an entry to engines/xla/lowerings",
                 )
             )
         outs = [result] if isinstance(result, Value) else list(result)

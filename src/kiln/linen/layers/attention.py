@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -345,19 +346,33 @@ def _sources(module: Module, query: Any, key: Any, value: Any, both: Any) -> tup
             raise _refused(
                 module,
                 "attention to inputs_kv beside inputs_k or inputs_v",
-                "`inputs_kv` must be None if either `inputs_k` or `inputs_v` is not None",
+                "If either `inputs_k` or `inputs_v` is not None, `inputs_kv` must be None.",
                 "leave inputs_kv out",
             )
+        warnings.warn(
+            "The inputs_kv arg will be deprecated soon. Use inputs_k and inputs_v instead.",
+            DeprecationWarning,
+            stacklevel=5,
+        )
         return both, both
     if key is None:
         if value is not None:
             raise _refused(
                 module,
                 "attention to inputs_v",
-                "`inputs_k` cannot be None if `inputs_v` is not None",
+                "`inputs_k` cannot be None if `inputs_v` is not None.",
                 "pass inputs_k; values are keys where inputs_v is left out",
             )
         key = query
+    elif value is not None and value.shape[-1] == value.shape[-2]:
+        warnings.warn(
+            "the function signature of MultiHeadDotProductAttention's `__call__` method has "
+            "changed from inputs_q, inputs_kv, mask=None, deterministic=None to inputs_q, "
+            "inputs_k, inputs_v, *, mask=None, deterministic=None. A square third argument may be "
+            "meant as mask=",
+            DeprecationWarning,
+            stacklevel=5,
+        )
     return key, key if value is None else value
 
 

@@ -15,7 +15,7 @@ from kiln.jit.struct import ShapeDtypeStruct
 from kiln.linen.dtypes import promote_dtype
 from kiln.linen.layers.linear import default_kernel_init, parameters
 from kiln.linen.layers.refusal import refused
-from kiln.linen.methods import compact
+from kiln.linen.methods import compact, nowrap
 from kiln.linen.module import Module
 from kiln.nn import initializers
 
@@ -27,7 +27,9 @@ NAMED = frozenset(("SAME", "VALID", "SAME_LOWER"))
 """Paddings that the primitive supports."""
 
 
-def canonical_padding(module: Module, padding: Any, rank: int) -> str | list[tuple[int, int]]:
+def canonical_padding(
+    module: Module | None, padding: Any, rank: int
+) -> str | list[tuple[int, int]]:
     """Return a name, or (low, high) for each spatial axis.
 
     Raises: ValueError for anything else.
@@ -37,7 +39,7 @@ def canonical_padding(module: Module, padding: Any, rank: int) -> str | list[tup
     if isinstance(padding, (int, np.integer)):
         return [(int(padding), int(padding))] * rank
     pairs = [
-        (x, x) if isinstance(x, (int, np.integer)) else tuple(x)
+        (x, x) if isinstance(x, (int, np.integer)) else tuple(x or ())
         for x in (padding if isinstance(padding, Sequence) else ())
     ]
     if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
@@ -49,6 +51,14 @@ def canonical_padding(module: Module, padding: Any, rank: int) -> str | list[tup
             "use 'SAME', 'VALID', 'CIRCULAR', 'REFLECT', or a (low, high) pair for each axis",
         )
     return pairs
+
+
+def canonicalize_padding(padding: Any, rank: int) -> str | list[tuple[int, int]]:
+    """Return a padding as its name, or as (low, high) for each of `rank` spatial axes.
+
+    Raises: ValueError for anything else.
+    """
+    return canonical_padding(None, padding, rank)
 
 
 def _unknown_padding(module: Module, padding: Any, known: Sequence[str]) -> Exception:
@@ -202,6 +212,7 @@ class _Conv(Module):
             )
         return _split_batch(out if bias is None else out + bias, leading)
 
+    @nowrap
     def _padded(self, inputs: Any, size: Sizes, dilation: Sizes) -> tuple[Any, Any]:
         """Apply the padding that the primitive does not support; return the input and the rest."""
         padding = canonical_padding(self, self.padding, len(size))
@@ -223,6 +234,7 @@ class _Conv(Module):
             )
         return jnp.pad(inputs, [(0, 0), (spans[0], 0), (0, 0)]), "VALID"
 
+    @nowrap
     def _check_groups(self, channels: int) -> None:
         groups = self.feature_group_count
         if groups != 1 and not self.shared_weights:
@@ -242,6 +254,7 @@ class _Conv(Module):
                 "choose a common divisor of both",
             )
 
+    @nowrap
     def _places(
         self, inputs: Any, size: Sizes, strides: Sizes, padding: Any, windows: dict[str, Any]
     ) -> Sizes:
@@ -255,6 +268,7 @@ class _Conv(Module):
         )
         return tuple(out.shape[1:-1])
 
+    @nowrap
     def _convolution(self) -> Any:
         if self.conv_general_dilated_cls is not None:
             return self.conv_general_dilated_cls()

@@ -14,7 +14,7 @@ from kiln import numpy as jnp
 from kiln.linen.dtypes import promote_dtype
 from kiln.linen.layers.refusal import refused
 from kiln.linen.metadata import AxisMetadata
-from kiln.linen.methods import compact
+from kiln.linen.methods import compact, nowrap
 from kiln.linen.module import Module
 from kiln.linen.variables import merge_param
 from kiln.nn import initializers
@@ -216,6 +216,7 @@ class Einsum(Module):
         )
         return out if bias is None else out + jnp.reshape(bias, seen)
 
+    @nowrap
     def _check(self, equation: str) -> None:
         if "->" not in equation:
             raise refused(
@@ -233,6 +234,7 @@ class Einsum(Module):
                 "name the axes of the input, then those of the kernel, as in 'bij,jk->bik'",
             )
 
+    @nowrap
     def _bias_shapes(self, equation: str, inputs: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the shape of the bias, and that shape expanded to the axes of the result."""
         shape = tuple(self.shape)

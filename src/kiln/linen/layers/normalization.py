@@ -17,7 +17,7 @@ from kiln.base import dtypes
 from kiln.linen.dtypes import canonicalize_dtype
 from kiln.linen.layers.linear import canonical_axes
 from kiln.linen.layers.refusal import refused
-from kiln.linen.methods import compact
+from kiln.linen.methods import compact, nowrap
 from kiln.linen.module import Module
 from kiln.linen.variables import merge_param
 from kiln.nn import initializers
@@ -164,6 +164,7 @@ class BatchNorm(Module):
                 known_variance.value = self._moved(known_variance.value, variance)
         return _normalized(self, x, mean, variance, reduced, features, self.use_bias)
 
+    @nowrap
     def _moved(self, average: Any, now: Any) -> Any:
         return self.momentum * average + (1 - self.momentum) * now
 

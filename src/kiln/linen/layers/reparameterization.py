@@ -12,7 +12,7 @@ from kiln import numpy as jnp
 from kiln.linen.dtypes import canonicalize_dtype
 from kiln.linen.layers.linear import canonical_axes
 from kiln.linen.layers.refusal import refused
-from kiln.linen.methods import compact
+from kiln.linen.methods import compact, nowrap
 from kiln.linen.module import Module
 from kiln.linen.transforms import map_variables
 from kiln.nn import initializers
@@ -64,6 +64,7 @@ class SpectralNorm(Module):
             forward, trans_in_fn=divided, init=self.is_initializing(), mutable=True
         )(self.layer_instance)
 
+    @nowrap
     def _divided(self, path: tuple[Any, ...], given: Any, update_stats: bool) -> Any:
         given = jnp.asarray(given)
         if given.ndim <= 1 or self.n_steps < 1:
@@ -96,6 +97,7 @@ class SpectralNorm(Module):
         dtype = canonicalize_dtype(given, u, sigma, dtype=self.dtype)
         return jnp.asarray(jnp.reshape(matrix, given.shape), dtype)
 
+    @nowrap
     def _variable(self, name: str, start: Any) -> Any:
         return self.variable(self.collection_name, name, start)
 
@@ -130,6 +132,7 @@ class WeightNorm(Module):
             self.layer_instance
         )
 
+    @nowrap
     def _normalized(self, path: tuple[Any, ...], given: Any) -> Any:
         given = jnp.asarray(given)
         name = _by_name(self.layer_instance, path)

@@ -11,8 +11,11 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
+from kiln.core.engine import Program, engine
+from kiln.core.staging import stage_pure
 from kiln.engines.native.passes.substitution import substituted
 from kiln.engines.native.scalars import NUMPY_TYPES, SIGNED, UNSIGNED, Scope, Value
+from kiln.ir.types import ShapedArray
 
 
 def folded(build: Any) -> Value:
@@ -37,6 +40,18 @@ def test_expressions_of_constants_are_folded() -> None:
 
 def test_division_by_zero_is_not_folded() -> None:
     assert folded(lambda s, x: s.op("div", "i32", x, s.constant(0, "i32"))).op == "div"
+
+
+def test_a_scalar_and_an_array_of_one_element_are_two_constants() -> None:
+    one = jnp.asarray([2.5])
+    # In a program derived from others, arrays that a rule closes over are constants.
+    both = stage_pure(
+        lambda x: [x * np.float32(2.5), jnp.broadcast_to(one[:, None], (1, 3))],
+        [ShapedArray((1,), np.float32)],
+    )
+    made = engine("native").compiler.compile(Program(both, "f"))
+    found = [np.asarray(x).view(np.float32).tolist() for x in made([np.ones(1, np.float32)])]
+    assert found == [[2.5], [2.5, 2.5, 2.5]]
 
 
 @pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)

@@ -34,7 +34,7 @@ def program(fun: Any = lambda x: [mul(sin(x), x)], *avals: ShapedArray) -> Progr
 def test_what_has_no_lowering_is_not_supported() -> None:
     unknown = one_equation(Primitive("unknown"), [aval(3)], [aval(3)])
     assert XLA.compiler.unsupported(unknown) == (
-        "the xla engine has no lowering for 'unknown', and Primitive has no `expand`"
+        "the xla engine has no lowering for 'unknown', and the primitive has no `expand`"
     )
     assert XLA.compiler.unsupported(program()) is None
 

@@ -137,11 +137,21 @@ def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) 
     )
 
 
-def _is_logical(x: Any) -> bool:
+def _with_sharding_constraint(x: Any, spec: PartitionSpec, mesh: Mesh | None = None) -> Any:
+    if mesh is None and options().mesh is None:
+        return x
+    return with_sharding_constraint(x, spec if mesh is None else NamedSharding(mesh, spec))
+
+
+def is_logical(x: Any) -> bool:
+    """Tell whether a value names the axes of one array: a tuple of names, a spec, or None."""
     return (
         x is None
         or isinstance(x, PartitionSpec)
-        or (isinstance(x, tuple) and all(n is None or isinstance(n, str) for n in x))
+        or (
+            isinstance(x, tuple)
+            and all(n is None or isinstance(n, str) or n is PartitionSpec.UNCONSTRAINED for n in x)
+        )
     )
 
 
@@ -160,7 +170,7 @@ def with_logical_constraint(
     Raises: ValueError for a name without a rule, with `RulesFallback.RAISE_ERROR`.
     """
     known = get_logical_axis_rules() if rules is None else rules
-    if (mesh is None and options().mesh is None) or not known:
+    if not known:
         return x
 
     def constrain(names: Any, part: Any) -> Any:
@@ -180,10 +190,9 @@ def with_logical_constraint(
                     )
                 )
         spec = PartitionSpec(*(None if a is _UNASSIGNED else a for a in axes))
-        place = spec if mesh is None else NamedSharding(mesh, spec)
-        return tree_map(lambda leaf: with_sharding_constraint(leaf, place), part)
+        return tree_map(lambda leaf: _with_sharding_constraint(leaf, spec, mesh=mesh), part)
 
-    return tree_map(constrain, logical_axis_resources, x, is_leaf=_is_logical)
+    return tree_map(constrain, logical_axis_resources, x, is_leaf=is_logical)
 
 
 class LogicallyPartitioned(Partitioned[A]):

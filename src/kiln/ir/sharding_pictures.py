@@ -9,13 +9,12 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.lazy import html
 from kiln.base.source import current_source
-from kiln.ir.sharding import Sharding
 
 CELL = 96, 48
 COLORS = ("#8dd3c7", "#ffffb3", "#bebada", "#fb8072", "#80b1d3", "#fdb462", "#b3de69", "#fccde5")
 
 
-def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, min_width: int = 9) -> None:
+def visualize_sharding(shape: Sequence[int], sharding: Any, *, min_width: int = 9) -> None:
     """Print which device holds which part of an array of one or two dimensions.
 
     Raises: ValueError for another rank, or a shape that cannot be sharded this way.
@@ -31,7 +30,7 @@ def visualize_array_sharding(x: Any, *, min_width: int = 9) -> None:
     visualize_sharding(x.shape, x.sharding, min_width=min_width)
 
 
-def sharding_text(shape: Sequence[int], sharding: Sharding, *, min_width: int = 9) -> str:
+def sharding_text(shape: Sequence[int], sharding: Any, *, min_width: int = 9) -> str:
     """Return a picture of a sharding as lines of text, one cell for each part."""
     rows = _cells(shape, sharding)
     width = max(min_width, *(len(label) + 2 for row in rows for label in row))
@@ -44,7 +43,7 @@ def sharding_text(shape: Sequence[int], sharding: Sharding, *, min_width: int = 
     return "\n".join([*lines, "└" + "┴".join(edges) + "┘"])
 
 
-def sharding_svg(shape: Sequence[int], sharding: Sharding) -> str:
+def sharding_svg(shape: Sequence[int], sharding: Any) -> str:
     """Return a picture of a sharding as SVG; parts held by the same devices share a color."""
     rows = _cells(shape, sharding)
     width, height = CELL
@@ -66,7 +65,7 @@ def sharding_svg(shape: Sequence[int], sharding: Sharding) -> str:
     return "\n".join([*lines, "</svg>"])
 
 
-def _cells(shape: Sequence[int], sharding: Sharding) -> list[list[str]]:
+def _cells(shape: Sequence[int], sharding: Any) -> list[list[str]]:
     """Return the names of the devices that hold each part, in rows."""
     if len(shape) not in (1, 2):
         raise ValueError(

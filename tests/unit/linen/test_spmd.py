@@ -6,8 +6,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.linen import logical
-from kiln.linen.logical import LogicallyPartitioned, RulesFallback
+from kiln.linen import spmd
+from kiln.linen.spmd import LogicallyPartitioned, RulesFallback
 from kiln.sharding import NamedSharding, P, make_mesh
 
 RULES = (("batch", "a"), ("rows", ["b", "c"]), ("whole", None), ("spare", "a"), ("spare", "d"))
@@ -20,7 +20,7 @@ def mesh():
 
 def _constraints(names, **options):
     def f(x):
-        return logical.with_logical_constraint(x, names, **options)
+        return spmd.with_logical_constraint(x, names, **options)
 
     return str(kiln.make_jaxpr(f)(jnp.ones((2, 4)))).count("sharding_constraint")
 
@@ -37,44 +37,44 @@ def _constraints(names, **options):
     ],
 )
 def test_rules_hold_in_order(names, spec) -> None:
-    assert logical.logical_to_mesh_axes(names, RULES) == spec
+    assert spmd.logical_to_mesh_axes(names, RULES) == spec
 
 
 def test_a_name_comes_once() -> None:
     with pytest.raises(ValueError, match="occur more than once"):
-        logical.logical_to_mesh_axes(("batch", "batch"), RULES)
+        spmd.logical_to_mesh_axes(("batch", "batch"), RULES)
 
 
 def test_a_rule_is_a_pair() -> None:
     with pytest.raises(ValueError, match="a rule is a pair"):
-        logical.set_logical_axis_rules([("batch", "a", "b")])
+        spmd.set_logical_axis_rules([("batch", "a", "b")])
 
 
 def test_rules_are_in_force_in_their_context_only() -> None:
     seen = []
-    with logical.logical_axis_rules(RULES):
-        assert logical.logical_to_mesh_axes(("batch",)) == P("a")
-        with logical.logical_axis_rules(()):
-            assert logical.logical_to_mesh_axes(("batch",)) == P(None)
-        thread = threading.Thread(target=lambda: seen.append(logical.get_logical_axis_rules()))
+    with spmd.logical_axis_rules(RULES):
+        assert spmd.logical_to_mesh_axes(("batch",)) == P("a")
+        with spmd.logical_axis_rules(()):
+            assert spmd.logical_to_mesh_axes(("batch",)) == P(None)
+        thread = threading.Thread(target=lambda: seen.append(spmd.get_logical_axis_rules()))
         thread.start()
         thread.join()
     assert seen == [()]
-    assert logical.get_logical_axis_rules() == ()
+    assert spmd.get_logical_axis_rules() == ()
 
 
 def test_rules_for_all_threads() -> None:
-    logical.set_logical_axis_rules(RULES)
+    spmd.set_logical_axis_rules(RULES)
     try:
-        assert logical.logical_to_mesh_axes(("rows",)) == P(("b", "c"))
+        assert spmd.logical_to_mesh_axes(("rows",)) == P(("b", "c"))
     finally:
-        logical.set_logical_axis_rules(())
+        spmd.set_logical_axis_rules(())
 
 
 def test_trees_of_specs(mesh) -> None:
     tree = {"w": P("batch", "rows"), "b": None}
-    assert logical.logical_to_mesh(tree, RULES) == {"w": P("a", ("b", "c")), "b": None}
-    found = logical.logical_to_mesh_sharding(tree, mesh, RULES)
+    assert spmd.logical_to_mesh(tree, RULES) == {"w": P("a", ("b", "c")), "b": None}
+    found = spmd.logical_to_mesh_sharding(tree, mesh, RULES)
     assert found == {"w": NamedSharding(mesh, P("a", ("b", "c"))), "b": None}
 
 
@@ -84,7 +84,7 @@ def test_constraints_need_a_mesh_and_rules(mesh) -> None:
     assert _constraints(names, mesh=mesh) == 0
     assert _constraints(names, rules=RULES, mesh=mesh) == 1
     assert _constraints(None, rules=RULES, mesh=mesh) == 0
-    with mesh, logical.logical_axis_rules(RULES):
+    with mesh, spmd.logical_axis_rules(RULES):
         assert _constraints(names) == 1
         assert _constraints(names, rules=()) == 0
 
@@ -101,7 +101,7 @@ def test_names_without_a_rule(mesh) -> None:
 def test_trees_of_arrays(mesh) -> None:
     x = {"a": jnp.ones(2), "b": [jnp.ones((1, 2))]}
     for names in ({"a": ("batch",), "b": [P("batch", None)]}, {"a": None, "b": ("batch",)}):
-        found = logical.with_logical_constraint(x, names, rules=RULES, mesh=mesh)
+        found = spmd.with_logical_constraint(x, names, rules=RULES, mesh=mesh)
         assert kiln.tree.structure(found) == kiln.tree.structure(x)
 
 
@@ -110,17 +110,17 @@ def test_a_program_belongs_to_its_rules(mesh) -> None:
 
     @kiln.jit
     def f(x):
-        traces.append(logical.logical_to_mesh_axes(("batch",)))
+        traces.append(spmd.logical_to_mesh_axes(("batch",)))
         return x
 
     for rules in (RULES, (), RULES):
-        with logical.logical_axis_rules(rules):
+        with spmd.logical_axis_rules(rules):
             f(1.0)
     assert traces == [P("a"), P(None)]
 
 
 def test_boxes(mesh) -> None:
-    init = logical.with_logical_partitioning(jnp.ones, ("batch", "rows"), rules=RULES)
+    init = spmd.with_logical_partitioning(jnp.ones, ("batch", "rows"), rules=RULES)
     box = init((2, 4))
     assert isinstance(box, LogicallyPartitioned)
     assert box.get_partition_spec() == P("batch", "rows")

@@ -1,0 +1,49 @@
+"""Contexts that JAX has and kiln accepts, if they ask for what kiln does anyway.
+
+Anything else raises UnavailableOptionError: silence would leave a program believing that it is
+protected. What each may be set to is in `base/option_names.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from kiln.api.contexts import checking_leaks
+from kiln.base.option_names import FOREIGN, check_foreign
+
+check_tracer_leaks = checking_leaks
+
+
+def _guard(name: str) -> Callable[..., AbstractContextManager[None]]:
+    option = f"jax_{name}"
+    accepted = " or ".join(repr(value) for value in FOREIGN[option].values)
+
+    def guard(new_val: Any) -> AbstractContextManager[None]:
+        check_foreign(option, new_val)
+        return contextlib.nullcontext()
+
+    guard.__name__ = guard.__qualname__ = name
+    guard.__doc__ = f"""Accept {accepted}: {FOREIGN[option].why}.
+
+    Raises: UnavailableOptionError for anything else.
+    """
+    return guard
+
+
+allow_f16_reductions = _guard("allow_f16_reductions")
+array_garbage_collection_guard = _guard("array_garbage_collection_guard")
+auto_pcast = _guard("auto_pcast")
+enable_custom_prng = _guard("enable_custom_prng")
+jax2tf_associative_scan_reductions = _guard("jax2tf_associative_scan_reductions")
+legacy_prng_key = _guard("legacy_prng_key")
+no_execution = _guard("no_execution")
+no_tracing = _guard("no_tracing")
+remove_size_one_mesh_axis_from_type = _guard("remove_size_one_mesh_axis_from_type")
+softmax_custom_jvp = _guard("softmax_custom_jvp")
+thread_guard = _guard("thread_guard")
+transfer_guard_device_to_device = _guard("transfer_guard_device_to_device")
+transfer_guard_device_to_host = _guard("transfer_guard_device_to_host")
+transfer_guard_host_to_device = _guard("transfer_guard_host_to_device")

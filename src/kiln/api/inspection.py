@@ -1,0 +1,124 @@
+"""What programs ask of values and of the process: types, devices, the environment."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.api.arrays import (
+    device_count,
+    devices,
+    local_device_count,
+    make_array_from_callback,
+    process_count,
+)
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source
+from kiln.base.tree import tree_map
+from kiln.core.array_type import Array
+from kiln.core.trace import aval_of
+from kiln.ir.sharding import Sharding
+from kiln.ir.types import ShapedArray
+
+
+@api_boundary
+def typeof(x: Any) -> ShapedArray:
+    """Return the type of an array, a tracer or a number: shape, dtype, weak type.
+
+    Raises: TypeError for anything else.
+    Example:
+        >>> kiln.typeof(1.0)
+        ShapedArray(float32[], weak_type=True)
+    """
+    return aval_of(x)
+
+
+class _Devices(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return all(hasattr(instance, name) for name in ("id", "platform", "process_index"))
+
+
+class Device(metaclass=_Devices):
+    """The class of devices, for `isinstance`: what has an id, a platform and a process."""
+
+    id: int
+    platform: str
+    process_index: int
+    device_kind: str
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """Start to copy the arrays of a pytree to the host, and return the pytree."""
+
+    def start(leaf: Any) -> Any:
+        copy = getattr(leaf, "copy_to_host_async", None)
+        if copy is not None:
+            copy()
+        return leaf
+
+    return tree_map(start, x)
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """Return the numbers of the processes that own devices."""
+    return sorted({d.process_index for d in devices(backend)})
+
+
+def host_id(backend: str | None = None) -> int:
+    """Return the number of this process."""
+    return 0
+
+
+def host_ids(backend: str | None = None) -> list[int]:
+    """Return the numbers of all processes."""
+    return process_indices(backend)
+
+
+def host_count(backend: str | None = None) -> int:
+    """Return the number of processes."""
+    return process_count()
+
+
+@api_boundary
+def make_array_from_process_local_data(
+    sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
+) -> Array:
+    """Return a sharded array made of this process's data, which is all of it.
+
+    Raises: ValueError if `global_shape` is not the shape of the data.
+    """
+    data = np.asarray(local_data)
+    if global_shape is not None and tuple(global_shape) != data.shape:
+        raise ValueError(
+            three_lines(
+                f"make_array_from_process_local_data with global_shape={tuple(global_shape)} at "
+                f"{current_source()}",
+                f"there is one process, and its data have shape {data.shape}",
+                "leave global_shape out",
+            )
+        )
+    return make_array_from_callback(data.shape, sharding, lambda index: data[index])
+
+
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Print what a report of a bug should say of the machine, or return it."""
+    first = devices()[0]
+    kind = getattr(first, "device_kind", first.platform)
+    lines = [
+        f"numpy:  {np.__version__}",
+        f"python: {sys.version}".replace("\n", " "),
+        f"device info: {kind}-{device_count()}, {local_device_count()} local devices",
+        f"process_count: {process_count()}",
+        f"platform: {platform.uname()}",
+        *[f"{k}={v}" for k, v in os.environ.items() if k.startswith(("KILN_", "JAX_", "XLA_"))],
+    ]
+    text = "\n".join(lines)
+    if return_string:
+        return text
+    sys.stdout.write(text + "\n")
+    return None

@@ -1,0 +1,161 @@
+"""The mesh in force, and functions that place arrays by it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from kiln import _runtime
+from kiln.base.config import options, override
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source
+from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
+from kiln.core.trace import Tracer, state
+from kiln.execution.compilation import as_array
+from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
+from kiln.ir.mesh import Mesh
+from kiln.ir.sharding import SingleDeviceSharding
+from kiln.ops.sharding import put
+
+
+class set_mesh:
+    """Set the mesh that bare PartitionSpecs refer to; as a context, until it ends.
+
+    None unsets it. The setting is the thread's.
+
+    Raises: ValueError for anything but a Mesh, and inside a traced function.
+    """
+
+    def __init__(self, mesh: Mesh | None) -> None:
+        if mesh is not None and not isinstance(mesh, Mesh):
+            raise ValueError(
+                three_lines(
+                    f"set_mesh({mesh!r:.80}) at {current_source()}",
+                    f"Expected mesh of type `jax.sharding.Mesh`, got {type(mesh)}",
+                    "write set_mesh(kiln.make_mesh((n,), ('x',)))",
+                )
+            )
+        if state.trace is not state.root:
+            raise ValueError(
+                three_lines(
+                    f"set_mesh at {current_source()}",
+                    "`set_mesh` can only be used outside of `jit`",
+                    "set the mesh before the call of the jitted function",
+                )
+            )
+        self._previous = _runtime.state.overrides
+        _runtime.state.overrides = {**(self._previous or {}), "mesh": mesh}
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        _runtime.state.overrides = self._previous
+
+
+def get_mesh() -> Mesh | AbstractMesh:
+    """Return the mesh in force; an empty one without devices if there is none."""
+    found = options().mesh
+    return EMPTY if found is None else found
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """Return the axes of the mesh in force; inside `shard_map`, its axes are Manual."""
+    found = options().mesh
+    mesh = EMPTY if found is None else found.abstract_mesh
+    manual = {name: AxisType.Manual for name, _, kind in state.axes if kind is not None}
+    return mesh.update_axis_types(manual) if manual else mesh
+
+
+class use_abstract_mesh:
+    """Let a mesh without devices be the one in force, until the context ends.
+
+    Raises: ValueError for anything but an AbstractMesh.
+    """
+
+    def __init__(self, mesh: AbstractMesh) -> None:
+        if not isinstance(mesh, AbstractMesh):
+            raise ValueError(
+                three_lines(
+                    f"use_abstract_mesh({mesh!r:.80}) at {current_source()}",
+                    f"Expected mesh of type `jax.sharding.AbstractMesh`, got {type(mesh)}",
+                    "write use_abstract_mesh(mesh.abstract_mesh)",
+                )
+            )
+        self._mesh = mesh
+
+    def __enter__(self) -> None:
+        self._context = override(mesh=None if self._mesh.empty else self._mesh)
+        self._context.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+
+
+@api_boundary
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """Return a pytree of arrays, sharded as given; values do not change.
+
+    `out_shardings` is a pytree prefix of shardings and PartitionSpecs. Inside a traced function it
+    is a constraint.
+
+    Raises: ValueError for an array that cannot be sharded this way; RuntimeError for a
+        PartitionSpec without a mesh.
+    """
+    leaves, tree = tree_flatten(xs)
+    places = broadcast_prefix(out_shardings, xs, is_leaf=lambda s: s is None)
+    arrays = [leaf if isinstance(leaf, Tracer) else as_array(leaf) for leaf in leaves]
+    return tree_unflatten(tree, [put(x, p) for x, p in zip(arrays, places, strict=True)])
+
+
+def _resharding(
+    fun: Callable[..., Any] | None, axes: Any, out_shardings: Any, again: Any
+) -> Callable[..., Any]:
+    if fun is None:
+        return functools.partial(again, axes=axes, out_sharding=out_shardings)
+    given = fun
+
+    @functools.wraps(given, updated=())
+    def decorated(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
+        wanted = out_shardings if out_sharding is None else out_sharding
+        found = given(*args, **kwargs)
+        return found if wanted is None else reshard(found, wanted)
+
+    return decorated
+
+
+def auto_axes(
+    fun: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None
+) -> Callable[..., Any]:
+    """Return a function whose results are sharded as `out_sharding`, given here or at the call.
+
+    Inside, the compiler chooses shardings, as it does everywhere in kiln.
+    """
+    return _resharding(fun, axes, out_sharding, auto_axes)
+
+
+def explicit_axes(
+    fun: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None
+) -> Callable[..., Any]:
+    """Return a function whose arguments are sharded as `in_sharding`, given here or at the call.
+
+    Types inside do not say how arrays are sharded; see docs/differences.md.
+    """
+    if fun is None:
+        return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
+    given, shardings = fun, in_sharding
+
+    @functools.wraps(given, updated=())
+    def decorated(*args: Any, in_sharding: Any = None, **kwargs: Any) -> Any:
+        wanted = shardings if in_sharding is None else in_sharding
+        return given(*(args if wanted is None else reshard(args, wanted)), **kwargs)
+
+    return decorated
+
+
+def make_single_device_sharding(
+    device: Any, *, memory_kind: str | None = None
+) -> SingleDeviceSharding:
+    """Return the sharding that puts the whole array on one device."""
+    return SingleDeviceSharding(device, memory_kind=memory_kind)

@@ -1,0 +1,67 @@
+"""Contexts around tracing: names of scopes, contexts of users."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from kiln.base.config import options, override
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+
+
+@contextlib.contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Name a part of a function; also a decorator. Programs do not show the name.
+
+    Raises: TypeError if the name is not a string.
+    """
+    if not isinstance(name, str):
+        raise TypeError(
+            three_lines(
+                f"named_scope({name!r}) at {current_source()}",
+                f"named_scope name argument must be a string, got {type(name)}",
+                "write named_scope('layer')",
+            )
+        )
+    yield
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """Return the function, called in a scope with its name."""
+    scope = getattr(fun, "__name__", type(fun).__name__) if name is None else name
+
+    @functools.wraps(fun, updated=())
+    def named(*args: Any, **kwargs: Any) -> Any:
+        with named_scope(scope):
+            return fun(*args, **kwargs)
+
+    return named
+
+
+class _UserContext:
+    """A setting of a user, part of the key of each trace. Call it with a value for a context."""
+
+    def __init__(self, default: Any) -> None:
+        self._default = default
+
+    @property
+    def value(self) -> Any:
+        """The value in force on this thread."""
+        return dict(options().user_contexts).get(id(self), (None, self._default))[1]
+
+    def __call__(self, value: Any) -> AbstractContextManager[None]:
+        others = {k: v for k, v in options().user_contexts if k != id(self)}
+        # The object is kept with its id, which another might get otherwise.
+        return override(user_contexts=tuple({**others, id(self): (self, value)}.items()))
+
+
+def make_user_context(default_value: Any = None) -> Any:
+    """Return a context of the user's own: `with context(value):`; functions are traced per value.
+
+    `context.value` is the value in force. Values are hashable.
+    """
+    return _UserContext(default_value)

@@ -1,0 +1,66 @@
+"""Run a program or a module in which `jax` is kiln.
+
+python -m kiln.as_jax [--linen] [--report] program.py args ...
+python -m kiln.as_jax [--linen] [--report] -m pytest args ...
+python -m kiln.as_jax [--linen] [--report] -c "text"
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+
+from kiln.as_jax.finder import install
+from kiln.as_jax.report import report, start_report
+
+_PYTEST_PLUGIN = "kiln.as_jax.pytest_plugin"
+
+
+def main(arguments: list[str]) -> None:
+    """Run what the command line names, as Python itself would.
+
+    Raises: SystemExit with a text if the command line names nothing.
+    """
+    rest = list(arguments)
+    options = set()
+    while rest and rest[0] in ("--linen", "--report"):
+        options.add(rest.pop(0))
+    if not rest or rest[0] in ("-h", "--help") or (rest[0] in ("-m", "-c") and len(rest) < 2):
+        raise SystemExit((__doc__ or "").strip())
+    if "--report" in options:
+        start_report()
+    install(linen="--linen" in options)
+    try:
+        _run(rest, options)
+    finally:
+        if "--report" in options:
+            sys.stdout.flush()
+            sys.stderr.write(report() + "\n")
+
+
+def _run(rest: list[str], options: set[str]) -> None:
+    if rest[0] == "-m":
+        module, *arguments = rest[1:]
+        if module == "pytest":
+            # The processes of pytest-xdist are started anew, and load plugins by name.
+            arguments = ["-p", _PYTEST_PLUGIN, *arguments]
+            if "--linen" in options:
+                arguments.append("--kiln-linen")
+        sys.argv = [module, *arguments]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    elif rest[0] == "-c":
+        sys.argv = ["-c", *rest[2:]]
+        sys.path.insert(0, "")
+        exec(compile(rest[1], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.argv = rest
+        sys.path.insert(0, os.path.dirname(os.path.abspath(rest[0])))
+        runpy.run_path(rest[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    # `python -m` puts the current folder first; a program finds its own folder there.
+    sys.path.pop(0)
+    main(sys.argv[1:])

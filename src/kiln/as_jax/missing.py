@@ -1,0 +1,130 @@
+"""Placeholders for names of jax that kiln does not have: they raise when they are used."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NoReturn
+
+from kiln.as_jax.names import is_public, public_names
+from kiln.as_jax.refusals import reason
+from kiln.as_jax.report import record_missed
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+
+
+class MissingNameError(NotImplementedError):
+    """A program used a name of jax that kiln does not have."""
+
+
+def _error(name: str, used: str) -> MissingNameError:
+    why = reason(name)
+    return MissingNameError(
+        three_lines(
+            f"{name}{used} at {current_source()}",
+            f"kiln has no {name}: {why}" if why else f"kiln does not have {name} yet",
+            "see docs/differences.md; python -m kiln.as_jax --report PROGRAM lists all such names",
+        )
+    )
+
+
+class MissingName:
+    """A name of jax that kiln does not have.
+
+    It can be imported, stored, compared by identity, named in an annotation or in `isinstance`
+    (which is False: there is no such object). Calling it, deriving from it, and computing with it
+    raise MissingNameError with its full name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._kiln_name = name
+        # What decorators copy from a function.
+        self.__module__, _, self.__name__ = name.rpartition(".")
+        self.__qualname__ = self.__name__
+
+    def __repr__(self) -> str:
+        return f"<{self._kiln_name}, which kiln does not have>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raise the error of a missing name."""
+        raise self._raised("(...)")
+
+    def __getattr__(self, name: str) -> MissingName:
+        # Protocols are asked for by their dunder names, and a placeholder has none.
+        if name.startswith("__"):
+            raise AttributeError(f"{self._kiln_name} does not exist in kiln, nor does its {name}")
+        return MissingName(f"{self._kiln_name}.{name}")
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return False
+
+    def __subclasscheck__(self, subclass: type) -> bool:
+        return False
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        missing = self
+
+        class Base:
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                raise missing._raised("(...)")
+
+        return (Base,)
+
+    def __or__(self, other: Any) -> Any:
+        return Any
+
+    __ror__ = __or__
+
+    def __getitem__(self, key: Any) -> MissingName:
+        return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        # A rule that is registered for something that nobody looks up.
+        return None
+
+    def __bool__(self) -> NoReturn:
+        raise self._raised(" as a truth value")
+
+    def __iter__(self) -> NoReturn:
+        raise self._raised(" in a loop")
+
+    def __enter__(self) -> NoReturn:
+        raise self._raised(" as a context")
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+    def _computed(self, *others: Any) -> NoReturn:
+        raise self._raised(" as an operand")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _computed
+    __truediv__ = __rtruediv__ = __pow__ = __matmul__ = __neg__ = __float__ = __int__ = _computed
+    __index__ = __len__ = __lt__ = __gt__ = __le__ = __ge__ = __array__ = _computed
+
+    def _raised(self, used: str) -> MissingNameError:
+        record_missed(self._kiln_name)
+        return _error(self._kiln_name, used)
+
+
+def missing_name(module: str, name: str) -> MissingName:
+    """Return the placeholder of a public name of jax.
+
+    Raises: AttributeError if jax has no such name either.
+    """
+    if name.startswith("__") or not is_public(module, name):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return MissingName(f"{module}.{name}")
+
+
+class MissingModule(ModuleType):
+    """A module of jax that kiln does not have: all its names are placeholders."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f"{name}, which kiln does not have.")
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if public_names().get(self.__name__):
+            return missing_name(self.__name__, name)
+        return MissingName(f"{self.__name__}.{name}")

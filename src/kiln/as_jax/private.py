@@ -1,0 +1,67 @@
+"""Private modules of jax, as far as libraries import them.
+
+`jax._src` is no interface, and kiln does not copy it. A few of its names are public ones by
+another path, and libraries write that path: they are found. All others are placeholders, which
+raise when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from kiln.as_jax.missing import MissingModule, MissingName
+from kiln.as_jax.private_functions import COMPUTED, FUNCTIONS
+
+_PUBLIC = {
+    "jax._src.ad_util": ("jax.interpreters.ad", "jax.lax", "jax.extend.core.primitives"),
+    "jax._src.api": ("jax",),
+    "jax._src.api_util": ("jax.api_util",),
+    "jax._src.basearray": ("jax.typing", "jax"),
+    "jax._src.config": ("jax",),
+    "jax._src.core": ("jax.core", "jax.extend.core"),
+    "jax._src.custom_derivatives": ("jax.custom_derivatives",),
+    "jax._src.dtypes": ("jax.dtypes",),
+    "jax._src.flatten_util": ("jax.flatten_util",),
+    "jax._src.interpreters.ad": ("jax.interpreters.ad",),
+    "jax._src.interpreters.batching": ("jax.interpreters.batching",),
+    "jax._src.interpreters.mlir": ("jax.interpreters.mlir",),
+    "jax._src.interpreters.partial_eval": ("jax.interpreters.partial_eval",),
+    "jax._src.interpreters.pxla": ("jax.interpreters.pxla",),
+    "jax._src.lax": ("jax.lax",),
+    "jax._src.lax.lax": ("jax.lax",),
+    "jax._src.literals": (),
+    "jax._src.mesh": ("jax.sharding",),
+    "jax._src.nn.functions": ("jax.nn",),
+    "jax._src.numpy": ("jax.numpy",),
+    "jax._src.numpy.lax_numpy": ("jax.numpy",),
+    "jax._src.random": ("jax.random",),
+    "jax._src.sharding_impls": ("jax.sharding",),
+    "jax._src.source_info_util": ("jax.extend.source_info_util",),
+    "jax._src.state.types": ("jax.ref",),
+    "jax._src.tree_util": ("jax.tree_util",),
+    "jax._src.typing": ("jax.typing",),
+}
+
+_KNOWN = (*_PUBLIC, *FUNCTIONS, *COMPUTED)
+
+
+class PrivateModule(MissingModule):
+    """A module below `jax._src`: public names by another path, and placeholders."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        inner = f"{self.__name__}.{name}"
+        if any(known == inner or known.startswith(f"{inner}.") for known in _KNOWN):
+            return importlib.import_module(inner)
+        if name in COMPUTED.get(self.__name__, {}):
+            return COMPUTED[self.__name__][name]()
+        own = FUNCTIONS.get(self.__name__, {})
+        if name in own:
+            return own[name]
+        for public in _PUBLIC.get(self.__name__, ()):
+            found = getattr(importlib.import_module(public), name, None)
+            if found is not None and not isinstance(found, MissingName):
+                return found
+        return MissingName(f"{self.__name__}.{name}")

@@ -1,0 +1,36 @@
+"""A pytest plugin under which `jax` is kiln: `pytest -p kiln.as_jax.pytest_plugin`.
+
+Options: `--kiln-linen` gives `flax.linen` to kiln as well, `--kiln-report` prints at the end which
+names of jax were touched and missed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kiln.as_jax.finder import install
+from kiln.as_jax.report import report, start_report
+
+install()
+
+
+def pytest_addoption(parser: Any) -> None:
+    """Add the plugin's options."""
+    group = parser.getgroup("kiln")
+    group.addoption("--kiln-linen", action="store_true", help="flax.linen is kiln.linen")
+    group.addoption("--kiln-report", action="store_true", help="list touched and missed names")
+
+
+def pytest_load_initial_conftests(early_config: Any) -> None:
+    """Apply the options before any test is imported."""
+    options = early_config.known_args_namespace
+    if options.kiln_report:
+        start_report()
+    install(linen=options.kiln_linen)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
+    """Print the report."""
+    if config.getoption("--kiln-report"):
+        terminalreporter.section("names of jax")
+        terminalreporter.write_line(report())

@@ -1,0 +1,154 @@
+"""Names of jax that kiln does not have, and why.
+
+`docs/differences.md` says the same to users; `tests/unit/as_jax/test_public_names.py` compares the
+two.
+"""
+
+from __future__ import annotations
+
+_PALLAS = "kernels for GPUs and TPUs are written in it; kiln's engines generate their own code"
+_MLIR = "kiln's programs are not MLIR modules"
+_FFI = "foreign kernels speak XLA's interface, and programs run without XLA; use pure_callback"
+_ONE_PROCESS = "kiln runs in one process"
+_NO_DISK = "compiled programs are kept in memory, not on disk"
+_HANDLE = "kiln has the function, and expresses it by other primitives"
+_SPECIFIC = "it steers XLA's compiler, which runs only what the native engine does not"
+_HIGHER = "new kinds of values are not supported"
+_TOOL = "a tool of JAX's authors, about JAX's own programs"
+_QUANTISED = "scaled products of 8-bit floats are not implemented"
+_DEBUGGER = "there is no debugger inside programs; see docs/debugging.md, or use debug.callback"
+
+REFUSED: dict[str, str] = {
+    "jax.ad": "gradients into references are not supported",
+    "jax.ad_checkpoint.Offloadable": "there is one kind of memory to keep values in",
+    "jax.ad_checkpoint.Recompute": "policies return booleans",
+    "jax.ad_checkpoint.Saveable": "policies return booleans",
+    "jax.cloud_tpu_init": "kiln does not run on TPUs",
+    "jax.collect_profile": _TOOL,
+    "jax.debug.DebugEffect": "effects are kiln's own objects",
+    "jax.debug.OrderedDebugEffect": "effects are kiln's own objects",
+    "jax.debug.breakpoint": _DEBUGGER,
+    "jax.experimental.array_serialization": "checkpoints are written by kiln.serialization",
+    "jax.experimental.buffer_callback": _FFI,
+    "jax.experimental.colocated_python": _ONE_PROCESS,
+    "jax.experimental.compilation_cache": _NO_DISK,
+    "jax.experimental.compute_on": _SPECIFIC,
+    "jax.experimental.control_deps": _SPECIFIC,
+    "jax.experimental.cur_qdd": _HIGHER,
+    "jax.experimental.custom_partitioning": _SPECIFIC,
+    "jax.experimental.EArray": _HIGHER,
+    "jax.experimental.fused": _SPECIFIC,
+    "jax.experimental.hijax": _HIGHER,
+    "jax.experimental.jax2tf": "TensorFlow is not a dependency",
+    "jax.experimental.key_reuse": "keys used twice are not found",
+    "jax.experimental.mesh_utils.device_kind_handler_dict": "CPU devices have no topology",
+    "jax.experimental.mosaic": _PALLAS,
+    "jax.experimental.multihost_utils": _ONE_PROCESS,
+    "jax.experimental.pallas": _PALLAS,
+    "jax.experimental.primal_tangent_dtype": _HIGHER,
+    "jax.experimental.profiler": _SPECIFIC,
+    "jax.experimental.rnn": "it calls cuDNN; use linen's recurrent layers",
+    "jax.experimental.roofline": _TOOL,
+    "jax.experimental.scheduling_groups": _SPECIFIC,
+    "jax.experimental.serialize_executable": _NO_DISK,
+    "jax.experimental.shard_alike": _SPECIFIC,
+    "jax.experimental.source_mapper": _TOOL,
+    "jax.experimental.transfer": _ONE_PROCESS,
+    "jax.experimental.xla_metadata": _SPECIFIC,
+    "jax.extend.ifrt_programs": _MLIR,
+    "jax.extend.lowering": _MLIR,
+    "jax.extend.mlir": _MLIR,
+    "jax.extend.pallas": _PALLAS,
+    "jax.extend.xla": _SPECIFIC,
+    "jax.ffi": _FFI,
+    "jax.lax.after_all": "tokens are not values; effects happen in program order",
+    "jax.lax.after_all_p": _HANDLE,
+    "jax.lax.approx_top_k_p": _HANDLE,
+    "jax.lax.create_token": "tokens are not values; effects happen in program order",
+    "jax.lax.create_token_p": _HANDLE,
+    "jax.lax.dce_sink": _SPECIFIC,
+    "jax.lax.dce_sink_p": _HANDLE,
+    "jax.lax.device_put_p": _HANDLE,
+    "jax.lax.eq_to_p": _HANDLE,
+    "jax.lax.le_to_p": _HANDLE,
+    "jax.lax.lt_to_p": _HANDLE,
+    "jax.lax.linalg.cholesky_update_p": _HANDLE,
+    "jax.lax.linalg.ormqr_p": _HANDLE,
+    "jax.lax.linalg.symmetric_product_p": _HANDLE,
+    "jax.lax.linalg.tridiagonal_solve_p": _HANDLE,
+    "jax.lax.precv": "members exchange values by ppermute",
+    "jax.lax.psend": "members exchange values by ppermute",
+    "jax.lax.ragged_all_to_all": "it needs buffers that members write to",
+    "jax.lax.ragged_all_to_all_p": _HANDLE,
+    "jax.lax.scaled_dot": _QUANTISED,
+    "jax.lax.scatter_sub_p": _HANDLE,
+    "jax.lax.select_and_scatter_p": _HANDLE,
+    "jax.lax.stack_p": _HANDLE,
+    "jax.lax.stage": _SPECIFIC,
+    "jax.lax.stage_p": _HANDLE,
+    "jax.lax.tile_p": _HANDLE,
+    "jax.lax.unstack_p": _HANDLE,
+    "jax.lib": "its names are jaxlib's, which programs import from there",
+    "jax.memory": "the CPU has one kind of memory",
+    "jax.nn.get_scaled_dot_general_config": _QUANTISED,
+    "jax.nn.scaled_dot_general": _QUANTISED,
+    "jax.nn.scaled_matmul": _QUANTISED,
+    "jax.profiler.ProfileData": "profiles are files in Perfetto's format",
+    "jax.profiler.ProfileEvent": "profiles are files in Perfetto's format",
+    "jax.profiler.ProfilePlane": "profiles are files in Perfetto's format",
+    "jax.profiler.register_subprocess": _ONE_PROCESS,
+    "jax.random.random_gamma_p": _HANDLE,
+    "jax.sharding.ManualAxisType": "types say along which axes values vary by aval.vma alone",
+    "jax.tools": _TOOL,
+}
+"""What kiln does not have on purpose. A module stands for its names that are missing."""
+
+_LATER = "not there yet"
+
+NOT_YET: dict[str, str] = dict.fromkeys(
+    [
+        "jax.Ref",
+        "jax.ad_checkpoint.print_saved_residuals",
+        "jax.core",
+        "jax.custom_derivatives",
+        "jax.debug.log",
+        "jax.ds",
+        "jax.empty_ref",
+        "jax.experimental.jet",
+        "jax.experimental.layout",
+        "jax.experimental.ode",
+        "jax.experimental.random",
+        "jax.experimental.sparse",
+        "jax.experimental.topologies",
+        "jax.export",
+        "jax.extend",
+        "jax.free_ref",
+        "jax.freeze",
+        "jax.interpreters",
+        "jax.lax.index_take",
+        "jax.lax.linalg.hessenberg",
+        "jax.lax.linalg.hessenberg_p",
+        "jax.lax.linalg.schur",
+        "jax.lax.linalg.schur_p",
+        "jax.lax.linalg.tridiagonal",
+        "jax.lax.linalg.tridiagonal_p",
+        "jax.lax.ragged_dot_general",
+        "jax.lax.scatter_apply",
+        "jax.lax.stop_gradient_p",
+        "jax.new_ref",
+        "jax.ref",
+        "jax.scipy",
+    ],
+    _LATER,
+)
+"""What is to come."""
+
+
+def reason(name: str) -> str:
+    """Return why kiln does not have a name; an empty string if no reason is stated."""
+    while name:
+        for table in (REFUSED, NOT_YET):
+            if name in table:
+                return table[name]
+        name = name.rpartition(".")[0]
+    return ""

@@ -1,0 +1,75 @@
+"""One level of a pytree, and the registry of node classes as an object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kiln.base import tree_nodes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.base.treedef import IsLeaf, tree_flatten
+
+KeyEntry = Any
+"""One step of a key path."""
+
+
+def is_tree_node(typ: type) -> bool:
+    """Tell whether a class is a container of pytrees: builtin, registered, or a namedtuple."""
+    return (tree_nodes.KINDS.get(typ) or tree_nodes.kind_of_new(typ)) is not None
+
+
+def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
+    """Return the children of a node and its metadata.
+
+    Raises: ValueError for a leaf.
+    Example:
+        >>> kiln.tree_util.flatten_one_level({"a": [1, 2], "b": 3})
+        ([[1, 2], 3], ('a', 'b'))
+    """
+    found = tree_nodes.flatten_one_level(tree)
+    if found is None:
+        raise _not_a_node(tree)
+    return found
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """Return the children of a node, each with its entry of a key path, and its metadata.
+
+    Raises: ValueError for a leaf.
+    """
+    children, data = flatten_one_level(tree)
+    entries = tree_nodes.KINDS[type(tree)].with_entries(tree)[0]
+    return list(zip(entries, children, strict=True)), data
+
+
+def _not_a_node(tree: Any) -> ValueError:
+    return ValueError(
+        three_lines(
+            f"flatten_one_level({tree!r:.60}) at {current_source()}",
+            f"can't tree-flatten type: {type(tree)}",
+            "register the class with tree_util.register_pytree_node",
+        )
+    )
+
+
+class Registry:
+    """The classes that are containers of pytrees."""
+
+    def flatten(self, tree: Any, leaf_predicate: IsLeaf = None) -> Any:
+        """Return the leaves and the structure of a pytree."""
+        return tree_flatten(tree, leaf_predicate)
+
+    def is_node(self, typ: type) -> bool:
+        """Tell whether a class is a container."""
+        return is_tree_node(typ)
+
+    def flatten_one_level(self, tree: Any) -> Any:
+        """Return the children of a node and its metadata; None for a leaf."""
+        return tree_nodes.flatten_one_level(tree)
+
+    def flatten_one_level_with_keys(self, tree: Any) -> Any:
+        """Return the children of a node with their entries, and its metadata; None for a leaf."""
+        return flatten_one_level_with_keys(tree) if is_tree_node(type(tree)) else None
+
+
+default_registry = Registry()

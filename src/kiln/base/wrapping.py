@@ -1,0 +1,28 @@
+"""Functions that stand for others: what they copy of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def wraps(fun: Any) -> Callable[[F], F]:
+    """Return a decorator that gives a function the name, documentation and attributes of `fun`.
+
+    Unlike `functools.wraps`, it accepts objects whose `__name__` is no string.
+    """
+
+    def decorate(wrapper: F) -> F:
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            try:
+                setattr(wrapper, name, getattr(fun, name))
+            except (AttributeError, TypeError):
+                continue
+        wrapper.__dict__.update(getattr(fun, "__dict__", {}))
+        wrapper.__wrapped__ = fun  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate

@@ -1,0 +1,37 @@
+"""Computing at once with known values, while a function is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kiln.core.trace import Trace, Tracer, in_force, state
+from kiln.ir.operation import Operation
+
+
+class CompileTimeTrace(Trace):
+    """Evaluates operations on known values; passes those on traced values to its parent."""
+
+    __slots__ = ()
+
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Apply an operation under the outermost trace, or under the parent."""
+        traced = any(isinstance(x, Tracer) for x in args)
+        with in_force(self.parent if traced and self.parent is not None else state.root):
+            return primitive.bind(*args, **params)
+
+    def describe(self) -> str:
+        """Describe what is being traced, for messages."""
+        return "under ensure_compile_time_eval"
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """Compute at once with known values, inside a traced function too, until the context ends.
+
+    Operations on traced values are traced as usual.
+    """
+    trace = CompileTimeTrace(state.trace)
+    with in_force(trace):
+        yield

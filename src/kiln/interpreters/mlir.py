@@ -1,0 +1,177 @@
+"""Lowerings of other libraries' primitives: `register_lowering`, `lower_fun`.
+
+The names are those of `jax.interpreters.mlir`. A lowering rule `rule(context, *operands, **params)`
+is a function of arrays here, which all engines trace: it says what the primitive is in terms of
+others. There is no MLIR to write.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.control.callback import io_callback, pure_callback
+from kiln.core.meaning import meaning
+from kiln.core.primitive import Primitive
+from kiln.core.staging import stage_pure
+from kiln.core.trace import aval_of
+from kiln.ir.types import ShapedArray
+from kiln.jit.struct import struct_of
+
+LoweringRule = Callable[..., Any]
+
+
+class ModuleContext:
+    """What a lowering rule sees of the program that it is part of."""
+
+    platforms = ("cpu",)
+
+    def __init__(self) -> None:
+        self.keepalives: list[Any] = []
+
+    def add_keepalive(self, value: Any) -> None:
+        """Do nothing: programs keep what they call."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LoweringRuleContext:
+    """What a lowering rule is given beside the operands: the types of operands and results."""
+
+    primitive: Primitive
+    avals_in: Sequence[ShapedArray]
+    avals_out: Sequence[ShapedArray]
+    module_context: ModuleContext = dataclasses.field(default_factory=ModuleContext)
+    tokens_in: Any = None
+    tokens_out: Any = None
+
+    def replace(self, **changes: Any) -> LoweringRuleContext:
+        """Return a copy with some parts replaced."""
+        return dataclasses.replace(self, **changes)
+
+
+class Lowerings:
+    """The lowering rules of a primitive by platform, as its `expand` rule."""
+
+    def __init__(self, primitive: Primitive) -> None:
+        self._primitive = primitive
+        self._rules: dict[str | None, LoweringRule] = {}
+
+    def add(self, platform: str | None, rule: LoweringRule) -> None:
+        """Add the rule of a platform; None is for all that have none of their own."""
+        self._rules[platform] = rule
+
+    def __call__(self, *operands: Any, **params: Any) -> Any:
+        """Compute the operation with simpler primitives."""
+        primitive, rules = self._primitive, self._rules
+        avals = [aval_of(x) for x in operands]
+        types = primitive.infer(*avals, **params)
+        rule = rules.get("cpu") or rules.get(None) or next(iter(rules.values()))
+        context = LoweringRuleContext(primitive, avals, types if primitive.multiple else [types])
+        found = rule(context, *operands, **params)
+        results = list(found) if isinstance(found, (list, tuple)) else [found]
+        wanted = len(context.avals_out)
+        if len(results) != wanted:
+            raise TypeError(
+                three_lines(
+                    f"lowering of {primitive.name!r} at {current_source()}",
+                    f"the rule returned {len(results)} results, the primitive has {wanted}",
+                    "return a list with each result; lower_fun has multiple_results=False for one",
+                )
+            )
+        return results if primitive.multiple else results[0]
+
+    def meaning(self, *arrays: Any, **params: Any) -> Any:
+        """Compute the operation with NumPy."""
+
+        def flat(*xs: Any) -> Sequence[Any]:
+            found = self(*xs, **params)
+            return found if self._primitive.multiple else [found]
+
+        outs = meaning(stage_pure(flat, [aval_of(x) for x in arrays]), arrays)
+        return outs if self._primitive.multiple else outs[0]
+
+
+def register_lowering(
+    prim: Primitive,
+    rule: LoweringRule,
+    platform: str | None = None,
+    inline: bool = True,
+    cacheable: bool = True,
+) -> LoweringRule:
+    """Set how a primitive is lowered on a platform, or on all; `inline`, `cacheable` are ignored.
+
+    Raises: ValueError for primitives of kiln, which the engines lower.
+    """
+    found = vars(prim).get("expand")
+    if not isinstance(found, Lowerings):
+        if type(prim).__module__.startswith("kiln.") and type(prim) is not Primitive:
+            raise ValueError(
+                three_lines(
+                    f"register_lowering of {prim.name!r} at {current_source()}",
+                    "the engines lower kiln's own primitives; these lowerings cannot be replaced",
+                    "define a primitive of your own: kiln.extend.core.Primitive(name)",
+                )
+            )
+        found = Lowerings(prim)
+        vars(prim).update(expand=found, numpy=found.meaning)
+    found.add(platform, rule)
+    return rule
+
+
+def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
+    """Return the lowering rule that traces `fun(*operands, **params)`."""
+
+    def rule(context: Any, /, *operands: Any, **params: Any) -> list[Any]:
+        out = fun(*operands, **params)
+        return list(out) if multiple_results else [out]
+
+    return rule
+
+
+def emit_python_callback(
+    ctx: LoweringRuleContext,
+    callback: Callable[..., Any],
+    token: Any,
+    operands: Sequence[Any],
+    operand_avals: Sequence[ShapedArray],
+    result_avals: Sequence[ShapedArray],
+    *,
+    has_side_effect: bool,
+    returns_token: bool = True,
+    partitioned: bool = False,
+    sharding: Any = None,
+) -> tuple[list[Any], Any, None]:
+    """Call a Python function of NumPy arrays, in a lowering rule; return results, token, None."""
+    call = io_callback if has_side_effect else pure_callback
+
+    def flat(*xs: Any) -> list[Any]:
+        return list(callback(*xs))
+
+    return list(call(flat, [struct_of(a) for a in result_avals], *operands)), token, None
+
+
+class _Lowerable:
+    """The classes of effects that programs may have: all."""
+
+    def add_type(self, effect: type) -> None:
+        """Do nothing."""
+
+    def contains(self, effect: Any) -> bool:
+        """Return True."""
+        return True
+
+
+lowerable_effects = _Lowerable()
+
+__all__ = [
+    "LoweringRule",
+    "LoweringRuleContext",
+    "ModuleContext",
+    "emit_python_callback",
+    "lower_fun",
+    "lowerable_effects",
+    "register_lowering",
+]

@@ -1,0 +1,71 @@
+"""Functions chosen or named when a program is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.api.arrays import default_backend
+from kiln.api.jit import jit
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.core.array_type import Array
+from kiln.core.trace import axis_size_of
+from kiln.numpy.selection import where
+from kiln.ops.collective import axis_index, psum
+
+
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
+) -> Any:
+    """Call the function for the platform of the default device, or `default`.
+
+    Raises: NotImplementedError if there is neither.
+    Example:
+        >>> lax.platform_dependent(1, cpu=lambda x: x + 1, default=lambda x: x)
+        2
+    """
+    here = default_backend()
+    chosen = per_platform.get(here, default)
+    if chosen is None:
+        raise NotImplementedError(
+            three_lines(
+                f"platform_dependent for {', '.join(sorted(per_platform))} at {current_source()}",
+                f"there is no function for the platform {here}, and no default",
+                f"give default=..., or {here}=...",
+            )
+        )
+    return chosen(*args)
+
+
+def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
+    """Return a function that is one call in programs, with the meaning of `decomposition`.
+
+    Keyword arguments are attributes: known values, part of the call's key. Programs name the call
+    `name`.
+    """
+
+    def composed(*args: Any, **attributes: Any) -> Any:
+        def call(*operands: Any) -> Any:
+            return decomposition(*operands, **attributes)
+
+        call.__name__ = call.__qualname__ = name
+        return jit(call)(*args)
+
+    composed.__name__ = composed.__qualname__ = name
+    composed.__doc__ = decomposition.__doc__
+    return composed
+
+
+def pbroadcast(x: Any, axis_name: Any, source: int) -> Array:
+    """Return, on each member of a mapped axis, the value that the member `source` has."""
+    axis_size_of(axis_name)
+    found = psum(where(axis_index(axis_name) == source, x, np.zeros((), np.int8)), axis_name)
+    return found.astype(x.dtype) if hasattr(x, "dtype") else found
+
+
+def shape_as_value(shape: Sequence[int]) -> np.ndarray:
+    """Return a shape as an array of ints."""
+    return np.asarray(tuple(shape), dtype=np.int32)

@@ -1,0 +1,5 @@
+"""`BatchApply` by the name of Flax's submodule."""
+
+from __future__ import annotations
+
+from kiln.linen.layers.combinators import BatchApply as BatchApply

@@ -1,0 +1,5 @@
+"""`Sequential` by the name of Flax's submodule."""
+
+from __future__ import annotations
+
+from kiln.linen.layers.combinators import Sequential as Sequential

@@ -1,0 +1,164 @@
+"""Products with logarithms that have a value at 0, divergences, and the Box-Cox transformation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from kiln import numpy as jnp
+from kiln.control.custom_jvp import custom_jvp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import inexact, promote_inexact
+from kiln.scipy.special.series import horner, narrowed, real_operands
+
+
+@custom_jvp
+def _xlogy(x: Any, y: Any) -> Any:
+    nonzero = x != 0
+    return jnp.where(nonzero, x * jnp.log(jnp.where(nonzero, y, 1)), 0)
+
+
+@_xlogy.defjvp
+def _xlogy_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    return _xlogy(x, y), dx * jnp.log(y) + dy * x / y
+
+
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
+    """Return x log(y); 0 where x is 0.
+
+    Example:
+        >>> float(kiln.scipy.special.xlogy(0.0, 0.0))
+        0.0
+    """
+    return _xlogy(*promote_inexact("xlogy", x, y))
+
+
+@custom_jvp
+def _xlog1py(x: Any, y: Any) -> Any:
+    nonzero = x != 0
+    return jnp.where(nonzero, x * jnp.log1p(jnp.where(nonzero, y, 1)), 0)
+
+
+@_xlog1py.defjvp
+def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * x / (1 + y)
+
+
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
+    """Return x log(1 + y); 0 where x is 0."""
+    return _xlog1py(*promote_inexact("xlog1py", x, y))
+
+
+def entr(x: ArrayLike) -> Array:
+    """Return -x log(x); 0 at 0, and -inf for negative numbers.
+
+    Raises: ValueError for complex numbers.
+    """
+    (y,), result = real_operands("entr", x)
+    return narrowed(jnp.where(y < 0, -math.inf, -xlogy(y, y)), result, weak=True)
+
+
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
+    """Return p log(p / q); 0 if p is 0 and q is not negative, else inf outside the domain.
+
+    Raises: ValueError for complex numbers.
+    """
+    (p, q), result = real_operands("rel_entr", p, q)
+    both, first = (p > 0) & (q > 0), (p == 0) & (q >= 0)
+    outside = jnp.where(jnp.isnan(p) | jnp.isnan(q), math.nan, math.inf)
+    p, q = jnp.where(both, p, 1), jnp.where(both, q, 1)
+    # Near each other, p and q have logarithms that cancel.
+    ratio = (p - q) / q
+    close = jnp.abs(ratio) < 0.5
+    value = p * jnp.where(close, jnp.log1p(jnp.where(close, ratio, 0)), jnp.log(p) - jnp.log(q))
+    return narrowed(jnp.where(both, value, jnp.where(first, 0, outside)), result, weak=True)
+
+
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
+    """Return p log(p / q) - p + q, accurate where p and q are near each other.
+
+    Raises: ValueError for complex numbers.
+    """
+    (p, q), result = real_operands("kl_div", p, q)
+    fine = (p > 0) & (q > 0)
+    # p (r - log(1 + r)) with r = (q - p) / p, t = r / (2 + r), and log(1 + r) = 2 artanh(t).
+    safe = jnp.where(fine, p, 1)
+    r = jnp.where(fine, (q - p) / safe, 0)
+    close = jnp.abs(r) < 0.3
+    r = jnp.where(close, r, 0)
+    t = r / (2 + r)
+    near = safe * (r * t - 2 * t**3 * horner([1 / (2 * k + 3) for k in range(10)], t * t))
+    return narrowed(jnp.where(fine & close, near, rel_entr(p, q) - p + q), result, weak=True)
+
+
+@custom_jvp
+def _boxcox(x: Any, lmbda: Any) -> Any:
+    none = lmbda == 0
+    safe = jnp.where(none, 1, lmbda)
+    return jnp.where(none, jnp.log(x), jnp.expm1(safe * jnp.log(x)) / safe)
+
+
+def _slope_by_exponent(log_x: Any, lmbda: Any) -> Any:
+    """Return the derivative of expm1(lmbda log_x) / lmbda by lmbda."""
+    small = jnp.abs(lmbda * log_x) < 1e-3
+    safe = jnp.where(small, 1, lmbda)
+    y = safe * log_x
+    far = (jnp.exp(y) * (y - 1) + 1) / (safe * safe)
+    z = lmbda * log_x
+    return jnp.where(small, log_x * log_x * (0.5 + z / 3 + z * z / 8), far)
+
+
+@_boxcox.defjvp
+def _boxcox_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (x, lmbda), (dx, dl) = primals, tangents
+    by_x = jnp.exp((lmbda - 1) * jnp.log(x))
+    return _boxcox(x, lmbda), dx * by_x + dl * _slope_by_exponent(jnp.log(x), lmbda)
+
+
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """Return (x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.
+
+    Source: Box and Cox, "An analysis of transformations" (1964).
+    """
+    return _boxcox(*promote_inexact("boxcox", x, lmbda))
+
+
+@custom_jvp
+def _boxcox1p(x: Any, lmbda: Any) -> Any:
+    none = lmbda == 0
+    safe = jnp.where(none, 1, lmbda)
+    return jnp.where(none, jnp.log1p(x), jnp.expm1(safe * jnp.log1p(x)) / safe)
+
+
+@_boxcox1p.defjvp
+def _boxcox1p_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (x, lmbda), (dx, dl) = primals, tangents
+    by_x = jnp.exp((lmbda - 1) * jnp.log1p(x))
+    return _boxcox1p(x, lmbda), dx * by_x + dl * _slope_by_exponent(jnp.log1p(x), lmbda)
+
+
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """Return boxcox(1 + x, lmbda), accurate for small x."""
+    return _boxcox1p(*promote_inexact("boxcox1p", x, lmbda))
+
+
+@custom_jvp
+def _logit(x: Any) -> Any:
+    # log(x / (1 - x)) = 2 artanh(2x - 1), which loses nothing near 1/2.
+    middle = jnp.abs(x - 0.5) < 0.25 if not jnp.iscomplexobj(x) else jnp.zeros_like(x, bool)
+    near = 2 * jnp.arctanh(jnp.where(middle, 2 * x - 1, 0))
+    return jnp.where(middle, near, jnp.log(x) - jnp.log1p(-x))
+
+
+@_logit.defjvp
+def _logit_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (x,), (t,) = primals, tangents
+    return _logit(x), t / (x * (1 - x))
+
+
+def logit(x: ArrayLike) -> Array:
+    """Return log(x / (1 - x)), the inverse of expit."""
+    return _logit(inexact("logit", x))

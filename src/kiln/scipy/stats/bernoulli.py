@@ -1,0 +1,40 @@
+"""The Bernoulli distribution: 1 with probability `p`, else 0."""
+
+from __future__ import annotations
+
+import math
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.special import xlog1py, xlogy
+from kiln.scipy.stats.support import inside
+
+__all__ = ["cdf", "logpmf", "pmf", "ppf"]
+
+
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Return the logarithm of the probability of `k`."""
+    k, p, loc = promote_inexact("bernoulli.logpmf", k, p, loc)
+    x = k - loc
+    value = xlogy(x, p) + xlog1py(1 - x, -p)
+    return inside((x == 0) | (x == 1), x, value, -math.inf)
+
+
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Return the probability of `k`."""
+    return jnp.exp(logpmf(k, p, loc))
+
+
+def cdf(k: ArrayLike, p: ArrayLike) -> Array:
+    """Return the probability of a value up to `k`; nan for `p` outside [0, 1]."""
+    k, p = promote_inexact("bernoulli.cdf", k, p)
+    value = jnp.where(k < 0, 0, jnp.where(k < 1, 1 - p, 1))
+    return inside((p >= 0) & (p <= 1), k, value, math.nan)
+
+
+def ppf(q: ArrayLike, p: ArrayLike) -> Array:
+    """Return the least value with a `cdf` of at least `q`; nan for `q` or `p` outside [0, 1]."""
+    q, p = promote_inexact("bernoulli.ppf", q, p)
+    value = jnp.where(q == 0, -1, jnp.where(q <= 1 - p, 0, 1))
+    return inside((q >= 0) & (q <= 1) & (p >= 0) & (p <= 1), q, value, math.nan)

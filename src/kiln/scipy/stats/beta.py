@@ -1,0 +1,62 @@
+"""The beta distribution, of density x^(a-1) (1-x)^(b-1) / beta(a, b) on [0, 1]."""
+
+from __future__ import annotations
+
+import math
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.special import betainc, betaln, xlog1py, xlogy
+from kiln.scipy.stats.support import inside, log_of_part
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+
+def logpdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Return the logarithm of the density at `x`."""
+    x, a, b, loc, scale = promote_inexact("beta.logpdf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    within = (z >= 0) & (z <= 1)
+    safe = jnp.where(within, z, 0.5)
+    value = xlogy(a - 1, safe) + xlog1py(b - 1, -safe) - betaln(a, b) - jnp.log(scale)
+    return inside(within, z, value, -math.inf)
+
+
+def pdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Return the density at `x`."""
+    return jnp.exp(logpdf(x, a, b, loc, scale))
+
+
+def cdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Return the probability of a value up to `x`."""
+    x, a, b, loc, scale = promote_inexact("beta.cdf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    return betainc(a, b, jnp.clip(z, 0, 1))
+
+
+def logcdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Return the logarithm of `cdf`."""
+    return log_of_part(cdf(x, a, b, loc, scale), sf(x, a, b, loc, scale))
+
+
+def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the probability of a value above `x`."""
+    x, a, b, loc, scale = promote_inexact("beta.sf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    return betainc(b, a, jnp.clip(1 - z, 0, 1))
+
+
+def logsf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Return the logarithm of `sf`."""
+    return log_of_part(sf(x, a, b, loc, scale), cdf(x, a, b, loc, scale))

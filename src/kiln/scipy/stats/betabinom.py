@@ -1,0 +1,29 @@
+"""The beta-binomial distribution: binomial, with a probability drawn from beta(a, b)."""
+
+from __future__ import annotations
+
+import math
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.special import betaln
+from kiln.scipy.stats.support import inside, whole_numbers
+
+__all__ = ["logpmf", "pmf"]
+
+
+def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Return the logarithm of the probability of `k`."""
+    k, n, a, b, loc = promote_inexact("betabinom.logpmf", k, n, a, b, loc)
+    x = k - loc
+    fine = whole_numbers(x) & (x >= 0) & (x <= n)
+    y = jnp.where(fine, x, 0)
+    ways = -jnp.log1p(n) - betaln(n - y + 1, y + 1)
+    value = ways + betaln(y + a, n - y + b) - betaln(a, b)
+    return inside(fine, x, value, -math.inf)
+
+
+def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Return the probability of `k`."""
+    return jnp.exp(logpmf(k, n, a, b, loc))

@@ -1,0 +1,28 @@
+"""The generalised normal distribution, of density proportional to exp(-|x|^beta)."""
+
+from __future__ import annotations
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.special import gammaincc, gammaln
+
+__all__ = ["cdf", "logpdf", "pdf"]
+
+
+def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
+    """Return the logarithm of the density at `x`."""
+    x, beta = promote_inexact("gennorm.logpdf", x, beta)
+    return jnp.log(0.5 * beta) - gammaln(1 / beta) - jnp.abs(x) ** beta
+
+
+def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
+    """Return the density at `x`."""
+    return jnp.exp(logpdf(x, beta))
+
+
+def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
+    """Return the probability of a value up to `x`."""
+    x, beta = promote_inexact("gennorm.cdf", x, beta)
+    tail = 0.5 * gammaincc(1 / beta, jnp.abs(x) ** beta)
+    return jnp.where(x < 0, tail, 1 - tail)

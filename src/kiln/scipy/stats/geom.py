@@ -1,0 +1,27 @@
+"""The geometric distribution: trials of probability `p` up to the first success."""
+
+from __future__ import annotations
+
+import math
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.special import xlog1py
+from kiln.scipy.stats.support import inside, whole_numbers
+
+__all__ = ["logpmf", "pmf"]
+
+
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Return the logarithm of the probability of `k`."""
+    k, p, loc = promote_inexact("geom.logpmf", k, p, loc)
+    x = k - loc
+    fine = whole_numbers(x) & (x >= 1)
+    value = xlog1py(jnp.where(fine, x, 1) - 1, -p) + jnp.log(p)
+    return inside(fine, x, value, -math.inf)
+
+
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Return the probability of `k`."""
+    return jnp.exp(logpmf(k, p, loc))

@@ -1,0 +1,52 @@
+"""The Gumbel distribution of minima, of survival function exp(-exp(x))."""
+
+from __future__ import annotations
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.stats.support import log_of_part
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the logarithm of the density at `x`."""
+    x, loc, scale = promote_inexact("gumbel_l.logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return z - jnp.exp(z) - jnp.log(scale)
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the density at `x`."""
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the probability of a value up to `x`."""
+    x, loc, scale = promote_inexact("gumbel_l.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.expm1(-jnp.exp(z))
+
+
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the logarithm of `cdf`."""
+    return log_of_part(cdf(x, loc, scale), sf(x, loc, scale))
+
+
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the logarithm of `sf`."""
+    x, loc, scale = promote_inexact("gumbel_l.logsf", x, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.exp(z)
+
+
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the probability of a value above `x`."""
+    return jnp.exp(logsf(x, loc, scale))
+
+
+def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the value that is exceeded with probability 1 - `p`; nan for `p` outside [0, 1]."""
+    p, loc, scale = promote_inexact("gumbel_l.ppf", p, loc, scale)
+    return loc + scale * jnp.log(-jnp.log1p(-p))

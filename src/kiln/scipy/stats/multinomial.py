@@ -1,0 +1,30 @@
+"""The multinomial distribution: counts of each of several results in `n` trials."""
+
+from __future__ import annotations
+
+import math
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_dtypes_inexact
+from kiln.scipy.special import gammaln, xlogy
+
+__all__ = ["logpmf", "pmf"]
+
+
+def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """Return the logarithm of the probability of counts `x`; -inf if their sum is not `n`.
+
+    Shapes: (..., k), (...), (..., k) -> (...).
+    """
+    counts = jnp.asarray(x)
+    trials = jnp.asarray(n)
+    total = jnp.sum(counts, axis=-1)
+    counts, number, p = promote_dtypes_inexact(counts, trials, jnp.asarray(p))
+    value = gammaln(number + 1) + jnp.sum(xlogy(counts, p) - gammaln(counts + 1), axis=-1)
+    return jnp.where((total == trials) & jnp.all(counts >= 0, axis=-1), value, -math.inf)
+
+
+def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """Return the probability of counts `x`; see `logpmf`."""
+    return jnp.exp(logpmf(x, n, p))

@@ -1,0 +1,29 @@
+"""The negative binomial distribution: failures before `n` successes of probability `p`."""
+
+from __future__ import annotations
+
+import math
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.special import betaln, xlog1py, xlogy
+from kiln.scipy.stats.support import inside, whole_numbers
+
+__all__ = ["logpmf", "pmf"]
+
+
+def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Return the logarithm of the probability of `k`."""
+    k, n, p, loc = promote_inexact("nbinom.logpmf", k, n, p, loc)
+    x = k - loc
+    fine = whole_numbers(x) & (x >= 0)
+    y = jnp.where(fine, x, 0)
+    ways = -jnp.log(n + y) - betaln(n, y + 1)
+    value = ways + xlogy(n, p) + xlog1py(y, -p)
+    return inside(fine, x, value, -math.inf)
+
+
+def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Return the probability of `k`."""
+    return jnp.exp(logpmf(k, n, p, loc))

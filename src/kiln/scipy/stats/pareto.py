@@ -1,0 +1,56 @@
+"""The Pareto distribution, of density b / x^(b+1) for x >= 1."""
+
+from __future__ import annotations
+
+import math
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.nn.activations import log1mexp
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.stats.support import inside
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+
+def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the logarithm of the density at `x`."""
+    x, b, loc, scale = promote_inexact("pareto.logpdf", x, b, loc, scale)
+    z = (x - loc) / scale
+    within = z >= 1
+    value = jnp.log(b / scale) - (b + 1) * jnp.log(jnp.where(within, z, 1))
+    return inside(within, z, value, -math.inf)
+
+
+def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the density at `x`."""
+    return jnp.exp(logpdf(x, b, loc, scale))
+
+
+def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the probability of a value up to `x`."""
+    return -jnp.expm1(logsf(x, b, loc, scale))
+
+
+def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the logarithm of `cdf`."""
+    return log1mexp(-logsf(x, b, loc, scale))
+
+
+def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the probability of a value above `x`."""
+    return jnp.exp(logsf(x, b, loc, scale))
+
+
+def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the logarithm of `sf`."""
+    x, b, loc, scale = promote_inexact("pareto.logsf", x, b, loc, scale)
+    z = (x - loc) / scale
+    return inside(z >= 1, z, -b * jnp.log(jnp.maximum(z, 1)), 0)
+
+
+def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the value that is exceeded with probability 1 - `q`; nan for `q` outside [0, 1]."""
+    q, b, loc, scale = promote_inexact("pareto.ppf", q, b, loc, scale)
+    value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)
+    return inside((q >= 0) & (q <= 1), q, value, math.nan)

@@ -1,0 +1,37 @@
+"""The uniform distribution on [loc, loc + scale]."""
+
+from __future__ import annotations
+
+import math
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.stats.support import inside
+
+__all__ = ["cdf", "logpdf", "pdf", "ppf"]
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the logarithm of the density at `x`."""
+    x, loc, scale = promote_inexact("uniform.logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return inside((z >= 0) & (z <= 1), z, -jnp.log(scale), -math.inf)
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the density at `x`."""
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the probability of a value up to `x`."""
+    x, loc, scale = promote_inexact("uniform.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.clip(z, 0, 1)
+
+
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Return the value that is exceeded with probability 1 - `q`; nan for `q` outside [0, 1]."""
+    q, loc, scale = promote_inexact("uniform.ppf", q, loc, scale)
+    return inside((q >= 0) & (q <= 1), q, loc + scale * q, math.nan)

@@ -1,0 +1,28 @@
+"""The wrapped Cauchy distribution on [0, 2 pi], for 0 < c < 1."""
+
+from __future__ import annotations
+
+import math
+
+from kiln import numpy as jnp
+from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.promotion import promote_inexact
+from kiln.scipy.stats.support import inside
+
+__all__ = ["logpdf", "pdf"]
+
+
+def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
+    """Return the logarithm of the density at `x`."""
+    x, c = promote_inexact("wrapcauchy.logpdf", x, c)
+    half = jnp.sin(0.5 * x)
+    less = 1 - c
+    below = less * less + 4 * c * half * half
+    value = jnp.log(less * (1 + c) / (2 * math.pi * below))
+    value = inside((x >= 0) & (x <= 2 * math.pi), x, value, -math.inf)
+    return jnp.where((c > 0) & (c < 1), value, math.nan)
+
+
+def pdf(x: ArrayLike, c: ArrayLike) -> Array:
+    """Return the density at `x`."""
+    return jnp.exp(logpdf(x, c))

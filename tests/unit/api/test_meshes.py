@@ -1,0 +1,135 @@
+"""The mesh in force, and what places arrays by it."""
+
+from __future__ import annotations
+
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln import lax
+from kiln.errors import UnavailableOptionError
+from kiln.sharding import AbstractMesh, AxisType, NamedSharding, P, PartitionSpec
+
+
+def mesh() -> kiln.sharding.Mesh:
+    return kiln.make_mesh((4,), ("x",), (AxisType.Explicit,))
+
+
+def test_set_mesh_is_a_context_and_a_setting() -> None:
+    assert kiln.sharding.get_mesh().empty
+    with kiln.set_mesh(mesh()):
+        assert kiln.sharding.get_mesh() == mesh()
+        assert kiln.sharding.get_abstract_mesh().shape == {"x": 4}
+    setting = kiln.set_mesh(mesh())
+    assert kiln.sharding.get_mesh() == mesh()
+    setting.__exit__()
+    assert kiln.sharding.get_abstract_mesh().empty
+
+
+def test_set_mesh_refuses() -> None:
+    with pytest.raises(ValueError, match="Expected mesh of type"):
+        kiln.set_mesh(3)
+    with pytest.raises(ValueError, match="outside of `jit`"):
+        kiln.jit(lambda x: kiln.set_mesh(mesh()) or x)(1.0)
+
+
+def test_reshard_follows_the_mesh() -> None:
+    x = jnp.arange(8.0)
+    with kiln.set_mesh(mesh()):
+        moved = kiln.reshard(x, P("x"))
+        assert moved.sharding == NamedSharding(mesh(), P("x"))
+        assert kiln.jit(lambda x: kiln.reshard(x, P("x")) * 2)(x).tolist() == (x * 2).tolist()
+        abstract = NamedSharding(kiln.sharding.get_abstract_mesh(), P("x"))
+        assert lax.with_sharding_constraint(x, abstract).sharding == moved.sharding
+        g = kiln.sharding.auto_axes(lambda x: x * 2, out_sharding=P("x"))
+        assert g(x).sharding == moved.sharding
+        h = kiln.sharding.explicit_axes(lambda x: x * 2, in_sharding=P("x"))
+        assert h(x).tolist() == (x * 2).tolist()
+    with pytest.raises(RuntimeError, match="needs a mesh"):
+        kiln.reshard(x, P("x"))
+    with pytest.raises(RuntimeError, match="has no devices"):
+        kiln.reshard(x, abstract)
+
+
+def test_a_types_sharding_places_nothing() -> None:
+    x = jnp.arange(4.0)
+    assert kiln.typeof(x).sharding.spec == PartitionSpec(None)
+    assert kiln.reshard(x, kiln.typeof(x).sharding) is x
+    assert lax.with_sharding_constraint(x, kiln.typeof(x).sharding) is x
+
+
+def test_axes_are_manual_inside_shard_map() -> None:
+    seen = []
+
+    def member(x: kiln.Array) -> kiln.Array:
+        seen.append(kiln.sharding.get_abstract_mesh())
+        return lax.pbroadcast(x, "x", 2)
+
+    with kiln.set_mesh(mesh()):
+        found = kiln.shard_map(member, in_specs=P("x"), out_specs=P("x"))(jnp.arange(4))
+    assert found.tolist() == [2, 2, 2, 2]
+    assert seen[0].are_all_axes_manual
+
+
+def test_use_abstract_mesh() -> None:
+    with kiln.sharding.use_abstract_mesh(AbstractMesh((2,), ("y",))):
+        assert kiln.sharding.get_abstract_mesh().shape == {"y": 2}
+    with pytest.raises(ValueError, match="Expected mesh of type"):
+        kiln.sharding.use_abstract_mesh(mesh())
+
+
+def test_smap_maps_array_axes() -> None:
+    with kiln.set_mesh(mesh()):
+        f = kiln.smap(lambda x: x + lax.psum(x, "x"), in_axes=1, out_axes=1, axis_name="x")
+        assert f(jnp.ones((2, 4))).tolist() == [[5.0] * 4] * 2
+    with pytest.raises(TypeError, match="smap in_axes must be an int"):
+        kiln.smap(lambda x: x, out_axes=0, axis_name="x")
+
+
+def test_guards_accept_what_kiln_does() -> None:
+    with kiln.transfer_guard_device_to_host("allow"), kiln.no_tracing(False):
+        pass
+    with pytest.raises(UnavailableOptionError, match="tracing is not forbidden"):
+        kiln.no_tracing(True)
+
+
+def test_user_contexts_are_part_of_the_key() -> None:
+    context, traces = kiln.make_user_context(0), []
+
+    @kiln.jit
+    def f(x: float) -> float:
+        traces.append(context.value)
+        return x
+
+    f(1.0)
+    with context(1):
+        f(1.0)
+        f(2.0)
+    with context(1):
+        f(1.0)
+    f(1.0)
+    assert traces == [0, 1]
+
+
+def test_scopes() -> None:
+    with kiln.named_scope("a"):
+        assert float(kiln.named_call(jnp.sin)(0.0)) == 0.0
+    with pytest.raises(TypeError, match="must be a string"), kiln.named_scope(3):
+        pass
+
+
+def test_devices_are_recognised() -> None:
+    assert isinstance(kiln.devices()[0], kiln.Device)
+    assert not isinstance(3, kiln.Device)
+    assert kiln.host_count() == 1
+    assert kiln.host_ids() == kiln.process_indices() == [kiln.host_id()]
+    assert "numpy:" in (kiln.print_environment_info(return_string=True) or "")
+
+
+def test_arrays_of_process_local_data() -> None:
+    sharding = NamedSharding(mesh(), P("x"))
+    x = kiln.make_array_from_process_local_data(sharding, jnp.arange(8))
+    assert x.sharding == sharding
+    assert x.tolist() == list(range(8))
+    with pytest.raises(ValueError, match="there is one process"):
+        kiln.make_array_from_process_local_data(sharding, jnp.arange(8), (16,))

@@ -1,0 +1,225 @@
+"""Under the door, `jax` is kiln, whether jax is installed or not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DECOY = "raise AssertionError('jax itself was imported')\n"
+
+
+@pytest.fixture
+def decoy(tmp_path: Path) -> Path:
+    """Return a folder whose package `jax` fails when it is imported."""
+    (tmp_path / "jax" / "numpy").mkdir(parents=True)
+    (tmp_path / "jax" / "__init__.py").write_text(DECOY)
+    (tmp_path / "jax" / "numpy" / "__init__.py").write_text(DECOY)
+    return tmp_path
+
+
+def run(*arguments: str, at: Path | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run Python with a folder of decoys first on its path."""
+    path = f"import sys; sys.path.insert(0, {str(at)!r})\n" if at else ""
+    given = [path + a if arguments[i - 1] == "-c" else a for i, a in enumerate(arguments)]
+    done = subprocess.run(
+        [sys.executable, *given], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def door(text: str, at: Path) -> str:
+    """Return what a program prints that opens the door first."""
+    return run("-c", "import kiln.as_jax\n" + text, at=at).stdout
+
+
+def test_jax_is_kiln(decoy: Path) -> None:
+    text = """
+import jax, jax.numpy as jnp, kiln, kiln.numpy
+from jax import lax
+from jax.numpy import linalg
+assert jnp is kiln.numpy and lax is kiln.lax and linalg is kiln.numpy.linalg
+assert jax.Array is kiln.Array and jax.core.Tracer is kiln.core.Tracer
+assert isinstance(jnp.ones(2), jax.Array)
+assert jax.__version__ == jax.version.__version__ == "0.10.2" != kiln.__version__
+assert jax.__version_info__ == (0, 10, 2)
+assert jax.jit is kiln.jit and jnp.__spec__.name == "kiln.numpy"
+print(float(jax.grad(jnp.sin)(0.0)))
+"""
+    assert door(text, decoy) == "1.0\n"
+
+
+def test_random_numbers_are_those_of_current_jax(decoy: Path) -> None:
+    text = "import jax; print(jax.random.normal(jax.random.key(0), (2,)).tolist())"
+    assert door(text, decoy).startswith("[1.6226")
+
+
+def test_what_jax_has_no_name_for_is_not_there(decoy: Path) -> None:
+    text = """
+import jax
+for name in ("base", "control", "num_threads", "set_num_threads", "no_such_name"):
+    assert not hasattr(jax, name), name
+try:
+    import jax.base
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    assert door(text, decoy) == "No module named 'jax.base'\n"
+
+
+def test_a_missing_name_raises_where_it_is_used(decoy: Path) -> None:
+    text = """
+import jax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+kernel = pl.pallas_call
+class Spec(pl.BlockSpec): pass
+assert not isinstance(1, pl.BlockSpec)
+try:
+    kernel(lambda: 0)
+except NotImplementedError as error:
+    print(error)
+try:
+    Spec()
+except NotImplementedError as error:
+    print(str(error).splitlines()[0])
+"""
+    *asked, spec = door(text, decoy).splitlines()
+    assert asked[0].startswith("jax.experimental.pallas.pallas_call(...) at <string>:")
+    assert asked[1].startswith("kiln has no jax.experimental.pallas.pallas_call: kernels for GPUs")
+    assert len(asked) == 3
+    assert spec.startswith("jax.experimental.pallas.BlockSpec(...)")
+
+
+def test_private_modules_import_and_raise_when_used(decoy: Path) -> None:
+    text = """
+from jax._src import core, traceback_util
+import jax._src.dispatch
+from jax._src.numpy import lax_numpy
+import kiln.core
+assert core.Tracer is kiln.core.Tracer and core.trace_state_clean()
+traceback_util.register_exclusion(__name__)
+try:
+    jax._src.dispatch.apply_primitive(1)
+except NotImplementedError as error:
+    print(error)
+"""
+    assert door(text, decoy).startswith("jax._src.dispatch.apply_primitive(...)")
+
+
+def test_it_must_come_first(tmp_path: Path) -> None:
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").touch()
+    done = run("-c", "import jax, kiln.as_jax", at=tmp_path, code=1)
+    assert "import kiln.as_jax first" in done.stderr
+
+
+def test_pickles_agree(decoy: Path) -> None:
+    text = """
+import pickle, jax, jax.numpy as jnp, kiln
+spec = pickle.loads(pickle.dumps(jax.sharding.PartitionSpec("x")))
+assert spec == kiln.sharding.PartitionSpec("x")
+assert pickle.loads(pickle.dumps(jnp.sin)) is kiln.numpy.sin
+print(pickle.loads(pickle.dumps(jnp.arange(2))).tolist())
+"""
+    assert door(text, decoy) == "[0, 1]\n"
+
+
+def test_the_release_is_known_to_importlib(decoy: Path) -> None:
+    text = "import importlib.metadata; print(importlib.metadata.version('jax'))"
+    assert door(text, decoy) == "0.10.2\n"
+
+
+def test_environment_variables_of_jax(decoy: Path) -> None:
+    text = """
+import os
+os.environ.pop("KILN_NUM_CPU_DEVICES", None)
+os.environ["JAX_ENABLE_X64"] = "1"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+import kiln.as_jax, jax, jax.numpy as jnp
+print(jnp.ones(1).dtype, jax.device_count())
+"""
+    assert run("-c", text, at=decoy).stdout == "float64 3\n"
+
+
+def test_programs(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, jax\n"
+        "if __name__ == '__main__':\n"
+        "    print(jax.__version__, sys.argv[1:], sys.path[0])\n"
+    )
+    done = run("-m", "kiln.as_jax", str(program), "a", "--report")
+    assert done.stdout == f"0.10.2 ['a', '--report'] {tmp_path}\n"
+
+
+def test_reports(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import jax, jax.numpy as jnp\n"
+        "jnp.sin(1.0)\n"
+        "try:\n    jax.ffi.ffi_call('x', None)\n"
+        "except NotImplementedError:\n    pass\n"
+    )
+    lines = run("-m", "kiln.as_jax", "--report", str(program)).stderr.splitlines()
+    assert "jax.numpy: sin" in lines
+    assert lines[-1] == "missing: jax.ffi.ffi_call (used 1 times)"
+
+
+def test_the_command_line_explains_itself() -> None:
+    done = run("-m", "kiln.as_jax", code=1)
+    assert "python -m kiln.as_jax" in done.stderr
+
+
+def test_linen_takes_the_place_of_flax_linen(tmp_path: Path) -> None:
+    (tmp_path / "flax").mkdir()
+    (tmp_path / "flax" / "__init__.py").write_text("from flax import linen as linen\n")
+    (tmp_path / "flax" / "linen.py").write_text(DECOY)
+    program = tmp_path / "program.py"
+    program.write_text("import flax.linen as nn, kiln.linen\nprint(nn is kiln.linen)\n")
+    assert run("-m", "kiln.as_jax", "--linen", str(program)).stdout == "True\n"
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one process", "two workers"])
+def test_tests_run_under_the_door(tmp_path: Path, workers: list[str]) -> None:
+    test = tmp_path / "test_it.py"
+    test.write_text("import jax, kiln\ndef test_it():\n    assert jax.jit is kiln.jit\n")
+    plain = ["-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "--rootdir", str(tmp_path)]
+    done = run("-m", "kiln.as_jax", "-m", "pytest", *plain, *workers, str(test))
+    assert "1 passed" in done.stdout
+
+
+def test_the_door_is_light() -> None:
+    text = """
+import sys, kiln
+before = set(sys.modules)
+import kiln.as_jax
+added = {name.split(".")[0] for name in set(sys.modules) - before}
+print(sorted(added & {"jax", "jaxlib", "scipy", "numpyro", "pytest", "email", "argparse"}))
+"""
+    assert run("-c", text).stdout == "[]\n"
+
+
+def test_linen_takes_the_place_of_what_modules_are_made_of(tmp_path: Path) -> None:
+    (tmp_path / "flax").mkdir()
+    (tmp_path / "flax" / "__init__.py").write_text("own = 1\n")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import flax, kiln.linen\n"
+        "from flax.core import FrozenDict, Scope\n"
+        "from flax.core.frozen_dict import freeze\n"
+        "from flax.errors import NameInUseError\n"
+        "from flax.linen.transforms import _private\n"
+        "from flax.linen.attention import SelfAttention\n"
+        "assert flax.own == 1 and type(freeze({})) is FrozenDict is kiln.linen.FrozenDict\n"
+        "assert NameInUseError is kiln.linen.errors.NameInUseError\n"
+        "assert SelfAttention is kiln.linen.SelfAttention\n"
+        "try:\n"
+        "    _private()\n"
+        "except NotImplementedError:\n"
+        "    print('refused')\n"
+    )
+    assert run("-m", "kiln.as_jax", "--linen", str(program)).stdout == "refused\n"

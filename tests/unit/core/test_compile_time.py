@@ -1,0 +1,58 @@
+"""Known values are computed while a function is traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln.core import Tracer, eval_context
+from kiln.core.compile_time import ensure_compile_time_eval
+from kiln.errors import UnexpectedTracerError
+
+
+def noting(seen: list[Any]) -> Any:
+    def f(x: Any) -> Any:
+        with ensure_compile_time_eval():
+            known = jnp.sin(jnp.ones(2))
+            traced = x + 1
+            both = x + known
+            called = kiln.jit(lambda y: y * 2)(known)
+        seen.append([isinstance(v, Tracer) for v in (known, traced, both, called)])
+        return traced + both[0]
+
+    return f
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        kiln.jit,
+        lambda f: lambda x: kiln.vmap(f)(jnp.stack([x, x]))[0],
+        kiln.grad,
+        lambda f: kiln.jit(kiln.grad(f)),
+    ],
+)
+def test_only_what_is_known_is_computed(transform: Any) -> None:
+    seen: list[Any] = []
+    expected = transform(lambda x: x + 1 + (x + jnp.sin(jnp.ones(2)))[0])(2.0)
+    assert abs(float(transform(noting(seen))(2.0) - expected)) < 1e-6
+    assert seen[0] == [False, True, True, False]
+
+
+def test_programs_do_not_contain_what_was_computed() -> None:
+    jaxpr = kiln.make_jaxpr(noting([]))(2.0)
+    assert "sin" not in str(jaxpr)
+
+
+def test_the_evaluating_context_refuses_traced_values() -> None:
+    def f(x: Any) -> Any:
+        with eval_context():
+            return x + 1
+
+    with pytest.raises(UnexpectedTracerError):
+        kiln.jit(f)(1.0)
+    with eval_context():
+        assert float(jnp.add(1.0, 2.0)) == 3.0

@@ -1,0 +1,168 @@
+"""Linear algebra is SciPy's: factors, systems, functions of matrices, structured matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg as reference
+
+import kiln
+import kiln.numpy as jnp
+from kiln.scipy import linalg
+
+RNG = np.random.default_rng(0)
+REAL = RNG.normal(size=(5, 5))
+COMPLEX = REAL + 1j * RNG.normal(size=(5, 5))
+WIDE = RNG.normal(size=(4, 6))
+SIDES = RNG.normal(size=(5, 2))
+DEFINITE = {"real": REAL @ REAL.T + np.eye(5), "complex": COMPLEX @ COMPLEX.conj().T + np.eye(5)}
+GENERAL = {"real": REAL, "complex": COMPLEX}
+
+
+@pytest.fixture(autouse=True)
+def _x64() -> Iterator[None]:
+    with kiln.enable_x64(True):
+        yield
+
+
+def near(found: Any, expected: Any, tolerance: float = 1e-10) -> None:
+    """Compare one array, or several."""
+    if not isinstance(expected, tuple):
+        found, expected = (found,), (expected,)
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", DEFINITE)
+@pytest.mark.parametrize("lower", [False, True])
+def test_definite(kind: str, lower: bool) -> None:
+    a = DEFINITE[kind]
+    near(linalg.cholesky(a, lower), reference.cholesky(a, lower))
+    near(linalg.cho_solve(linalg.cho_factor(a, lower), SIDES), np.linalg.solve(a, SIDES))
+    near(linalg.solve(a, SIDES, lower, assume_a="pos"), np.linalg.solve(a, SIDES))
+    values, vectors = linalg.eigh(a, lower=lower)
+    near(values, reference.eigvalsh(a, lower=lower))
+    near(a @ vectors, vectors * np.asarray(values))
+
+
+@pytest.mark.parametrize("kind", GENERAL)
+def test_factors(kind: str) -> None:
+    a = GENERAL[kind]
+    near(linalg.lu(a), reference.lu(a))
+    near(linalg.lu(a, True), reference.lu(a, True))
+    for i, op in enumerate((a, a.T, a.conj().T)):
+        near(linalg.lu_solve(linalg.lu_factor(a), SIDES, i), np.linalg.solve(op, SIDES))
+        near(
+            linalg.solve_triangular(a, SIDES, i, True),
+            reference.solve_triangular(a, SIDES, i, True),
+        )
+    near(linalg.det(a), reference.det(a))
+    near(linalg.inv(a), reference.inv(a))
+    for output in ("real", "complex"):
+        near(linalg.schur(a, output), reference.schur(a, output))
+    h, q = linalg.hessenberg(a, calc_q=True)
+    near(q @ h @ np.conj(q.T), a)
+    near(np.abs(h), np.abs(reference.hessenberg(a)))
+    t, z = linalg.rsf2csf(*linalg.schur(a))
+    near(z @ t @ np.conj(z.T), a)
+    near(np.tril(t, -1), np.zeros((5, 5)))
+    for side in ("left", "right"):
+        near(linalg.polar(a, side), reference.polar(a, side))
+
+
+@pytest.mark.parametrize("kind", GENERAL)
+def test_functions(kind: str) -> None:
+    a = GENERAL[kind]
+    near(linalg.expm(a), reference.expm(a))
+    near(linalg.expm(np.triu(a), upper_triangular=True), reference.expm(np.triu(a)))
+    near(linalg.expm_frechet(a, a.T), reference.expm_frechet(a, a.T))
+    near(linalg.sqrtm(a), reference.sqrtm(a), 1e-9)
+    near(kiln.jit(lambda x: linalg.funm(x, jnp.sin))(a), reference.funm(a, np.sin), 1e-8)
+    expected = reference.solve_sylvester(a, a.T + 1, a * 2)
+    for method in ("schur", "eigen"):
+        near(linalg.solve_sylvester(a, a.T + 1, a * 2, method=method), expected, 1e-7)
+
+
+def test_orthogonal() -> None:
+    for mode in ("full", "economic", "r"):
+        for pivoting in (False, True):
+            found = linalg.qr(WIDE.T, mode=mode, pivoting=pivoting)
+            expected = reference.qr(WIDE.T, mode=mode, pivoting=pivoting)
+            near(tuple(map(np.abs, found)), tuple(map(np.abs, expected)))
+    near(linalg.qr_multiply(WIDE.T, WIDE), reference.qr_multiply(WIDE.T, WIDE))
+    near(
+        linalg.qr_multiply(WIDE.T, WIDE[:, :3], "left", True),
+        reference.qr_multiply(WIDE.T, WIDE[:, :3], "left", True),
+    )
+    near(linalg.svd(WIDE, compute_uv=False), reference.svd(WIDE, compute_uv=False))
+    near(linalg.polar(WIDE, "left"), reference.polar(WIDE, "left"))
+
+
+def test_tridiagonal() -> None:
+    d, e = REAL[0], REAL[1, 1:]
+    near(
+        linalg.eigh_tridiagonal(d, e, eigvals_only=True),
+        reference.eigh_tridiagonal(d, e, eigvals_only=True),
+    )
+    near(
+        linalg.eigh_tridiagonal(d, e, eigvals_only=True, select="i", select_range=(1, 3)),
+        reference.eigh_tridiagonal(d, e, eigvals_only=True, select="i", select_range=(1, 3)),
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8])
+def test_structured(n: int) -> None:
+    p = np.arange(1.0, n + 2) ** 1.1
+    for name in ("companion", "fiedler_companion", "circulant", "fiedler", "toeplitz", "hankel"):
+        near(getattr(linalg, name)(p), getattr(reference, name)(p))
+        stack = getattr(linalg, name)(np.stack([p, 2 * p]))
+        near(stack[1], getattr(reference, name)(2 * p))
+    for name in ("hilbert", "invhilbert", "pascal", "invpascal", "dft"):
+        near(getattr(linalg, name)(n), getattr(reference, name)(n))
+    near(linalg.helmert(n, True), reference.helmert(n, True))
+    for kind in ("lower", "upper"):
+        near(linalg.pascal(n, kind), reference.pascal(n, kind))
+        near(linalg.invpascal(n, kind), reference.invpascal(n, kind))
+    for mode in ("full", "same", "valid"):
+        near(linalg.convolution_matrix(p, n, mode), reference.convolution_matrix(p, n, mode))
+    near(linalg.leslie(p, p[1:]), reference.leslie(p, p[1:]))
+    near(linalg.toeplitz(p, WIDE[0]), reference.toeplitz(p, WIDE[0]))
+    near(linalg.hankel(p, WIDE[0]), reference.hankel(p, WIDE[0]))
+
+
+def test_stacks_and_derivatives() -> None:
+    both = np.stack([DEFINITE["real"], REAL @ REAL.T + 2])
+    near(linalg.expm(both / 9), reference.expm(both / 9))
+    near(linalg.sqrtm(both), np.stack([reference.sqrtm(x) for x in both]))
+    near(kiln.vmap(linalg.schur)(both)[0], np.stack([reference.schur(x)[0] for x in both]))
+    slope = kiln.grad(lambda x: linalg.expm(x).sum())(REAL)
+    near(slope, reference.expm_frechet(REAL.T, np.ones((5, 5)), compute_expm=False))
+
+
+def test_small_floats() -> None:
+    assert linalg.expm(jnp.eye(2, dtype="bfloat16")).dtype == jnp.bfloat16
+    assert linalg.sqrtm(jnp.eye(2, dtype="float32")).dtype == jnp.complex64
+    assert np.isnan(linalg.expm(np.eye(2) * 1e9)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: linalg.eigh(REAL, REAL), NotImplementedError, "b=None"),
+        (lambda: linalg.qr(REAL, mode="thin"), ValueError, "Unsupported QR"),
+        (lambda: linalg.solve(REAL, np.ones(3)), ValueError, "must have shapes"),
+        (lambda: linalg.cholesky(WIDE), ValueError, "square"),
+        (lambda: linalg.hadamard(3), ValueError, "power of 2"),
+        (lambda: linalg.sqrtm(REAL, 2), NotImplementedError, "Blocked"),
+        (lambda: linalg.solve_sylvester(REAL, REAL, WIDE), ValueError, "Incompatible"),
+        (lambda: linalg.schur(REAL, "whole"), ValueError, "'real' or 'complex'"),
+        (lambda: linalg.block_diag(np.ones((1, 1, 1))), ValueError, "2 dimensions"),
+    ],
+)
+def test_refusals(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text) as caught:
+        call()
+    assert len(str(caught.value).splitlines()) == 3
