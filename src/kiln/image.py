@@ -171,9 +171,8 @@ def scale_and_translate(
                 "use 'linear', or image.resize",
             )
         )
-    scale, translation = promote_dtypes_inexact(asarray(scale), asarray(translation))
-    count = len(spatial_dims)
-    factors, shifts = [scale[i] for i in range(count)], [translation[i] for i in range(count)]
+    both: Any = promote_dtypes_inexact(asarray(scale), asarray(translation))
+    factors, shifts = ([each[i] for i in range(len(spatial_dims))] for each in both)
     return _resampled(x, shape, spatial_dims, factors, shifts, kind, antialias, precision)
 
 
@@ -188,7 +187,7 @@ def _check_rank(name: str, x: Any, shape: Sequence[int]) -> None:
         )
 
 
-def _nearest(x: Any, shape: Sequence[int], dims: Sequence[int]) -> Any:
+def _nearest(x: Array, shape: Sequence[int], dims: Sequence[int]) -> Array:
     for d in dims:
         size, wanted = x.shape[d], shape[d]
         offsets = (arange(wanted, dtype=np.float32) + 0.5) * size / wanted
@@ -199,7 +198,7 @@ def _nearest(x: Any, shape: Sequence[int], dims: Sequence[int]) -> Any:
 
 
 def _resampled(
-    x: Any,
+    x: Array,
     shape: Sequence[int],
     dims: Sequence[int],
     scale: Sequence[Any],
@@ -207,7 +206,7 @@ def _resampled(
     kind: ResizeMethod,
     antialias: bool,
     precision: Any,
-) -> Any:
+) -> Array:
     if not len(dims):
         return x
     if kind is ResizeMethod.CUBIC_PYTORCH and antialias:
@@ -219,7 +218,8 @@ def _resampled(
         weights = _weights(x.shape[d], shape[d], scale[i], translation[i], kind, antialias)
         out[d] = x.ndim + i
         operands += [weights.astype(x.dtype), [d, out[d]]]
-    return einsum(x, list(range(x.ndim)), *operands, out, precision=precision)
+    terms: list[Any] = [x, list(range(x.ndim)), *operands, out]
+    return einsum(*terms, precision=precision)
 
 
 def _weights(

@@ -168,7 +168,7 @@ def annotate_function(
     func: Callable[..., Any], name: str | None = None, **decorator_kwargs: Any
 ) -> Callable[..., Any]:
     """Return the function with a span for each call."""
-    shown = name or getattr(func, "__qualname__", type(func).__name__)
+    shown = name or str(getattr(func, "__qualname__", type(func).__name__))
 
     @functools.wraps(func)
     def annotated(*args: Any, **kwargs: Any) -> Any:

@@ -20,4 +20,4 @@ class Release(Distribution):
 
     def locate_file(self, path: Any) -> Path:
         """Return where a file of kiln is."""
-        return Path(__file__).parent / path
+        return Path(__file__).parent / str(path)

@@ -192,7 +192,7 @@ class AbstractMesh(AxisKinds):
     def update(self, **changes: Any) -> AbstractMesh:
         """Return a mesh with other `axis_sizes`, `axis_names`, `axis_types`, `abstract_device`."""
         names = ("axis_sizes", "axis_names", "axis_types", "abstract_device")
-        values = dict(zip(names, self._key, strict=True))
+        values: dict[str, Any] = dict(zip(names, self._key, strict=True))
         values.update({name: v for name, v in changes.items() if v is not None})
         return AbstractMesh(**values)
 
