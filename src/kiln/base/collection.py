@@ -6,6 +6,10 @@ import gc
 from types import TracebackType
 
 
+_MUCH = 2_000
+"""So many objects more than were deleted: what a module of some size creates."""
+
+
 class Permanent:
     """A context whose objects count as old to the collector: for loading modules.
 
@@ -27,8 +31,9 @@ class Permanent:
         traceback: TracebackType | None,
     ) -> None:
         # This moves all objects to the oldest generation without looking at them. Objects that
-        # the user froze would come back with them.
-        if not gc.get_freeze_count():
+        # the user froze would come back with them, and to count those takes as long as they are
+        # many: it is only done after much was created.
+        if gc.get_count()[0] > _MUCH and not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()
         if self._was_enabled:

@@ -362,14 +362,21 @@ def engine(name: str) -> Engine:
 
 PLANS = "kiln.engines.native.plan"
 """The planner of eager operations; like an engine it is loaded on first use."""
+_planner: Any = None
 
 
 def make_plan(jaxpr: Jaxpr, container: type | None) -> Plan | None:
     """Return a plan that runs a jaxpr, with its results in a container; None if there is none."""
-    with _loading, Permanent():
-        planner = importlib.import_module(PLANS)
-    made: Plan | None = planner.make_plan(jaxpr, container)
+    if _planner is None:
+        _load_planner()
+    made: Plan | None = _planner.make_plan(jaxpr, container)
     return made
+
+
+def _load_planner() -> None:
+    global _planner
+    with _loading, Permanent():
+        _planner = importlib.import_module(PLANS)
 
 
 def default_engine() -> Engine:

@@ -58,6 +58,7 @@ def test_objects_are_old_but_garbage_is_found() -> None:
     with Permanent():
         node = Node()
         node.itself = node
+        node.many = [[] for _ in range(5_000)]
         seen = weakref.ref(node)
     del node
     gc.collect(1)
