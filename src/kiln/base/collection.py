@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from types import TracebackType
 
-
 _MUCH = 2_000
 """So many objects more than were deleted: what a module of some size creates."""
 
