@@ -102,13 +102,14 @@ def normal_tail(r: Any) -> Any:
     return mp.findroot(distance, start) / r
 
 
-# By name: the function, and the ends of the intervals.
+# By name: the function, and the ends of the intervals, which are floats: they do not depend on
+# the precision that mpmath has when this is loaded.
 FUNCTIONS: dict[str, tuple[Function, list[Any]]] = {
     "scaled_complement": (scaled_complement, [-1, 1]),
     "dawson_near": (lambda u: dawson(mp.sqrt(u)) / mp.sqrt(u) if u else mp.mpf(1), [0, 2, 6]),
     "dawson_far": (
         lambda s: 1 / mp.mpf(2) if s < 1e-30 else dawson(1 / mp.sqrt(s)) / mp.sqrt(s),
-        [0, 1 / mp.mpf(16), 1 / mp.mpf(6)],
+        [0, 1 / 16, 1 / 6],
     ),
     "entire_exponential": (
         lambda x: (mp.ei(x) - mp.euler - mp.log(abs(x))) / x if x else mp.mpf(1),
@@ -116,7 +117,7 @@ FUNCTIONS: dict[str, tuple[Function, list[Any]]] = {
     ),
     "growing_exponential": (
         of_inverse(lambda x: x * mp.exp(-x) * mp.ei(x)),
-        [0, 1 / mp.mpf(40), 1 / mp.mpf(20), 1 / mp.mpf(10), 1 / mp.mpf(6)],
+        [0, 1 / 40, 1 / 20, 1 / 10, 1 / 6],
     ),
     "falling_exponential": (
         of_inverse(lambda x: x * mp.exp(x) * mp.e1(x)),
@@ -126,11 +127,11 @@ FUNCTIONS: dict[str, tuple[Function, list[Any]]] = {
     "cosine_near": (lambda u: cosine_part(mp.sqrt(u)), [0, 16]),
     "sine_f": (
         lambda s: auxiliary_f(1 / mp.sqrt(s)) / mp.sqrt(s) if s > 1e-12 else 1 - 2 * s,
-        [0, 1 / mp.mpf(64), 1 / mp.mpf(16)],
+        [0, 1 / 64, 1 / 16],
     ),
     "sine_g": (
         lambda s: auxiliary_g(1 / mp.sqrt(s)) / s if s > 1e-12 else 1 - 6 * s,
-        [0, 1 / mp.mpf(64), 1 / mp.mpf(16)],
+        [0, 1 / 64, 1 / 16],
     ),
     "fresnel_s": (
         lambda u: mp.fresnels(u ** mp.mpf(0.25)) / u ** mp.mpf(0.75) if u else mp.pi / 6,
@@ -146,7 +147,7 @@ FUNCTIONS: dict[str, tuple[Function, list[Any]]] = {
             if s > 1e-15
             else 1 - 3 * s / mp.pi**2
         ),
-        [0, 0.03125, 1 / mp.mpf("6.5536")],
+        [0, 0.03125, 1 / 6.5536],
     ),
     "fresnel_g": (
         lambda s: (
@@ -154,7 +155,7 @@ FUNCTIONS: dict[str, tuple[Function, list[Any]]] = {
             if s > 1e-15
             else 1 - 15 * s / mp.pi**2
         ),
-        [0, 0.03125, 1 / mp.mpf("6.5536")],
+        [0, 0.03125, 1 / 6.5536],
     ),
     "spence": (lambda w: mp.polylog(2, -w) / w if w else mp.mpf(-1), [-0.5, 0.5]),
     "gamma_star": (of_inverse(gamma_star), [0, 0.125, 0.375, 1]),

@@ -173,8 +173,11 @@ def tanh(x: Complex) -> Complex:
 
 
 def sin(x: Complex) -> Complex:
-    """Return the sine."""
-    return times_minus_i(sinh(times_i(x)))
+    """Return the sine; an infinity whose sign is unknown is the positive one, as of sinh."""
+    turned = times_i(x)
+    found = times_minus_i(sinh(turned))
+    lost = is_infinite(x.im) & _no_angle(turned)
+    return Complex(found.re, lost.select(math.inf, found.im))
 
 
 def cos(x: Complex) -> Complex:
