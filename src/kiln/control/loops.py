@@ -270,12 +270,14 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], ini
     carry, tree = arrays_of("while_loop", "init_val", init_val)
     if not options().jit:
         val = tree_unflatten(tree, [as_result(x) for x in carry])
-        goes_on = cond_fun(val)
-        if known_value(goes_on) is not None:
-            while goes_on:
-                val = tree_map(as_result, body_fun(val))
-                goes_on = cond_fun(val)
+        goes_on = known_value(cond_fun(val))
+        while goes_on:
+            val = tree_map(as_result, body_fun(val))
+            goes_on = known_value(cond_fun(val))
+        if goes_on is not None:
             return val
+        # From here on the condition differs between examples, or is being traced.
+        carry, tree = arrays_of("while_loop", "init_val", val)
     in_tree = treedef_tuple((tree,))
 
     def record(avals: Sequence[ShapedArray]) -> tuple[Body, Sequence[ShapedArray]]:

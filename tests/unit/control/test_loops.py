@@ -170,6 +170,15 @@ def test_python_numbers_out_of_range() -> None:
         lax.scan(lambda c, x: (c, None), 2**40, None, length=2)
 
 
+def test_a_python_loop_whose_condition_becomes_unknown_goes_on_as_a_loop() -> None:
+    def last(x: Any) -> Any:
+        return lax.while_loop(lambda c: c < 9.0, lambda c: jnp.where(c < 2.0, c + 1.0, c * x), 0.0)
+
+    with kiln.disable_jit():
+        found = kiln.vmap(last)(jnp.array([2.0, 5.0]))
+    assert found.tolist() == [16.0, 10.0]
+
+
 def test_python_loops_when_jit_is_off() -> None:
     kinds = []
 
