@@ -29,7 +29,7 @@ def explored(
             size = min(PART, many - start)
             sizes.append(pytest.param(size, part, id=name, marks=pytest.mark.full))
 
-        @pytest.mark.parametrize("examples, part", sizes)
+        @pytest.mark.parametrize(("examples", "part"), sizes)
         @pytest.mark.timeout(3600)
         def test(examples: int, part: int) -> None:
             limited = settings(
