@@ -7,6 +7,7 @@ from kiln.control.callback import io_callback as io_callback
 
 if _TYPE_CHECKING:
     from kiln.experimental import checkify as checkify
+    from kiln.experimental import jet as jet
     from kiln.experimental import mesh_utils as mesh_utils
     from kiln.experimental import multihost_utils as multihost_utils
     from kiln.experimental import ode as ode
@@ -17,7 +18,7 @@ if _TYPE_CHECKING:
 
 __getattr__, __dir__ = _on_first_use(
     globals(),
-    *("checkify", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map", "sparse"),
+    *("checkify", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map", "sparse"),
     "topologies",
 )
 
