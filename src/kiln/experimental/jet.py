@@ -116,8 +116,7 @@ def _order(series: Any) -> int:
         raise ValueError(
             three_lines(
                 f"jet at {current_source()}",
-                "jet terms have inconsistent lengths for different arguments: "
-                f"{sorted(lengths)}",
+                f"jet terms have inconsistent lengths for different arguments: {sorted(lengths)}",
                 "give equally many terms for each argument",
             )
         )
@@ -188,7 +187,7 @@ def _power(
     """Raise to a power: a variable one as exp(y log x), a constant one by its tangent."""
     if terms[1] is None:
         return by_tangent(trace, primitive, primals, terms, params)
-    outs, moved = _series(
+    _outs, moved = _series(
         lambda x, y: [lax.exp(mul(y, lax.log(x)))], primals, terms, trace.order, trace.rules
     )
     return primitive.bind(*primals, **params), moved[0]
@@ -388,4 +387,3 @@ jet_rules: dict[str, Rule] = {
     "while": _while,
 }
 """The rules by the names of primitives; all others follow from jvp rules."""
-

@@ -136,3 +136,44 @@ def test_results_of_vmap_state_the_shape_of_the_stack() -> None:
     assert (made.shape, made.n_batch) == ((2, 2, 3), 1)
     with pytest.raises(ValueError, match="out_axis=1"):
         kiln.vmap(lambda m: m, out_axes=1)(stack)
+
+
+def test_systems_are_solved_and_differentiated() -> None:
+    with kiln.enable_x64(True):
+        dense = jnp.diag(jnp.arange(1.0, 6.0)) + 0.5 * jnp.eye(5, k=1)
+        mat = sparse.CSR.fromdense(dense)
+        b = jnp.arange(5.0)
+
+        def by_parts(data: Any, b: Any) -> Any:
+            return sparse.linalg.spsolve(data, mat.indices, mat.indptr, b)
+
+        def whole(data: Any, b: Any) -> Any:
+            matrix = sparse.CSR((data, mat.indices, mat.indptr), shape=(5, 5)).todense()
+            return jnp.linalg.solve(matrix, b)
+
+        np.testing.assert_allclose(kiln.jit(by_parts)(mat.data, b), whole(mat.data, b), 1e-12)
+        found, expected = (
+            kiln.grad(lambda *xs, f=f: (f(*xs) ** 2).sum(), (0, 1))(mat.data, b)
+            for f in (by_parts, whole)
+        )
+        for mine, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(mine, theirs, 1e-10, 1e-12)
+        inverse = kiln.vmap(by_parts, (None, 0), 1)(mat.data, jnp.eye(5))
+        np.testing.assert_allclose(inverse, np.linalg.inv(dense), 1e-12, 1e-14)
+
+
+def test_largest_eigenvalues() -> None:
+    guess = np.random.default_rng(0).normal(size=(60, 60))
+    matrix = (guess @ guess.T).astype(np.float32)
+    start = jnp.asarray(guess[:, :4], jnp.float32)
+    theta, vectors, steps = sparse.linalg.lobpcg_standard(matrix, start)
+    np.testing.assert_allclose(theta, np.linalg.eigvalsh(matrix)[::-1][:4], 1e-5)
+    np.testing.assert_allclose(matrix @ vectors, vectors * theta, atol=1e-2)
+    assert 0 < steps < 100
+    same = kiln.jit(lambda x: sparse.linalg.lobpcg_standard(lambda v: matrix @ v, x))(start)
+    np.testing.assert_allclose(same[0], theta, 1e-5)
+    assert sparse.linalg.lobpcg_standard(matrix, start, m=2)[2] == 2
+    with pytest.raises(ValueError, match="search dim"):
+        sparse.linalg.lobpcg_standard(matrix, jnp.asarray(guess[:, :20], jnp.float32))
+    with pytest.raises(ValueError, match="same dtypes"):
+        sparse.linalg.lobpcg_standard(lambda v: (matrix @ v).astype(int), start)

@@ -33,9 +33,7 @@ def test_coefficients_follow_from_tangents() -> None:
 
 
 def test_what_does_not_move_has_no_terms() -> None:
-    outs, terms = series(
-        lambda x, y: [y, eq(x, y), floor(x), 3.0, x], [X, X], [[ONE], None], 1, {}
-    )
+    outs, terms = series(lambda x, y: [y, eq(x, y), floor(x), 3.0, x], [X, X], [[ONE], None], 1, {})
     assert [t is None for t in terms] == [True, True, True, True, False]
     assert outs[0] is X
 

@@ -4,6 +4,7 @@ They are pytrees of arrays, and their operations are written with gathers, scatt
 they run under all transformations, and on every engine.
 """
 
+from kiln.experimental.sparse import linalg as linalg
 from kiln.experimental.sparse import methods as _methods
 from kiln.experimental.sparse.ad import grad as grad
 from kiln.experimental.sparse.ad import jacfwd as jacfwd

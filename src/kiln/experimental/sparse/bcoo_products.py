@@ -228,7 +228,7 @@ def _one_sparse_product(
 
 def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Any:
     """Return the elements of a product of dense arrays at BCOO indices."""
-    contract, rhs_contract, batch, rhs_batch = _axes(dimension_numbers)
+    contract, rhs_contract, batch, _rhs_batch = _axes(dimension_numbers)
     A, B = jnp.asarray(A), jnp.asarray(B)
     if batch or len(contract) != 1 or A.ndim != 2 or B.ndim != 2 or indices.shape[-1] != 2:
         return extracted(indices, lax.dot_general(A, B, dimension_numbers))

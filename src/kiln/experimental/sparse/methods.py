@@ -16,7 +16,6 @@ from kiln.experimental.sparse.transform import sparsify
 
 
 def fromdense(
-    cls: type[BCOO],
     mat: Any,
     *,
     nse: int | None = None,
@@ -180,7 +179,7 @@ def _swapped(function: Callable[..., Any]) -> Callable[..., Any]:
 for _method in (todense, sort_indices, sum_duplicates, update_layout, transpose, reshape, astype):
     setattr(BCOO, _method.__name__, _method)
 for _name, _function in {
-    "fromdense": classmethod(fromdense),
+    "fromdense": staticmethod(fromdense),
     "from_scipy_sparse": classmethod(from_scipy_sparse),
     "_eye": classmethod(eye),
     "sum": sum_,
