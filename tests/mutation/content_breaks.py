@@ -58,7 +58,7 @@ CONTENT_BREAKS = [
         "_runtime/evidence.cc",
         "return value != Py_None && PyWeakref_CheckRefExact(held) && refers_to(held, value);",
         "return PyWeakref_CheckRefExact(held);",
-        f"{_CHANGED}it_does_not_hold_after_a_change[make-a function]",
+        f"{_CHANGED}it_does_not_hold_after_a_change[make-a function, and the first lives]",
     ),
     _row(
         _RECOLLECTION,

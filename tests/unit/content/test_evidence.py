@@ -83,6 +83,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "another type": lambda s: s.update(offset=True),
     "a string": lambda s: s.update(shown="abcd"),
     "a function": lambda s: s.update(deepest=lambda x: x),
+    "a function, and the first lives": lambda s: s.update(first=s["deepest"], deepest=lambda x: x),
     "no longer defined": lambda s: s.pop("offset"),
     "a builtin is shadowed": _shadow,
     "a number of a module": lambda s: setattr(s["tools"].table, "scale", 6),
