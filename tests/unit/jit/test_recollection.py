@@ -93,12 +93,12 @@ def test_options_are_compared(readings: list[Any]) -> None:
 
 def test_trees_that_equality_does_not_tell_apart() -> None:
     def make() -> Callable[[Any], Any]:
-        return lambda tree: sum(key * x for key, x in tree.items())
+        return lambda tree: [x * len(repr(key)) for key, x in tree.items()]
 
-    assert kiln.jit(make())({1: 2.0}).tolist() == 2.0
-    assert kiln.jit(make())({True: 2.0}).dtype == kiln.jit(lambda x: True * x)(2.0).dtype
-    assert kiln.jit(make())({1.0: 2}).dtype == jnp.float32
-    assert kiln.jit(make())({1: 2}).dtype == jnp.int32
+    for _ in range(2):
+        assert kiln.jit(make())({1: 2.0}) == [2.0]
+        assert kiln.jit(make())({True: 2.0}) == [8.0]
+        assert kiln.jit(make())({1.0: 2.0}) == [6.0]
 
 
 def test_recordings_are_not_kept_alive() -> None:
