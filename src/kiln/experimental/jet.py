@@ -78,7 +78,7 @@ Array(-0., dtype=float32, weak_type=True), Array(-1., dtype=float32, weak_type=T
         values.append(value)
         given = [_of_type(t, value) for t in terms]
         coefficients.append(_divided(given) if factorial_scaled else given)
-    box = []
+    box: list[Any] = []
 
     def flat(*xs: Any) -> list[Any]:
         outs, tree = tree_flatten(fun(*xs))
@@ -173,7 +173,7 @@ def _quotient(
     (x, y), (dx, dy) = primals, terms
     out = [primitive.bind(x, y, **params)]
     for k in range(1, trace.order + 1):
-        rest = None if dx is None else dx[k - 1]
+        rest: Any = None if dx is None else dx[k - 1]
         if dy is not None:
             known = _total([mul(dy[j - 1], out[k - j]) for j in range(1, k + 1)])
             rest = lax.neg(known) if rest is None else sub(rest, known)

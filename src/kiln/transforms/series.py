@@ -77,7 +77,7 @@ class SeriesTrace(Trace):
         try:
             if all(t is None for t in terms):
                 return primitive.bind(*primals, **params)
-            rule = self.rules.get(primitive.name, by_tangent)
+            rule: Rule = self.rules.get(primitive.name, by_tangent)
             out, moved = rule(self, primitive, primals, terms, params)
         finally:
             state.trace = self

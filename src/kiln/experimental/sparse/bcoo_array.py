@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -103,6 +103,14 @@ class BCOO(JAXSparse):
     indices: Any
     indices_sorted: bool
     unique_indices: bool
+
+    # These, and operators, come from `methods.py`.
+    fromdense: ClassVar[Callable[..., BCOO]]
+    from_scipy_sparse: ClassVar[Callable[..., BCOO]]
+    _eye: ClassVar[Callable[..., BCOO]]
+    sort_indices: ClassVar[Callable[..., BCOO]]
+    sum_duplicates: ClassVar[Callable[..., BCOO]]
+    update_layout: ClassVar[Callable[..., BCOO]]
 
     _buffers = ("data", "indices")
     _stated = ("shape", "indices_sorted", "unique_indices")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -167,7 +167,7 @@ def _sparse_product(lhs: BCOO, rhs: BCOO, numbers: Any, kind: Any) -> BCOO:
     n_batch = len(batch) + len(free_l) + len(free_r)
     most = math.prod(out_type.shape[n_batch:])
     nse = min((lhs.nse if outer_l else 1) * (rhs.nse if outer_r else 1), most)
-    product = functools.partial(
+    product: Callable[..., Any] = functools.partial(
         _one_sparse_product,
         axes=(
             [d - lhs.n_batch for d in contract],
@@ -317,7 +317,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
         )
     n_batch = min(lhs.n_batch, rhs.n_batch)
     lhs, rhs = (bcoo_update_layout(x, n_batch=n_batch) for x in (lhs, rhs))
-    shape = jnp.broadcast_shapes(lhs.shape, rhs.shape)
+    shape: Any = jnp.broadcast_shapes(lhs.shape, rhs.shape)
     limits = [padding(x.shape, x.props, x.indices.dtype) for x in (lhs, rhs)]
     none = np.array(shape[n_batch : n_batch + lhs.n_sparse], lhs.indices.dtype)
     both = np.flatnonzero((limits[0] != 1) & (limits[1] != 1))

@@ -70,9 +70,7 @@ def eye(
         )
     if n_dense or n_batch > 1:
         whole = jnp.eye(N, M, k, dtype=dtype)
-        return cls.fromdense(  # type: ignore[attr-defined]
-            whole, n_batch=n_batch, n_dense=n_dense, index_dtype=index_dtype
-        )
+        return cls.fromdense(whole, n_batch=n_batch, n_dense=n_dense, index_dtype=index_dtype)
     if n_batch:
         there = np.isin(np.arange(N), row)
         place = np.full(N, M, index_dtype)
@@ -211,6 +209,9 @@ for _name, _function in {
     "ne": jnp.not_equal,
 }.items():
     setattr(BCOO, f"__{_name}__", sparsify(_function))
-BCSR.__matmul__ = sparsify(jnp.matmul)  # type: ignore[method-assign, attr-defined]
-BCSR.__rmatmul__ = _swapped(jnp.matmul)  # type: ignore[attr-defined]
-BCSR.__getitem__ = getitem  # type: ignore[attr-defined]
+for _name, _function in {
+    "__matmul__": sparsify(jnp.matmul),
+    "__rmatmul__": _swapped(jnp.matmul),
+    "__getitem__": getitem,
+}.items():
+    setattr(BCSR, _name, _function)
