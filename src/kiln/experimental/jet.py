@@ -58,9 +58,9 @@ def jet(
     Raises: ValueError if lists have different lengths, or arguments are not arrays.
     Source: the documentation of `jax.experimental.jet`.
     Example:
-        >>> jet(jnp.sin, (0.0,), ((1.0, 0.0, 0.0),))
-        (Array(0., dtype=float32, weak_type=True), [Array(1., dtype=float32, weak_type=True), \
-Array(-0., dtype=float32, weak_type=True), Array(-1., dtype=float32, weak_type=True)])
+        >>> value, derivatives = jet(jnp.exp, (0.0,), ((1.0, 0.0, 0.0),))
+        >>> [float(d) for d in derivatives]
+        [1.0, 1.0, 1.0]
     """
     order = _order(series)
     values, coefficients = [], []
