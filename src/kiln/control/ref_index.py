@@ -20,6 +20,8 @@ from kiln.core.array import ConcreteArray
 from kiln.core.staging import stage_pure
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.types import ShapedArray
+from kiln.ops.conversion import convert_element_type
+from kiln.ops.elementwise import add, lt, select
 
 
 class Part(NamedTuple):
@@ -149,6 +151,38 @@ def check_within(shape: Sequence[Any], index: Index, arrays: Sequence[Any]) -> N
 
 class OutOfBounds(IndexError, ValueError):
     """An index out of bounds; jax raises ValueError."""
+
+
+def window(
+    shape: Sequence[Any], index: Index, arrays: Sequence[Any]
+) -> tuple[list[Any], list[int]] | None:
+    """Return starts and sizes of the part that an index means, if it is one window."""
+    steps = any(isinstance(entry, Part) and entry.step for entry in index)
+    if steps or any(aval_of(x).shape for x in arrays) or not all(type(n) is int for n in shape):
+        return None
+    entries = list(index)
+    missing = len(shape) - len([entry for entry in entries if entry is not Ellipsis])
+    place = next((i for i, entry in enumerate(entries) if entry is Ellipsis), len(entries))
+    entries[place : place + 1] = [Part(None, None, None)] * missing
+    given = iter(arrays)
+    starts: list[Any] = []
+    sizes: list[int] = []
+    for entry, size in zip(entries, shape, strict=True):
+        if isinstance(entry, Part):
+            first, last, _ = slice(*entry).indices(size)
+            start, count = np.int32(first), max(last - first, 0)
+        elif type(entry) is Given:
+            start, count = _from_start(next(given), size), 1
+        else:
+            start, count = np.int32(entry + size if entry < 0 else entry), 1
+        starts.append(start)
+        sizes.append(count)
+    return (starts, sizes) if all(sizes) else None
+
+
+def _from_start(i: Any, size: int) -> Any:
+    i = convert_element_type(i, np.int32)
+    return select(lt(i, np.int32(0)), add(i, np.int32(size)), i)
 
 
 @functools.lru_cache(maxsize=512)

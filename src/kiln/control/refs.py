@@ -14,7 +14,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
-from kiln.control.ref_index import WHOLE, Index, check_within, joined, part_type, parts_of, text
+from kiln.control.ref_index import WHOLE, Index, check_within, joined, part_type, parts_of, text, window
 from kiln.core.array import ConcreteArray
 from kiln.core.primitive import Primitive
 from kiln.core.ref import Ref, leaked_ref, set_ref_access
@@ -26,6 +26,8 @@ from kiln.ir.ref_type import AbstractRef, is_ref_type
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import add
+from kiln.ops.shape import reshape
+from kiln.ops.slicing import dynamic_slice_p, dynamic_update_slice_p
 from kiln.transforms.batching import BatchTrace
 from kiln.transforms.jvp import JVPTracer
 
@@ -45,6 +47,8 @@ def reach(ref: Ref) -> Reach:
     Raises: UnexpectedTracerError if what it belongs to has ended.
     """
     recorded = mapped = False
+    if not ref.owner.live:
+        _outlive(ref)
     trace = state.trace
     while trace is not ref.owner:
         if trace is None:
@@ -53,6 +57,14 @@ def reach(ref: Ref) -> Reach:
         mapped = mapped or (not recorded and isinstance(trace, BatchTrace))
         trace = trace.parent
     return Reach(not recorded and ref.variable is None, mapped)
+
+
+def _outlive(ref: Ref) -> None:
+    """Let a reference outlive a transformation, if what it holds does."""
+    if ref.variable is not None or (isinstance(ref.content, Tracer) and not ref.content.owner.live):
+        raise leaked_ref(ref)
+    while not ref.owner.live:
+        ref.owner = ref.owner.parent
 
 
 def content_of(ref: Ref) -> Any:
@@ -102,6 +114,8 @@ class NewRef(Primitive):
 
 class OnRef(Primitive):
     """An operation on a reference, the first operand."""
+
+    takes_refs = True
 
     def bind(self, *args: Any, **params: Any) -> Any:
         ref = args[0]
@@ -238,6 +252,7 @@ class Freeze(Primitive):
     """Read all of a reference, which is not used again."""
 
     name = "freeze"
+    takes_refs = True
 
     def bind(self, *args: Any, **params: Any) -> Any:
         (ref,) = args
@@ -262,10 +277,17 @@ freeze_p = Freeze()
 def _updated(ref: Ref, value: Any, index: Index, arrays: Sequence[Any], *, adding: bool) -> Any:
     if not index:
         return add(ref.content, value) if adding else value
+    content = ref.content
+    found = window(ref.shape, index, arrays)
+    if found is None:
+        at = content.at[joined(index, arrays)]
+        return at.add(value) if adding else at.set(value)
     # An integer beyond the end means the last element, as for reading; in an array, none.
-    mode = None if any(aval_of(x).shape for x in arrays) else "clip"
-    at = ref.content.at[joined(index, arrays)]
-    return at.add(value, mode=mode) if adding else at.set(value, mode=mode)
+    starts, sizes = found
+    value = reshape(value, sizes)
+    if adding:
+        value = add(dynamic_slice_p.bind(content, *starts, slice_sizes=tuple(sizes)), value)
+    return dynamic_update_slice_p.bind(content, value, *starts)
 
 
 def _store(ref: Ref, new: Any) -> None:
@@ -500,6 +522,10 @@ def _index(what: str, ref: Any, idx: Any) -> tuple[Index, list[Any]]:
     return index, arrays
 
 
+_NUMBERS = frozenset((bool, int, float, complex))
+"""What becomes a literal of the program."""
+
+
 def _array(x: Any, what: str) -> Any:
     if isinstance(x, (Tracer, ConcreteArray, bool, int, float, complex, np.generic, np.ndarray)):
         return x if isinstance(x, Tracer) else as_array(x)
@@ -518,13 +544,15 @@ def _value(
     primitive: Changing, ref: Ref, value: Any, index: Index, arrays: Sequence[Any]
 ) -> Any:
     if not isinstance(value, Ref):
-        value = _array(value, primitive.name)
-        aval, dtype = value.aval, ref.dtype
+        if type(value) not in _NUMBERS:
+            value = _array(value, primitive.name)
+        aval, dtype = aval_of(value), ref.dtype
         if aval.weak_type and any(
             dtypes.issubdtype(dtype, kind) and dtypes.issubdtype(aval.dtype, kind)
             for kind in (np.floating, np.integer)
         ):
-            value = convert_element_type(value, dtype)
+            fits = type(value) in _NUMBERS
+            value = dtype.type(value) if fits else convert_element_type(value, dtype)
     primitive.check(ref.aval, aval_of(value), [aval_of(x) for x in arrays], index)
     return value
 

@@ -36,6 +36,7 @@ class Region(Primitive):
 
     multiple = True
     region = True
+    takes_refs = True
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation; references are equations only while a program is recorded."""

@@ -6,7 +6,7 @@ reference is a variable of the program; under all others it has a `content`: the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from kiln.base.errors import UnexpectedTracerError, three_lines
@@ -82,7 +82,7 @@ class Ref:
         """
         raise NotImplementedError(
             three_lines(
-                f"{self!r:.40}.at at {current_source()}",
+                f"ref.at of a reference {self.aval} at {current_source()}",
                 "there are no references to parts of a reference",
                 "read and write parts: ref[index], ref[index] = x",
             )
@@ -104,36 +104,48 @@ class Ref:
         return int(self.shape[0])
 
     def __bool__(self) -> NoReturn:
-        self._refuse("its truth value", "bool(ref[...])")
+        self._refuse("truth value", "bool(ref[...])")
 
     def __iter__(self) -> NoReturn:
-        self._refuse("iteration over it", "iter(ref[...])")
+        self._refuse("iteration", "iter(ref[...])")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        self._refuse("its conversion to an array", "numpy.asarray(ref[...])")
+        self._refuse("conversion to an array", "numpy.asarray(ref[...])")
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
         raise TypeError(
             three_lines(
-                f"{what}: a reference {self.aval} at {current_source()}",
+                f"{what} of a reference {self.aval} at {current_source()}",
                 "a reference is not an array: it holds one that changes",
                 f"read it first: {instead}",
             )
         )
 
     def __copy__(self) -> NoReturn:
-        self._refuse("a copy of it", "kiln.new_ref(ref[...])")
+        self._refuse("a copy", "kiln.new_ref(ref[...])")
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
         self.__copy__()
 
     def __reduce__(self) -> NoReturn:
-        self._refuse("pickling it", "pickle ref[...]")
+        self._refuse("pickling", "pickle ref[...]")
 
     def __repr__(self) -> str:
         if self.variable is not None or not hasattr(self.content, "__array__"):
             return f"Traced<{self.aval!r}>with<{type(self.owner).__name__}>"
         return "Ref" + repr(self.content).removeprefix("Array")
+
+
+def not_an_array(what: str, ref: Ref) -> TypeError:
+    """Build the error for a reference where an array is expected."""
+    return TypeError(
+        three_lines(
+            f"{what} at {current_source()}",
+            f"{what} requires ndarray or scalar arguments, got a reference {ref.aval}: it is not an "
+            "array, it holds one that changes",
+            "read it first: ref[...]",
+        )
+    )
 
 
 def leaked_ref(ref: Ref) -> UnexpectedTracerError:
@@ -148,6 +160,32 @@ def leaked_ref(ref: Ref) -> UnexpectedTracerError:
             "make the reference outside the function, and pass it as an argument",
         )
     )
+
+
+def check_distinct(asked: str, values: Sequence[Any], names: Sequence[str]) -> None:
+    """Check that no two of the operands of a function are one reference.
+
+    Those without a name are closed over.
+
+    Raises: ValueError naming the two.
+    """
+    seen: dict[int, str] = {}
+    for i, x in enumerate(values):
+        if type(x) is not Ref:
+            continue
+        name = names[i] if i < len(names) else ""
+        other = seen.get(id(x))
+        seen[id(x)] = name
+        if other is not None:
+            both = f"at both {other} and {name}" if other else f"at {name}, and is closed over too"
+            raise ValueError(
+                three_lines(
+                    f"{asked} at {current_source()}",
+                    "only one reference to a mutable array may be passed as an argument to a "
+                    f"function, but the mutable array reference of type {x.aval} appeared {both}",
+                    "pass it once, and use it under one name",
+                )
+            )
 
 
 def returned_ref(asked: str, path: str, ref: Ref) -> ValueError:

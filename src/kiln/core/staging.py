@@ -16,7 +16,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host, host_value
 from kiln.core.leaks import check_leaks
-from kiln.core.ref import Ref
+from kiln.core.ref import Ref, not_an_array
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
@@ -89,6 +89,8 @@ class StagingTrace(Trace):
         for x in args:
             if type(x) is StagingTracer and x.owner is self:
                 atoms.append(x.variable)
+            elif type(x) is Ref and not primitive.takes_refs:
+                raise not_an_array(primitive.name, x)
             else:
                 atoms.append(self.atom(x))
         inferred = primitive.infer(*[atom.aval for atom in atoms], **params)

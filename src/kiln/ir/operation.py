@@ -34,6 +34,8 @@ class Operation:
     multiple: bool = False
     on_host: bool = False
     """Run eagerly by the primitive's NumPy meaning, without compiling."""
+    takes_refs: bool = False
+    """Has operands that may be references."""
     region: bool = False
     """Holds programs among its parameters."""
 

@@ -63,6 +63,10 @@ class AbstractRef:
         """Return the type of a tangent: a reference has none."""
         return ShapedArray(self.shape, dtypes.float0)
 
+    def physical(self) -> ShapedArray:
+        """Return the type of the data."""
+        return self.inner_aval.physical()
+
     def same_type(self, other: Any) -> bool:
         """Tell whether two types are references to the same shape and dtype."""
         return type(other) is AbstractRef and self.inner_aval.same_type(other.inner_aval)

@@ -9,6 +9,7 @@ from kiln.base.config import Options
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_unflatten
 from kiln.control.call import jit_p
+from kiln.core.ref import check_distinct
 from kiln.core.staging import eval_jaxpr, recording
 from kiln.execution.compilation import WrongDevice
 from kiln.execution.nonfinite import check_program
@@ -50,6 +51,8 @@ def bind(
     Raises: ValueError for compiler options, which apply to whole programs only.
     """
     recorded, request = entry.recording, entry.placer.request
+    if entry.is_bound:
+        check_distinct(f"call of {recorded.name}", [*entry.consts, *leaves], recorded.jaxpr.arg_names)
     if recorded.assumed:
         assume_positive(recorded.assumed)
     if request.in_shardings:
