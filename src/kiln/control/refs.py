@@ -161,7 +161,10 @@ class Get(OnRef):
         return frozenset((REF_READ,))
 
     def on_content(self, ref: Ref, *arrays: Any, index: Index) -> Any:  # type: ignore[override]
-        return ref.content[joined(index, arrays)] if index else ref.content
+        if index:
+            return ref.content[joined(index, arrays)]
+        ref.is_own = False
+        return ref.content
 
     def write(self, outs: Sequence[str], xs: Sequence[str], *, index: Index) -> str:  # type: ignore[override]
         return f"{outs[0] if outs else '_'} <- {xs[0]}[{text(index, xs[1:])}]"
@@ -293,6 +296,7 @@ def _updated(ref: Ref, value: Any, index: Index, arrays: Sequence[Any], *, addin
 def _store(ref: Ref, new: Any) -> None:
     if isinstance(new, Tracer) and not _is_within(new, ref):
         raise _moving(ref) if isinstance(new, JVPTracer) else _mapped(ref)
+    ref.is_own = False
     ref.content = _of_type(new, ref.aval.inner_aval)
 
 

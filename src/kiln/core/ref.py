@@ -41,7 +41,7 @@ class Ref:
         Ref([0., 2., 0.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "aval", "content", "owner", "source", "variable")
+    __slots__ = ("__weakref__", "aval", "content", "is_own", "owner", "source", "variable")
 
     aval: AbstractRef
 
@@ -52,6 +52,8 @@ class Ref:
         self.owner = owner
         self.variable = variable
         self.content = content
+        # Whether nothing else refers to the content, so that its memory may be reused.
+        self.is_own = False
         self.source: Source | None = None
 
     @property
