@@ -17,7 +17,7 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.base.wrapping import wraps
-from kiln.control.refs import content_of, holding, replace_content
+from kiln.control.ref_primitives import content_of, holding, replace_content
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.trace import aval_of
 from kiln.jit.argument_types import leaf_type
@@ -105,9 +105,7 @@ def vmap(
             for x, a in zip(leaves, axes, strict=True)
         ]
         box: list[Any] = []
-        refs = [
-            i for i, a in enumerate(axes) if a is not None and type(leaves[i]) is Ref
-        ]
+        refs = [i for i, a in enumerate(axes) if a is not None and type(leaves[i]) is Ref]
 
         def flat(*xs: Any) -> list[Any]:
             made = {i: holding(aval_of(xs[i]), xs[i]) for i in refs}

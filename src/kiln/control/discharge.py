@@ -13,7 +13,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.refs import Changing, content_of, holding, new_ref_p, replace_content
+from kiln.control.ref_primitives import Changing, content_of, holding, new_ref_p, replace_content
 from kiln.core.ref import Ref
 from kiln.core.staging import stage_pure
 from kiln.core.trace import state

@@ -186,9 +186,7 @@ def _from_start(i: Any, size: int) -> Any:
 
 
 @functools.lru_cache(maxsize=512)
-def part_type(
-    inner: ShapedArray, index: Index, arrays: tuple[ShapedArray, ...]
-) -> ShapedArray:
+def part_type(inner: ShapedArray, index: Index, arrays: tuple[ShapedArray, ...]) -> ShapedArray:
     """Return the type of a part of an array."""
     if not index:
         return inner

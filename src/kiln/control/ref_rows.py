@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten
-from kiln.control.refs import content_of, freeze, new_ref, replace_content
+from kiln.control.ref_primitives import content_of, replace_content
+from kiln.control.refs import freeze, new_ref
 from kiln.core.ref import Ref
 
 

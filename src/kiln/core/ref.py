@@ -105,7 +105,7 @@ class Ref:
             raise TypeError("len() of unsized object")
         return int(self.shape[0])
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
         self._refuse("truth value", "bool(ref[...])")
 
     def __iter__(self) -> NoReturn:
@@ -143,8 +143,8 @@ def not_an_array(what: str, ref: Ref) -> TypeError:
     return TypeError(
         three_lines(
             f"{what} at {current_source()}",
-            f"{what} requires ndarray or scalar arguments, got a reference {ref.aval}: it is not an "
-            "array, it holds one that changes",
+            f"{what} requires ndarray or scalar arguments, got a reference {ref.aval}: it is not "
+            "an array, it holds one that changes",
             "read it first: ref[...]",
         )
     )

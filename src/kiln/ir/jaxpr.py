@@ -15,8 +15,8 @@ from kiln.ir.effects import NO_EFFECTS, REF_READ, Effects, union
 from kiln.ir.jaxpr_html import to_html
 from kiln.ir.operation import Operation
 from kiln.ir.printer import eqn_to_text, to_text
-from kiln.ir.source_info import SourceInfo
 from kiln.ir.ref_type import is_ref_type
+from kiln.ir.source_info import SourceInfo
 from kiln.ir.types import ShapedArray
 
 

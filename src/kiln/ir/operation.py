@@ -46,7 +46,7 @@ class Operation:
     thread_state: Callable[..., Any] | None = None
     programs: Callable[..., Any] | None = None
     write: Callable[..., str] | None = None
-    """Returns the text of an equation: of its results, the names of its operands, and parameters."""
+    """Returns the text of an equation, given its used results, its operands, and its parameters."""
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None:

@@ -107,7 +107,11 @@ def _equation(eqn: Any, names: Names, used: frozenset[int], width: int) -> list[
     )
     if eqn.primitive.write is not None:
         given = list(map(names, eqn.invars))
-        return [eqn.primitive.write([names.binder(v) for v in eqn.outvars if id(v) in used], given, **eqn.params)]
+        return [
+            eqn.primitive.write(
+                [names.binder(v) for v in eqn.outvars if id(v) in used], given, **eqn.params
+            )
+        ]
     params = _params(eqn.params, names, width - len(INDENT))
     operands = "".join(" " + names(atom) for atom in eqn.invars)
     left = f"{outs} = {eqn.primitive.name}" if outs else eqn.primitive.name

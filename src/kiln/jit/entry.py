@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from kiln.content.by_content import Slots, constants_from
 from kiln.content.fingerprint import Content
-from kiln.core.array import ConcreteArray, copied
 from kiln.control.discharge import discharged, has_refs, takes_refs
+from kiln.core.array import ConcreteArray, copied
 from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram

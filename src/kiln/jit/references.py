@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.control.discharge import discharged, writes
+from kiln.control.ref_primitives import content_of
 from kiln.control.region import memoized, select_by
-from kiln.control.refs import content_of
 from kiln.core.ref import Ref
 from kiln.execution.placement import PlacementRequest, Placer
 from kiln.ir.jaxpr import Jaxpr
