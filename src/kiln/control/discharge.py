@@ -88,10 +88,14 @@ def _discharged(jaxpr: Jaxpr, slots: Slots, types: tuple[ShapedArray, ...]) -> J
         return [*[ref.content for ref in contents], *outs]
 
     avals = [
-        _NOTHING if slot is not None else v.aval.inner_aval if is_ref_type(v.aval) else v.aval
+        _NOTHING if slot is not None else _content_type(v.aval)
         for v, slot in zip(jaxpr.invars, slots, strict=True)
     ]
     return stage_pure(run, [*types, *avals], name=jaxpr.name, purpose="references")
+
+
+def _content_type(aval: Any) -> ShapedArray:
+    return aval.inner_aval if is_ref_type(aval) else aval
 
 
 def _as_input(aval: Any, x: Any) -> Any:

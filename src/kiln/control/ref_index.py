@@ -24,6 +24,10 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import add, lt, select
 
 
+class BadIndex(ValueError, IndexError):
+    """An index that the shape does not have; jax raises ValueError, NumPy IndexError."""
+
+
 class Part(NamedTuple):
     """A slice, in a form that can be hashed."""
 
@@ -45,14 +49,14 @@ WHOLE: Index = ()
 def parts_of(shape: Sequence[Any], index: Any) -> tuple[Index, list[Any]]:
     """Return the fixed part of an index into an array of this shape, and the arrays in it.
 
-    Raises: IndexError for too many indices; TypeError for an entry that is no integer, array of
+    Raises: BadIndex for too many indices; TypeError for an entry that is no integer, array of
         integers, slice or `...`; ValueError for a step below 1.
     """
     if index is None or index is Ellipsis:
         return WHOLE, []
     given = index if isinstance(index, tuple) else (index,)
     if sum(entry is not Ellipsis for entry in given) > len(shape):
-        raise IndexError(
+        raise BadIndex(
             three_lines(
                 f"index {index!r:.60} of a reference of shape {tuple(shape)} at {current_source()}",
                 f"Too many indices: the array has {len(shape)} axes",
@@ -129,17 +133,17 @@ def joined(index: Index, arrays: Sequence[Any]) -> tuple[Any, ...]:
 def check_within(shape: Sequence[Any], index: Index, arrays: Sequence[Any]) -> None:
     """Check the integers of an index whose values are known.
 
-    Raises: IndexError, which is a ValueError too, for one that is out of bounds.
+    Raises: BadIndex for one that is out of bounds.
     """
     whole = joined(index, arrays)
-    before = whole.index(Ellipsis) if any(x is Ellipsis for x in whole) else len(whole)
+    before = next((i for i, x in enumerate(whole) if x is Ellipsis), len(whole))
     for i, entry in enumerate(whole):
         axis = i if i < before else len(shape) - len(whole) + i
-        if isinstance(entry, (slice, EllipsisType, Tracer)) or getattr(entry, "shape", ()):
+        if isinstance(entry, (slice, EllipsisType, Tracer)) or aval_of(entry).shape:
             continue
         value, size = int(entry), shape[axis]
         if isinstance(size, int) and not -size <= value < size:
-            raise OutOfBounds(
+            raise BadIndex(
                 three_lines(
                     f"index {whole!r:.60} of a reference of shape {tuple(shape)} at "
                     f"{current_source()}",
@@ -147,10 +151,6 @@ def check_within(shape: Sequence[Any], index: Index, arrays: Sequence[Any]) -> N
                     f"use an index from {-size} to {size - 1}",
                 )
             )
-
-
-class OutOfBounds(IndexError, ValueError):
-    """An index out of bounds; jax raises ValueError."""
 
 
 def window(
@@ -174,10 +174,14 @@ def window(
         elif type(entry) is Given:
             start, count = _from_start(next(given), size), 1
         else:
-            start, count = np.int32(entry + size if entry < 0 else entry), 1
+            start, count = np.int32(_known(entry, size)), 1
         starts.append(start)
         sizes.append(count)
     return (starts, sizes) if all(sizes) else None
+
+
+def _known(entry: Any, size: int) -> int:
+    return int(entry) + size if entry < 0 else int(entry)
 
 
 def _from_start(i: Any, size: int) -> Any:

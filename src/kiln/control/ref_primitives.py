@@ -104,16 +104,16 @@ class NewRef(Primitive):
         made.source = state.source or current_source()
         return made
 
-    def infer(self, x: ShapedArray) -> AbstractRef:  # type: ignore[override]
+    def infer(self, x: ShapedArray) -> AbstractRef:
         return AbstractRef(x)
 
     def effects(self, params: dict[str, Any]) -> Effects:
         return frozenset((REF_READ,))
 
-    def stage(self, trace: StagingTrace, args: Sequence[Any], params: dict[str, Any]) -> Ref:  # type: ignore[override]
+    def stage(self, trace: StagingTrace, args: Sequence[Any], params: dict[str, Any]) -> Ref:
         atom = trace.atom(args[0])
         aval = AbstractRef(atom.aval)
-        out = trace.record(self, [atom], aval, params)  # type: ignore[arg-type]
+        out = trace.record(self, [atom], aval, params)
         return Ref(aval, trace, variable=out.variable)
 
 
@@ -158,20 +158,20 @@ class Get(OnRef):
 
     name = "get"
 
-    def infer(self, ref: AbstractRef, *arrays: ShapedArray, index: Index) -> ShapedArray:  # type: ignore[override]
+    def infer(self, ref: AbstractRef, *arrays: ShapedArray, index: Index) -> ShapedArray:
         _require_ref_type(self.name, ref)
         return part_type(ref.inner_aval, index, arrays)
 
     def effects(self, params: dict[str, Any]) -> Effects:
         return frozenset((REF_READ,))
 
-    def on_content(self, ref: Ref, *arrays: Any, index: Index) -> Any:  # type: ignore[override]
+    def on_content(self, ref: Ref, *arrays: Any, index: Index) -> Any:
         if index:
             return ref.content[joined(index, arrays)]
         ref.is_own = False
         return ref.content
 
-    def write(self, outs: Sequence[str], xs: Sequence[str], *, index: Index) -> str:  # type: ignore[override]
+    def write(self, outs: Sequence[str], xs: Sequence[str], *, index: Index) -> str:
         return f"{outs[0] if outs else '_'} <- {xs[0]}[{text(index, xs[1:])}]"
 
 
@@ -223,15 +223,15 @@ class Swap(Changing):
 
     def infer(
         self, ref: AbstractRef, value: ShapedArray, *arrays: ShapedArray, index: Index
-    ) -> ShapedArray:  # type: ignore[override]
+    ) -> ShapedArray:
         return self.check(ref, value, arrays, index)
 
-    def on_content(self, ref: Ref, value: Any, *arrays: Any, index: Index) -> Any:  # type: ignore[override]
+    def on_content(self, ref: Ref, value: Any, *arrays: Any, index: Index) -> Any:
         before = get_p.on_content(ref, *arrays, index=index)
         _store(ref, _updated(ref, value, index, arrays, adding=False))
         return before
 
-    def write(self, outs: Sequence[str], xs: Sequence[str], *, index: Index) -> str:  # type: ignore[override]
+    def write(self, outs: Sequence[str], xs: Sequence[str], *, index: Index) -> str:
         part = f"{xs[0]}[{text(index, xs[2:])}]"
         return f"{outs[0]}, {part} <- {part}, {xs[1]}" if outs else f"{part} <- {xs[1]}"
 
@@ -244,15 +244,15 @@ class AddUpdate(Changing):
 
     def infer(
         self, ref: AbstractRef, value: ShapedArray, *arrays: ShapedArray, index: Index
-    ) -> list[ShapedArray]:  # type: ignore[override]
+    ) -> list[ShapedArray]:
         self.check(ref, value, arrays, index)
         return []
 
-    def on_content(self, ref: Ref, value: Any, *arrays: Any, index: Index) -> Any:  # type: ignore[override]
+    def on_content(self, ref: Ref, value: Any, *arrays: Any, index: Index) -> Any:
         _store(ref, _updated(ref, value, index, arrays, adding=True))
         return []
 
-    def write(self, outs: Sequence[str], xs: Sequence[str], *, index: Index) -> str:  # type: ignore[override]
+    def write(self, outs: Sequence[str], xs: Sequence[str], *, index: Index) -> str:
         return f"{xs[0]}[{text(index, xs[2:])}] += {xs[1]}"
 
 
@@ -268,7 +268,7 @@ class Freeze(Primitive):
             return super().bind(ref)
         return content_of(ref)
 
-    def infer(self, ref: AbstractRef) -> ShapedArray:  # type: ignore[override]
+    def infer(self, ref: AbstractRef) -> ShapedArray:
         return ref.inner_aval
 
     def effects(self, params: dict[str, Any]) -> Effects:

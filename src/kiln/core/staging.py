@@ -56,7 +56,7 @@ class StagingTrace(Trace):
         self.purpose = purpose
         self.arg_names = arg_names
 
-    def argument(self, aval: ShapedArray) -> StagingTracer | Ref:
+    def argument(self, aval: Any) -> Any:
         """Add an input and return its tracer, or the reference that it is."""
         var = Var(aval)
         self.invars.append(var)
@@ -75,7 +75,8 @@ class StagingTrace(Trace):
         elif isinstance(x, np.ndarray):
             x = from_host(np.array(x, dtype=aval_of(x).dtype))
         elif type(x) is Ref and x.owner is self and x.variable is not None:
-            return x.variable
+            found: Var = x.variable
+            return found
         known = self.consts.get(id(x))
         if known is None:
             known = self.consts[id(x)] = (Var(aval_of(x)), x)

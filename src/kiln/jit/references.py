@@ -64,4 +64,5 @@ class OnContents:
 
 def on_contents(jaxpr: Jaxpr, name: str) -> OnContents:
     """Return a program as one of contents, made once."""
-    return memoized(jaxpr, OnContents, lambda: OnContents(jaxpr, name))
+    found: OnContents = memoized(jaxpr, OnContents, lambda: OnContents(jaxpr, name))
+    return found
