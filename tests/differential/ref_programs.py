@@ -431,9 +431,7 @@ for _name, _run in {
     "returned_by_a_branch": lambda jax: jax.lax.cond(
         True, lambda: jax.new_ref(1.0), lambda: jax.new_ref(1.0)
     ),
-    "given_twice": lambda jax: (lambda r: jax.jit(lambda a, b: a[...])(r, r))(
-        jax.new_ref(x(jax))
-    ),
+    "given_twice": lambda jax: (lambda r: jax.jit(lambda a, b: a[...])(r, r))(jax.new_ref(x(jax))),
     "given_and_closed_over": lambda jax: (lambda r: jax.jit(lambda a: a[...] + r[...])(r))(
         jax.new_ref(x(jax))
     ),

@@ -21,6 +21,7 @@ from kiln.ir.effects import REFS
 from kiln.ir.jaxpr import Eqn, Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.ref_type import is_ref_type
+from kiln.ir.rewrite import eliminate_dead_code
 from kiln.ir.types import ShapedArray
 
 _NOTHING = ShapedArray((), np.dtype(np.bool_))
@@ -91,7 +92,9 @@ def _discharged(jaxpr: Jaxpr, slots: Slots, types: tuple[ShapedArray, ...]) -> J
         _NOTHING if slot is not None else _content_type(v.aval)
         for v, slot in zip(jaxpr.invars, slots, strict=True)
     ]
-    return stage_pure(run, [*types, *avals], name=jaxpr.name, purpose="references")
+    staged = stage_pure(run, [*types, *avals], name=jaxpr.name, purpose="references")
+    # Such as what was there before a part was replaced.
+    return eliminate_dead_code(staged)[0]
 
 
 def _content_type(aval: Any) -> ShapedArray:

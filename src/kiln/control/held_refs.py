@@ -36,7 +36,7 @@ def held(tree: Any) -> Any:
 def let_go(tree: Any, whose: str) -> Any:
     """Return a tree of a rule's arguments, whose references can still be used.
 
-    Raises: NotImplementedError if a reference was an argument of a recorded program, which has ended.
+    Raises: NotImplementedError if a reference was an argument of a program that has ended.
     """
     for x in tree_leaves(tree):
         if type(x) is Ref and x.variable is not None and not x.owner.live:

@@ -203,9 +203,13 @@ def _value(primitive: Changing, ref: Ref, value: Any, index: Index, arrays: Sequ
         if type(value) not in _NUMBERS:
             value = _array(value, primitive.name)
         aval, dtype = aval_of(value), ref.dtype
-        if aval.weak_type and any(
-            dtypes.issubdtype(dtype, kind) and dtypes.issubdtype(aval.dtype, kind)
-            for kind in (np.floating, np.integer)
+        if (
+            aval.weak_type
+            and aval.dtype != dtype
+            and any(
+                dtypes.issubdtype(dtype, kind) and dtypes.issubdtype(aval.dtype, kind)
+                for kind in (np.floating, np.integer)
+            )
         ):
             fits = type(value) in _NUMBERS
             value = dtype.type(value) if fits else convert_element_type(value, dtype)

@@ -28,8 +28,8 @@ from kiln.control.arguments import (
     merge_static,
 )
 from kiln.control.custom_function import ForwardRule, Mapped, UserRule
-from kiln.control.region import select_by
 from kiln.control.held_refs import held, let_go
+from kiln.control.region import select_by
 from kiln.core.absent import Zero, is_zero
 from kiln.core.trace import aval_of, in_users_lines
 from kiln.ir.types import ShapedArray

@@ -106,16 +106,16 @@ class Ref:
         return int(self.shape[0])
 
     def __bool__(self) -> bool:
-        self._refuse("truth value", "bool(ref[...])")
+        raise self._refusal("truth value", "bool(ref[...])")
 
     def __iter__(self) -> NoReturn:
-        self._refuse("iteration", "iter(ref[...])")
+        raise self._refusal("iteration", "iter(ref[...])")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        self._refuse("conversion to an array", "numpy.asarray(ref[...])")
+        raise self._refusal("conversion to an array", "numpy.asarray(ref[...])")
 
-    def _refuse(self, what: str, instead: str) -> NoReturn:
-        raise TypeError(
+    def _refusal(self, what: str, instead: str) -> TypeError:
+        return TypeError(
             three_lines(
                 f"{what} of a reference {self.aval} at {current_source()}",
                 "a reference is not an array: it holds one that changes",
@@ -124,13 +124,13 @@ class Ref:
         )
 
     def __copy__(self) -> NoReturn:
-        self._refuse("a copy", "kiln.new_ref(ref[...])")
+        raise self._refusal("a copy", "kiln.new_ref(ref[...])")
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
         self.__copy__()
 
     def __reduce__(self) -> NoReturn:
-        self._refuse("pickling", "pickle ref[...]")
+        raise self._refusal("pickling", "pickle ref[...]")
 
     def __repr__(self) -> str:
         if self.variable is not None or not hasattr(self.content, "__array__"):
