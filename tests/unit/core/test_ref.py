@@ -90,6 +90,14 @@ def test_a_reference_that_was_kept_is_a_leak() -> None:
         kiln.jit(lambda ref: ref[...])(kept[0])
 
 
+def test_leaks_are_found_where_they_happen() -> None:
+    kept: list[Ref] = []
+    with kiln.checking_leaks():
+        with pytest.raises(kiln.errors.UnexpectedTracerError, match="a reference of type Ref"):
+            kiln.jit(lambda x: kept.append(kiln.new_ref(x)))(1.0)
+        assert float(kiln.jit(lambda x: kiln.new_ref(x)[...])(1.0)) == 1
+
+
 def test_a_reference_outlives_a_derivative_that_it_does_not_depend_on() -> None:
     def f(x: Any) -> Any:
         return x**2, (kiln.new_ref(1.0), kiln.new_ref(x))
