@@ -55,6 +55,7 @@ class Recording:
     """
 
     __slots__ = (
+        "__weakref__",
         "assumed",
         "consts",
         "general",
