@@ -54,7 +54,9 @@ def listed(given: Any) -> Sequence[Any]:
     if isinstance(given, (tuple, list, range)):
         return given
     # Arrays of kiln are no axes; one of NumPy without dimensions is a number.
-    several = isinstance(given, Iterable) and not hasattr(given, "aval") and getattr(given, "ndim", 1)
+    several = (
+        isinstance(given, Iterable) and not hasattr(given, "aval") and getattr(given, "ndim", 1)
+    )
     return tuple(given) if several else (given,)
 
 
