@@ -49,6 +49,7 @@ class Recording:
     """
 
     __slots__ = (
+        "__weakref__",
         "assumed",
         "consts",
         "general",
