@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     for name, program in programs.items():
         try:
             values = {key: np.asarray(value) for key, value in program().items()}
-        except Exception:
+        except Exception:  # noqa: BLE001 (the error is what the program returns)
             traceback.print_exc()
             values = {ERROR: np.asarray(traceback.format_exc(limit=-3))}
         found |= {f"{name}/{key}": value for key, value in values.items()}

@@ -1,7 +1,7 @@
 """Programs of libraries for jax run on kiln, and return what they return on jax.
 
-The answers of jax are stored (`make libraries-oracle`). Each file of `programs/` runs in a process of
-its own in which `jax` is kiln, and in which no file of an installed jax is loaded.
+The answers of jax are stored (`make libraries-oracle`). Each file of `programs/` runs in a process
+of its own in which `jax` is kiln, and in which no file of an installed jax is loaded.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from kiln.api.vmap import vmap
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source

@@ -53,11 +53,11 @@ def listed(given: Any) -> Sequence[Any]:
     """Return one number or several as a sequence, from whatever can be iterated."""
     if isinstance(given, (tuple, list, range)):
         return given
-    # Arrays of kiln are no axes; one of NumPy without dimensions is a number.
-    several = (
-        isinstance(given, Iterable) and not hasattr(given, "aval") and getattr(given, "ndim", 1)
-    )
-    return tuple(given) if several else (given,)
+    # Kiln's arrays are not axes; iterating over a traced one would fail with another error.
+    is_number = isinstance(given, np.ndarray) and given.ndim == 0
+    if isinstance(given, Iterable) and not is_number and not hasattr(given, "aval"):
+        return tuple(given)
+    return (given,)
 
 
 def index_of(name: str, axis: Any) -> int:

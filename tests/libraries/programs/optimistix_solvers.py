@@ -58,7 +58,10 @@ def interval():
     def zero(a):
         options = {"lower": 0.0, "upper": 3.0}
         solver = optx.Bisection(rtol=1e-10, atol=1e-10)
-        cubic = lambda y, a: y**3 - y - a  # noqa: E731
+
+        def cubic(y, a):
+            return y**3 - y - a
+
         return optx.root_find(cubic, solver, jnp.asarray(1.0), args=a, options=options).value
 
     value, gradient = jax.value_and_grad(zero)(jnp.asarray(2.0))
