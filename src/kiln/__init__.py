@@ -88,6 +88,7 @@ with _Permanent():
 if _TYPE_CHECKING:
     from kiln import ad_checkpoint as ad_checkpoint
     from kiln import api_util as api_util
+    from kiln import checkpoints as checkpoints
     from kiln import custom_batching as custom_batching
     from kiln import distributed as distributed
     from kiln import dlpack as dlpack
@@ -165,6 +166,7 @@ __getattr__, __dir__ = _on_first_use(
     globals(),
     "ad_checkpoint",
     "api_util",
+    "checkpoints",
     "custom_batching",
     "dlpack",
     "distributed",

@@ -2,7 +2,9 @@
 
 from kiln.base.errors import (
     CheckifyError,
+    CheckpointError,
     ConcretizationTypeError,
+    CorruptCheckpointError,
     DivisionByZeroError,
     FailedCheckError,
     InconclusiveDimensionOperation,
@@ -29,7 +31,9 @@ from kiln.base.errors import (
 
 __all__ = [
     "CheckifyError",
+    "CheckpointError",
     "ConcretizationTypeError",
+    "CorruptCheckpointError",
     "DivisionByZeroError",
     "FailedCheckError",
     "InconclusiveDimensionOperation",

@@ -106,6 +106,14 @@ class TypePromotionError(TypeError, ValueError):
     """Operands whose dtypes have no common dtype."""
 
 
+class CheckpointError(ValueError):
+    """A checkpoint that does not fit what it is restored to, or cannot be written."""
+
+
+class CorruptCheckpointError(CheckpointError):
+    """A checkpoint whose bytes are not those that were written."""
+
+
 class InconclusiveSizeError(TypeError):
     """A comparison of named sizes has no single answer."""
 

@@ -9,6 +9,8 @@ from kiln.serialization.messages import from_bytes as from_bytes
 from kiln.serialization.messages import msgpack_restore as msgpack_restore
 from kiln.serialization.messages import msgpack_serialize as msgpack_serialize
 from kiln.serialization.messages import to_bytes as to_bytes
+from kiln.serialization.npz import from_npz as from_npz
+from kiln.serialization.npz import to_npz as to_npz
 from kiln.serialization.safetensors import from_safetensors as from_safetensors
 from kiln.serialization.safetensors import to_safetensors as to_safetensors
 from kiln.serialization.state_dicts import current_path as current_path

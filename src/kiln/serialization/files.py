@@ -13,22 +13,24 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.serialization.host_arrays import place_like
 from kiln.serialization.messages import msgpack_restore, to_bytes
+from kiln.serialization.npz import from_npz, to_npz
 from kiln.serialization.safetensors import from_safetensors, pieces
 from kiln.serialization.state_dicts import from_state_dict, to_state_dict
 
-_SUFFIXES = (".msgpack", ".safetensors")
+_SUFFIXES = (".msgpack", ".npz", ".safetensors")
 PathLike = str | os.PathLike[str]
 
 
 def save(path: PathLike, target: Any, *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a tree to a file: `.msgpack` in Flax's format, or `.safetensors`.
+    """Write a tree to a file: `.msgpack` in Flax's format, `.safetensors`, or `.npz`.
 
     The file is replaced atomically, once it is complete. `metadata` holds strings for a
     `.safetensors` file.
 
     Raises: ValueError for another suffix, TypeError and ValueError for values that cannot be saved.
     """
-    if _suffix("save", path) == ".safetensors":
+    suffix = _suffix("save", path)
+    if suffix == ".safetensors":
         write_atomically(path, pieces(target, metadata))
         return
     if metadata is not None:
@@ -39,7 +41,7 @@ def save(path: PathLike, target: Any, *, metadata: Mapping[str, str] | None = No
                 "make the texts part of the tree",
             )
         )
-    write_atomically(path, [to_bytes(target)])
+    write_atomically(path, [to_npz(target) if suffix == ".npz" else to_bytes(target)])
 
 
 def load(path: PathLike, target: Any = None, *, strict: bool = True) -> Any:
@@ -57,6 +59,8 @@ def load(path: PathLike, target: Any = None, *, strict: bool = True) -> Any:
     try:
         if suffix == ".safetensors":
             loaded = from_safetensors(target, data, strict)
+        elif suffix == ".npz":
+            loaded = from_npz(target, data, strict)
         else:
             state = msgpack_restore(data)
             if strict and target is not None:
@@ -85,10 +89,10 @@ def write_atomically(path: PathLike, content: Iterable[Any]) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    _sync_folder(final.parent)
+    sync_folder(final.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the renaming durable; not all systems can open directories."""
     with contextlib.suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
@@ -106,7 +110,7 @@ def _suffix(function: str, path: PathLike) -> str:
                 f"{function}({os.fspath(path)!r}) at {current_source()}",
                 f"the suffix determines the format, and {suffix!r} is none of {_SUFFIXES}",
                 f"name the file {Path(path).with_suffix('.msgpack').name!r}; or use to_bytes, "
-                "from_bytes, to_safetensors, from_safetensors",
+                "from_bytes, to_safetensors, from_safetensors, to_npz, from_npz",
             )
         )
     return suffix

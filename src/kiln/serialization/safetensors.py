@@ -20,11 +20,8 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import Array
+from kiln.serialization.flat_names import named_arrays, restored
 from kiln.serialization.host_arrays import host_array
-from kiln.serialization.state_dicts import from_state_dict, to_state_dict
-
-SEPARATOR = "."
-"""The separator of the names of a path."""
 
 _NAMES: dict[Any, str] = {
     np.dtype(dtype): name
@@ -74,42 +71,12 @@ def from_safetensors(target: Any, data: bytes, strict: bool = True) -> Any:
     Raises: ValueError, with the paths, for missing and unexpected names, wrong shapes and dtypes,
         and for data in another format.
     """
-    found = tensors(data)
-    if target is None:
-        return _nested(found)
-    wanted = dict(_flat(to_state_dict(target), ()))
-    missing = [name for name, leaf in wanted.items() if leaf is not None and name not in found]
-    unexpected = [name for name in found if name not in wanted]
-    if missing or (strict and unexpected):
-        wrong = [f"missing: {', '.join(missing)}"] if missing else []
-        wrong += [f"unexpected: {', '.join(unexpected)}"] if unexpected else []
-        raise ValueError(
-            three_lines(
-                f"from_safetensors into a {type(target).__name__} of {len(wanted)} names from "
-                f"{len(found)} tensors at {current_source()}",
-                f"the names of the tensors are not those of the target; {'; '.join(wrong)}",
-                "load with None as the target and rename the tensors"
-                + ("" if missing else ", or pass strict=False to leave them out"),
-            )
-        )
-    return from_state_dict(target, _filled(to_state_dict(target), found, ()))
+    return restored(target, tensors(data), strict, "from_safetensors")
 
 
 def pieces(target: Any, metadata: Mapping[str, str] | None = None) -> Iterator[Any]:
     """Yield the content of a safetensors file: the header, then the bytes of each tensor."""
-    arrays: dict[str, np.ndarray] = {}
-    for name, leaf in _flat(to_state_dict(target), ()):
-        if leaf is None:
-            continue
-        if name in arrays:
-            raise ValueError(
-                three_lines(
-                    f"to_safetensors of a {type(target).__name__} at {current_source()}",
-                    f"two arrays have the path {name}",
-                    f"use keys without {SEPARATOR!r}",
-                )
-            )
-        arrays[name] = _tensor(leaf, name)
+    arrays = named_arrays(target, _tensor, "to_safetensors")
     order = sorted(arrays, key=lambda name: (-_RANK[arrays[name].dtype], name))
     header: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
     end = 0
@@ -167,41 +134,6 @@ def _damaged(data: bytes, wrong: str) -> NoReturn:
             "give the whole content of a .safetensors file",
         )
     )
-
-
-def _flat(state: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    if isinstance(state, dict):
-        for key, child in state.items():
-            yield from _flat(child, (*path, key))
-    else:
-        yield SEPARATOR.join(path), state
-
-
-def _filled(state: Any, found: Mapping[str, np.ndarray], path: tuple[str, ...]) -> Any:
-    """Return a state dict with the tensors as its leaves; Python numbers remain Python numbers."""
-    if isinstance(state, dict):
-        return {key: _filled(child, found, (*path, key)) for key, child in state.items()}
-    array = found.get(SEPARATOR.join(path))
-    if array is None:
-        return state
-    if array.ndim == 0 and isinstance(state, np.generic):
-        return array[()]
-    if array.ndim == 0 and isinstance(state, (bool, int, float, complex)):
-        return type(state)(array.item())
-    return array
-
-
-def _nested(found: Mapping[str, np.ndarray]) -> Any:
-    if set(found) == {""}:
-        return found[""]
-    tree: dict[str, Any] = {}
-    for name, array in found.items():
-        *outer, last = name.split(SEPARATOR)
-        node = tree
-        for key in outer:
-            node = node.setdefault(key, {})
-        node[last] = array
-    return tree
 
 
 def _tensor(leaf: Any, name: str) -> np.ndarray:

@@ -1,0 +1,9 @@
+"""Checkpoints: trees of arrays in folders that are complete or not there, whatever happens."""
+
+from __future__ import annotations
+
+from kiln.checkpoints.checkpoint import Checkpoint as Checkpoint
+from kiln.checkpoints.checkpoint import restore as restore
+from kiln.checkpoints.saving import Saving as Saving
+from kiln.checkpoints.saving import save as save
+from kiln.checkpoints.steps import Checkpoints as Checkpoints

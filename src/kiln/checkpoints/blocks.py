@@ -1,0 +1,157 @@
+"""The bytes of arrays: written block by block to a file, read by region from several.
+
+Elements are in row-major order and little-endian, one byte at least for each; blocks start at
+multiples of 64 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kiln.base.errors import CorruptCheckpointError, three_lines
+from kiln.base.source import current_source
+from kiln.checkpoints.index import Block, Entry
+from kiln.checkpoints.leaves import Held
+
+_ALIGNMENT = 64
+_CHUNK = 1 << 24
+
+Advance = Callable[[int], None]
+Box = tuple[tuple[int, int], ...]
+
+
+def write_blocks(path: Path, leaves: Sequence[Held], advance: Advance) -> tuple[Entry, ...]:
+    """Write what is held of the leaves to a file, and return what the index is to say of it."""
+    entries = []
+    with path.open("xb") as file:
+        offset = 0
+        for leaf in leaves:
+            blocks = []
+            for part in leaf.parts:
+                padding = -offset % _ALIGNMENT
+                file.write(bytes(padding))
+                offset += padding
+                content = _bytes_of(part.data)
+                crc = 0
+                for i in range(0, len(content), _CHUNK):
+                    piece = content[i : i + _CHUNK]
+                    crc = zlib.crc32(piece, crc)
+                    file.write(piece)
+                    advance(len(piece))
+                blocks.append(Block(part.start, part.data.shape, path.name, offset, crc))
+                offset += len(content)
+            known = {name: getattr(leaf, name) for name in _SHARED}
+            entries.append(Entry(**known, blocks=tuple(blocks)))
+        file.flush()
+        os.fsync(file.fileno())
+    return tuple(entries)
+
+
+_SHARED = ("path", "kind", "value", "dtype", "shape", "weak", "sharding", "implementation")
+
+
+def _bytes_of(data: np.ndarray) -> memoryview:
+    if not data.nbytes:
+        return memoryview(b"")
+    return memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
+
+
+class BlockReader:
+    """Reads regions of one array; each block is read once, and its checksum compared.
+
+    Raises: CorruptCheckpointError with the path, from `region`.
+    """
+
+    def __init__(self, entry: Entry, files: dict[str, int], asked: str) -> None:
+        self._entry = entry
+        self._files = files
+        self._asked = asked
+        self._read: dict[Block, np.ndarray] = {}
+
+    def whole(self) -> np.ndarray:
+        """Return the whole array."""
+        return self.region((slice(None),) * len(self._entry.shape))
+
+    def region(self, index: Sequence[slice]) -> np.ndarray:
+        """Return the part of the array that slices with step 1 select."""
+        entry = self._entry
+        box = tuple(s.indices(n)[:2] for s, n in zip(index, entry.shape, strict=True))
+        shape = tuple(stop - start for start, stop in box)
+        for block in entry.blocks:
+            if box == _box(block):
+                return self._block(block)
+        out = _aligned(shape, entry.stored_dtype)
+        filled = 0
+        for block in entry.blocks:
+            common = [
+                (max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, _box(block), strict=True)
+            ]
+            if all(a < b for a, b in common):
+                inside = tuple(slice(a - s, b - s) for (a, b), s in zip(common, block.start))
+                here = tuple(slice(a - s, b - s) for (a, b), (s, _) in zip(common, box))
+                out[here] = self._block(block)[inside]
+                filled += math.prod(b - a for a, b in common)
+        if filled != math.prod(shape):
+            raise self.corrupt(f"its blocks have {filled} of the {math.prod(shape)} elements")
+        return out
+
+    def _block(self, block: Block) -> np.ndarray:
+        found = self._read.get(block)
+        if found is None:
+            found = self._read[block] = self._from_file(block)
+        return found
+
+    def _from_file(self, block: Block) -> np.ndarray:
+        out = _aligned(block.shape, self._entry.stored_dtype)
+        if not out.nbytes:
+            return out
+        opened = self._files.get(block.file)
+        if opened is None:
+            raise self.corrupt(f"its file {block.file} is missing")
+        content, crc, at = memoryview(out.reshape(-1).view(np.uint8)), 0, 0
+        while at < len(content):
+            piece = content[at : at + _CHUNK]
+            count = os.preadv(opened, [piece], block.offset + at)
+            if not count:
+                raise self.corrupt(
+                    f"its file {block.file} ends after {at} of {len(content)} bytes of the block"
+                )
+            crc = zlib.crc32(piece[:count], crc)
+            at += count
+        if crc != block.crc32:
+            raise self.corrupt(
+                f"{len(content)} bytes at {block.offset} of its file {block.file} are damaged: "
+                "they have another checksum"
+            )
+        return out
+
+    def corrupt(self, wrong: str) -> CorruptCheckpointError:
+        """Return the error that says what is wrong with the array's bytes."""
+        return CorruptCheckpointError(
+            three_lines(
+                f"{self._asked} at {current_source()}",
+                f"{self._entry.path}: {wrong}",
+                "restore another checkpoint; Checkpoint(folder).verify() lists all that is damaged",
+            )
+        )
+
+
+def _box(block: Block) -> Box:
+    return tuple((start, start + size) for start, size in zip(block.start, block.shape))
+
+
+def _aligned(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return an uninitialized array at an address that engines use without a copy."""
+    count = math.prod(shape) * dtype.itemsize
+    if not count:
+        return np.zeros(shape, dtype)
+    memory = np.empty(count + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    return memory[first : first + count].view(dtype).reshape(shape)

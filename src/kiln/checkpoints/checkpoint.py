@@ -1,0 +1,294 @@
+"""Reading checkpoints: all of it as it was or onto other shardings, or what a path names."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from kiln.api.arrays import device_put, make_array_from_callback
+from kiln.base.config import override
+from kiln.base.errors import CorruptCheckpointError, three_lines
+from kiln.base.source import api_boundary, current_source
+from kiln.base.tree import keystr, tree_map_with_path
+from kiln.checkpoints.blocks import BlockReader
+from kiln.checkpoints.index import Entry, Index, read_index
+from kiln.checkpoints.leaves import ARRAYS, PYTHON, leaves_with_paths, rebuilt
+from kiln.checkpoints.matching import (
+    Wanted,
+    dtype_of,
+    require_fits,
+    shape_of,
+    wanted_as_saved,
+    wanted_by_target,
+)
+from kiln.checkpoints.saving import FILES
+from kiln.checkpoints.shardings import rebuilt_sharding
+from kiln.core.array import from_host, with_type
+from kiln.ir.sharding import Sharding
+from kiln.ir.types import ShapedArray
+from kiln.jit.struct import ShapeDtypeStruct
+from kiln.random.keys import wrap_key_data
+from kiln.serialization.files import PathLike
+from kiln.serialization.files import load as load_file
+
+Placement = Sharding | Callable[[str], Sharding | None] | None
+"""Where arrays go: all by one sharding, or by a function of the path (None: not committed)."""
+
+_TRIES = 5
+
+
+class Checkpoint(Mapping[str, Any]):
+    """A saved checkpoint, open for reading: a mapping from paths to leaves, read when asked for.
+
+    A path is the names from the root to the leaf, joined by `/`. The checkpoint stays readable
+    when another is saved under its name, until it is closed.
+
+    Raises: FileNotFoundError, CorruptCheckpointError.
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp() + "/step"
+        >>> _ = kiln.checkpoints.save(folder, {"layer": {"w": jnp.ones(2), "b": jnp.zeros(2)}})
+        >>> checkpoint = kiln.checkpoints.Checkpoint(folder)
+        >>> list(checkpoint)
+        ['layer/b', 'layer/w']
+        >>> checkpoint["layer/w"]
+        Array([1., 1.], dtype=float32)
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = Path(path)
+        self._asked = f"checkpoints.Checkpoint({os.fspath(path)!r})"
+        self._index, self._files = _opened(self.path, self._asked)
+        self._entries = {entry.path: entry for entry in self._index.entries}
+        self.close = weakref.finalize(self, _close, self._files)
+        """Close the files."""
+
+    @property
+    def metadata(self) -> Any:
+        """What was given to `save` as metadata."""
+        return self._index.metadata
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @api_boundary
+    def __getitem__(self, path: str) -> Any:
+        entry = self._entries[path]
+        return self._read(entry, wanted_as_saved([entry], self._asked)[path])
+
+    @api_boundary
+    def read(self, path: str, sharding: Sharding | None = None) -> Any:
+        """Return one leaf; an array is sharded so, or not committed.
+
+        Only the blocks that this process needs are read.
+
+        Raises: KeyError, CheckpointError, CorruptCheckpointError.
+        """
+        entry = self._entries[path]
+        wanted = wanted_as_saved([entry], self._asked, ignore_shardings=True)
+        wanted = _placed(wanted, {path: entry}, sharding)
+        require_fits(self._entries, wanted, f"{self._asked}.read({path!r})")
+        return self._read(entry, wanted[path])
+
+    def structs(self) -> Any:
+        """Return the tree with a `ShapeDtypeStruct` for each array; nothing is read.
+
+        It is a target for `restore`. Arrays have their shardings if the devices are here.
+        """
+        return rebuilt(self._index.tree, iter([_struct(e) for e in self._index.entries]))
+
+    @api_boundary
+    def restore(
+        self, target: Any = None, *, sharding: Placement = None, strict: bool = True
+    ) -> Any:
+        """Return the tree that was saved; see `kiln.checkpoints.restore`."""
+        asked = f"checkpoints.restore({str(self.path)!r})"
+        if target is None:
+            wanted = wanted_as_saved(self._entries.values(), asked, sharding is not None)
+        else:
+            pairs, treedef = leaves_with_paths(target)
+            wanted = wanted_by_target(self._entries, pairs, strict, asked)
+        wanted = _placed(wanted, self._entries, sharding)
+        require_fits(self._entries, wanted, asked)
+        if target is None:
+            return rebuilt(
+                self._index.tree, (self._read(e, wanted[e.path]) for e in self._index.entries)
+            )
+        return treedef.unflatten(
+            [self._read(self._entries[path], wanted[path]) for path, _ in pairs]
+        )
+
+    @api_boundary
+    def verify(self) -> None:
+        """Read everything and compare the checksums.
+
+        Raises: CorruptCheckpointError that names every path that is damaged.
+        """
+        wrong = []
+        for entry in self._entries.values():
+            if entry.kind in ARRAYS:
+                try:
+                    BlockReader(entry, self._files, self._asked).whole()
+                except CorruptCheckpointError as error:
+                    wrong.append(str(error).splitlines()[1])
+        if wrong:
+            raise CorruptCheckpointError(
+                three_lines(
+                    f"{self._asked}.verify() at {current_source()}",
+                    "; ".join(wrong),
+                    "the other paths can be read: Checkpoint(folder)[path]",
+                )
+            )
+
+    def __repr__(self) -> str:
+        nbytes = sum(entry.nbytes for entry in self._entries.values())
+        return f"Checkpoint({str(self.path)!r}, {len(self)} leaves, {nbytes} bytes)"
+
+    def _read(self, entry: Entry, how: Wanted) -> Any:
+        if entry.kind == "none":
+            return None
+        if entry.kind in PYTHON:
+            return _python(entry)
+        reader = BlockReader(entry, self._files, self._asked)
+        if how.kind == "numpy":
+            return reader.whole()
+        if how.kind == "scalar":
+            return reader.whole()[()]
+        made = _array(entry, reader, how.sharding)
+        return with_type(made, made.aval.with_(weak_type=True)) if how.weak else made
+
+
+def _array(entry: Entry, reader: BlockReader, sharding: Sharding | None) -> Any:
+    if sharding is None:
+        made: Any = from_host(reader.whole(), ShapedArray(entry.shape, entry.stored_dtype))
+    else:
+        # As it was saved, also if it has 64 bits and new arrays have not.
+        with override(enable_x64=True):
+            made = make_array_from_callback(
+                entry.shape, sharding, reader.region, entry.stored_dtype
+            )
+    if entry.implementation is None:
+        return made
+    keys = wrap_key_data(made, impl=entry.implementation)
+    return keys if sharding is None else device_put(keys, sharding)
+
+
+def _python(entry: Entry) -> Any:
+    text = entry.value or ""
+    if entry.kind == "bool":
+        return text == "True"
+    return bytes.fromhex(text) if entry.kind == "bytes" else PYTHON[entry.kind](text)
+
+
+def _struct(entry: Entry) -> Any:
+    if entry.kind == "none":
+        return None
+    if entry.kind in PYTHON:
+        return _python(entry)
+    sharding = None if entry.sharding is None else rebuilt_sharding(entry.sharding)
+    return ShapeDtypeStruct(
+        shape_of(entry), dtype_of(entry), sharding=sharding, weak_type=entry.weak
+    )
+
+
+def _placed(
+    wanted: Mapping[str, Wanted], entries: Mapping[str, Entry], sharding: Placement
+) -> dict[str, Wanted]:
+    """Return how leaves come back if `sharding` says where the arrays go."""
+    if sharding is None:
+        return dict(wanted)
+    found = {}
+    for path, how in wanted.items():
+        if entries[path].kind in ARRAYS:
+            place = sharding if isinstance(sharding, Sharding) else sharding(path)
+            if place is not None:
+                how = Wanted("array", place, how.weak)
+            elif how.kind == "array":
+                how = Wanted("array", None, how.weak)
+        found[path] = how
+    return found
+
+
+def _opened(folder: Path, asked: str) -> tuple[Index, dict[str, int]]:
+    """Return the index and its files, opened; a file that is not there is left out."""
+    index = read_index(folder, asked)
+    for _ in range(_TRIES):
+        files: dict[str, int] = {}
+        for name in index.files:
+            with contextlib.suppress(FileNotFoundError):
+                files[name] = os.open(folder / name, os.O_RDONLY)
+        if files.keys() == index.files:
+            break
+        # A save may have replaced both since the index was read.
+        again = read_index(folder, asked)
+        if again == index:
+            break
+        _close(files)
+        index = again
+    return index, files
+
+
+def _close(files: dict[str, int]) -> None:
+    while files:
+        os.close(files.popitem()[1])
+
+
+@api_boundary
+def restore(
+    path: PathLike,
+    target: Any = None,
+    *,
+    sharding: Placement = None,
+    strict: bool = True,
+) -> Any:
+    """Return the tree that `save` wrote.
+
+    Without a target it comes back as it was: arrays on the devices they were on, containers of
+    other classes than dict, list and tuple as dicts. With a target (arrays, or `ShapeDtypeStruct`s
+    with shardings) it has the target's structure, and each array is placed like the target's:
+    NumPy's stay on the host. `sharding` says where arrays go instead: a sharding, or a function of
+    the path. Unless `strict`, paths that the target does not have are left out.
+
+    A path that ends in `.safetensors` or `.npz` is read as such a file: nested dicts of arrays.
+
+    Raises: CheckpointError that names every path that is missing or unexpected, or has another
+        shape or dtype; CorruptCheckpointError that names the path whose bytes are damaged;
+        FileNotFoundError.
+    """
+    if Path(path).suffix not in FILES:
+        with Checkpoint(path) as checkpoint:
+            return checkpoint.restore(target, sharding=sharding, strict=strict)
+    loaded = load_file(path, target, strict=strict)
+    if sharding is None:
+        return loaded
+
+    def place(keys: Any, leaf: Any) -> Any:
+        if not isinstance(leaf, np.ndarray) and not hasattr(leaf, "sharding"):
+            return leaf
+        where = sharding
+        if not isinstance(where, Sharding):
+            where = where(keystr(keys, simple=True, separator="/"))
+        return leaf if where is None else device_put(leaf, where)
+
+    return tree_map_with_path(place, loaded)

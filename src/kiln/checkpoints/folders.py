@@ -1,0 +1,92 @@
+"""Folders that appear under their names only when they are complete, and what killed writers leave.
+
+A folder is written beside its final name and renamed. While a process writes, it holds a lock on
+the folder, which the system drops when the process dies: what is not locked was abandoned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from kiln.serialization.files import sync_folder
+
+_SUFFIX = ".tmp"
+
+
+@contextlib.contextmanager
+def new_folder(final: Path) -> Iterator[Path]:
+    """Give a folder to write to, which gets its name when the context ends without an error.
+
+    Raises: OSError if there is a folder with files under that name then.
+    """
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        beside = _made_beside(final)
+        while not _taken(beside, stack):
+            # Another writer took it for abandoned before it was locked.
+            beside = _made_beside(final)
+        try:
+            yield beside
+            beside.rename(final)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+    sync_folder(final.parent)
+
+
+def _beside(final: Path) -> Path:
+    return final.with_name(f".{final.name}.{uuid.uuid4().hex}{_SUFFIX}")
+
+
+def _made_beside(final: Path) -> Path:
+    made = _beside(final)
+    made.mkdir()
+    return made
+
+
+def _taken(folder: Path, stack: contextlib.ExitStack) -> bool:
+    """Lock a folder until the stack is left; tell whether it is still there."""
+    with contextlib.suppress(FileNotFoundError):
+        stack.enter_context(locked(folder))
+        return folder.exists()
+    return False
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; wait while another writer does."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        # Some file systems have no locks. There a folder is never taken for abandoned either.
+        with contextlib.suppress(OSError):
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+def remove_abandoned(final: Path) -> None:
+    """Remove the folders that killed writers of `final` left. Its name may be a pattern."""
+    for name in glob.glob(f".{final.name}.*{_SUFFIX}", root_dir=final.parent):
+        found = final.parent / name
+        with contextlib.suppress(OSError):
+            opened = os.open(found, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(found, ignore_errors=True)
+            finally:
+                os.close(opened)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder so that at no moment a part of it is there under its name."""
+    beside = _beside(folder)
+    folder.rename(beside)
+    shutil.rmtree(beside, ignore_errors=True)

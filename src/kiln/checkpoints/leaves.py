@@ -1,0 +1,199 @@
+"""Trees as lists of leaves with paths, and what is held of each leaf until it is written.
+
+A path is the names from the root to the leaf, joined by `/`. Lists, tuples, dicts and None are
+described in the index, so that they come back without a target; containers of other classes come
+back as dicts of their children's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.records import Record
+from kiln.base.source import current_source
+from kiln.base.tree import KeyPath, keystr, tree_flatten_with_path
+from kiln.checkpoints.shardings import described
+from kiln.core.array import ConcreteArray
+from kiln.core.trace import Tracer, require_unmasked
+from kiln.random.keys import key_data, key_impl
+
+PYTHON = {"bool": bool, "int": int, "float": float, "complex": complex, "str": str, "bytes": bytes}
+"""The Python values that can be leaves, by the name of their kind."""
+
+ARRAYS = ("array", "keys", "numpy", "scalar")
+"""The kinds of leaves that have bytes: arrays, random keys, NumPy's arrays and scalars."""
+
+
+class Part(Record):
+    """A block of an array that this process writes: where it starts, and its elements."""
+
+    start: tuple[int, ...]
+    data: np.ndarray
+
+
+class Held(Record):
+    """What is saved of a leaf. `dtype` and `shape` are those of the bytes: of keys, their words."""
+
+    path: str
+    kind: str
+    value: str | None = None
+    dtype: str | None = None
+    shape: tuple[int, ...] = ()
+    weak: bool = False
+    sharding: Any = None
+    implementation: str | None = None
+    parts: tuple[Part, ...] = ()
+
+
+def path_text(keys: KeyPath) -> str:
+    """Return the path of a leaf as text; `/` and `%` in names are written `%2F` and `%25`."""
+    return "/".join(map(_name, keys))
+
+
+def _name(key: Any) -> str:
+    name = keystr((key,), simple=True)
+    return name.replace("%", "%25").replace("/", "%2F") or "%"
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def leaves_with_paths(tree: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """Return the leaves of a tree, None among them, with their paths; and the structure."""
+    pairs, treedef = tree_flatten_with_path(tree, _is_none)
+    return [(path_text(keys), leaf) for keys, leaf in pairs], treedef
+
+
+def structure_of(tree: Any) -> Any:
+    """Return a description of a tree's containers that can be written as JSON; a leaf is None."""
+    pairs, _ = tree_flatten_with_path(tree, lambda x: x is not tree or x is None)
+    if len(pairs) == 1 and not pairs[0][0]:
+        return None
+    children = [structure_of(child) for _, child in pairs]
+    if type(tree) in (list, tuple):
+        return {type(tree).__name__: children}
+    if type(tree) is dict:
+        keys = [getattr(path[0], "key", None) for path, _ in pairs]
+        names = [key if type(key) in (str, int, bool) else str(key) for key in keys]
+        return {"dict": [list(pair) for pair in zip(names, children, strict=True)]}
+    names = [keystr(path, simple=True) for path, _ in pairs]
+    return {
+        "class": f"{type(tree).__module__}.{type(tree).__qualname__}",
+        "dict": [list(pair) for pair in zip(names, children, strict=True)],
+    }
+
+
+def rebuilt(structure: Any, leaves: Any) -> Any:
+    """Return the tree of a description, with the leaves of an iterator."""
+    if structure is None:
+        return next(leaves)
+    if "dict" in structure:
+        return {key: rebuilt(child, leaves) for key, child in structure["dict"]}
+    if "tuple" in structure:
+        return tuple([rebuilt(child, leaves) for child in structure["tuple"]])
+    return [rebuilt(child, leaves) for child in structure["list"]]
+
+
+def held(tree: Any, asked: str, copy: bool) -> list[Held]:
+    """Return what to write of each leaf; afterwards arrays may be donated or deleted.
+
+    With `copy`, NumPy arrays may be written to as well. Arrays are held by views, which a donation
+    respects.
+
+    Raises: TypeError and ValueError with the path, for leaves that cannot be saved.
+    """
+    pairs, _ = leaves_with_paths(tree)
+    found = [_held(path, leaf, asked, copy) for path, leaf in pairs]
+    if len({leaf.path for leaf in found}) != len(found):
+        paths = [leaf.path for leaf in found]
+        twice = next(path for i, path in enumerate(paths) if path in paths[:i])
+        raise ValueError(
+            three_lines(
+                f"{asked} at {current_source()}",
+                f"two leaves have the path {twice}",
+                "use keys whose text differs",
+            )
+        )
+    return found
+
+
+def _held(path: str, leaf: Any, asked: str, copy: bool) -> Held:
+    asked = f"{asked}: the leaf {path or '(the tree itself)'} at {current_source()}"
+    if leaf is None:
+        return Held(path, "none")
+    if isinstance(leaf, ConcreteArray):
+        return _held_array(path, leaf, asked)
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        require_unmasked(leaf)
+        value = np.asarray(leaf)
+        if not dtypes.is_supported(value.dtype):
+            raise TypeError(
+                three_lines(
+                    asked,
+                    f"checkpoints hold numbers, and the array has dtype {value.dtype}",
+                    "convert it to numbers; single texts can be leaves as they are",
+                )
+            )
+        value = value.astype(value.dtype.newbyteorder("<"), copy=copy)
+        kind = "scalar" if isinstance(leaf, np.generic) else "numpy"
+        parts = (Part((0,) * value.ndim, value),)
+        return Held(path, kind, None, dtypes.long_name(value.dtype), value.shape, parts=parts)
+    kind = type(leaf).__name__
+    if PYTHON.get(kind) is type(leaf):
+        return Held(path, kind, leaf.hex() if type(leaf) is bytes else str(leaf))
+    wrong = f"a checkpoint has no {kind}: its leaves are arrays, numbers, texts and None"
+    if isinstance(leaf, Tracer):
+        wrong = f"it is traced, and has no value yet: {leaf.aval}"
+    raise TypeError(
+        three_lines(
+            asked,
+            wrong,
+            "return the value from the function and save it outside"
+            if isinstance(leaf, Tracer)
+            else "save what it holds (of a reference, ref[...]), or take it out of the tree",
+        )
+    )
+
+
+def _held_array(path: str, x: ConcreteArray, asked: str) -> Held:
+    if x.is_deleted():
+        raise ValueError(
+            three_lines(
+                asked,
+                f"the array {x.aval} was deleted, or donated to a program",
+                "save the result of the program, or save before the call",
+            )
+        )
+    words, implementation = x, None
+    if isinstance(x.dtype, dtypes.KeyDtype):
+        words, implementation = key_data(x), key_impl(x)
+    return Held(
+        path,
+        "array" if implementation is None else "keys",
+        None,
+        dtypes.long_name(words.dtype),
+        tuple(words.shape),
+        x.aval.weak_type,
+        described(x.sharding, x.ndim) if x.committed else None,
+        implementation,
+        tuple(_parts(words)),
+    )
+
+
+def _parts(x: Any) -> Sequence[Part]:
+    """Return the blocks of an array that this process is to write, each block once."""
+    # Where an array is that nothing has placed need not be asked: that would start the engine that
+    # knows the devices.
+    if not x.committed or len(x.sharding.devices) == 1:
+        return [Part((0,) * x.ndim, np.asarray(x))]
+    return [
+        Part(tuple(s.start or 0 for s in shard.index), np.asarray(shard.data))
+        for shard in x.addressable_shards
+        if shard.replica_id == 0
+    ]

@@ -1,0 +1,171 @@
+"""Whether a checkpoint fits a target: every difference, by path, before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import CheckpointError, three_lines
+from kiln.base.records import Record
+from kiln.base.source import current_source
+from kiln.checkpoints.index import Entry
+from kiln.checkpoints.leaves import ARRAYS, PYTHON
+from kiln.checkpoints.shardings import device_count_of, rebuilt_sharding
+from kiln.core.array import ConcreteArray
+from kiln.ir.sharding import Sharding, misfit
+
+_MOST_LISTED = 10
+
+
+class Wanted(Record):
+    """How a leaf is to come back: "array" (also keys), "numpy", "scalar", or as a Python value."""
+
+    kind: str
+    sharding: Sharding | None
+    weak: bool
+
+
+def shape_of(entry: Entry) -> tuple[int, ...]:
+    """Return the shape of a leaf; keys are stored as words, in a last axis of their own."""
+    return entry.shape[:-1] if entry.implementation else entry.shape
+
+
+def dtype_of(entry: Entry) -> Any:
+    """Return the dtype of a leaf."""
+    return dtypes.KeyDtype("fry") if entry.implementation else entry.stored_dtype
+
+
+def wanted_by_target(
+    entries: Mapping[str, Entry],
+    target: Sequence[tuple[str, Any]],
+    strict: bool,
+    asked: str,
+) -> dict[str, Wanted]:
+    """Return how the leaves come back that a target has.
+
+    Raises: CheckpointError that names all missing and unexpected paths, other shapes and dtypes.
+    """
+    found: dict[str, Wanted] = {}
+    problems, kinds = [], set()
+    for path, leaf in target:
+        entry = entries.get(path)
+        if entry is None:
+            problems.append(f"{_shown(path)} is missing in the checkpoint")
+            kinds.add("missing")
+            continue
+        wrong = _difference(entry, leaf)
+        if wrong:
+            problems.append(f"{_shown(path)}: {wrong}")
+            kinds.add("other")
+        found[path] = _wanted(entry, leaf)
+    names = {path for path, _ in target}
+    if strict:
+        for path in entries:
+            if path not in names:
+                problems.append(f"{_shown(path)} is missing in the target")
+                kinds.add("unexpected")
+    if problems:
+        remedy = "give a target like the tree that was saved: Checkpoint(folder).structs() is one"
+        if kinds == {"unexpected"}:
+            remedy = "pass strict=False to leave out what the target does not have"
+        _refuse(asked, problems, remedy)
+    return found
+
+
+def _difference(entry: Entry, leaf: Any) -> str:
+    """Say how a leaf of the checkpoint differs from the target's; "" if it does not."""
+    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+    if shape is None or dtype is None or isinstance(leaf, type):
+        kind = "none" if leaf is None else type(leaf).__name__
+        if kind == entry.kind:
+            return ""
+        return f"the checkpoint has {_a_kind(entry)}, the target {_a(kind)}"
+    if entry.kind not in ARRAYS:
+        return f"the checkpoint has {_a_kind(entry)}, the target an array"
+    wrong = []
+    if tuple(shape) != shape_of(entry):
+        wrong.append(f"the checkpoint has the shape {shape_of(entry)}, the target {tuple(shape)}")
+    if dtype != dtype_of(entry):
+        wrong.append(
+            f"the checkpoint has the dtype {dtypes.long_name(dtype_of(entry))}, the target "
+            f"{dtypes.long_name(dtype)}"
+        )
+    return ", and ".join(wrong)
+
+
+def _a_kind(entry: Entry) -> str:
+    return "an array" if entry.kind in ARRAYS else _a(entry.kind)
+
+
+def _a(kind: str) -> str:
+    if kind == "none":
+        return "None"
+    return f"a Python {kind}" if kind in PYTHON else f"a value of type {kind}"
+
+
+def _wanted(entry: Entry, leaf: Any) -> Wanted:
+    if isinstance(leaf, np.generic):
+        return Wanted("scalar", None, False)
+    if isinstance(leaf, np.ndarray):
+        return Wanted("numpy", None, False)
+    if entry.kind not in ARRAYS:
+        return Wanted(entry.kind, None, False)
+    placed = not isinstance(leaf, ConcreteArray) or leaf.committed
+    sharding = getattr(leaf, "sharding", None) if placed else None
+    return Wanted("array", sharding, bool(getattr(leaf, "weak_type", False)))
+
+
+def wanted_as_saved(
+    entries: Iterable[Entry], asked: str, ignore_shardings: bool = False
+) -> dict[str, Wanted]:
+    """Return how leaves come back as they were.
+
+    Raises: CheckpointError if arrays were on devices that are not here.
+    """
+    found, problems = {}, []
+    for entry in entries:
+        kind = "array" if entry.kind == "keys" else entry.kind
+        sharding = None
+        if entry.sharding is not None and not ignore_shardings:
+            sharding = rebuilt_sharding(entry.sharding)
+            if sharding is None:
+                count = device_count_of(entry.sharding)
+                problems.append(
+                    f"{_shown(entry.path)} was on {count} devices, not all of them here"
+                )
+        found[entry.path] = Wanted(kind, sharding, entry.weak)
+    if problems:
+        _refuse(
+            asked,
+            problems,
+            "give sharding=..., a sharding or a function of the path; or a target with shardings",
+        )
+    return found
+
+
+def require_fits(entries: Mapping[str, Entry], wanted: Mapping[str, Wanted], asked: str) -> None:
+    """Check that every array can be sharded as it is wanted.
+
+    Raises: CheckpointError that names all paths whose shape does not fit.
+    """
+    problems = []
+    for path, how in wanted.items():
+        wrong = misfit(how.sharding, shape_of(entries[path])) if how.sharding is not None else ""
+        if wrong:
+            problems.append(f"{_shown(path)}: {wrong}")
+    if problems:
+        _refuse(asked, problems, "choose PartitionSpecs that fit, or fewer devices")
+
+
+def _shown(path: str) -> str:
+    return path or "the leaf"
+
+
+def _refuse(asked: str, problems: Sequence[str], remedy: str) -> NoReturn:
+    listed = "; ".join(problems[:_MOST_LISTED])
+    if len(problems) > _MOST_LISTED:
+        listed += f"; and {len(problems) - _MOST_LISTED} more"
+    raise CheckpointError(three_lines(f"{asked} at {current_source()}", listed, remedy))

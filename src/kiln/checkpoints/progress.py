@@ -1,0 +1,82 @@
+"""A bar on the terminal that shows how many bytes are written."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kiln.base.lazy import rich_console, rich_progress
+
+Report = bool | Callable[[int, int], None] | None
+"""Whether to show a bar (None: on a terminal), or a function of (bytes done, all bytes)."""
+
+_PATIENCE = 0.3
+"""Seconds before the bar appears: what is done at once needs none."""
+
+
+@contextlib.contextmanager
+def reported(what: str, total: int, report: Report) -> Iterator[Callable[[int], None]]:
+    """Give a function to call with each number of bytes that was written."""
+    if callable(report):
+        done = 0
+
+        def count(more: int) -> None:
+            nonlocal done
+            done += more
+            report(done, total)
+
+        yield count
+    elif report or (report is None and sys.stderr is not None and sys.stderr.isatty()):
+        bar = _Bar(what, total)
+        try:
+            yield bar.advance
+        finally:
+            bar.stop()
+    else:
+        yield lambda more: None
+
+
+class _Bar:
+    def __init__(self, what: str, total: int) -> None:
+        self._what = what
+        self._total = total
+        self._done = 0
+        self._since = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def advance(self, more: int) -> None:
+        self._done += more
+        if self._task is None and time.monotonic() - self._since > _PATIENCE:
+            self._start()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done)
+
+    def _start(self) -> None:
+        columns = [
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(),
+            rich_progress.DownloadColumn(),
+            rich_progress.TransferSpeedColumn(),
+            rich_progress.TimeRemainingColumn(),
+        ]
+        # A bar of another thread must not take over what the program prints.
+        bar = rich_progress.Progress(
+            *columns,
+            console=rich_console.Console(stderr=True),
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task = bar.add_task(self._what, total=self._total)
+        with contextlib.suppress(rich_console.errors.LiveError):
+            # The program may have a bar of its own; a terminal shows one at a time.
+            bar.start()
+            self._bar = bar
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()

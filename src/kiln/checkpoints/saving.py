@@ -1,0 +1,258 @@
+"""Saving: now, or in the background.
+
+`save` first takes hold of the values; then arrays may be donated, deleted and, with `wait=False`,
+NumPy arrays written to. One save runs at a time: the next waits for the one in the background, and
+raises what it raised.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import uuid
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kiln.api.arrays import process_index
+from kiln.base import forks
+from kiln.base.dtypes import is_extended
+from kiln.base.errors import CheckpointError, three_lines
+from kiln.base.lazy import json
+from kiln.base.source import api_boundary, current_source
+from kiln.base.tree import tree_map
+from kiln.checkpoints.blocks import Advance, write_blocks
+from kiln.checkpoints.folders import locked, new_folder, remove_abandoned
+from kiln.checkpoints.index import NAME, Index, index_bytes, read_index
+from kiln.checkpoints.leaves import held, structure_of
+from kiln.checkpoints.progress import Report, reported
+from kiln.core.array import ConcreteArray
+from kiln.serialization.files import PathLike, sync_folder, write_atomically
+from kiln.serialization.files import save as save_file
+from kiln.serialization.state_dicts import to_state_dict
+
+FILES = (".safetensors", ".npz")
+"""The suffixes of single files, written by `kiln.serialization`."""
+
+
+class Saving:
+    """A save that may still be running in the background."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._process = os.getpid()
+        self._finished = threading.Event()
+        self._error: BaseException | None = None
+        self._seen = False
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, with or without an error."""
+        return self._finished.is_set()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until all is on disk.
+
+        Units: `timeout` in seconds.
+        Raises: what the save raised; TimeoutError; RuntimeError in the child of a fork.
+        """
+        if self._process != os.getpid() and not self.done:
+            raise RuntimeError(
+                three_lines(
+                    f"wait() for the save of {self.path} at {current_source()}",
+                    "the thread that saves is in the process that this one was forked from",
+                    "wait there",
+                )
+            )
+        if not self._finished.wait(timeout):
+            raise TimeoutError(
+                three_lines(
+                    f"wait({timeout}) for the save of {self.path} at {current_source()}",
+                    "it is still running",
+                    "wait longer, or without a timeout",
+                )
+            )
+        self._seen = True
+        if self._error is not None:
+            raise self._error
+
+    def __repr__(self) -> str:
+        state = "running" if not self.done else "failed" if self._error else "done"
+        return f"Saving({str(self.path)!r}, {state})"
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised again by `wait`
+            error.add_note(f"while {self.path} was saved")
+            self._error = error
+        finally:
+            self._finished.set()
+
+
+_last: Saving | None = None
+_lock = forks.new_lock()
+
+
+def settle() -> None:
+    """Wait for the save in the background, and raise its error unless `wait` has raised it."""
+    global _last
+    with _lock:
+        last, _last = _last, None
+    if last is not None and not last._seen:
+        last.wait()
+
+
+def started(path: Path, work: Callable[[], None], wait: bool) -> Saving:
+    """Do the work of a save, in the background unless `wait`."""
+    global _last
+    saving = Saving(path)
+    if wait:
+        saving._run(work)
+        saving.wait()
+        return saving
+    with _lock:
+        _last = saving
+    threading.Thread(target=saving._run, args=(work,), name="kiln checkpoint").start()
+    return saving
+
+
+@forks.in_child
+def _forget() -> None:
+    global _last
+    _last = None
+
+
+@atexit.register
+def _tell() -> None:
+    # Threads have ended by now; an error nobody asked for must not go unnoticed.
+    if _last is not None and not _last._seen and _last._error is not None:
+        warnings.warn(f"{_last.path} was not saved: {_last._error!r}", RuntimeWarning, stacklevel=1)
+
+
+@api_boundary
+def save(
+    path: PathLike,
+    tree: Any,
+    *,
+    wait: bool = True,
+    metadata: Any = None,
+    progress: Report = None,
+) -> Saving:
+    """Save a tree of arrays, numbers, texts and None as the folder `path`.
+
+    Each process writes the shards of its devices. What is under `path` is replaced once the new
+    checkpoint is on disk: a kill at any moment leaves one or the other. With `wait=False` it is
+    written in the background; `wait()` of the result raises errors, and so does the next save.
+    `metadata` is any value that JSON can hold. `progress` shows a bar: None where there is a
+    terminal; a function is called with the bytes done and the bytes in all.
+
+    A path that ends in `.safetensors` or `.npz` is written as such a file, for nested dicts.
+
+    Raises: TypeError and ValueError with the path of a leaf that cannot be saved; CheckpointError
+        if `path` is something else than a checkpoint.
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp() + "/step"
+        >>> _ = kiln.checkpoints.save(folder, {"w": jnp.ones(2), "step": 3})
+        >>> kiln.checkpoints.restore(folder)
+        {'step': 3, 'w': Array([1., 1.], dtype=float32)}
+    """
+    settle()
+    return started(Path(path), prepared(path, tree, wait, metadata, progress), wait)
+
+
+def prepared(
+    path: PathLike, tree: Any, wait: bool, metadata: Any, progress: Report
+) -> Callable[[], None]:
+    """Take hold of what is to be saved, and return the function that writes it."""
+    # A change of the working folder must not move what is written later.
+    final = Path(os.path.abspath(path))
+    if final.suffix in FILES:
+        return _file(final, tree, wait, metadata)
+    asked = f"checkpoints.save({str(path)!r})"
+    _require_writable(final, asked)
+    _require_json(metadata, asked)
+    leaves = held(tree, asked, copy=not wait)
+    structure = structure_of(tree)
+    total = sum(part.data.nbytes for leaf in leaves for part in leaf.parts)
+
+    def write() -> None:
+        with reported(f"Saving {final.name}", total, progress) as advance:
+            remove_abandoned(final)
+            if final.exists():
+                with locked(final):
+                    _write_into(final, structure, leaves, metadata, advance)
+                    _remove_unused(final)
+            else:
+                with new_folder(final) as folder:
+                    _write_into(folder, structure, leaves, metadata, advance)
+
+    return write
+
+
+def _write_into(folder: Path, structure: Any, leaves: Any, metadata: Any, advance: Advance) -> None:
+    """Write new data files, then replace the index, which makes them the checkpoint."""
+    data = folder / f"data-{process_index()}-{uuid.uuid4().hex}.bin"
+    entries = write_blocks(data, leaves, advance)
+    # The index must not be on disk before the names of the files that it refers to.
+    sync_folder(folder)
+    write_atomically(folder / NAME, [index_bytes(Index(structure, entries, metadata))])
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove the data of the checkpoint that was replaced, and what killed writers left."""
+    used = read_index(folder, "checkpoints.save").files
+    for pattern in ("data-*.bin", f".{NAME}.*.tmp"):
+        for path in folder.glob(pattern):
+            if path.name not in used:
+                path.unlink(missing_ok=True)
+
+
+def _require_writable(final: Path, asked: str) -> None:
+    if not final.exists() or (final / NAME).exists():
+        return
+    # A first save into an empty folder may have been killed.
+    if final.is_dir() and all(p.match("data-*.bin") or p.match(".*.tmp") for p in final.iterdir()):
+        return
+    raise CheckpointError(
+        three_lines(
+            f"{asked} at {current_source()}",
+            f"{final} is {'a folder with other files' if final.is_dir() else 'a file'}, and no "
+            "checkpoint",
+            "name a folder that does not exist, or give a file the suffix .safetensors or .npz",
+        )
+    )
+
+
+def _require_json(metadata: Any, asked: str) -> None:
+    try:
+        same = json.loads(json.dumps(metadata)) == metadata
+    except (TypeError, ValueError) as error:
+        same, wrong = False, str(error)
+    else:
+        wrong = "JSON gives it back as another value"
+    if not same:
+        raise TypeError(
+            three_lines(
+                f"{asked} with metadata={metadata!r:.80} at {current_source()}",
+                f"metadata is written as JSON: {wrong}",
+                "use dicts with texts as keys, lists, texts, numbers and None",
+            )
+        )
+
+
+def _file(final: Path, tree: Any, wait: bool, metadata: Any) -> Callable[[], None]:
+    state = to_state_dict(tree)
+
+    def hold(leaf: Any) -> Any:
+        if isinstance(leaf, ConcreteArray) and not is_extended(leaf.dtype):
+            return np.asarray(leaf)
+        return leaf.copy() if isinstance(leaf, np.ndarray) and not wait else leaf
+
+    state = tree_map(hold, state)
+    return lambda: save_file(final, state, metadata=metadata)

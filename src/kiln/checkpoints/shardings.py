@@ -1,0 +1,70 @@
+"""Shardings as text, and back where the same devices are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.api.arrays import devices
+from kiln.ir.abstract_mesh import AxisType
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
+
+
+def described(sharding: Sharding, ndim: int) -> dict[str, Any]:
+    """Return a sharding as values that can be written as JSON."""
+    if isinstance(sharding, SingleDeviceSharding):
+        return {"device": _device(sharding.devices[0])}
+    if not _is_plain(sharding):
+        sharding = named_like(sharding.devices, sharding.blocks(ndim), None)
+    assert isinstance(sharding, NamedSharding)
+    mesh = sharding.mesh
+    return {
+        "axes": [[name, size] for name, size in mesh.shape.items()],
+        "types": [kind.name for kind in mesh.axis_types],
+        "devices": [_device(device) for device in mesh.flat],
+        "spec": [list(e) if isinstance(e, tuple) else e for e in sharding.spec],
+    }
+
+
+def _is_plain(sharding: Sharding) -> bool:
+    """Tell whether a sharding consists of names that JSON can hold."""
+    return (
+        isinstance(sharding, NamedSharding)
+        and all(isinstance(name, str) for name in sharding.mesh.axis_names)
+        and UNCONSTRAINED not in tuple(sharding.spec)
+    )
+
+
+def _device(device: Any) -> str:
+    return f"{device.platform}:{device.id}"
+
+
+def rebuilt_sharding(description: dict[str, Any]) -> Sharding | None:
+    """Return the sharding of a description, or None if its devices are not all here."""
+    if "device" in description:
+        found = _here([description["device"]])
+        return None if found is None else SingleDeviceSharding(found[0])
+    found = _here(description["devices"])
+    if found is None:
+        return None
+    grid = np.empty(len(found), dtype=object)
+    grid[:] = found
+    names = [name for name, _ in description["axes"]]
+    grid = grid.reshape([size for _, size in description["axes"]])
+    mesh = Mesh(grid, names, tuple(AxisType[kind] for kind in description["types"]))
+    spec = [tuple(e) if isinstance(e, list) else e for e in description["spec"]]
+    return NamedSharding(mesh, PartitionSpec(*spec))
+
+
+def _here(names: Sequence[str]) -> list[Any] | None:
+    known = {_device(device): device for device in devices()}
+    found = [known[name] for name in names if name in known]
+    return found if len(found) == len(names) else None
+
+
+def device_count_of(description: dict[str, Any]) -> int:
+    """Return over how many devices a description says an array was."""
+    return len(description.get("devices", (0,)))

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kiln import checkpoints
+from kiln.checkpoints.index import index_bytes, read_index
+from kiln.errors import CheckpointError, CorruptCheckpointError
+
+
+def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path / "c", {"a": 1}, metadata="é")
+    path = tmp_path / "c" / "index.json"
+    whole = path.read_bytes()
+    index = read_index(tmp_path / "c", "reading")
+    assert index_bytes(index) == whole
+    for i in range(len(whole) - 1):
+        for damaged in (whole[:i], whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :]):
+            path.write_bytes(damaged)
+            try:
+                found = read_index(tmp_path / "c", "reading")
+            except CheckpointError as error:
+                assert len(str(error).splitlines()) == 3
+            else:
+                assert found == index
+
+
+def test_a_later_version_is_told(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path / "c", 1)
+    path = tmp_path / "c" / "index.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
+    with pytest.raises(CheckpointError, match="version 2 of the format") as caught:
+        checkpoints.restore(tmp_path / "c")
+    assert not isinstance(caught.value, CorruptCheckpointError)
+
+
+def test_another_json_file_is_told(tmp_path: Path) -> None:
+    for text in ("[]", "{}", '{"version": 1, "format": "x", "content": {}}'):
+        (tmp_path / "index.json").write_text(text)
+        with pytest.raises(CorruptCheckpointError, match="is damaged"):
+            checkpoints.restore(tmp_path)

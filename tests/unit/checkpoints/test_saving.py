@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+from kiln import checkpoints
+from kiln.checkpoints import saving
+from kiln.errors import CheckpointError
+
+
+def lines(error: BaseException) -> list[str]:
+    return str(error).splitlines()
+
+
+def test_a_folder_appears_with_all_of_it(tmp_path: Path) -> None:
+    done = checkpoints.save(tmp_path / "a" / "b", {"w": jnp.ones(3)})
+    assert done.done
+    assert done.path == tmp_path / "a" / "b"
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
+    names = sorted(path.name for path in done.path.iterdir())
+    assert names[1:] == ["index.json"]
+    assert names[0].startswith("data-0-")
+
+
+def test_a_checkpoint_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    checkpoints.save(folder, {"w": jnp.ones(3)})
+    before = {path.name for path in folder.iterdir()}
+    (folder / f"data-9-{'0' * 32}.bin").write_bytes(b"of a killed writer")
+    (folder / ".index.json.abc.tmp").write_bytes(b"of a killed writer")
+    checkpoints.save(folder, {"v": jnp.zeros(2), "step": 2})
+    assert list(checkpoints.restore(folder)) == ["step", "v"]
+    after = {path.name for path in folder.iterdir()}
+    assert len(after) == 2
+    assert after & before == {"index.json"}
+
+
+def test_what_is_no_checkpoint_is_not_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "notes").touch()
+    (tmp_path / "file").touch()
+    for path in (folder, tmp_path / "file"):
+        with pytest.raises(CheckpointError, match="no checkpoint") as caught:
+            checkpoints.save(path, 1)
+        assert len(lines(caught.value)) == 3
+    assert [path.name for path in folder.iterdir()] == ["notes"]
+    (folder / "notes").unlink()
+    checkpoints.save(folder, 1)
+    assert checkpoints.restore(folder) == 1
+
+
+def test_a_leaf_that_cannot_be_saved_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    deleted = jnp.ones(2) + 1
+    deleted.delete()
+    for leaf, words in [
+        (object(), "no object"),
+        (np.array(["a"]), "dtype <U1"),
+        (np.array([None]), "dtype object"),
+        (kiln.new_ref(1.0), "no Ref"),
+        (deleted, "deleted"),
+        (np.longdouble(1), "dtype"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=words) as caught:
+            checkpoints.save(tmp_path / "c", {"a": [1, {"b": leaf}]})
+        assert "the leaf a/1/b" in lines(caught.value)[0]
+        assert len(lines(caught.value)) == 3
+    with pytest.raises(TypeError, match="traced"):
+        kiln.jit(lambda x: checkpoints.save(tmp_path / "c", x))(1.0)
+    with pytest.raises(ValueError, match="two leaves have the path 1"):
+        checkpoints.save(tmp_path / "c", OrderedDict([(1, 1), ("1", 2)]))
+    for metadata in ({1: 2}, object(), (1,)):
+        with pytest.raises(TypeError, match="metadata"):
+            checkpoints.save(tmp_path / "c", 1, metadata=metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_the_background_values_are_those_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    write = saving.write_blocks
+
+    def late(*arguments):
+        gate.wait()
+        return write(*arguments)
+
+    monkeypatch.setattr(saving, "write_blocks", late)
+    mine, theirs, gone = np.ones(3), jnp.ones(3), jnp.ones(3) * 3
+    donate = kiln.jit(lambda x: x.at[0].set(7.0), donate_argnums=0)
+    running = checkpoints.save(
+        tmp_path / "c", {"mine": mine, "theirs": theirs, "gone": gone}, wait=False
+    )
+    assert not running.done
+    assert "running" in repr(running)
+    with pytest.raises(TimeoutError):
+        running.wait(0.01)
+    mine[:] = 2
+    theirs = donate(theirs)
+    gone.delete()
+    gate.set()
+    running.wait()
+    assert "done" in repr(running)
+    found = checkpoints.restore(tmp_path / "c")
+    np.testing.assert_array_equal(found["mine"], np.ones(3))
+    np.testing.assert_array_equal(found["theirs"], np.ones(3))
+    np.testing.assert_array_equal(found["gone"], np.full(3, 3.0))
+
+
+def failing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saving, "write_blocks", fail)
+
+
+def test_an_error_of_the_background_surfaces_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints.save(tmp_path / "c", 1)
+    with monkeypatch.context() as patch:
+        failing(patch)
+        first = checkpoints.save(tmp_path / "c", 2, wait=False)
+        with pytest.raises(OSError, match="No space"):
+            first.wait()
+        assert "failed" in repr(first)
+        checkpoints.save(tmp_path / "d", 2, wait=False)._finished.wait()
+    with pytest.raises(OSError, match="No space") as caught:
+        checkpoints.save(tmp_path / "c", 3)
+    assert caught.value.__notes__ == [f"while {tmp_path / 'd'} was saved"]
+    assert checkpoints.restore(tmp_path / "c") == 1
+    checkpoints.save(tmp_path / "c", 3)
+    assert checkpoints.restore(tmp_path / "c") == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_failed_replacement_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints.save(tmp_path / "c", {"w": jnp.ones(3)})
+    with monkeypatch.context() as patch:
+        patch.setattr(saving, "write_atomically", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            checkpoints.save(tmp_path / "c", {"w": jnp.zeros(3)})
+        with pytest.raises(ZeroDivisionError):
+            checkpoints.save(tmp_path / "d", {"w": jnp.zeros(3)})
+    np.testing.assert_array_equal(checkpoints.restore(tmp_path / "c")["w"], np.ones(3))
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_child_of_a_fork_does_not_wait_for_its_parent(tmp_path: Path) -> None:
+    unfinished = saving.Saving(tmp_path)
+    unfinished._process = os.getpid() + 1
+    with pytest.raises(RuntimeError, match="forked"):
+        unfinished.wait()
+
+
+UNSEEN = """
+import sys
+from kiln import checkpoints
+from kiln.checkpoints import saving
+
+def fail(*arguments):
+    raise OSError("disk full")
+
+first = checkpoints.save(sys.argv[1] + "/a", 1, wait=False)
+if len(sys.argv) > 2:
+    first.wait()
+    saving.write_blocks = fail
+    checkpoints.save(sys.argv[1] + "/b", 2, wait=False)
+"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_program_that_ends_finishes_its_save(tmp_path: Path, fails: bool) -> None:
+    command = [sys.executable, "-c", UNSEEN, str(tmp_path), *["fail"] * fails]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert checkpoints.restore(tmp_path / "a") == 1
+    assert ("b was not saved: OSError('disk full')" in done.stderr) is fails
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
+def test_single_files(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"model{suffix}"
+    host = np.arange(4.0)
+    running = checkpoints.save(path, {"a": {"w": jnp.ones((2, 2))}, "h": host}, wait=False)
+    running.wait()
+    found = checkpoints.restore(path)
+    np.testing.assert_array_equal(found["a"]["w"], np.ones((2, 2)))
+    mesh = kiln.make_mesh((2,), ("x",))
+    place = kiln.NamedSharding(mesh, kiln.P("x"))
+    placed = checkpoints.restore(path, sharding=lambda name: place if name == "a/w" else None)
+    assert placed["a"]["w"].sharding == place
+    assert isinstance(placed["h"], np.ndarray)
+    struct = kiln.ShapeDtypeStruct((2, 2), jnp.float32, sharding=place)
+    target = {"a": {"w": struct}, "h": host}
+    assert checkpoints.restore(path, target)["a"]["w"].sharding == place
+    with pytest.raises(TypeError, match="random keys"):
+        checkpoints.save(path, {"k": kiln.random.key(0)})

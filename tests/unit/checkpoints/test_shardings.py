@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import kiln
+from kiln.checkpoints.shardings import described, device_count_of, rebuilt_sharding
+from kiln.ir.abstract_mesh import AxisType
+from kiln.sharding import Mesh, NamedSharding, P, SingleDeviceSharding, make_mesh
+
+
+@pytest.mark.parametrize(
+    "spec", [P(), P("a"), P(None, "b"), P(("a", "b")), P("b", "a"), P(None, None)]
+)
+def test_named_shardings_come_back(spec: P) -> None:
+    mesh = make_mesh((2, 4), ("a", "b"), (AxisType.Auto, AxisType.Explicit))
+    sharding = NamedSharding(mesh, spec)
+    text = json.dumps(described(sharding, 2))
+    assert rebuilt_sharding(json.loads(text)) == sharding
+    assert device_count_of(json.loads(text)) == 8
+
+
+def test_single_devices_come_back() -> None:
+    sharding = SingleDeviceSharding(kiln.devices()[3])
+    assert rebuilt_sharding(described(sharding, 1)) == sharding
+    assert device_count_of(described(sharding, 1)) == 1
+    assert rebuilt_sharding({"device": "tpu:0"}) is None
+
+
+def test_other_names_become_names() -> None:
+    mesh = Mesh(np.array(kiln.devices()[:4]).reshape(2, 2), (0, "b"))
+    sharding = NamedSharding(mesh, P("b", 0))
+    found = rebuilt_sharding(json.loads(json.dumps(described(sharding, 2))))
+    assert found is not None
+    assert found.is_equivalent_to(sharding, 2)
