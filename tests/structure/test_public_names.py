@@ -144,6 +144,7 @@ FACADES = [
     "stages",
     "linen",
     "serialization",
+    "checkpoints",
 ]
 SURFACES = ["", "numpy", "lax", "random", "nn", "nn.initializers", "tree", "tree_util", "debug"]
 SURFACES += [
@@ -159,6 +160,7 @@ SURFACES += [
     "linen.metadata",
     "linen.frozen_dict",
     "serialization",
+    "checkpoints",
     "struct",
     "traverse_util",
     "typing",

@@ -28,7 +28,7 @@ REFUSED: dict[str, str] = {
     "jax.debug.DebugEffect": "effects are kiln's own objects",
     "jax.debug.OrderedDebugEffect": "effects are kiln's own objects",
     "jax.debug.breakpoint": _DEBUGGER,
-    "jax.experimental.array_serialization": "checkpoints are written by kiln.serialization",
+    "jax.experimental.array_serialization": "checkpoints are written by kiln.checkpoints",
     "jax.experimental.buffer_callback": _FFI,
     "jax.experimental.colocated_python": _ONE_PROCESS,
     "jax.experimental.compilation_cache": _NO_DISK,

@@ -1,4 +1,4 @@
-"""Saving and loading trees of arrays: state dicts, msgpack, safetensors, files."""
+"""Saving and loading trees of arrays: state dicts, msgpack, safetensors, npz, files."""
 
 from __future__ import annotations
 

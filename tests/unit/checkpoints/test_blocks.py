@@ -16,9 +16,7 @@ def entry_of(tmp_path: Path, x: np.ndarray, *starts: tuple[slice, ...]) -> tuple
     """Write an array as two processes would: every second block into another file."""
     found = []
     for process in (0, 1):
-        parts = tuple(
-            Part(tuple(s.start for s in index), x[index]) for index in starts[process::2]
-        )
+        parts = tuple(Part(tuple(s.start for s in index), x[index]) for index in starts[process::2])
         leaf = Held("w", "array", None, x.dtype.name, x.shape, parts=parts)
         (entry,) = write_blocks(tmp_path / f"data-{process}", [leaf], lambda _: None)
         found.append(entry)

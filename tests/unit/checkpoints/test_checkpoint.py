@@ -220,7 +220,7 @@ def test_damage_is_named_by_path(tmp_path: Path) -> None:
     data = next((tmp_path / "c").glob("data-*"))
     whole = data.read_bytes()
     data.write_bytes(whole[:-5])
-    with pytest.raises(CorruptCheckpointError, match="b: .* ends after 395 of 400") as caught:
+    with pytest.raises(CorruptCheckpointError, match=r"b: .* ends after 395 of 400") as caught:
         checkpoints.restore(tmp_path / "c")
     assert len(str(caught.value).splitlines()) == 3
     data.write_bytes(bytes([whole[0] ^ 4]) + whole[1:-4])
@@ -228,7 +228,7 @@ def test_damage_is_named_by_path(tmp_path: Path) -> None:
         Checkpoint(tmp_path / "c").verify()
     assert len(str(caught.value).splitlines()) == 3
     data.unlink()
-    with pytest.raises(CorruptCheckpointError, match="a: its file data-.* is missing"):
+    with pytest.raises(CorruptCheckpointError, match=r"a: its file data-.* is missing"):
         checkpoints.restore(tmp_path / "c")
     data.write_bytes(whole)
     Checkpoint(tmp_path / "c").verify()

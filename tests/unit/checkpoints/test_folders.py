@@ -24,10 +24,9 @@ def test_a_folder_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        with new_folder(tmp_path / "a") as folder:
-            (folder / "f").touch()
-            raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a") as folder:
+        (folder / "f").touch()
+        raise KeyboardInterrupt
     assert names(tmp_path) == []
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -19,12 +20,15 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
     for i in range(len(whole) - 1):
         for damaged in (whole[:i], whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :]):
             path.write_bytes(damaged)
-            try:
-                found = read_index(tmp_path / "c", "reading")
-            except CheckpointError as error:
-                assert len(str(error).splitlines()) == 3
-            else:
+            told = 3
+            with contextlib.suppress(CheckpointError):
+                try:
+                    found = read_index(tmp_path / "c", "reading")
+                except CheckpointError as error:
+                    told = len(str(error).splitlines())
+                    raise
                 assert found == index
+            assert told == 3
 
 
 def test_a_later_version_is_told(tmp_path: Path) -> None:

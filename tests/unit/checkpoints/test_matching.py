@@ -75,5 +75,5 @@ def test_long_lists_are_cut(tmp_path: Path) -> None:
 
 def test_shardings_must_fit(saved: Path) -> None:
     place = kiln.NamedSharding(kiln.make_mesh((4,), ("x",)), kiln.P("x"))
-    with pytest.raises(CheckpointError, match="w: .*not divisible by 4"):
+    with pytest.raises(CheckpointError, match=r"w: .*not divisible by 4"):
         checkpoints.restore(saved, sharding=lambda path: place if path == "w" else None)

@@ -16,9 +16,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_function_is_told_of_all_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_is_told_of_all_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "_CHUNK", 100)
     told: list[tuple[int, int]] = []
     tree = {"a": np.ones(30), "b": np.ones(2, np.int8)}

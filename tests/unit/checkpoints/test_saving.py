@@ -188,6 +188,22 @@ def test_a_program_that_ends_finishes_its_save(tmp_path: Path, fails: bool) -> N
     assert ("b was not saved: OSError('disk full')" in done.stderr) is fails
 
 
+WITHOUT_XLA = """
+import sys
+import kiln.numpy as jnp
+from kiln import checkpoints
+
+checkpoints.save(sys.argv[1] + "/a", {"w": jnp.ones(3) * 2})
+print(checkpoints.restore(sys.argv[1] + "/a")["w"], "jaxlib" in sys.modules)
+"""
+
+
+def test_arrays_that_nothing_placed_are_saved_without_xla(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_XLA, str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[2. 2. 2.] False\n"
+
+
 @pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
 def test_single_files(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"model{suffix}"

@@ -38,6 +38,69 @@ def test_the_bytes_are_those_of_the_package() -> None:
     np.testing.assert_array_equal(found["layer"]["kernel"], [[0, 1], [2, 3]])
 
 
+NATIVE = {"U8": "u1", "I8": "i1", "I16": "i2", "U16": "u2", "I32": "i4", "U32": "u4", "I64": "i8"}
+NATIVE |= {"U64": "u8", "F16": "f2", "F32": "f4", "F64": "f8"}
+DTYPES_BY_HAND: dict[str, Any] = {name: f"<{code}" for name, code in NATIVE.items()}
+DTYPES_BY_HAND |= {"BOOL": "?", "BF16": ml_dtypes.bfloat16, "F8_E4M3": ml_dtypes.float8_e4m3fn}
+
+
+def read_by_hand(data: bytes) -> dict[str, np.ndarray]:
+    """Read a file as its published description says, with all that it demands."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size].decode("utf-8"))
+    assert data[8:9] == b"{"
+    header.pop("__metadata__", None)
+    found, end = {}, 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        start, stop = entry["data_offsets"]
+        assert start == end, "there are no holes between tensors"
+        end = stop
+        content = data[8 + size + start : 8 + size + stop]
+        dtype = np.dtype(DTYPES_BY_HAND[entry["dtype"]])
+        found[name] = np.frombuffer(content, dtype).reshape(entry["shape"])
+    assert 8 + size + end == len(data)
+    return found
+
+
+def write_by_hand(tensors: dict[str, np.ndarray]) -> bytes:
+    """Write a file as its published description says, in the order of the names."""
+    names = {np.dtype(dtype): name for name, dtype in DTYPES_BY_HAND.items()}
+    header, content = {}, b""
+    for name, x in tensors.items():
+        offsets = [len(content), len(content) + x.nbytes]
+        header[name] = {
+            "dtype": names[x.dtype],
+            "shape": list(x.shape),
+            "data_offsets": offsets,
+        }
+        content += x.tobytes()
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + content
+
+
+def test_other_programs_read_and_write_the_same() -> None:
+    tensors = {
+        f"layer.{name}": np.arange(6).reshape(2, 3).astype(dtype)
+        for name, dtype in DTYPES_BY_HAND.items()
+    }
+    tensors |= {"empty": np.zeros((0, 3), np.float32), "scalar": np.array(2.5)}
+    tree = {
+        "layer": {name.split(".")[1]: x for name, x in tensors.items() if "." in name},
+        "empty": tensors["empty"],
+        "scalar": tensors["scalar"],
+    }
+    found = read_by_hand(to_safetensors(tree, {"made": "by kiln"}))
+    assert found.keys() == tensors.keys()
+    for name, x in tensors.items():
+        assert (found[name].dtype, found[name].shape) == (x.dtype, x.shape)
+        assert found[name].tobytes() == x.tobytes()
+    again = from_safetensors(None, write_by_hand(tensors))
+    for name, x in tensors.items():
+        outer, _, inner = name.partition(".")
+        leaf = again[outer][inner] if inner else again[outer]
+        assert (leaf.dtype, leaf.shape, leaf.tobytes()) == (x.dtype, x.shape, x.tobytes())
+
+
 def test_without_a_target() -> None:
     found = from_safetensors(None, WRITTEN)
     assert set(found) == {"layer", "step"}
