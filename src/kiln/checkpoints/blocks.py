@@ -60,7 +60,7 @@ _SHARED = ("path", "kind", "value", "dtype", "shape", "weak", "sharding", "imple
 def _bytes_of(data: np.ndarray) -> memoryview:
     if not data.nbytes:
         return memoryview(b"")
-    return memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
 
 
 class BlockReader:
@@ -115,7 +115,7 @@ class BlockReader:
         opened = self._files.get(block.file)
         if opened is None:
             raise self.corrupt(f"its file {block.file} is missing")
-        content, crc, at = memoryview(out.reshape(-1).view(np.uint8)), 0, 0
+        content, crc, at = out.reshape(-1).view(np.uint8).data, 0, 0
         while at < len(content):
             piece = content[at : at + _CHUNK]
             count = os.preadv(opened, [piece], block.offset + at)

@@ -286,9 +286,8 @@ def restore(
     def place(keys: Any, leaf: Any) -> Any:
         if not isinstance(leaf, np.ndarray) and not hasattr(leaf, "sharding"):
             return leaf
-        where = sharding
-        if not isinstance(where, Sharding):
-            where = where(keystr(keys, simple=True, separator="/"))
+        path = keystr(keys, simple=True, separator="/")
+        where = sharding if isinstance(sharding, Sharding) else sharding(path)
         return leaf if where is None else device_put(leaf, where)
 
     return tree_map_with_path(place, loaded)

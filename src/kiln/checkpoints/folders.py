@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import glob
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def new_folder(final: Path) -> Iterator[Path]:
 
     Raises: OSError if there is a folder with files under that name then.
     """
-    final.parent.mkdir(parents=True, exist_ok=True)
+    _make_durably(final.parent)
     with contextlib.ExitStack() as stack:
         beside = _made_beside(final)
         while not _taken(beside, stack):
@@ -39,6 +39,14 @@ def new_folder(final: Path) -> Iterator[Path]:
             shutil.rmtree(beside, ignore_errors=True)
             raise
     sync_folder(final.parent)
+
+
+def _make_durably(folder: Path) -> None:
+    """Make a folder and those that it is in, so that a crash of the machine loses none of them."""
+    if not folder.exists():
+        _make_durably(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def _beside(final: Path) -> Path:
@@ -72,10 +80,10 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(opened)
 
 
-def remove_abandoned(final: Path) -> None:
-    """Remove the folders that killed writers of `final` left. Its name may be a pattern."""
-    for name in glob.glob(f".{final.name}.*{_SUFFIX}", root_dir=final.parent):
-        found = final.parent / name
+def remove_abandoned(parent: Path, name: str) -> None:
+    """Remove what killed writers left of folders in `parent` whose names match an expression."""
+    ours = re.compile(rf"\.(?:{name})\.[0-9a-f]{{32}}{re.escape(_SUFFIX)}")
+    for found in [path for path in _listed(parent) if ours.fullmatch(path.name)]:
         with contextlib.suppress(OSError):
             opened = os.open(found, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -83,6 +91,13 @@ def remove_abandoned(final: Path) -> None:
                 shutil.rmtree(found, ignore_errors=True)
             finally:
                 os.close(opened)
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 def remove_folder(folder: Path) -> None:

@@ -170,9 +170,11 @@ def _held_array(path: str, x: ConcreteArray, asked: str) -> Held:
                 "save the result of the program, or save before the call",
             )
         )
-    words, implementation = x, None
+    words: Any = x
+    implementation = None
     if isinstance(x.dtype, dtypes.KeyDtype):
-        words, implementation = key_data(x), key_impl(x)
+        keys: Any = x
+        words, implementation = key_data(keys), key_impl(keys)
     return Held(
         path,
         "array" if implementation is None else "keys",

@@ -1,14 +1,16 @@
 """Saving: now, or in the background.
 
 `save` first takes hold of the values; then arrays may be donated, deleted and, with `wait=False`,
-NumPy arrays written to. One save runs at a time: the next waits for the one in the background, and
-raises what it raised.
+NumPy arrays written to. A save waits for the one in the background before, and raises what it
+raised.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import re
 import threading
 import uuid
 import warnings
@@ -94,44 +96,49 @@ class Saving:
             self._finished.set()
 
 
-_last: Saving | None = None
+_unsettled: list[Saving] = []
 _lock = forks.new_lock()
 
 
 def settle() -> None:
-    """Wait for the save in the background, and raise its error unless `wait` has raised it."""
-    global _last
+    """Wait for what is saved in the background, and raise an error that `wait` has not raised."""
     with _lock:
-        last, _last = _last, None
-    if last is not None and not last._seen:
-        last.wait()
+        before = list(_unsettled)
+    for saving in before:
+        try:
+            if not saving._seen:
+                saving.wait()
+        finally:
+            if saving.done:
+                with _lock, contextlib.suppress(ValueError):
+                    _unsettled.remove(saving)
 
 
 def started(path: Path, work: Callable[[], None], wait: bool) -> Saving:
     """Do the work of a save, in the background unless `wait`."""
-    global _last
     saving = Saving(path)
     if wait:
         saving._run(work)
         saving.wait()
         return saving
     with _lock:
-        _last = saving
+        _unsettled.append(saving)
     threading.Thread(target=saving._run, args=(work,), name="kiln checkpoint").start()
     return saving
 
 
 @forks.in_child
 def _forget() -> None:
-    global _last
-    _last = None
+    _unsettled.clear()
 
 
 @atexit.register
 def _tell() -> None:
     # Threads have ended by now; an error nobody asked for must not go unnoticed.
-    if _last is not None and not _last._seen and _last._error is not None:
-        warnings.warn(f"{_last.path} was not saved: {_last._error!r}", RuntimeWarning, stacklevel=1)
+    for saving in _unsettled:
+        if not saving._seen and saving._error is not None:
+            text = f"{saving.path} was not saved: {saving._error!r}"
+            warnings.warn(text, RuntimeWarning, stacklevel=1)
 
 
 @api_boundary
@@ -183,7 +190,7 @@ def prepared(
 
     def write() -> None:
         with reported(f"Saving {final.name}", total, progress) as advance:
-            remove_abandoned(final)
+            remove_abandoned(final.parent, re.escape(final.name))
             if final.exists():
                 with locked(final):
                     _write_into(final, structure, leaves, metadata, advance)

@@ -145,7 +145,7 @@ class Checkpoints:
 
     def _remove_others(self, saved: int) -> None:
         # Whatever run left them.
-        remove_abandoned(self.folder / "step-*")
+        remove_abandoned(self.folder, "step-[0-9]+")
         if self.keep is not None:
             others = [step for step in self.steps() if step != saved]
             for step in others[: max(0, len(others) + 1 - self.keep)]:

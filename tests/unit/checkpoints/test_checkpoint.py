@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -273,3 +276,38 @@ def test_no_checkpoint(tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError, match="is not a checkpoint") as caught:
             checkpoints.restore(path)
         assert len(str(caught.value).splitlines()) == 3
+
+
+ELSEWHERE = """
+import sys
+import numpy as np
+import kiln
+from kiln import checkpoints
+from kiln.errors import CheckpointError
+
+count = len(kiln.devices())
+place = kiln.NamedSharding(kiln.make_mesh((count,), ("x",)), kiln.P(None, "x"))
+try:
+    checkpoints.restore(sys.argv[1])
+except CheckpointError as error:
+    print(str(error).splitlines()[1])
+found = checkpoints.restore(sys.argv[1], sharding=place)
+assert found["w"].sharding == place
+print(count, (np.asarray(found["w"]) == np.arange(64.0).reshape(8, 8)).all())
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_in_a_process_with_fewer_devices(tmp_path: Path, count: int) -> None:
+    x = jnp.arange(64.0).reshape(8, 8)
+    mesh = make_mesh((4, 2), ("a", "b"))
+    checkpoints.save(tmp_path / "c", {"w": kiln.device_put(x, NamedSharding(mesh, P("a", "b")))})
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(tmp_path / "c")],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "KILN_NUM_CPU_DEVICES": str(count)},
+    )
+    assert done.stdout == f"w was on 8 devices, not all of them here\n{count} True\n"

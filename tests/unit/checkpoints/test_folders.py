@@ -17,7 +17,7 @@ def test_a_folder_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
         (folder / "f").touch()
         assert names(tmp_path) == [folder.name]
         # Another writer of the same name does not take it for abandoned.
-        remove_abandoned(tmp_path / "a")
+        remove_abandoned(tmp_path, "a")
         assert names(folder) == ["f"]
     assert names(tmp_path) == ["a"]
     assert names(tmp_path / "a") == ["f"]
@@ -40,12 +40,17 @@ def test_a_folder_with_files_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_only_what_was_abandoned_is_removed(tmp_path: Path) -> None:
-    for name in (".a.1.tmp", ".a.2.tmp", ".b.1.tmp", "a.1.tmp", ".[a].3.tmp"):
+    one, two = "1" * 32, "2" * 32
+    for name in (f".a.{one}", f".a.{one}.tmp", f".a.{two}.tmp", f".b.{one}.tmp", ".a.mine.tmp"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "f").touch()
-    with locked(tmp_path / ".a.2.tmp"):
-        remove_abandoned(tmp_path / "a")
-    assert names(tmp_path) == [".[a].3.tmp", ".a.2.tmp", ".b.1.tmp", "a.1.tmp"]
+    with locked(tmp_path / f".a.{two}.tmp"):
+        remove_abandoned(tmp_path, "a")
+    left = [f".a.{one}", f".a.{two}.tmp", ".a.mine.tmp", f".b.{one}.tmp"]
+    assert names(tmp_path) == sorted(left)
+    remove_abandoned(tmp_path, "[ab]")
+    assert names(tmp_path) == sorted([f".a.{one}", ".a.mine.tmp"])
+    remove_abandoned(tmp_path / "none", "a")
 
 
 def test_removing(tmp_path: Path) -> None:
@@ -64,7 +69,7 @@ def test_a_folder_taken_for_abandoned_is_made_again(
     def take_first(final: Path) -> Path:
         found = made(final)
         if not taken:
-            remove_abandoned(final)
+            remove_abandoned(final.parent, final.name)
             assert not found.exists()
         taken.append(found)
         return found

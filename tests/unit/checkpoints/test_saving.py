@@ -143,6 +143,24 @@ def test_an_error_of_the_background_surfaces_once(
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
+def test_threads_that_save_at_once_lose_no_error(tmp_path: Path) -> None:
+    running = [saving.started(tmp_path, lambda: 1 / 0, wait=False) for _ in range(2)]
+    for one in running:
+        one._finished.wait()
+    for _ in running:
+        with pytest.raises(ZeroDivisionError):
+            checkpoints.save(tmp_path / "c", 1)
+    checkpoints.save(tmp_path / "c", 1)
+    assert saving._unsettled == []
+
+
+def test_names_are_not_patterns(tmp_path: Path) -> None:
+    for name in ("a[1]", "*", "a.b"):
+        checkpoints.save(tmp_path / name, name)
+        checkpoints.save(tmp_path / name, name)
+        assert checkpoints.restore(tmp_path / name) == name
+
+
 def test_a_failed_replacement_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
