@@ -15,6 +15,7 @@ import numpy
 from benchmarks.harness import Case, Library, Sampler, repeated
 
 MANY = 100
+SIZES = {"64 KiB": 2**16, "1 MiB": 2**20, "16 MiB": 2**24, "64 MiB": 2**26}
 LEAVES = 21
 
 
@@ -56,14 +57,15 @@ def python_scalar(lib: Library) -> Callable[[], Any]:
 def python_ints(lib: Library) -> Callable[[], Any]:
     """Return the tutorial's call with a static number of steps, `g_jit_correct(10, 20)`."""
 
-    def g(x: Any, n: int) -> Any:
-        i = 0
-        while i < n:
-            i += 1
-        return x + i
-
-    f = lib.root.jit(g, static_argnames=["n"])
+    f = lib.root.jit(_g, static_argnames=["n"])
     return lambda: f(10, 20)
+
+
+def _g(x: Any, n: int) -> Any:
+    i = 0
+    while i < n:
+        i += 1
+    return x + i
 
 
 def numpy_leaf(lib: Library) -> Callable[[], Any]:
@@ -71,6 +73,17 @@ def numpy_leaf(lib: Library) -> Callable[[], Any]:
     f = lib.root.jit(lambda x: x + 1)
     x = numpy.arange(8, dtype=numpy.float32)
     return lambda: f(x)
+
+
+def large_numpy_leaf(size: int) -> Callable[[Library], Callable[[], Any]]:
+    """Return what makes a call with a NumPy array of so many bytes."""
+
+    def make(lib: Library) -> Callable[[], Any]:
+        f = lib.root.jit(lambda x: x + 1)
+        x = numpy.arange(size // 4, dtype=numpy.float32)
+        return lambda: f(x)
+
+    return make
 
 
 def numpy_leaves(lib: Library) -> Callable[[], Any]:
@@ -145,13 +158,15 @@ def eager_sum(lib: Library) -> Callable[[], Any]:
     return lambda: x + x
 
 
+INTS = "Python ints, one static"
 CALLS = {
     "1 small array, x + 1": one_array,
     f"{MANY} arrays in and out": many_arrays,
     f"dict of {LEAVES} leaves": dictionary,
     "Python scalar": python_scalar,
-    "Python ints, one static": python_ints,
+    INTS: python_ints,
     "NumPy array": numpy_leaf,
+    **{f"NumPy array of {size}": large_numpy_leaf(n) for size, n in SIZES.items()},
     f"{MANY} NumPy arrays in": numpy_leaves,
     "donated array": donated,
     "array put on a device": committed,
@@ -171,4 +186,7 @@ def _sampler(lib: Library, make: Callable[[Library], Callable[[], Any]]) -> Samp
 def cases(libraries: Sequence[Library]) -> Iterator[Case]:
     """Yield the cases."""
     for name, make in CALLS.items():
-        yield Case(name, {lib.name: _sampler(lib, make) for lib in libraries}, rounds=30)
+        samplers = {lib.name: _sampler(lib, make) for lib in libraries}
+        if name == INTS:
+            samplers["python"] = repeated(lambda: _g(10, 20), lambda last: last)
+        yield Case(name, samplers, rounds=30)

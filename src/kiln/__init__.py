@@ -102,6 +102,7 @@ if _TYPE_CHECKING:
     from kiln import nn as nn
     from kiln import profiler as profiler
     from kiln import random as random
+    from kiln import ref as ref
     from kiln import scipy as scipy
     from kiln import serialization as serialization
     from kiln import struct as struct
@@ -146,7 +147,12 @@ if _TYPE_CHECKING:
     from kiln.api.scopes import make_user_context as make_user_context
     from kiln.api.scopes import named_call as named_call
     from kiln.api.scopes import named_scope as named_scope
+    from kiln.control.refs import empty_ref as empty_ref
+    from kiln.control.refs import free_ref as free_ref
+    from kiln.control.refs import freeze as freeze
+    from kiln.control.refs import new_ref as new_ref
     from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
+    from kiln.core.ref import Ref as Ref
     from kiln.core.shards import Shard as Shard
     from kiln.dtypes import float0 as float0
     from kiln.sharding import NamedSharding as NamedSharding
@@ -173,6 +179,7 @@ __getattr__, __dir__ = _on_first_use(
     "nn",
     "profiler",
     "random",
+    "ref",
     "scipy",
     "serialization",
     "struct",
@@ -190,7 +197,9 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.api.meshes: reshard set_mesh",
     "kiln.api.per_device: pmap smap",
     "kiln.api.scopes: make_user_context named_call named_scope",
+    "kiln.control.refs: empty_ref free_ref freeze new_ref",
     "kiln.core.compile_time: ensure_compile_time_eval",
+    "kiln.core.ref: Ref",
     "kiln.core.shards: Shard",
     "kiln.dtypes: float0",
     "kiln.sharding: NamedSharding P",

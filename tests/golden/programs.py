@@ -148,6 +148,19 @@ def ranked(x):
     return jnp.sort(values, axis=0), order
 
 
+@program(ones(4))
+def running_total(x):
+    # What `total` holds is carried by the loop, in what goes to the compiler.
+    total, sums = kiln.new_ref(0 * x[0]), kiln.new_ref(jnp.zeros(4))
+
+    def step(i, _):
+        total[...] += x[i] ** 2
+        sums[i] = total[...]
+
+    lax.fori_loop(0, 4, step, None)
+    return sums[...]
+
+
 @program(np.uint32([0, 7]), gradient=False)
 def draw(key):
     return random.uniform(key, (2,))

@@ -45,8 +45,8 @@ BREAKS = [
     Break(
         "10.2",
         "jit/cache.py",
-        "return known.tables.setdefault(options, Recordings(identity))",
-        "return Recordings(identity)",
+        "found = tables[options] = Recordings(identity)",
+        "found = Recordings(identity)",
     ),
     Break(
         "10.1",

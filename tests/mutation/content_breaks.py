@@ -25,7 +25,53 @@ def _row(file: str, text: str, instead: str, *tests: str) -> Break:
 _UNIT = "tests/unit/content/test_"
 _CACHE = "tests/contract/test_cache.py::test_"
 
+_EVIDENCE, _RECOLLECTION = "content/evidence.py", "jit/recollection.py"
+_CHANGED = f"{_UNIT}evidence.py::test_"
+_AGAIN = "tests/unit/jit/test_recollection.py::test_"
+
 CONTENT_BREAKS = [
+    _row(
+        _EVIDENCE,
+        "type(value) is types.FunctionType and value is not self._root",
+        "type(value) is types.FunctionType",
+        f"{_CHANGED}a_function_that_reaches_itself_leaves_no_evidence",
+    ),
+    _row(
+        _EVIDENCE,
+        "return all(map(is_fixed, self._fixed.values()))",
+        "return True",
+        f"{_CHANGED}functions_of_kiln_are_compared_with_their_attributes",
+    ),
+    _row(
+        _EVIDENCE,
+        "not (value.args or value.keywords or value.__dict__)",
+        "True",
+        f"{_CHANGED}partials_with_arguments_or_attributes_have_none",
+    ),
+    _row(
+        _EVIDENCE,
+        "self._parts[0].function() is not root.func",
+        "False",
+        f"{_CHANGED}partials_with_arguments_or_attributes_have_none",
+    ),
+    _row(
+        "_runtime/evidence.cc",
+        "return value != Py_None && PyWeakref_CheckRefExact(held) && refers_to(held, value);",
+        "return PyWeakref_CheckRefExact(held);",
+        f"{_CHANGED}it_does_not_hold_after_a_change[make-a function, and the first lives]",
+    ),
+    _row(
+        _RECOLLECTION,
+        "each.ambient != here or each.kind != kind",
+        "each.ambient != here",
+        f"{_AGAIN}another_kind_of_call_is_another_recording",
+    ),
+    _row(
+        _RECOLLECTION,
+        "each.kind[0] is not tree and not is_plain(tree, Named)",
+        "False",
+        f"{_AGAIN}trees_that_equality_does_not_tell_apart",
+    ),
     _row(CLASSES, "if _shape(base) != shape:", "if False:", "what the base of enumerations says"),
     _row(
         CLASSES,

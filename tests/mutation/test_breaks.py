@@ -38,8 +38,9 @@ def test_the_log_is_that_of_the_table() -> None:
 
 @pytest.mark.parametrize("row", CONTENT_BREAKS, ids=lambda row: row.instead[:20])
 def test_each_break_of_contents_can_be_made(row: Break) -> None:
-    text = (KILN / row.file).read_text(encoding="utf-8")
-    compile(broken(text, row), row.file, "exec")
+    changed = broken((KILN / row.file).read_text(encoding="utf-8"), row)
+    if row.file.endswith(".py"):
+        compile(changed, row.file, "exec")
     for test in row.tests:
         file, _, name = test.partition("::")
         function = name.partition("[")[0]

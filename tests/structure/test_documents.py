@@ -113,7 +113,9 @@ def test_the_table_of_primitives_is_that_of_the_sources(capsys: pytest.CaptureFi
     assert written == capsys.readouterr().out, "write docs/primitives.md again: make docs"
 
 
-@pytest.mark.parametrize("page", ["tour.md", "linen.md", "debugging.md", "see.md", "extend.md"])
+@pytest.mark.parametrize(
+    "page", ["tour.md", "linen.md", "debugging.md", "see.md", "extend.md", "refs.md"]
+)
 def test_a_page_prints_what_it_says(page: str) -> None:
     text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
     steps = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)

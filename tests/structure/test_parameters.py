@@ -17,6 +17,7 @@ WITHOUT_EFFECT = {
     "api/vmap.py vmap spmd_axis_name": "says where shards go, never what they hold",
     "api_util.py flatten_axes kws": "arguments are a structure like any other",
     "api_util.py flatten_axes tupled_args": "arguments are a structure like any other",
+    "control/refs.py new_ref kind": "what is kept for a derivative, kiln decides",
     "control/loops.py scan _split_transpose": "a hint to the compiler",
     "distributed.py initialize coordinator_address": "there is one process",
     "distributed.py initialize local_device_ids": "there is one process",

@@ -41,6 +41,18 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+// Tell whether a weak reference refers to an object.
+inline bool refers_to(PyObject* reference, PyObject* object) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* found = nullptr;
+  if (PyWeakref_GetRef(reference, &found) < 0) PyErr_Clear();
+  Ref held = Ref::own(found);
+  return found == object;
+#else
+  return PyWeakref_GET_OBJECT(reference) == object;
+#endif
+}
+
 // A stack of what a walk over nested objects is in the middle of. Walks are loops, so that no depth
 // overflows the stack of the thread; the first few levels are kept where the stack itself is.
 template <typename T, size_t kInline = 16>
@@ -141,6 +153,8 @@ int add_object_file(PyObject* module);
 int add_assembler(PyObject* module);
 int add_debugger(PyObject* module);
 int add_blas(PyObject* module);
+int add_weak_table(PyObject* module);
+int add_evidence(PyObject* module);
 
 inline int add_type(PyObject* module, PyTypeObject* type) { return PyModule_AddType(module, type); }
 

@@ -17,6 +17,8 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.base.wrapping import wraps
+from kiln.control.ref_primitives import content_of, holding, replace_content
+from kiln.core.ref import Ref, returned_ref
 from kiln.core.trace import aval_of
 from kiln.jit.argument_types import leaf_type
 from kiln.jit.parameters import parameter_name
@@ -103,14 +105,20 @@ def vmap(
             for x, a in zip(leaves, axes, strict=True)
         ]
         box: list[Any] = []
+        refs = [i for i, a in enumerate(axes) if a is not None and type(leaves[i]) is Ref]
 
         def flat(*xs: Any) -> list[Any]:
-            given, named = tree_unflatten(tree, xs)
+            made = {i: holding(aval_of(xs[i]), xs[i]) for i in refs}
+            given, named = tree_unflatten(tree, [made.get(i, x) for i, x in enumerate(xs)])
             results, out_tree = tree_flatten_with_path(fun(*given, **named))
-            box[:] = [out_tree]
-            return _outputs(fun, results)
+            changed = [i for i in refs if made[i].content is not xs[i]]
+            box[:] = [out_tree, changed]
+            return [*_outputs(fun, results), *[made[i].content for i in changed]]
 
-        outs, at = batch(flat, MappedAxis(size, axis_name), leaves, axes)
+        values = [content_of(x) if i in refs else x for i, x in enumerate(leaves)]
+        outs, at = batch(flat, MappedAxis(size, axis_name), values, axes)
+        for i in reversed(box[1]):
+            replace_content(leaves[i], mapped_at(outs.pop(), size, at.pop(), axes[i]))
         wanted = _out_axes(fun, out_axes, tree_unflatten(box[0], outs))
         placed = [
             _place(fun, x, a, want, size) for x, a, want in zip(outs, at, wanted, strict=True)
@@ -188,6 +196,8 @@ def _mapped_size(
 
 def _outputs(fun: Any, results: Sequence[Any]) -> list[Any]:
     for path, x in results:
+        if type(x) is Ref:
+            raise returned_ref(f"vmap of {name_of(fun)}", keystr(path) or "the result", x)
         if leaf_type(x) is None and getattr(x, "dtype", None) != dtypes.float0:
             raise TypeError(
                 three_lines(

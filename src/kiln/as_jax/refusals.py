@@ -107,13 +107,11 @@ _LATER = "not there yet"
 
 NOT_YET: dict[str, str] = dict.fromkeys(
     [
-        "jax.Ref",
         "jax.ad_checkpoint.print_saved_residuals",
         "jax.core",
         "jax.custom_derivatives",
         "jax.debug.log",
         "jax.ds",
-        "jax.empty_ref",
         "jax.experimental.jet",
         "jax.experimental.layout",
         "jax.experimental.ode",
@@ -122,8 +120,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.experimental.topologies",
         "jax.export",
         "jax.extend",
-        "jax.free_ref",
-        "jax.freeze",
         "jax.interpreters",
         "jax.lax.index_take",
         "jax.lax.linalg.hessenberg",
@@ -135,8 +131,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.lax.ragged_dot_general",
         "jax.lax.scatter_apply",
         "jax.lax.stop_gradient_p",
-        "jax.new_ref",
-        "jax.ref",
         "jax.scipy",
     ],
     _LATER,

@@ -14,11 +14,10 @@ import enum
 import itertools
 import types
 import typing
-import weakref
 from collections.abc import Hashable
 from typing import Any, Protocol
 
-from kiln.base.forks import new_rlock
+from kiln._runtime import WeakTable
 from kiln.content.made_methods import ENUMERATIONS, is_library, is_made, is_recursive_repr
 
 
@@ -39,30 +38,19 @@ class Reads(Protocol):
         """Return the key of a function whose code may refer to names that user code may not."""
 
 
-_tokens: dict[int, tuple[weakref.ref[Any], int]] = {}
+_tokens = WeakTable()
 _numbers = itertools.count()
-_lock = new_rlock()
 
 
 def token_of(value: Any) -> int:
     """Return the number of an object: the same each time, and never that of another."""
-    key = id(value)
-    found = _tokens.get(key)
-    if found is not None and found[0]() is value:
-        return found[1]
-
-    def forget(dead: weakref.ref[Any]) -> None:
-        with _lock:
-            if key in _tokens and _tokens[key][0] is dead:
-                del _tokens[key]
-
-    try:
-        made = (weakref.ref(value, forget), next(_numbers))
-    except TypeError:
-        raise Unreadable(f"a value of type {type(value).__name__}") from None
-    with _lock:
-        _tokens[key] = made
-    return made[1]
+    found = _tokens.get(value)
+    if found is None:
+        try:
+            found = _tokens.put(value, next(_numbers))
+        except TypeError:
+            raise Unreadable(f"a value of type {type(value).__name__}") from None
+    return int(found)
 
 
 # Class attributes that readable code cannot see, since attributes with such names are objections.

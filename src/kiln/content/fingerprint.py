@@ -28,17 +28,22 @@ from kiln.base.tree import Partial
 from kiln.content.ambient import Ambient, ambient
 from kiln.content.bytecode import Chain, references
 from kiln.content.class_content import Unreadable, read_class, read_instance
+from kiln.content.evidence import Evidence
 from kiln.content.fixed_values import is_fixed, is_kiln_module, is_pure_space
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.ir.types import ShapedArray
 
 
 class Content(NamedTuple):
-    """The key of a value, the ambient state, and the arrays that the value reaches."""
+    """The key of a value, the ambient state, and the arrays that the value reaches.
+
+    `evidence` tells of other functions whether they have this content, if there is any.
+    """
 
     value: Hashable
     ambient: Ambient
     operands: list[ConcreteArray]
+    evidence: Evidence | None = None
 
     @property
     def key(self) -> Hashable:
@@ -60,10 +65,13 @@ def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
     """
     if not options().content:
         return None
-    reading = Reading(with_jitted=with_jitted)
+    evidence = Evidence(value)
+    reading = Reading(with_jitted=with_jitted, evidence=evidence)
     try:
         key = reading.read(value)
-        return Content(key, ambient(numpy=reading.meets_numpy), reading.operands)
+        if reading.meets_numpy:
+            return Content(key, ambient(numpy=True), reading.operands)
+        return Content(key, ambient(numpy=False), reading.operands, evidence.finish())
     except (Unreadable, RecursionError):
         return None
 
@@ -100,15 +108,16 @@ class Reading:
     """One reading of a value: the objects seen so far, and the arrays among them.
 
     `meets_numpy` tells whether NumPy numbers or their types are among them; `with_jitted`, whether
-    the traces of jitted functions are checked.
+    the traces of jitted functions are checked. `evidence` is told of the functions that are read.
     """
 
-    __slots__ = ("_arrays", "_met", "_steps", "meets_numpy", "operands", "with_jitted")
+    __slots__ = ("_arrays", "_met", "_steps", "evidence", "meets_numpy", "operands", "with_jitted")
 
     LIMIT = 20000
 
-    def __init__(self, *, with_jitted: bool = True) -> None:
+    def __init__(self, *, with_jitted: bool = True, evidence: Evidence | None = None) -> None:
         self.with_jitted = with_jitted
+        self.evidence = evidence
         self.operands: list[ConcreteArray] = []
         self.meets_numpy = False
         self._arrays: dict[int, int] = {}
@@ -197,6 +206,9 @@ def _read_function(reading: Reading, f: types.FunctionType, *, is_made: bool = F
         raise Unreadable(f"the function {f.__name__}")
     defaults, named = f.__defaults__, f.__kwdefaults__
     attributes = f.__dict__
+    names = () if found.own or not found.names else _resolved(f, found.names)
+    if reading.evidence is not None:
+        reading.evidence.note(f, names)
     return (
         found.key,
         f.__name__,
@@ -204,7 +216,7 @@ def _read_function(reading: Reading, f: types.FunctionType, *, is_made: bool = F
         reading.read_all(defaults) if defaults else None,
         tuple([(k, reading.read(x)) for k, x in named.items()]) if named else None,
         _read_closure(reading, f.__closure__, found.free) if f.__closure__ else None,
-        None if found.own or not found.names else _read_globals(reading, f, found.names, is_made),
+        _read_globals(reading, names, is_made) if names else None,
         reading.read_attributes(f, _NO_NAMES) if attributes else None,
     )
 
@@ -221,7 +233,8 @@ def _read_closure(
             value = cell.cell_contents
         except ValueError:
             raise Unreadable("an enclosing variable without a value") from None
-        parts.append(_read_named(reading, value, chains))
+        found = [reading.read(x) for _, x in _reached(value, chains)]
+        parts.append(tuple(found) if type(value) is types.ModuleType else found[0])
     return tuple(parts)
 
 
@@ -235,16 +248,15 @@ DESCRIPTION = frozenset(["__doc__", "__annotations__", "__annotate__", "__type_p
 """Attributes that wrappers copy from their functions, and that readable code cannot see."""
 
 
-def _read_globals(
-    reading: Reading,
-    f: types.FunctionType,
-    names: Sequence[tuple[str, tuple[Chain, ...]]],
-    is_made: bool,
-) -> Hashable:
+Resolved = list[tuple[str, Chain, Any]]
+"""Names, each with the attributes of modules that lead to a value, and the value."""
+
+
+def _resolved(f: types.FunctionType, names: Sequence[tuple[str, tuple[Chain, ...]]]) -> Resolved:
     space, builtins = f.__globals__, getattr(f, "__builtins__", None)
     if type(space) is not dict or type(builtins) is not dict:
         raise Unreadable("globals that are not a plain dict")
-    parts: list[Hashable] = []
+    found: Resolved = []
     for name, chains in names:
         if name in space:
             value = space[name]
@@ -252,25 +264,31 @@ def _read_globals(
             value = builtins[name]
         else:
             raise Unreadable(f"the global {name}, which is not defined")
-        if is_made and value is hash:
-            parts.append("hash")
-        else:
-            parts.append(_read_named(reading, value, chains))
-    return tuple(parts)
+        found += [(name, steps, end) for steps, end in _reached(value, chains)]
+    return found
 
 
-def _read_named(reading: Reading, value: Any, chains: tuple[Chain, ...]) -> Hashable:
+def _read_globals(reading: Reading, names: Resolved, is_made: bool) -> Hashable:
+    return tuple(
+        ["hash" if is_made and x is hash else (steps, reading.read(x)) for _, steps, x in names]
+    )
+
+
+def _reached(value: Any, chains: tuple[Chain, ...]) -> list[tuple[Chain, Any]]:
+    """Return what code uses of a value: itself, or ends of chains of a module's attributes."""
     if type(value) is not types.ModuleType:
-        return reading.read(value)
-    return tuple([_read_attribute(reading, value, chain) for chain in chains])
+        return [((), value)]
+    return [_end_of(value, chain) for chain in chains]
 
 
-def _read_attribute(reading: Reading, module: types.ModuleType, chain: Chain) -> Hashable:
-    """Read the value at the end of a chain of module attributes; a module itself is not enough."""
+def _end_of(module: types.ModuleType, chain: Chain) -> tuple[Chain, Any]:
+    """Return the value at the end of a chain; a module itself is not enough."""
     value: Any = module
+    steps = 0
     for name in chain:
         if type(value) is not types.ModuleType:
             break
+        steps += 1
         space = vars(value)
         if name in space:
             value = space[name]
@@ -280,7 +298,7 @@ def _read_attribute(reading: Reading, module: types.ModuleType, chain: Chain) ->
             raise Unreadable(f"{value.__name__}.{name}, which is not defined")
     if type(value) is types.ModuleType:
         raise Unreadable(f"the module {value.__name__}")
-    return reading.read(value)
+    return chain[:steps], value
 
 
 def _read_partial(reading: Reading, f: functools.partial[Any]) -> Hashable:

@@ -34,6 +34,7 @@ from kiln.content.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.content.fingerprint import content_of
 from kiln.control.region import memoized
 from kiln.core.array import Array
+from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched
@@ -66,7 +67,7 @@ def arrays_of(construct: str, what: str, tree: Any) -> tuple[list[Any], PyTreeDe
 
 def as_operand(x: Any) -> Any:
     """Return a leaf as an operand, or None if it is neither an array nor a number."""
-    if isinstance(x, Array) or type(x) in SCALARS:
+    if isinstance(x, Array) or type(x) in SCALARS or type(x) is Ref:
         return x
     if isinstance(x, np.ndarray):
         return as_array(x) if dtypes.is_supported(x.dtype) else None
@@ -177,6 +178,9 @@ def _record(
         trees.append(tree)
         values = [as_operand(x) for x in leaves]
         for i, value in enumerate(values):
+            if type(value) is Ref:
+                path = keystr(tree_flatten_with_path(out)[0][i][0]) or "the result"
+                raise returned_ref(f"{construct}: {definition_of(user)}, called", path, value)
             if value is None:
                 path = keystr(tree_flatten_with_path(out)[0][i][0])
                 asked = f"{construct}: the function {definition_of(user)}, called"

@@ -24,6 +24,7 @@ from kiln.control.bodies import (
 )
 from kiln.control.cond import cond_p
 from kiln.control.region import memoized
+from kiln.core.ref import check_distinct
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.jaxpr import Jaxpr
@@ -196,6 +197,7 @@ def _branch(
     operands: Sequence[Any],
 ) -> Any:
     values, in_tree = arrays_of(construct, "operands", tuple(operands))
+    check_distinct(construct, values, [f"operand {i}" for i in range(len(values))])
     # Members that take different branches cannot use collectives in them.
     choice = aval_of(index).varying
     values = [varied(x, choice) for x in values]

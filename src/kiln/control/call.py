@@ -69,6 +69,9 @@ class Subprogram(Region):
         pulled = fill_zeros(there, outs, avals_of(select_by(linear, xs)))
         return merge(linear, pulled, [None] * linear.count(False))
 
+    def programs(self, xs: Sequence[Any], *, jaxpr: Jaxpr, **_: Any) -> Any:
+        return [(jaxpr, xs)]
+
     def thread_state(
         self,
         extend: Extend,

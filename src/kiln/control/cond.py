@@ -134,6 +134,9 @@ class Cond(Region):
         pulled = [next(outs) if t else None for t in there]
         return [None, *merge(linear, pulled, [None] * linear.count(False))]
 
+    def programs(self, operands: Sequence[Any], *, branches: Branches) -> Any:
+        return [(branch, operands[1:]) for branch in branches]
+
     def thread_state(
         self, extend: Extend, state: Sequence[Any], operands: Sequence[Any], *, branches: Branches
     ) -> Any:

@@ -212,6 +212,9 @@ class CustomCall(Region):
         """Return the parameters that hold rules, past so many leading operands that are a state."""
         raise NotImplementedError
 
+    def programs(self, xs: Sequence[Any], *, call_jaxpr: Jaxpr, **_: Any) -> Any:
+        return [(call_jaxpr, xs)]
+
     def thread_state(
         self, extend: Extend, state: Sequence[Any], xs: Sequence[Any], **params: Any
     ) -> Any:

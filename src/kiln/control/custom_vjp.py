@@ -39,6 +39,7 @@ from kiln.control.custom_function import (
     detached,
     fit_results,
 )
+from kiln.control.held_refs import held
 from kiln.control.region import select_by
 from kiln.control.vjp_rules import (
     Backward,
@@ -273,7 +274,7 @@ class custom_vjp:
             self.fun, positional(self.fun, args, kwargs), self.nondiff_argnums, "nondiff_argnums"
         )
         self._check_static(static)
-        leaves, in_tree = flatten_arrays("arguments", self.fun, tuple(dynamic))
+        leaves, in_tree = flatten_arrays("arguments", self.fun, held(tuple(dynamic)))
         flat = FlatFunction(self.fun, in_tree, static)
         zeros = self.symbolic_zeros
         fwd = Forward(self.fwd, self.fun, in_tree, static, zeros, flat.box)

@@ -41,10 +41,12 @@ from kiln.control.bodies import (
     unchanged,
 )
 from kiln.control.branches import known_value
+from kiln.control.ref_rows import scan_over_refs
 from kiln.control.region import memoized, merge, select_by
 from kiln.control.scan import scan_p
 from kiln.control.scan_split import split_by_counts
 from kiln.control.while_loop import while_p
+from kiln.core.ref import Ref
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes import Dim, Size, maximum
@@ -94,6 +96,9 @@ def scan(
     rows, rows_tree = arrays_of("scan", "xs", xs)
     count = _length(rows, xs, length)
     at_a_time = _unroll("scan", unroll, count)
+    if any(type(x) is Ref for x in rows):
+        told = {"length": count, "reverse": reverse, "unroll": unroll}
+        return scan_over_refs(scan, f, init, rows, rows_tree, **told)
     if not options().jit and type(count) is int and count:
         return _scan_in_python(f, init, rows, rows_tree, count, reverse)
     slices = [aval_of(x).with_(shape=aval_of(x).shape[1:]) for x in rows]

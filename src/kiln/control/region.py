@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kiln.control.discharge import bind_discharged
 from kiln.core.absent import Linear, Zero
 from kiln.core.primitive import Primitive
-from kiln.core.staging import eval_jaxpr, stage_pure
-from kiln.core.trace import aval_of
-from kiln.ir.effects import Effects, union
+from kiln.core.staging import StagingTrace, eval_jaxpr, stage_pure
+from kiln.core.trace import aval_of, state
+from kiln.ir.effects import REFS, Effects, union
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
@@ -30,10 +31,18 @@ class Region(Primitive):
 
     `thread_state(extend, state, operands, **params)`, if there is one, runs the region with jaxprs
     that `extend` has made pass a state on; it returns the state, then the results.
+    `programs(operands, **params)` lists the jaxprs that it applies to, each with its operands.
     """
 
     multiple = True
     region = True
+    takes_refs = True
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the operation; references are equations only while a program is recorded."""
+        if type(state.trace) is not StagingTrace and not self.effects(params).isdisjoint(REFS):
+            return bind_discharged(self, args, params)
+        return super().bind(*args, **params)
 
     def effects(self, params: dict[str, Any]) -> Effects:
         return union(jaxpr.effects for jaxpr in jaxprs_of(params))

@@ -200,6 +200,9 @@ class Scan(Region):
         ]
         return [ct if is_linear(x) else None for ct, x in zip(found, operands, strict=True)]
 
+    def programs(self, operands: Sequence[Any], **params: Any) -> Any:
+        return [(params["jaxpr"], operands)]
+
     def thread_state(
         self, extend: Extend, state: Sequence[Any], operands: Sequence[Any], **params: Any
     ) -> Any:

@@ -28,6 +28,7 @@ from kiln.control.arguments import (
     merge_static,
 )
 from kiln.control.custom_function import ForwardRule, Mapped, UserRule
+from kiln.control.held_refs import held, let_go
 from kiln.control.region import select_by
 from kiln.core.absent import Zero, is_zero
 from kiln.core.trace import aval_of, in_users_lines
@@ -80,7 +81,7 @@ class Forward(ForwardRule):
         """
         if self.symbolic_zeros:
             primals = list(map(CustomVJPPrimal, primals, moving))
-        args = merge_static(self.static, tree_unflatten(self.in_tree, primals))
+        args = let_go(merge_static(self.static, tree_unflatten(self.in_tree, primals)), self.title)
         with in_users_lines():
             pair = self.fun(*args)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -91,7 +92,7 @@ class Forward(ForwardRule):
                 "return (result, residuals)",
             )
         outs, tree = flatten_arrays("custom VJP fwd rule", self.of, pair[0])
-        residuals, residual_tree = flatten_arrays("custom VJP residuals", self.of, pair[1])
+        residuals, residual_tree = flatten_arrays("custom VJP residuals", self.of, held(pair[1]))
         if self.out_tree is not None and tree != self.out_tree:
             raise self.error(
                 "must produce a pair whose first element has the container (pytree) structure of "
@@ -116,7 +117,7 @@ class Backward(UserRule):
         with in_users_lines():
             result = self.fun(
                 *[x for _, x in self.static],
-                tree_unflatten(residual_tree, residuals),
+                let_go(tree_unflatten(residual_tree, residuals), self.title),
                 tree_unflatten(out_tree, list(map(seen, cts))),
             )
         pairs = zip(self._leaves(result), avals, strict=True)
@@ -133,6 +134,7 @@ class Backward(UserRule):
                 like,
                 is_leaf=lambda x: x is None,
             )
+            complete = held(complete)
             fits = tree_structure(complete) == self.in_tree
         except (ValueError, TypeError):
             fits = False

@@ -20,6 +20,7 @@ from kiln.control.guarded import guarded_step
 from kiln.control.region import (
     Extend,
     Region,
+    after_state,
     avals_of,
     fill_zeros,
     memoized,
@@ -190,13 +191,29 @@ class While(Region):
             )
         )
 
+    def programs(self, operands: Sequence[Any], **params: Any) -> Any:
+        nc, nb = params["cond_nconsts"], params["body_nconsts"]
+        cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
+        return [
+            (params["cond_jaxpr"], [*cond_consts, *carry]),
+            (params["body_jaxpr"], [*body_consts, *carry]),
+        ]
+
     def thread_state(
         self, extend: Extend, state: Sequence[Any], operands: Sequence[Any], **params: Any
     ) -> Any:
-        """Carry the state along, and whether to go on: the condition may change the state."""
+        """Carry the state along, and whether to go on if the condition changes the state."""
         nc, nb, count = params["cond_nconsts"], params["body_nconsts"], len(state)
         cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
         cond, body = extend(params["cond_jaxpr"]), extend(params["body_jaxpr"])
+        if cond.outvars[:count] == cond.invars[:count]:
+            return self.bind(
+                *(*cond_consts, *body_consts, *state, *carry),
+                cond_jaxpr=after_state(cond, count, nc).with_(outvars=cond.outvars[count:]),
+                cond_nconsts=nc,
+                body_jaxpr=after_state(body, count, nb),
+                body_nconsts=nb,
+            )
 
         def step(*args: Any) -> list[Any]:
             given, inner_consts, (_, *rest) = split_by_counts(args, nc, nb)

@@ -13,6 +13,7 @@ from typing import Any
 
 from kiln.base.config import options
 from kiln.base.errors import UnexpectedTracerError, three_lines
+from kiln.core.ref import Ref
 from kiln.core.trace import Trace, Tracer
 
 _DEPTH = 4
@@ -31,12 +32,17 @@ def check_leaks(trace: Trace) -> None:
     if not left:
         return
     tracer = left[0]
+    kind, origin = "tracer", ""
+    if isinstance(tracer, Ref):
+        kind, origin = "reference", f", made at {tracer.source}" if tracer.source else ""
+    else:
+        origin = trace.origin(tracer)
     others = f", and {len(left) - 1} others" if len(left) > 1 else ""
     with _nothing_frozen():
         held = _holder(tracer, {id(left)}, _DEPTH)
     raise UnexpectedTracerError(
         three_lines(
-            f"Leaked trace: a tracer of type {tracer.aval}{trace.origin(tracer)} {trace.describe()}"
+            f"Leaked trace: a {kind} of type {tracer.aval}{origin} {trace.describe()}"
             f" is kept after the end of the transformation{others}",
             f"it is held by {held}",
             "return the value from the function instead of storing it",
@@ -44,8 +50,10 @@ def check_leaks(trace: Trace) -> None:
     )
 
 
-def _tracers_of(trace: Trace) -> list[Tracer]:
-    return [x for x in gc.get_referrers(trace) if isinstance(x, Tracer) and x.owner is trace]
+def _tracers_of(trace: Trace) -> list[Tracer | Ref]:
+    found = [x for x in gc.get_referrers(trace) if isinstance(x, (Tracer, Ref))]
+    # A reference with a content may outlive its trace.
+    return [x for x in found if x.owner is trace and getattr(x, "variable", x) is not None]
 
 
 @contextlib.contextmanager

@@ -16,9 +16,11 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host, host_value
 from kiln.core.leaks import check_leaks
+from kiln.core.ref import Ref, not_an_array
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
+from kiln.ir.ref_type import is_ref_type
 from kiln.ir.types import NOWHERE, ShapedArray
 
 
@@ -54,10 +56,12 @@ class StagingTrace(Trace):
         self.purpose = purpose
         self.arg_names = arg_names
 
-    def argument(self, aval: ShapedArray) -> StagingTracer:
-        """Add an input and return its tracer."""
+    def argument(self, aval: Any) -> Any:
+        """Add an input and return its tracer, or the reference that it is."""
         var = Var(aval)
         self.invars.append(var)
+        if is_ref_type(aval):
+            return Ref(aval, self, variable=var)
         return StagingTracer(self, var)
 
     def atom(self, x: Any) -> Atom:
@@ -70,6 +74,9 @@ class StagingTrace(Trace):
             return _literal(x)
         elif isinstance(x, np.ndarray):
             x = from_host(np.array(x, dtype=aval_of(x).dtype))
+        elif type(x) is Ref and x.owner is self and x.variable is not None:
+            found: Var = x.variable
+            return found
         known = self.consts.get(id(x))
         if known is None:
             known = self.consts[id(x)] = (Var(aval_of(x)), x)
@@ -83,6 +90,8 @@ class StagingTrace(Trace):
         for x in args:
             if type(x) is StagingTracer and x.owner is self:
                 atoms.append(x.variable)
+            elif type(x) is Ref and not primitive.takes_refs:
+                raise not_an_array(primitive.name, x)
             else:
                 atoms.append(self.atom(x))
         inferred = primitive.infer(*[atom.aval for atom in atoms], **params)
@@ -255,7 +264,7 @@ def stage_pure(
         return jaxpr
     literals: dict[int, Literal] = {}
     for var, value in zip(jaxpr.constvars, consts, strict=True):
-        if isinstance(value, Tracer):
+        if isinstance(value, (Tracer, Ref)):
             raise TypeError(
                 three_lines(
                     f"{info.get('purpose', 'staging')} of {info.get('name') or 'a function'}",

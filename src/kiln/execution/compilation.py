@@ -28,6 +28,7 @@ from kiln.base.memory import MB, physical_bytes
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
 from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Program
+from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
 from kiln.execution.engine_choice import Choice, compiling, engine_for
@@ -258,7 +259,7 @@ def _host_copy(x: Any, aval: ShapedArray) -> np.ndarray:
         if not isinstance(x, type):
             return np.array(x, dtype=aval.dtype)
     except TypeError:
-        if isinstance(x, np.ndarray):
+        if isinstance(x, (np.ndarray, Ref)):
             raise
     raise TypeError(
         three_lines(

@@ -32,6 +32,10 @@ DEBUG_ORDERED = Effect("debug_ordered", ordered=True)
 CHECK = Effect("check")
 DEBUGGING: Effects = frozenset((DEBUG, DEBUG_ORDERED))
 """Effects that only show values."""
+REF_READ = Effect("ref_read")
+REF_WRITE = Effect("ref_write")
+REFS: Effects = frozenset((REF_READ, REF_WRITE))
+"""Making or reading a reference, and changing what it holds."""
 IO = Effect("io")
 IO_ORDERED = Effect("io_ordered", ordered=True)
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from kiln.base.source import Source
 from kiln.ir.display import pretty
-from kiln.ir.effects import NO_EFFECTS, Effects, union
+from kiln.ir.effects import NO_EFFECTS, REF_READ, Effects, union
 from kiln.ir.jaxpr_html import to_html
 from kiln.ir.operation import Operation
 from kiln.ir.printer import eqn_to_text, to_text
+from kiln.ir.ref_type import is_ref_type
 from kiln.ir.source_info import SourceInfo
 from kiln.ir.types import ShapedArray
 
@@ -123,6 +124,9 @@ class Jaxpr:
         self.eqns = list(eqns)
         self.outvars = list(outvars)
         self.effects = union(eqn.effects for eqn in eqns)
+        for var in (*constvars, *invars):
+            if is_ref_type(var.aval):
+                self.effects |= {REF_READ}
         self.name = name
         self.arg_names = tuple(arg_names)
         self.memo: dict[Any, Any] = {}

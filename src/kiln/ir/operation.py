@@ -9,7 +9,8 @@ A subclass holds the mathematics; engines hold their lowerings. The rules, and w
     batch        the same on a stack of operands              vmap                always
     expand       the same in simpler primitives               engines             optional
     partial_eval, live, stage, evaluate                       regions only
-    thread_state the same, state passed through its programs  checks           regions only
+    thread_state the same, state passed through its programs  checks, references   regions only
+    programs     its programs with their operands             references       regions only
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Operation:
     multiple: bool = False
     on_host: bool = False
     """Run eagerly by the primitive's NumPy meaning, without compiling."""
+    takes_refs: bool = False
+    """Has operands that may be references."""
     region: bool = False
     """Holds programs among its parameters."""
 
@@ -41,6 +44,9 @@ class Operation:
     evaluate: Callable[..., Any] | None = None
     live: Callable[..., Any] | None = None
     thread_state: Callable[..., Any] | None = None
+    programs: Callable[..., Any] | None = None
+    write: Callable[..., str] | None = None
+    """Returns the text of an equation, given its used results, its operands, and its parameters."""
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None:

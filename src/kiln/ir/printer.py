@@ -105,6 +105,13 @@ def _equation(eqn: Any, names: Names, used: frozenset[int], width: int) -> list[
     outs = " ".join(
         names.binder(v) if id(v) in used else f"_:{v.aval.str_short()}" for v in eqn.outvars
     )
+    if eqn.primitive.write is not None:
+        given = list(map(names, eqn.invars))
+        return [
+            eqn.primitive.write(
+                [names.binder(v) for v in eqn.outvars if id(v) in used], given, **eqn.params
+            )
+        ]
     params = _params(eqn.params, names, width - len(INDENT))
     operands = "".join(" " + names(atom) for atom in eqn.invars)
     left = f"{outs} = {eqn.primitive.name}" if outs else eqn.primitive.name

@@ -12,6 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import tree_flatten_with_path
 from kiln.core.array import ConcreteArray
+from kiln.core.ref import Ref
 from kiln.core.staging import recording
 from kiln.core.trace import Tracer, aval_of, check_live
 from kiln.ir.types import ShapedArray
@@ -23,7 +24,7 @@ _FITS_EVERYWHERE = range(-(2**31), 2**31)
 """The ints that fit whether they become 32 or 64 bits wide."""
 
 
-def leaf_type(x: Any) -> ShapedArray | None:
+def leaf_type(x: Any) -> Any:
     """Return the type of an argument's leaf, or None if it is not an array.
 
     While a program is being recorded, a ShapeDtypeStruct may stand for an array.
@@ -38,6 +39,8 @@ def leaf_type(x: Any) -> ShapedArray | None:
         if type(x) is int and not _FITS_EVERYWHERE.start <= x < _FITS_EVERYWHERE.stop:
             dtypes.coerce_python_scalar(x)
         return aval_of(x)
+    if type(x) is Ref:
+        return x.aval
     if isinstance(x, ShapeDtypeStruct) and recording() is not None:
         return type_of_struct(x)
     return None

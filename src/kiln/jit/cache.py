@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Hashable
 from typing import Any
 
+from kiln._runtime import WeakTable
 from kiln.base.bounded import Bounded
 from kiln.base.config import options as current_options
 from kiln.base.forks import new_rlock
@@ -30,16 +31,18 @@ from kiln.ir.footprint import footprint
 from kiln.ir.user_code import holds_user_code
 from kiln.jit.entry import Origin, Recording
 from kiln.jit.history import CacheInfo, History
-from kiln.jit.signature import Signature
+from kiln.jit.recollection import clear as clear_recollections
+from kiln.jit.recollection import note
+from kiln.jit.signature import Kind, Signature
 
 
 class Recordings(dict[Signature, Recording]):
     """The recordings of one function, as it was then, under one set of options; their history."""
 
-    __slots__ = ("_identity", "history")
+    __slots__ = ("history", "identity")
 
     def __init__(self, identity: Hashable = None) -> None:
-        self._identity = identity
+        self.identity = identity
         self.history = History()
 
     def keep(self, fun: Any, signature: Signature, recording: Recording) -> Recording:
@@ -47,7 +50,7 @@ class Recordings(dict[Signature, Recording]):
 
         It is not kept if the function's code or defaults were replaced during tracing.
         """
-        if not _same(self._identity, identity_of_function(fun)):
+        if not _same(self.identity, identity_of_function(fun)):
             return recording
         return self.setdefault(signature.settled(), recording)
 
@@ -73,26 +76,9 @@ class Recordings(dict[Signature, Recording]):
         return programs
 
 
-class _Known(weakref.ref[Any]):
-    """A function that has recordings, for as long as it lives, and what it was then."""
+_by_function = WeakTable()
+"""Of each function, its recordings by the options of the wrapper."""
 
-    __slots__ = ("identity", "key", "tables")
-
-    identity: Hashable
-    key: int
-    """Where it is among those known."""
-    tables: dict[Hashable, Recordings]
-    """By the options of the wrapper."""
-
-
-def _forget(dead: _Known) -> None:
-    with _lock:
-        if _by_identity.get(dead.key) is dead:
-            del _by_identity[dead.key]
-    # `dead` goes here, after the lock: the user's objects in its tables may run code.
-
-
-_by_identity: dict[int, _Known] = {}
 _wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
 _lock = new_rlock()
 
@@ -105,33 +91,33 @@ def recordings_of(fun: Any, options: Hashable) -> Recordings:
     Raises: TypeError if the function cannot be weakly referenced.
     """
     identity = identity_of_function(fun)
-    known = _by_identity.get(id(fun))
-    if known is not None and known() is fun and _same(known.identity, identity):
-        found = known.tables.get(options)
-        if found is not None:
-            return found
+    tables: dict[Hashable, Recordings] = _by_function.get(fun) or _by_function.put(fun, {})
+    found = tables.get(options)
+    if found is not None and _same(found.identity, identity):
+        return found
     with _lock:
-        known = _by_identity.get(id(fun))
-        if known is None or known() is not fun or not _same(known.identity, identity):
-            known = _Known(fun, _forget)
-            known.identity, known.key, known.tables = identity, id(fun), {}
-            _by_identity[id(fun)] = known
-        return known.tables.setdefault(options, Recordings(identity))
+        found = tables.get(options)
+        if found is None or not _same(found.identity, identity):
+            found = tables[options] = Recordings(identity)
+        return found
 
 
 def _same(a: Hashable, b: Hashable) -> bool:
     return a is b or a == b
 
 
-def find(key: Hashable, content: Content | None) -> Recording | None:
+def find(kind: Kind, content: Content | None) -> Recording | None:
     """Return the recording kept for functions of this content and calls of this kind, if any."""
     if content is None:
         return None
-    found = _by_content.get((content.key, key))
-    return None if found is None else found.for_operands(content.operands)
+    found = _by_content.get((content.key, kind))
+    if found is None:
+        return None
+    note(kind, content, found)
+    return found.for_operands(content.operands)
 
 
-def share(key: Hashable, content: Content | None, watch: Watch, recording: Recording) -> Recording:
+def share(kind: Kind, content: Content | None, watch: Watch, recording: Recording) -> Recording:
     """Keep a new recording for other functions of the same content, if it may be shared.
 
     Returns the recording of the function that was traced.
@@ -144,7 +130,8 @@ def share(key: Hashable, content: Content | None, watch: Watch, recording: Recor
     recording.origin = Origin(content.key, slots, content.without_options())
     kept = recording.with_consts([x for _, x in slots]) if recording.consts else recording
     size = footprint(kept.jaxpr) + sum(getattr(x, "nbytes", 0) for x in kept.consts)
-    kept = _by_content.put((content.key, key), kept, size)
+    kept = _by_content.put((content.key, kind), kept, size)
+    note(kind, content, kept)
     found = kept.for_operands(content.operands)
     found.record = recording.record
     return found
@@ -158,8 +145,7 @@ def register(wrapper: Any) -> None:
 def forget(fun: Any) -> None:
     """Forget the programs of one function and return their memory to the system."""
     with _lock:
-        known = _by_identity.get(id(fun))
-        tables = list(known.tables.values()) if known is not None and known() is fun else []
+        tables = list((_by_function.get(fun) or {}).values())
     own = {id(found.placers) for table in tables for found in list(table.values())}
     for key, recording in _by_content.items():
         if id(recording.placers) in own:
@@ -175,12 +161,13 @@ def forget(fun: Any) -> None:
 def clear_caches() -> None:
     """Forget all traces and executables, and return their memory to the system."""
     with _lock:
-        tables = [t for known in _by_identity.values() for t in known.tables.values()]
+        tables = [t for known in _by_function.values() for t in known.values()]
     for table in tables:
         table.forget()
     for wrapper in list(_wrappers):
         wrapper.forget_entries()
     _by_content.clear()
+    clear_recollections()
     clear_bytecode()
     clear_bodies()
     clear_executables()

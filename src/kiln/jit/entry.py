@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 from kiln.content.by_content import Slots, constants_from
 from kiln.content.fingerprint import Content
+from kiln.control.discharge import discharged, has_refs, takes_refs
 from kiln.core.array import ConcreteArray, copied
-from kiln.core.trace import Tracer
+from kiln.core.ref import Ref
+from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.placement import PlacementRequest, Placer
 from kiln.ir.jaxpr import Jaxpr
@@ -33,6 +35,10 @@ class Origin(NamedTuple):
     function: Hashable
 
 
+def _is_temporary(x: Any) -> bool:
+    return isinstance(x, Tracer) or (type(x) is Ref and x.owner is not state.root)
+
+
 class Recording:
     """The result of tracing a function for one signature.
 
@@ -49,6 +55,7 @@ class Recording:
     """
 
     __slots__ = (
+        "__weakref__",
         "assumed",
         "consts",
         "general",
@@ -81,7 +88,7 @@ class Recording:
         self.origin: Origin | None = None
         self.record: Record | None = None
         self.placers: dict[PlacementRequest, Placer] = {}
-        self.is_temporary = bool(consts) and any(isinstance(x, Tracer) for x in consts)
+        self.is_temporary = bool(consts) and any(map(_is_temporary, consts))
 
     def with_consts(self, consts: list[Any]) -> Recording:
         """Return the same program over other closed-over values."""
@@ -136,7 +143,7 @@ class Recording:
     ) -> Placer:
         """Return a placer that nothing else uses."""
         return Placer(
-            self.jaxpr,
+            discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr,
             self.name,
             hidden=len(self.consts),
             request=request,
@@ -156,12 +163,14 @@ class Entry:
     """What one wrapper runs for one signature.
 
     `placer` runs the recording over `consts`; `history` accumulates the time to prepare it.
-    `is_simple` unless the runtime cannot recognize calls for this entry.
+    `is_bound` if even outside transformations it is applied as an equation: it takes references, or
+    closes over tracers. `is_simple` unless the runtime cannot recognize calls for this entry.
     """
 
     __slots__ = (
         "consts",
         "history",
+        "is_bound",
         "is_simple",
         "out_is_leaf",
         "placer",
@@ -175,6 +184,7 @@ class Entry:
         request = placer.request
         self.consts = recording.consts_for(request) if request.donated else recording.consts
         self.out_is_leaf: bool = recording.out_tree.is_leaf
+        self.is_bound = recording.is_temporary or takes_refs(recording.jaxpr)
         self.is_simple = True
 
     def note_preparation(self, seconds: float) -> None:

@@ -135,7 +135,7 @@ class JitFunction(_runtime.Callable):
         is_known = entry is not None
         if entry is None:
             entry = self._lookup.miss(signature, args, kwargs, call)
-        if state.trace is not EVAL or entry.recording.is_temporary:
+        if state.trace is not EVAL or entry.is_bound:
             return self._bind(entry, leaves)
         if not is_plain:
             for x in leaves:

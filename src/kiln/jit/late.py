@@ -181,7 +181,7 @@ class LateFunction:
         leaves, recording = call.leaves, entry.recording
         if recording.late:
             leaves = [*leaves, *supply.values(recording.late)]
-        if state.trace is not EVAL or recording.is_temporary or _has_tracer(leaves):
+        if state.trace is not EVAL or entry.is_bound or _has_tracer(leaves):
             outs = bind(entry, leaves)
         else:
             outs = run(entry, [*entry.consts, *leaves] if entry.consts else leaves, opts)

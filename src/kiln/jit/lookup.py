@@ -16,7 +16,8 @@ from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.compiler_options import Settings
 from kiln.jit.entry import Entry, Recording
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, request_for
-from kiln.jit.recorder import Recorder
+from kiln.jit.recollection import recollect
+from kiln.jit.recorder import UNLIMITED, Recorder
 from kiln.jit.signature import Arguments, Signature, Subject
 
 
@@ -58,6 +59,10 @@ class Lookup:
         table = self.table()
         table.history.misses += 1
         recording = table.get(signature) if table else None
+        if recording is None and self.recorder is UNLIMITED:
+            recording = recollect(self.subject, signature)
+            if recording is not None:
+                recording = table.setdefault(signature.settled(), recording)
         if recording is not None and self.placement is NO_PLACEMENT:
             return self._keep(signature, recording, NO_REQUEST, table)
         if call is None:

@@ -57,10 +57,9 @@ class PlainRecorder:
 
         Raises: RecompilationError if there were too many traces.
         """
-        tree, avals, _, options, axes = signature
         content = _content(subject, signature, call)
-        key = (tree, avals, options, axes, subject.options)
-        found = find(key, content)
+        kind = subject.kind_of(signature)
+        found = find(kind, content)
         if found is not None:
             return found
         fun, naming, history = subject.fun, call.naming(), table.history
@@ -75,14 +74,14 @@ class PlainRecorder:
             made = trace(
                 fun,
                 lambda leaves: call.apply(fun, leaves),
-                avals,
+                signature.avals,
                 naming.leaves,
                 static=subject.static_result,
             )
         made.assumed = frozenset(assumed)
         made.record = record
         history.end(signature, naming, record, start)
-        return share(key, content, watch, made)
+        return share(kind, content, watch, made)
 
     def forget(self) -> None:
         """Restart the count of traces."""

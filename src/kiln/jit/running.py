@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.config import Options
+from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_unflatten
 from kiln.control.call import jit_p
+from kiln.core.ref import check_distinct
 from kiln.core.staging import eval_jaxpr, recording
+from kiln.core.trace import state
 from kiln.execution.compilation import WrongDevice
 from kiln.execution.nonfinite import check_program
+from kiln.execution.placement import NO_REQUEST
 from kiln.ir.assumptions import assume_positive
 from kiln.jit.compiler_options import Settings, nested, of_whole_programs
 from kiln.jit.entry import Entry
 from kiln.jit.placement_options import constrained
+from kiln.jit.references import on_contents
 
 
 def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
@@ -50,6 +54,12 @@ def bind(
     Raises: ValueError for compiler options, which apply to whole programs only.
     """
     recorded, request = entry.recording, entry.placer.request
+    if entry.is_bound:
+        values = [*entry.consts, *leaves]
+        check_distinct(f"call of {recorded.name}", values, recorded.jaxpr.arg_names)
+        if request is NO_REQUEST and state.trace is state.root and options().plain:
+            if not recorded.is_temporary:
+                return on_contents(recorded.jaxpr, recorded.name).run(values, settings)
     if recorded.assumed:
         assume_positive(recorded.assumed)
     if request.in_shardings:

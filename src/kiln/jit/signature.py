@@ -57,6 +57,10 @@ class Signature(NamedTuple):
         return self if self.tree.is_hashable else self._replace(tree=settled(self.tree))
 
 
+Kind = tuple[PyTreeDef, tuple[ShapedArray, ...], Hashable, Hashable, Hashable]
+"""A kind of call of functions of one content: structure and types of the arguments, options."""
+
+
 class Arguments:
     """The arguments of one call: static ones, and the leaves of all others.
 
@@ -177,6 +181,11 @@ class Subject(NamedTuple):
     def arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Arguments:
         """Return the arguments of a call, with static ones apart."""
         return Arguments(self.fun, self.static, args, kwargs)
+
+    def kind_of(self, signature: Signature) -> Kind:
+        """Return what, besides content, tells the recording for a signature from others."""
+        tree, avals, _, options, axes = signature
+        return (tree, avals, options, axes, self.options)
 
 
 def static_keys(

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.config import options
+from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
+from kiln.control.discharge import takes_refs
 from kiln.core.engine import Compiler, Placement, Program
 from kiln.execution.engine_choice import compiler_of, engine_for, is_host_compiler
 from kiln.execution.placement import Placer
@@ -48,6 +50,14 @@ class Traced(Stage):
         if lowering_platforms is not None:
             platform = platform_of(lowering_platforms, self.fun_name)
         recording, consts = self._recording, self._consts
+        if takes_refs(recording.jaxpr):
+            raise NotImplementedError(
+                three_lines(
+                    f"lower of {self.fun_name} at {current_source()}",
+                    "a program that takes or closes over references is not compiled ahead of time",
+                    "call the function; or pass what they hold, and return what it becomes",
+                )
+            )
         return Lowered(recording, consts, self._placer, self._places, self._form, platform)
 
 

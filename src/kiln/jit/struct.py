@@ -11,11 +11,12 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ArrayOperators
+from kiln.core.ref import Ref
 from kiln.ir.sharding import Sharding
 from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray
 
-_VALUES = (ArrayOperators, np.ndarray, np.generic)
+_VALUES = (ArrayOperators, Ref, np.ndarray, np.generic)
 
 
 class ShapeDtypeStruct:

@@ -10,6 +10,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import definition_of, name_of
 from kiln.base.tree import keystr, tree_flatten_with_path
+from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import hoist_constants, stage
 from kiln.execution import dumping
 from kiln.ir.checker import check
@@ -23,7 +24,8 @@ def flat_result(fun: Callable[..., Any], result: Any, static: bool) -> tuple[lis
 
     With `static` the function returned a pair of arrays and Python values.
 
-    Raises: TypeError naming the function, the type and the path of another leaf.
+    Raises: TypeError naming the function, the type and the path of another leaf; ValueError for a
+        reference.
     """
     extra = None
     if static:
@@ -33,6 +35,8 @@ def flat_result(fun: Callable[..., Any], result: Any, static: bool) -> tuple[lis
     for path, x in pairs:
         if hasattr(x, "__jax_array__"):
             x = x.__jax_array__()
+        if type(x) is Ref:
+            raise returned_ref(f"jit of {definition_of(fun)}", keystr(path) or "the result", x)
         if leaf_type(x) is None:
             raise TypeError(
                 three_lines(

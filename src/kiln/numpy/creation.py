@@ -19,6 +19,7 @@ from kiln.core.array import ConcreteArray, copied, from_host, host_value, number
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.concretization import refuse
 from kiln.core.dlpack import host_view
+from kiln.core.ref import Ref, not_an_array
 from kiln.core.trace import Tracer, aval_of, require_unmasked
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
@@ -80,7 +81,7 @@ def asarray(
         >>> jnp.asarray(np.arange(3), jnp.float32)
         Array([0., 1., 2.], dtype=float32)
     """
-    if dtype is None and hasattr(a, "aval") and not copy:
+    if dtype is None and hasattr(a, "aval") and not copy and type(a) is not Ref:
         return put(a, device)
     if copy is False and isinstance(a, (np.ndarray, bytes, bytearray, memoryview)):
         raise ValueError(
@@ -105,6 +106,8 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
 
 
 def _array(x: Any, dtype: Any) -> Any:
+    if type(x) is Ref:
+        raise not_an_array("array", x)
     if hasattr(x, "aval"):
         return x if dtype is None else cast(x, dtype)
     if dtypes.is_python_scalar(x):

@@ -242,6 +242,6 @@ def coordinates(columns: Sequence[Any], shape: tuple[Dim, ...]) -> Any:
             else:
                 c = np.broadcast_to(c, shape)  # type: ignore[arg-type]
         out.append(
-            reshape(c, (*shape, 1)) if hasattr(c, "aval") else np.ascontiguousarray(c)[..., None]
+            reshape(c, (*shape, 1)) if hasattr(c, "aval") else np.ascontiguousarray(c[..., None])
         )
     return concatenate(out, len(shape))

@@ -43,12 +43,14 @@ def test_recordings_die_with_the_function() -> None:
     def f():
         pass
 
-    key = id(f)
-    cache.recordings_of(f, ())
-    assert key in cache._by_identity
+    recording = Recording(program(2.0), [], TREE, "f")
+    cache.recordings_of(f, ())["a signature"] = recording
+    kept = weakref.ref(recording)
+    del recording
+    assert kept() is not None
     del f
     gc.collect()
-    assert key not in cache._by_identity
+    assert kept() is None
 
 
 def test_equal_objects_are_not_one_function() -> None:

@@ -198,3 +198,12 @@ def test_a_random_index_writes_what_numpy_writes() -> None:
             wanted = x.copy()
             ufunc.at(wanted, index, values)
             same(getattr(jnp.array(x).at[index], how)(values), wanted)
+
+
+@pytest.mark.parametrize("mode", [None, "clip", "drop"])
+def test_a_traced_index_beside_a_slice_that_begins_within(mode: str | None) -> None:
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    row = kiln.jit(lambda x, i: x.at[i, 1:].set(9.0, mode=mode))(x, 1)
+    assert row.tolist() == [[0, 1, 2], [3, 9, 9]]
+    column = kiln.jit(lambda x, i: x.at[1:, i].add(9.0, mode=mode))(x, 0)
+    assert column.tolist() == [[0, 1, 2], [12, 4, 5]]

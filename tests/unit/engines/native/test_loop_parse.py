@@ -61,7 +61,7 @@ def test_random_loops_are_read_back(seed: int) -> None:
 
 
 @hypothesis.given(programs())
-@hypothesis.settings(max_examples=25)
+@hypothesis.settings(max_examples=25, deadline=None)
 def test_random_programs_are_read_back(drawn: Program) -> None:
     read_back(drawn.function, *drawn.inputs())
 

@@ -115,32 +115,61 @@ def _plain_load(effect: Store | Reduce) -> Buffer | None:
     return found
 
 
+class _Class:
+    """Buffers that share memory, which is `home`'s, and the statements that write it."""
+
+    __slots__ = ("has_output", "home", "members", "roles", "writers")
+
+    def __init__(self, x: Buffer, writers: Sequence[Statement], *, has_output: bool) -> None:
+        self.home = x
+        self.members = {x}
+        self.writers = dict.fromkeys(writers)
+        self.has_output = has_output
+        self.roles = {x.role}
+
+
+def _together(to: _Class, of: _Class) -> _Class:
+    """Return one of two classes, to which the other one was added."""
+    made, less = (to, of) if len(to.members) >= len(of.members) else (of, to)
+    made.home = of.home if of.has_output else to.home
+    made.has_output |= less.has_output
+    made.members |= less.members
+    made.writers |= less.writers
+    made.roles |= less.roles
+    return made
+
+
 class _Classes:
-    """Buffers that share memory."""
+    """Buffers that share memory.
+
+    A class may have as many members as a program has updates, so nothing here is done for each of
+    them when two classes are joined, but for those of the smaller one.
+    """
 
     def __init__(self, function: Function, copies: Sequence[_WholeCopy]) -> None:
-        self.outputs = set(function.outputs)
+        outputs = set(function.outputs)
         self.liveness = Liveness(function)
         self.reasons: dict[tuple[Statement, Buffer], str] = {}
         self.divided: set[Nest] = set()
         """Nests that have to compute all before they store any of it."""
-        self._members: dict[Buffer, list[Buffer]] = {}
-        self._writers: dict[Buffer, list[Statement]] = {}
-        for statement in self.liveness.after:
-            for buffer in set(writes(statement)):
-                self._writers.setdefault(buffer, []).append(statement)
         self._sources: dict[tuple[Statement, Buffer], Buffer] = {
             (each.statement, each.to): each.of for each in copies
         }
-
-    def members(self, x: Buffer) -> list[Buffer]:
-        """Return the buffers that share memory with one."""
-        return self._members.get(x) or [x]
+        concerned = {x for each in copies for x in (each.to, each.of)}
+        writers: dict[Buffer, list[Statement]] = {x: [] for x in concerned}
+        self._needed: dict[Buffer, list[Statement]] = {x: [] for x in concerned}
+        """The statements that read a buffer, or after which its elements are needed."""
+        for statement, after in self.liveness.after.items():
+            for x in concerned.intersection(writes(statement)):
+                writers[x].append(statement)
+            for x in concerned & (after | set(reads(statement))):
+                self._needed[x].append(statement)
+        self._classes = {x: _Class(x, writers[x], has_output=x in outputs) for x in concerned}
 
     def join(self, copy: _WholeCopy) -> None:
         """Let both buffers of a copy share memory, or note why they cannot."""
-        to, of = self.members(copy.to), self.members(copy.of)
-        if to is of or to[0] is of[0]:
+        to, of = self._classes[copy.to], self._classes[copy.of]
+        if to is of:
             return
         divided: set[Nest] = set()
         reason = self._refused(copy, to, of, divided)
@@ -148,64 +177,62 @@ class _Classes:
             self.reasons[copy.statement, copy.to] = reason
             return
         self.divided |= divided
-        together = [*to, *of]
-        for each in together:
-            self._members[each] = together
+        made = _together(to, of)
+        for each in (of if made is to else to).members:
+            self._classes[each] = made
 
     def chosen(self) -> dict[Buffer, Buffer]:
         """Return the buffer that each of several becomes."""
-        found = {}
-        for members in {id(each): each for each in self._members.values()}.values():
-            keep = next((x for x in members if x in self.outputs), members[0])
-            found.update({x: keep for x in members if x is not keep})
-        return found
+        return {x: c.home for x, c in self._classes.items() if x is not c.home}
 
-    def _refused(
-        self,
-        copy: _WholeCopy,
-        to: Sequence[Buffer],
-        of: Sequence[Buffer],
-        divided: set[Nest],
-    ) -> str | None:
-        both = [*to, *of]
+    def _refused(self, copy: _WholeCopy, to: _Class, of: _Class, divided: set[Nest]) -> str | None:
+        roles = to.roles | of.roles
         if copy.of in set(writes(copy.statement)):
             return "buffers exchange their values"
-        if any(x.role is Role.INPUT for x in both):
+        if Role.INPUT in roles:
             return "an input is never written"
-        if any(x.role is Role.CONST for x in both):
+        if Role.CONST in roles:
             return "a constant is never written"
-        if any(x.role is Role.ROW for x in both):
+        if Role.ROW in roles:
             return "a row belongs to one turn of a loop"
-        if sum(x in self.outputs for x in both) > 1:
+        if to.has_output and of.has_output:
             return "both are results"
         if not is_covered(self.liveness.written(copy.statement).get(copy.to, ()), copy.to.size):
             return "only a part is copied"
         return self._conflict(to, of, divided) or self._conflict(of, to, divided)
 
-    def _conflict(
-        self, written: Sequence[Buffer], kept: Sequence[Buffer], divided: set[Nest]
-    ) -> str | None:
+    def _conflict(self, written: _Class, kept: _Class, divided: set[Nest]) -> str | None:
         """Return why some buffers cannot be written where others lie, if they cannot.
 
         Add the nests that must be divided if they are.
         """
-        both = {*written, *kept}
-        for buffer in written:
-            for statement in self._writers.get(buffer, ()):
+        for statement in self._critical(written, kept):
+            own = set(writes(statement))
+            after = self.liveness.after[statement]
+            for buffer in own:
+                if buffer not in written.members:
+                    continue
                 source = self._sources.get((statement, buffer))
-                is_same = source is not None and (source in written or source in kept)
-                if is_same and source not in set(writes(statement)):
+                is_same = source in written.members or source in kept.members
+                if is_same and source not in own:
                     continue
-                after = self.liveness.after[statement]
-                if any(x in after for x in kept):
+                if not kept.members.isdisjoint(after):
                     return "the old value is needed after the new one is computed"
-                if all(_reads_in_place(statement, x, buffer) for x in kept):
+                read = kept.members.intersection(reads(statement))
+                if all(_reads_in_place(statement, x, buffer) for x in read):
                     continue
-                if isinstance(statement, Nest) and _may_be_divided(statement, both):
+                if isinstance(statement, Nest) and _may_be_divided(statement, written, kept):
                     divided.add(statement)
                 else:
                     return "other elements of the old value are read where the new one is computed"
         return None
+
+    def _critical(self, written: _Class, kept: _Class) -> Sequence[Statement]:
+        """Return the statements that write a class while another one is read or needed."""
+        if len(kept.members) > len(written.writers):
+            return list(written.writers)
+        needed = dict.fromkeys([s for x in kept.members for s in self._needed[x]])
+        return [statement for statement in needed if statement in written.writers]
 
 
 def _reads_in_place(statement: Statement, read: Buffer, written: Buffer) -> bool:
@@ -222,14 +249,15 @@ def _reads_in_place(statement: Statement, read: Buffer, written: Buffer) -> bool
 # Dividing.
 
 
-def _may_be_divided(nest: Nest, shared: set[Buffer]) -> bool:
+def _may_be_divided(nest: Nest, *shared: _Class) -> bool:
     """Tell whether a nest that changes a small part of a buffer may compute it apart first."""
     largest = max((effect.buffer.size for effect in nest.effects), key=estimate)
     if nest.ordered or not nest.is_map or not at_least(largest, nest.points * SMALL_PART):
         return False
     places = [value for effect in nest.effects for value in effect.index.operands]
     places += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]
-    return all(x.op != "load" or x.attr[0] not in shared for x in postorder(places))
+    read = {x.attr[0] for x in postorder(places) if x.op == "load"}
+    return not any(x in each.members for each in shared for x in read)
 
 
 def _divide(statements: list[Statement], divided: set[Nest]) -> None:

@@ -43,6 +43,8 @@ FEWEST_BYTES = 1 << 20
 MOST_ROW_BYTES = 1 << 13
 """Blocks have enough rows to be worth it; if the epilogue needs whole rows, these must be short."""
 MOST_BUFFERS = 48
+FARTHEST = 32
+"""Statements after a product that are looked at, so that long programs do not take long."""
 
 
 def run_in_blocks(function: Function) -> None:
@@ -65,7 +67,7 @@ def _in_block(statements: list[Statement], touches: Counter[Buffer]) -> None:
     # From the end: a nest that reads two products follows the later one.
     for i in reversed(range(len(statements))):
         product = statements[i]
-        if isinstance(product, Kernel) and product.symbol in PRODUCTS:
+        if isinstance(product, Kernel) and product.symbol in PRODUCTS and is_worth_it(product):
             _with_epilogue(statements, i, product, touches)
 
 
@@ -77,7 +79,7 @@ def _with_epilogue(
     operands = {place.buffer for place in product.operands} | set(reads(product))
     read_between: set[Buffer] = set()
     written_between: set[Buffer] = set()
-    for j in range(i + 1, len(statements)):
+    for j in range(i + 1, min(len(statements), i + 1 + FARTHEST)):
         statement = statements[j]
         read, written = everything(statement)
         found = epilogue_of(product, statement)
@@ -101,18 +103,22 @@ def _with_epilogue(
         written_between |= written
 
 
-def epilogue_of(product: Kernel, statement: Statement) -> Nest | Loop | None:
-    """Return a statement that reads a product as its epilogue; None if it cannot be that."""
+def is_worth_it(product: Kernel) -> bool:
+    """Tell whether a product may have an epilogue: it is a whole array, and a large one."""
     result = product.results[0]
     made = result.buffer
     if is_named(*product.numbers) or result.index != Index():
-        return None
+        return False
     batch, m, n, k = map(int, product.numbers[:4])
     accumulates = product.numbers[9] != 0
     if accumulates or product.numbers[8] != m * n or made.size != batch * m * n:
-        return None
-    if n < FEWEST_COLUMNS or k < FEWEST_TERMS or made.nbytes < FEWEST_BYTES:
-        return None
+        return False
+    return n >= FEWEST_COLUMNS and k >= FEWEST_TERMS and made.nbytes >= FEWEST_BYTES
+
+
+def epilogue_of(product: Kernel, statement: Statement) -> Nest | Loop | None:
+    """Return a statement that reads such a product as its epilogue; None if it cannot be that."""
+    made, n = product.results[0].buffer, int(product.numbers[2])
     read, written = everything(statement)
     if made not in read or written & {place.buffer for place in product.operands}:
         return None

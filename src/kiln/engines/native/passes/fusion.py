@@ -7,6 +7,7 @@ the same axes that comes after all it depends on. Stores that nobody reads are d
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,8 @@ from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
 from kiln.engines.native.scalars import Value, postorder
 
+MOST_TRIED = 64
+"""Clusters of the same axes that a nest is compared with, the last ones first."""
 MOST_NODES = 600
 """A nest is not made larger than this."""
 MOST_MOVED = 120
@@ -309,7 +312,7 @@ class _Fuser:
     def _joined(self, nest: Nest, inputs: set[Value], after: int, read: set[Buffer]) -> int | None:
         """Add the nest to a cluster, if there is one for it; return its place."""
         reduced, is_map = frozenset(nest.reduced_axes()), nest.is_map
-        for place in reversed(self.by_axes.get(nest.axes, ())):
+        for place in itertools.islice(reversed(self.by_axes.get(nest.axes, ())), MOST_TRIED):
             if place < after:
                 return None
             cluster = self.done[place]

@@ -1,0 +1,39 @@
+"""Scans over references: each step has a reference to its slice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten
+from kiln.control.ref_primitives import content_of, replace_content
+from kiln.control.refs import freeze, new_ref
+from kiln.core.ref import Ref
+
+
+def scan_over_refs(
+    scan: Callable[..., Any],
+    f: Callable[[Any, Any], Any],
+    init: Any,
+    rows: Sequence[Any],
+    tree: PyTreeDef,
+    **options: Any,
+) -> tuple[Any, Any]:
+    """Run `scan` where some of the xs, the leaves `rows` of a tree, are references."""
+    is_ref = tuple([type(x) is Ref for x in rows])
+
+    def step(carry: Any, xs: Any) -> Any:
+        leaves = [
+            new_ref(x) if made else x for x, made in zip(tree_flatten(xs)[0], is_ref, strict=True)
+        ]
+        out = f(carry, tree_unflatten(tree, leaves))
+        if not (isinstance(out, (tuple, list)) and len(out) == 2):
+            return out
+        after = [freeze(x) for x, made in zip(leaves, is_ref, strict=True) if made]
+        return out[0], (out[1], after)
+
+    xs = tree_unflatten(tree, [content_of(x) if type(x) is Ref else x for x in rows])
+    carry, (ys, after) = scan(step, init, xs, **options)
+    for ref, new in zip([x for x in rows if type(x) is Ref], after, strict=True):
+        replace_content(ref, new)
+    return carry, ys

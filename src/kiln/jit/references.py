@@ -1,0 +1,68 @@
+"""Calls of programs that take references: contents in, contents out, in the same memory.
+
+A content that nothing else refers to is donated. What a program returns for a reference is such a
+content, until it is read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.control.discharge import discharged, writes
+from kiln.control.ref_primitives import content_of
+from kiln.control.region import memoized, select_by
+from kiln.core.ref import Ref
+from kiln.execution.placement import PlacementRequest, Placer
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.rewrite import drop_inputs
+from kiln.jit.compiler_options import Settings
+
+
+class OnContents:
+    """A program as one of contents: first of the references it changes, then its other inputs.
+
+    `changed` says which inputs are references that it changes, and `own` which of the contents that
+    it returns for them are no other result, and no input.
+    """
+
+    __slots__ = ("changed", "jaxpr", "name", "own", "placers")
+
+    def __init__(self, jaxpr: Jaxpr, name: str) -> None:
+        self.name = name
+        self.changed = writes(jaxpr)
+        count = self.changed.count(True)
+        numbers = iter(range(count))
+        slots = tuple([next(numbers) if changed else None for changed in self.changed])
+        types = tuple([v.aval.inner_aval for v in select_by(self.changed, jaxpr.invars)])
+        whole = discharged(jaxpr, slots, types)
+        self.jaxpr = drop_inputs(whole, [True] * count + [not c for c in self.changed])
+        outs = [id(v) for v in self.jaxpr.outvars]
+        ins = {id(v) for v in self.jaxpr.invars}
+        self.own = [outs.count(v) == 1 and v not in ins for v in outs[:count]]
+        self.placers: dict[tuple[tuple[int, ...], Settings], Placer] = {}
+
+    def run(self, values: Sequence[Any], settings: Settings) -> Sequence[Any]:
+        """Run the program on references and arrays, and return its results."""
+        refs: list[Ref] = select_by(self.changed, values)
+        others = select_by(self.changed, values, False)
+        donated = tuple([i for i, ref in enumerate(refs) if ref.is_own])
+        contents = [ref.content for ref in refs]
+        for ref in refs:
+            ref.is_own = False
+        placer = self.placers.get((donated, settings))
+        if placer is None:
+            request = PlacementRequest(donated=donated)
+            placer = Placer(self.jaxpr, self.name, request=request, compiler_options=settings)
+            self.placers[donated, settings] = placer
+        arrays = [content_of(x) if type(x) is Ref else x for x in others]
+        outs = placer.run([*contents, *arrays])
+        for ref, new, own in zip(refs, outs[: len(refs)], self.own, strict=True):
+            ref.content, ref.is_own = new, own
+        return outs[len(refs) :]
+
+
+def on_contents(jaxpr: Jaxpr, name: str) -> OnContents:
+    """Return a program as one of contents, made once."""
+    found: OnContents = memoized(jaxpr, OnContents, lambda: OnContents(jaxpr, name))
+    return found
