@@ -25,7 +25,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons oracle breaks sanitize bench bench-suite lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle oracle breaks sanitize bench bench-suite lint format hooks docs \
   wheel check-wheel clean
 
 help:
@@ -34,6 +34,8 @@ help:
 	@echo "make test       the tests, without the slow suites"
 	@echo "make test-full  all tests"
 	@echo "make test-pythons  make test with every supported Python that is installed"
+	@echo "make libraries  programs of optax, flax, equinox, numpyro ... on kiln, beside jax's answers"
+	@echo "make libraries-oracle  ask jax again for those answers; SUBJECTS=\"diffrax haiku\""
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
@@ -66,6 +68,16 @@ test-pythons:
 	@failed=; for python in $(PYTHONS); do \
 	  echo "=== $$python"; $(MAKE) --no-print-directory PYTHON="$$python" test || failed="$$failed $$python"; \
 	done; test -z "$$failed" || { echo "failed with:$$failed"; exit 1; }
+
+# In an environment of their own, so that no test depends on what a library brings with it.
+libraries libraries-oracle:
+	@$(MAKE) --no-print-directory VENV=$(VENV)-libraries run-$@
+
+run-libraries: $(VENV)/.has-distrax
+	$(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m libraries tests/libraries $(ARGS)
+
+run-libraries-oracle: $(VENV)/.has-distrax
+	$(RUN) -m tests.libraries.oracle $(SUBJECTS)
 
 oracle: $(VENV)/.has-test
 	$(RUN) -m tests.differential.oracle $(TOPICS)
@@ -143,9 +155,15 @@ $(VENV)/.has-examples: EXTRAS := examples
 $(VENV)/.has-bench: EXTRAS := bench
 $(VENV)/.has-peers: EXTRAS := bench,peers
 $(VENV)/.has-lint: EXTRAS := lint
+$(VENV)/.has-libraries: EXTRAS := test,libraries
 $(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime
 	@echo "installing kiln[$(EXTRAS)] into $(VENV)"
 	@$(PIP) install --no-build-isolation --editable ".[$(EXTRAS)]"
+	@touch $@
+
+# distrax asks for a release of TensorFlow Probability that does not import on jax 0.10.
+$(VENV)/.has-distrax: $(VENV)/.has-libraries
+	@$(PIP) install --no-deps distrax==0.1.9 tfp-nightly==0.26.0.dev20261027
 	@touch $@
 
 # What builds the extension stays in the environment, so that a change compiles only what it touches.

@@ -22,6 +22,7 @@ GIVEN_NAMES = {
     "extend/source_info_util.py",
     "experimental/mesh_utils.py",
     "experimental/multihost_utils.py",
+    "experimental/sparse/util.py",
     "flatten_util.py",
     "test_util.py",
     "traverse_util.py",

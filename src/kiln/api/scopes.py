@@ -10,14 +10,20 @@ from typing import Any
 
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
-from kiln.base.source import current_source
+from kiln.base.source import current_scopes, current_source, in_scopes
 
 
 @contextlib.contextmanager
 def named_scope(name: str) -> Iterator[None]:
-    """Name a part of a function; also a decorator. Programs do not show the name.
+    """Name a part of a function; also a decorator.
 
+    The equations of a program have the names around them in `source_info.name_stack`.
     Raises: TypeError if the name is not a string.
+    Example:
+        >>> with kiln.named_scope("layer"):
+        ...     program = kiln.make_jaxpr(kiln.named_scope("sine")(jnp.sin))(1.0)
+        >>> str(program.eqns[0].source_info.name_stack)
+        'sine'
     """
     if not isinstance(name, str):
         raise TypeError(
@@ -27,7 +33,8 @@ def named_scope(name: str) -> Iterator[None]:
                 "write named_scope('layer')",
             )
         )
-    yield
+    with in_scopes((*current_scopes(), name)):
+        yield
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:

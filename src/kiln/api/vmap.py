@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+from kiln.api.mapped_containers import as_elements, as_stacks
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
 from kiln.base.source import api_boundary, current_source, name_of
@@ -14,6 +15,7 @@ from kiln.base.tree import (
     tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
+    tree_structure,
     tree_unflatten,
 )
 from kiln.base.wrapping import wraps
@@ -104,6 +106,9 @@ def vmap(
             None if a is None else a + len(aval_of(x).shape) if a < 0 else a
             for x, a in zip(leaves, axes, strict=True)
         ]
+        elements = as_elements((args, kwargs), axes)
+        if elements[0] is not args:
+            tree = tree_structure(elements)
         box: list[Any] = []
         refs = [i for i, a in enumerate(axes) if a is not None and type(leaves[i]) is Ref]
 
@@ -123,7 +128,7 @@ def vmap(
         placed = [
             _place(fun, x, a, want, size) for x, a, want in zip(outs, at, wanted, strict=True)
         ]
-        return tree_unflatten(box[0], placed)
+        return as_stacks(tree_unflatten(box[0], placed), wanted, size)
 
     return mapped
 

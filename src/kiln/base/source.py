@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -24,11 +26,12 @@ _NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep)
 class Source:
     """A location in user code, stored as a code object and an offset until it is needed."""
 
-    __slots__ = ("code", "offset")
+    __slots__ = ("code", "offset", "scopes")
 
-    def __init__(self, code: types.CodeType, offset: int) -> None:
+    def __init__(self, code: types.CodeType, offset: int, scopes: tuple[str, ...] = ()) -> None:
         self.code = code
         self.offset = offset
+        self.scopes = scopes
 
     @property
     def file(self) -> str:
@@ -55,6 +58,31 @@ class Source:
     __repr__ = __str__
 
 
+class _Here(threading.local):
+    """The names of the scopes that this thread is in."""
+
+    scopes: tuple[str, ...] = ()
+
+
+_here = _Here()
+
+
+def current_scopes() -> tuple[str, ...]:
+    """Return the names of the scopes around the line that runs, the outermost first."""
+    return _here.scopes
+
+
+@contextmanager
+def in_scopes(scopes: tuple[str, ...]) -> Iterator[None]:
+    """Let locations of user code have these names of scopes, in a context."""
+    previous = _here.scopes
+    _here.scopes = scopes
+    try:
+        yield
+    finally:
+        _here.scopes = previous
+
+
 def is_internal(filename: str) -> bool:
     """Tell whether a file belongs to kiln."""
     return filename.startswith(_ROOT)
@@ -66,7 +94,7 @@ def current_source() -> Source | None:
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_NOT_THE_USERS):
-            return Source(code, frame.f_lasti)
+            return Source(code, frame.f_lasti, _here.scopes)
         frame = frame.f_back
     return None
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
-from kiln.base.source import current_source
+from kiln.base.source import current_source, in_scopes
 from kiln.core.array import from_host, host_value
 from kiln.core.leaks import check_leaks
 from kiln.core.ref import Ref, not_an_array
@@ -213,7 +213,9 @@ def stage(
     state.trace = trace
     state.source = None
     try:
-        outvars = [trace.atom(x) for x in fun(*tracers)]
+        # A program has the names of scopes within it: others run it too.
+        with in_scopes(()):
+            outvars = [trace.atom(x) for x in fun(*tracers)]
         del tracers
     finally:
         state.trace = previous

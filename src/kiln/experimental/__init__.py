@@ -7,14 +7,19 @@ from kiln.control.callback import io_callback as io_callback
 
 if _TYPE_CHECKING:
     from kiln.experimental import checkify as checkify
+    from kiln.experimental import jet as jet
     from kiln.experimental import mesh_utils as mesh_utils
     from kiln.experimental import multihost_utils as multihost_utils
+    from kiln.experimental import ode as ode
     from kiln.experimental import pjit as pjit
     from kiln.experimental import shard_map as shard_map
+    from kiln.experimental import sparse as sparse
     from kiln.experimental import topologies as topologies
 
 __getattr__, __dir__ = _on_first_use(
-    globals(), "checkify", "mesh_utils", "multihost_utils", "pjit", "shard_map", "topologies"
+    globals(),
+    *("checkify", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map", "sparse"),
+    "topologies",
 )
 
 __all__ = ["io_callback"]

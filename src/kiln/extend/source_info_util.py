@@ -1,21 +1,19 @@
-"""Lines of user code, by the names in `jax.extend.source_info_util`.
-
-Names of scopes do not appear in kiln's programs: the functions about them do nothing.
-"""
+"""Lines of user code and names of scopes, by the names in `jax.extend.source_info_util`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
-from kiln.base.source import Source, current_source
+from kiln.base.source import Source, current_scopes, current_source, in_scopes
 from kiln.core.trace import state
 from kiln.ir.source_info import NameStack, SourceInfo
 
 
 def current() -> SourceInfo:
-    """Return the line of user code that runs."""
-    return SourceInfo(state.source or current_source())
+    """Return the line of user code that runs, with the names of scopes around it."""
+    source = state.source or current_source()
+    return SourceInfo(source, NameStack(source.scopes if source else ()))
 
 
 def new_source_info() -> SourceInfo:
@@ -29,8 +27,8 @@ def new_name_stack(name: str = "") -> NameStack:
 
 
 def current_name_stack() -> NameStack:
-    """Return the names of the scopes around the line that runs: none."""
-    return NameStack()
+    """Return the names of the scopes around the line that runs."""
+    return NameStack(current_scopes())
 
 
 def summarize(source_info: SourceInfo | Source | None, num_frames: int = 1) -> str:
@@ -43,33 +41,47 @@ def summarize(source_info: SourceInfo | Source | None, num_frames: int = 1) -> s
 def user_context(
     traceback: Source | None, *, name_stack: NameStack | None = None
 ) -> Iterator[None]:
-    """Attribute the operations in a context to a line of user code."""
+    """Attribute the operations in a context to a line of user code, and to scopes."""
     previous = state.source
-    state.source = traceback if isinstance(traceback, Source) else previous
+    scopes = current_scopes() if name_stack is None else name_stack.stack
+    source = traceback if isinstance(traceback, Source) else previous
+    if source is None or source.scopes == scopes:
+        state.source = source
+    else:
+        state.source = Source(source.code, source.offset, scopes)
     try:
-        yield
+        with in_scopes(scopes):
+            yield
     finally:
         state.source = previous
 
 
-def extend_name_stack(name: str) -> nullcontext[NameStack]:
-    """Do nothing."""
-    return nullcontext(NameStack((name,)))
+@contextmanager
+def extend_name_stack(name: str) -> Iterator[NameStack]:
+    """Enter a scope, in a context; its value is the stack."""
+    with in_scopes((*current_scopes(), name)):
+        yield NameStack(current_scopes())
 
 
-def set_name_stack(name_stack: NameStack) -> nullcontext[None]:
-    """Do nothing."""
-    return nullcontext()
+@contextmanager
+def set_name_stack(name_stack: NameStack) -> Iterator[None]:
+    """Be in these scopes, in a context."""
+    with in_scopes(name_stack.stack):
+        yield
 
 
-def reset_name_stack() -> nullcontext[None]:
-    """Do nothing."""
-    return nullcontext()
+@contextmanager
+def reset_name_stack() -> Iterator[None]:
+    """Be in no scope, in a context."""
+    with in_scopes(()):
+        yield
 
 
-def transform_name_stack(name: str) -> nullcontext[None]:
-    """Do nothing."""
-    return nullcontext()
+@contextmanager
+def transform_name_stack(name: str) -> Iterator[None]:
+    """Enter the scope of a transformation, in a context."""
+    with in_scopes((*current_scopes(), name)):
+        yield
 
 
 def register_exclusion(path: str) -> None:

@@ -16,7 +16,7 @@ from kiln.ir.jaxpr_html import to_html
 from kiln.ir.operation import Operation
 from kiln.ir.printer import eqn_to_text, to_text
 from kiln.ir.ref_type import is_ref_type
-from kiln.ir.source_info import SourceInfo
+from kiln.ir.source_info import NameStack, SourceInfo
 from kiln.ir.types import ShapedArray
 
 
@@ -77,8 +77,8 @@ class Eqn:
 
     @property
     def source_info(self) -> SourceInfo:
-        """The line that the equation comes from, with the names of scopes around it: none."""
-        return SourceInfo(self.source)
+        """The line that the equation comes from, with the names of scopes around it."""
+        return SourceInfo(self.source, NameStack(self.source.scopes if self.source else ()))
 
     def with_(self, **changes: Any) -> Eqn:
         """Return a copy of the equation with some parts replaced."""

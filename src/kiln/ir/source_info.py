@@ -8,7 +8,7 @@ from kiln.base.source import Source
 
 
 class NameStack(NamedTuple):
-    """The names of the scopes around an operation: none."""
+    """The names of the scopes around an operation, within its program."""
 
     stack: tuple[str, ...] = ()
 

@@ -203,6 +203,7 @@ from kiln.ops.elementwise import sqrt as sqrt
 from kiln.ops.elementwise import sqrt_p as sqrt_p
 from kiln.ops.elementwise import square as square
 from kiln.ops.elementwise import square_p as square_p
+from kiln.ops.elementwise import stop_gradient_p as stop_gradient_p
 from kiln.ops.elementwise import sub as sub
 from kiln.ops.elementwise import sub_p as sub_p
 from kiln.ops.elementwise import tan as tan
@@ -343,6 +344,7 @@ if _TYPE_CHECKING:
     from kiln.lax import linalg as linalg
     from kiln.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
     from kiln.lax.ragged import ragged_dot as ragged_dot
+    from kiln.lax.ragged import ragged_dot_general as ragged_dot_general
     from kiln.lax.staged import composite as composite
     from kiln.lax.staged import pbroadcast as pbroadcast
     from kiln.lax.staged import platform_dependent as platform_dependent
@@ -364,7 +366,7 @@ if _TYPE_CHECKING:
 __getattr__, __dir__ = _on_first_use(
     globals(),
     "linalg",
-    "kiln.lax.ragged: RaggedDotDimensionNumbers ragged_dot",
+    "kiln.lax.ragged: RaggedDotDimensionNumbers ragged_dot ragged_dot_general",
     "kiln.lax.staged: composite pbroadcast platform_dependent shape_as_value",
     "kiln.lax.window_shapes: conv_general_permutations conv_general_shape_tuple conv_shape_tuple",
     "kiln.lax.window_shapes: conv_transpose_shape_tuple reduce_window_shape_tuple",

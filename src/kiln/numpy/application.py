@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from kiln.api.vmap import vmap
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
@@ -41,8 +39,7 @@ def apply_along_axis(
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) -> Any:
     """Apply a reduction over axes, one after another, keeping them with size 1."""
     a = one("apply_over_axes", a)
-    given = axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,)
-    for axis in canonical_axes("apply_over_axes", given, len(a.shape)):
+    for axis in canonical_axes("apply_over_axes", axes, len(a.shape)):
         found = func(a, axis)
         if len(found.shape) == len(a.shape) - 1:
             found = expand_dims(found, (axis,))

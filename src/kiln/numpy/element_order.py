@@ -18,6 +18,7 @@ from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import (
     canonical_axes,
     index_of,
+    listed,
     one,
     ravel,
     reshape,
@@ -80,8 +81,7 @@ def roll(a: ArrayLike, shift: Any, axis: Axes = None) -> Array:
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), shape_of(a))
     rank = len(shape_of(a))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = [canonical_axis("roll", index_of("roll", x), rank) for x in given]
+    axes = [canonical_axis("roll", index_of("roll", x), rank) for x in listed(axis)]
     shifts = np.atleast_1d(shift) if not isinstance(shift, (Tracer, ConcreteArray)) else [shift]
     if isinstance(shift, (Tracer, ConcreteArray)) and shift.ndim:
         shifts = list(shift)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -37,8 +37,7 @@ def canonical_axes(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
 
     Raises: ValueError if one is out of bounds or named twice.
     """
-    given = axes if isinstance(axes, (tuple, list, np.ndarray, range)) else (axes,)
-    found = tuple([canonical_axis(name, index_of(name, axis), ndim) for axis in given])
+    found = tuple([canonical_axis(name, index_of(name, axis), ndim) for axis in listed(axes)])
     if len(set(found)) != len(found):
         raise ValueError(
             three_lines(
@@ -48,6 +47,17 @@ def canonical_axes(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
             )
         )
     return found
+
+
+def listed(given: Any) -> Sequence[Any]:
+    """Return one number or several as a sequence, from whatever can be iterated."""
+    if isinstance(given, (tuple, list, range)):
+        return given
+    # Kiln's arrays are not axes; iterating over a traced one would fail with another error.
+    is_number = isinstance(given, np.ndarray) and given.ndim == 0
+    if isinstance(given, Iterable) and not is_number and not hasattr(given, "aval"):
+        return tuple(given)
+    return (given,)
 
 
 def index_of(name: str, axis: Any) -> int:
@@ -95,7 +105,7 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
 
 
 def _resolved(a: Any, shape: Any) -> tuple[Dim, ...]:
-    given = shape if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    given = listed(shape)
     if hasattr(shape, "aval") and len(shape.shape) == 1:
         given = tuple(shape)
     sizes: list[Any] = []
@@ -157,7 +167,7 @@ def transpose(a: ArrayLike, axes: Axes = None) -> Array:
     rank = len(shape_of(a))
     if axes is None:
         return shape_ops.transpose(a, range(rank - 1, -1, -1))
-    given = axes if isinstance(axes, (tuple, list, np.ndarray, range)) else (axes,)
+    given = listed(axes)
     if len(given) != rank:
         raise ValueError(
             three_lines(
@@ -234,7 +244,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
         (1, 3)
     """
     a = one("expand_dims", a)
-    given = axis if isinstance(axis, (tuple, list, np.ndarray)) else (axis,)
+    given = listed(axis)
     axes = canonical_axes("expand_dims", given, len(shape_of(a)) + len(given))
     return shape_ops.expand_dims(a, axes)
 

@@ -14,7 +14,7 @@ from kiln.core.trace import Tracer
 from kiln.numpy.creation import asarray, cast, concrete_number
 from kiln.numpy.cumulative import cumsum
 from kiln.numpy.indexing import take
-from kiln.numpy.manipulation import one, ravel
+from kiln.numpy.manipulation import listed, one, ravel
 from kiln.numpy.promotion import operands
 from kiln.numpy.search import searchsorted
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
@@ -28,7 +28,7 @@ def tile(A: ArrayLike, reps: Any) -> Array:
         Array([1, 2, 1, 2], dtype=int32)
     """
     A = one("tile", A)
-    counts = [operator.index(r) for r in (reps if isinstance(reps, (tuple, list)) else (reps,))]
+    counts = [operator.index(r) for r in listed(reps)]
     rank = len(A.shape)
     counts = [1] * (rank - len(counts)) + counts
     A = expand_dims(A, range(len(counts) - rank))

@@ -6,7 +6,8 @@ The meanings are scipy's, computed in 64 bits and rounded. Those that need a loo
 
 from __future__ import annotations
 
-import functools
+import builtins
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from kiln.base.errors import MissingRule, three_lines
 from kiln.base.lazy import scipy_special
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
+from kiln.ops.bessel_series import BESSEL
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import (
     abs,
@@ -25,7 +27,7 @@ from kiln.ops.elementwise import (
     eq,
     exp,
     full_like,
-    lt,
+    ge,
     mul,
     rsqrt,
     select,
@@ -109,50 +111,44 @@ class ScaledBessel(Elementwise):
     def __init__(self, name: str, odd: bool, fun: Meaning, partial: Callable[..., Any]) -> None:
         super().__init__(name, widely(fun), FLOAT, partial)
         self.odd = odd
-        self.fun = fun
 
     def expand(self, x: Any) -> Any:
         wide = widened(x)
         size = abs(wide)
         precision = float(dtypes.finfo(aval_of(wide).dtype).eps)
-        near, far = self.series(precision)
-        one, eight = constant(1.0, wide), constant(8.0, wide)
-        below = lt(size, eight)
-        inner = select(below, size, full_like(wide, 8.0))
-        outer = select(below, full_like(wide, 8.0), size)
-        small = _clenshaw(near, sub(mul(inner, constant(0.25, wide)), one))
-        large = mul(_clenshaw(far, sub(div(constant(16.0, wide), outer), one)), rsqrt(outer))
+        above = [ge(size, constant(end, wide)) for end in (1.0, 3.0, 8.0)]
+
+        def chosen(first: float, second: float, third: float, beyond: float) -> Any:
+            out = full_like(wide, first)
+            for flag, value in zip(above, (second, third, beyond), strict=True):
+                out = select(flag, full_like(wide, value), out)
+            return out
+
+        # The intervals as [-1, 1], the last by 1/x.
+        outer = select(above[2], size, full_like(wide, 8.0))
+        inner = mul(sub(size, chosen(0.5, 2.0, 5.5, 8.0)), chosen(2.0, 1.0, 0.4, 0.0))
+        far = sub(div(constant(16.0, wide), outer), constant(1.0, wide))
+        pieces = [_needed(piece, precision) for piece in BESSEL[self.odd]]
+        terms = list(itertools.zip_longest(*pieces, fillvalue=0.0))
+        found = _clenshaw([chosen(*c) for c in terms], select(above[2], far, inner))
+        found = mul(found, select(above[2], rsqrt(outer), full_like(wide, 1.0)))
         if self.odd:
-            small, large = mul(small, wide), mul(large, sign(wide))
-        return convert_element_type(select(below, small, large), aval_of(x).dtype)
-
-    @functools.cache  # noqa: B019 - two primitives, two precisions
-    def series(self, precision: float) -> tuple[list[float], list[float]]:
-        """Return Chebyshev coefficients: of the function up to 8; of it times sqrt(x) beyond."""
-
-        def near(t: np.ndarray) -> Any:
-            x = 4.0 * (t + 1.0)
-            return self.fun(x) / x if self.odd else self.fun(x)
-
-        def far(t: np.ndarray) -> Any:
-            x = 16.0 / (t + 1.0)
-            return self.fun(x) * np.sqrt(x)
-
-        return _coefficients(near, precision), _coefficients(far, precision)
+            found = mul(found, select(above[0], sign(wide), wide))
+        return convert_element_type(found, aval_of(x).dtype)
 
 
-def _coefficients(fun: Callable[[np.ndarray], Any], precision: float) -> list[float]:
-    found = np.polynomial.chebyshev.chebinterpolate(fun, 32)
-    needed = np.flatnonzero(np.abs(found) > 0.1 * precision * np.abs(found).max())
-    return [float(c) for c in found[: needed[-1] + 1]]
+def _needed(coefficients: Sequence[float], precision: float) -> Sequence[float]:
+    least = 0.1 * precision * builtins.abs(coefficients[0])
+    last = max(i for i, c in enumerate(coefficients) if builtins.abs(c) > least)
+    return coefficients[: last + 1]
 
 
-def _clenshaw(coefficients: Sequence[float], t: Any) -> Any:
+def _clenshaw(coefficients: Sequence[Any], t: Any) -> Any:
     twice = add(t, t)
     last, before = full_like(t, 0), full_like(t, 0)
     for c in reversed(coefficients[1:]):
-        last, before = add(sub(mul(twice, last), before), constant(c, t)), last
-    return add(sub(mul(t, last), before), constant(coefficients[0], t))
+        last, before = add(sub(mul(twice, last), before), c), last
+    return add(sub(mul(t, last), before), coefficients[0])
 
 
 def _bessel_i1e_partial(t: Any, out: Any, x: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import kiln
@@ -114,6 +116,22 @@ def test_user_contexts_are_part_of_the_key() -> None:
 def test_scopes() -> None:
     with kiln.named_scope("a"):
         assert float(kiln.named_call(jnp.sin)(0.0)) == 0.0
+
+    @kiln.named_scope("f")
+    def f(x: Any) -> Any:
+        with kiln.named_scope("inner"):
+            x = jnp.sin(x)
+        return kiln.jit(lambda x: kiln.named_call(jnp.cos, name="cosine")(x))(x)
+
+    def names(program: Any) -> list[str]:
+        return [str(eqn.source_info.name_stack) for eqn in program.eqns]
+
+    with kiln.named_scope("outside"):
+        program = kiln.make_jaxpr(f)(1.0)
+        # Scopes around a program are not in it: it may be run from others.
+        assert names(program) == ["f/inner", "f"]
+        assert names(program.eqns[1].params["jaxpr"]) == ["cosine"]
+    assert set(names(kiln.make_jaxpr(kiln.grad(f))(1.0))) == {"f/inner", "f"}
     with pytest.raises(TypeError, match="must be a string"), kiln.named_scope(3):
         pass
 

@@ -170,17 +170,26 @@ def test_lines_of_equations() -> None:
     assert str(eqn.source_info.name_stack) == ""
     assert str(lines.new_name_stack("a").extend("b").transform("c")) == "a/b/c"
     assert lines.current_name_stack().stack == ()
-    with (
-        lines.extend_name_stack("a"),
-        lines.set_name_stack(lines.NameStack()),
-        lines.reset_name_stack(),
-        lines.transform_name_stack("vmap"),
-    ):
+    with lines.extend_name_stack("a") as stack, lines.transform_name_stack("vmap"):
+        assert str(stack) == "a"
+        assert str(lines.current_name_stack()) == str(lines.current().name_stack) == "a/vmap"
+        with lines.set_name_stack(lines.NameStack(("b",))):
+            assert str(lines.current_name_stack()) == "b"
+        with lines.reset_name_stack():
+            assert str(lines.current_name_stack()) == ""
         lines.register_exclusion(__file__)
 
     def f(x: Any) -> Any:
         with lines.user_context(eqn.source_info.traceback):
             return x * 2
+
+    def g(x: Any) -> Any:
+        with lines.user_context(eqn.source_info.traceback, name_stack=stack):
+            return x * 2
+
+    (named,) = kiln.make_jaxpr(g)(1.0).eqns
+    assert str(named.source_info.name_stack) == "a"
+    assert lines.summarize(named.source_info) == lines.summarize(eqn.source_info)
 
     (other,) = kiln.make_jaxpr(f)(1.0).eqns
     assert other.source_info == eqn.source_info

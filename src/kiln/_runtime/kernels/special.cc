@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "../symbols.h"
+#include "bessel_series.h"
 #include "element_types.h"
 
 namespace kiln {
@@ -121,26 +122,26 @@ double polygamma(double m, double x) {
 template <int order>
 double scaled_bessel(double given) {
   const double x = std::fabs(given);
-  double out;
-  if (x < 30) {
-    const double quarter = x * x / 4;
-    double term = order == 0 ? 1 : x / 2, sum = term;
-    for (double k = 1; term > 0.125 * kEpsilon * sum; k += 1) {
-      term *= quarter / (k * (k + order));
-      sum += term;
-    }
-    out = sum * std::exp(-x);
+  int piece = 3;
+  double t, factor = 1;  // the interval as [-1, 1]
+  if (x < 1) {
+    piece = 0, t = 2 * (x - 0.5);
+    if (order == 1) factor = x;
+  } else if (x < 3) {
+    piece = 1, t = x - 2;
+  } else if (x < 8) {
+    piece = 2, t = 0.4 * (x - 5.5);
   } else {
-    constexpr double kSquare = 4 * order * order;
-    double term = 1, sum = 1;
-    for (double k = 1; std::fabs(term) > 0.125 * kEpsilon; k += 1) {
-      term *= ((2 * k - 1) * (2 * k - 1) - kSquare) / (8 * x * k);
-      sum += term;
-    }
-    out = sum / std::sqrt(2 * kPi) / std::sqrt(x);
+    t = 16 / x - 1, factor = 1 / std::sqrt(x);
   }
-  if (order == 0) return out;
-  return given == 0 ? given : std::copysign(out, given);
+  const double* terms = kBessel[order][piece];
+  double last = 0, before = 0;
+  for (int i = kBesselTerms - 1; i > 0; --i) {
+    const double next = 2 * t * last - before + terms[i];
+    before = last, last = next;
+  }
+  const double out = (t * last - before + terms[0]) * factor;
+  return order == 0 ? out : std::copysign(out, given);
 }
 
 inline double wide(Half x) { return static_cast<double>(widen(x)); }

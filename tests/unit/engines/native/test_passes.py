@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln import _runtime
+from kiln import _runtime, lax
 from kiln.base.config import override
 from kiln.base.errors import CheckError
 from kiln.engines.native.builder import function_of
@@ -337,6 +337,37 @@ def test_a_result_takes_donated_memory() -> None:
         before = _runtime.memory_statistics()["allocations"]
         f(x)
         assert _runtime.memory_statistics()["allocations"] == before
+
+
+UPDATES: dict[str, tuple[bool, Callable[..., Any]]] = {
+    "an element": (True, lambda x, i: x.at[i].set(7.0)),
+    "elements one after another": (True, lambda x, i: x.at[i].add(1.0).at[i + 1].multiply(3.0)),
+    "a part": (True, lambda x, i: lax.dynamic_update_slice(x, jnp.ones(5), (i,))),
+    "in a loop": (True, lambda x, i: lax.fori_loop(0, 9, lambda k, y: y.at[i * k].add(k), x)),
+    "what was read before": (True, lambda x, i: (x.at[i].set(0.0), x[i])[0]),
+    "an element by another": (False, lambda x, i: x.at[i].set(x[i + 1])),
+    "an exchange": (False, lambda x, i: x.at[i].set(x[i + 1]).at[i + 1].set(x[i])),
+    "what is needed afterwards": (False, lambda x, i: (x.at[i].set(0.0), x * 2)),
+    "all by an element": (False, lambda x, i: (x.at[i].set(3.0), x[::-1].copy())),
+    "twice": (False, lambda x, i: (x.at[i].set(3.0), x.at[i + 1].set(4.0))),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_a_donated_operand_is_updated_where_it_lies(name: str) -> None:
+    in_place, f = UPDATES[name]
+    given = np.arange(5000, dtype=np.float32)
+    for i in (0, 5, 100):
+        expected = kiln.jit(f)(jnp.asarray(given), i)
+        for generator in ("kiln", "llvm"):
+            with override(code_generator=generator):
+                x = kiln.jit(lambda x: x + 0)(given)
+                address = x.unsafe_buffer_pointer()
+                found = kiln.jit(f, donate_argnums=0)(x, i)
+            for a, b in zip(kiln.tree.leaves(found), kiln.tree.leaves(expected), strict=True):
+                np.testing.assert_array_equal(a, b)
+            if in_place:
+                assert found.unsafe_buffer_pointer() == address
 
 
 def test_donated_memory_is_not_taken_from_a_reversed_operand() -> None:

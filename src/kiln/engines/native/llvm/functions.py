@@ -38,7 +38,7 @@ from kiln.engines.native.loop_ir import (
     Store,
     While,
 )
-from kiln.engines.native.passes.buffers import axes_of, everywhere, touched
+from kiln.engines.native.passes.buffers import axes_of, everywhere, is_whole, touched
 from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import Schedule, schedule
 from kiln.engines.native.passes.structure import structure
@@ -350,9 +350,9 @@ class _Code(CallBuffers):
     def copy(self, copy: Copy, to: str | None = None) -> None:
         operand, result = self.place(copy.operand), to or self.place(copy.result)
         count = self.w.dim(copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize)
-        self.w.do(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {operand}, i64 {count}, i1 false)"
-        )
+        # The result may lie where the operand was donated.
+        may_be_same = is_whole(copy) and copy.operand.buffer.role is Role.INPUT
+        self.w.copy(result, operand, count, may_be_same=may_be_same)
 
     def loop(self, loop: Loop) -> None:
         if not loop.parallel or self.is_part:

@@ -18,7 +18,7 @@ def by_rows(module: Module, kernel: Kernel) -> str:
     count = len(kernel.numbers)
     numbers = w.emit(f"alloca i64, i64 {count}, align 8")
     table = numbers_of(module, w, kernel)
-    w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {numbers}, ptr {table}, i64 {8 * count}, i1 false)")
+    w.copy(numbers, table, str(8 * count))
     w.do(f"store i64 %begin, ptr {numbers}, align 8")
     rows = w.emit("sub i64 %end, %begin")
     second = w.emit(f"getelementptr i64, ptr {numbers}, i64 1")

@@ -69,6 +69,13 @@ class Writer:
         """Write an instruction without a result: a store, a branch."""
         self.lines.append(f"  {text}")
 
+    def copy(self, to: str, of: str, count: str, *, may_be_same: bool = False) -> None:
+        """Copy so many bytes from one address to another, unless it is the same."""
+        if may_be_same:
+            same = self.emit(f"icmp eq ptr {to}, {of}")
+            count = self.emit(f"select i1 {same}, i64 0, i64 {count}")
+        self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {of}, i64 {count}, i1 false)")
+
     def label(self, hint: str = "b") -> str:
         """Return a fresh label, without %, to be placed by `begin`."""
         return self.name(hint)[1:]

@@ -10,6 +10,7 @@ from kiln.engines.native.loop_ir import (
     Branch,
     Buffer,
     Copy,
+    Index,
     Kernel,
     Loop,
     Nest,
@@ -93,6 +94,16 @@ def everything(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
             read |= more_read
             written |= more_written
     return read, written
+
+
+def is_whole(copy: Copy) -> bool:
+    """Tell whether all elements of a buffer become those of one like it."""
+    of, to = copy.operand, copy.result
+    return (
+        of.index == to.index == Index()
+        and copy.count == to.buffer.size == of.buffer.size
+        and of.buffer.dtype == to.buffer.dtype
+    )
 
 
 def touched(statement: Nest | Loop) -> list[Buffer]:

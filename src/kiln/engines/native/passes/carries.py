@@ -31,7 +31,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
     load,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
+from kiln.engines.native.passes.buffers import is_whole, nodes, reads, writes
 from kiln.engines.native.passes.fusion import is_in_place
 from kiln.engines.native.passes.liveness import Liveness, is_covered
 from kiln.engines.native.passes.rebuilding import with_places
@@ -75,10 +75,9 @@ def _copies(statements: Sequence[Statement], depth: int) -> Iterator[_WholeCopy]
     for statement in statements:
         match statement:
             case Copy():
-                of, to = statement.operand, statement.result
-                is_whole = of.index == to.index == Index() and statement.count == to.buffer.size
-                if is_whole and _are_alike(to.buffer, of.buffer):
-                    yield _WholeCopy(statement, to.buffer, of.buffer, depth)
+                of, to = statement.operand.buffer, statement.result.buffer
+                if is_whole(statement) and of is not to:
+                    yield _WholeCopy(statement, to, of, depth)
             case Nest():
                 for result, source in _copied(statement).items():
                     yield _WholeCopy(statement, result, source, depth)

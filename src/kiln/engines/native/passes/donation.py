@@ -1,15 +1,25 @@
 """Donation: which results may be written where an operand lies that the call gives away.
 
 A result may take an operand's memory if nothing reads the operand after the result's first element
-is written, but for nests that read an element just before they write the same one.
+is written, but for nests that read an element just before they write the same one, and copies of
+the whole operand, which then need not be made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kiln.engines.native.loop_ir import Blocked, Buffer, Function, Nest, Role, Statement, Store
-from kiln.engines.native.passes.buffers import everything, nodes, reads
+from kiln.engines.native.loop_ir import (
+    Blocked,
+    Buffer,
+    Copy,
+    Function,
+    Nest,
+    Role,
+    Statement,
+    Store,
+)
+from kiln.engines.native.passes.buffers import everything, is_whole, nodes, reads
 
 
 def reusable(function: Function, wanted: Mapping[int, int]) -> list[tuple[int, int]]:
@@ -27,6 +37,12 @@ def _is_safe(body: list[Statement], target: Buffer, source: Buffer) -> bool:
         return False
     begun = False
     for statement in body:
+        if isinstance(statement, Copy) and is_whole(statement):
+            if (statement.operand.buffer, statement.result.buffer) == (source, target):
+                # Only before the target changes: afterwards the old elements are wanted again.
+                if begun:
+                    return False
+                continue
         read, written = everything(statement)
         if source in read and (begun or target in written):
             # Other blocks of a product still read its operands.

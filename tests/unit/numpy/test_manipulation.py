@@ -1,0 +1,45 @@
+"""Axes, shapes and repeats given as any sequence or iterable of ints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln.numpy as jnp
+
+X = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+FORMS = [tuple, list, np.array, range, iter]
+
+
+def formed(form: Any, *numbers: int) -> Any:
+    """Return two consecutive numbers in a form."""
+    return range(numbers[0], numbers[-1] + 1) if form is range else form(numbers)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("again", [False, True])
+def test_axes_are_any_iterable(form: Any, again: bool) -> None:
+    # The second call of an eager function may run what the first one planned.
+    for _ in range(1 + again):
+        assert jnp.expand_dims(X, formed(form, 0, 1)).shape == (1, 1, 2, 3, 4)
+        assert np.array_equal(jnp.roll(X, 1, formed(form, 0, 1)), np.roll(X, 1, (0, 1)))
+        assert np.array_equal(jnp.flip(X, formed(form, 1, 2)), np.flip(X, (1, 2)))
+        over = jnp.apply_over_axes(jnp.sum, X, formed(form, 0, 1))
+        assert np.array_equal(over, X.sum((0, 1), keepdims=True))
+        assert jnp.moveaxis(X, formed(form, 0, 1), formed(form, 1, 2)).shape == (4, 2, 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_shapes_and_repeats_are_any_iterable(form: Any) -> None:
+    assert jnp.reshape(X[:, 0, :3], formed(form, 2, 3)).shape == (2, 3)
+    assert jnp.tile(X, formed(form, 1, 2)).shape == (2, 3, 8)
+
+
+def test_an_axis_may_be_a_number_of_numpy() -> None:
+    for axis in (np.int64(1), np.asarray(1)):
+        assert jnp.expand_dims(X, axis).shape == (2, 1, 3, 4)
+        assert np.array_equal(jnp.roll(X, 1, axis), np.roll(X, 1, 1))
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        jnp.expand_dims(X, "ab")  # type: ignore[arg-type]
