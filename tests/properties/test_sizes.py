@@ -39,7 +39,13 @@ def _compare(function: Any, program: Program) -> bool:
             found = named(*args)
         except REFUSED:
             return False
-        agree(found, plain(*args), 1e-5)
+        try:
+            expected = plain(*args)
+        except ValueError as error:
+            # The largest of nothing has no value: over a named axis it is the identity.
+            assert "which has no identity" in str(error)
+            continue
+        agree(found, expected, 1e-5)
     assert len(traces) == 1
     return True
 

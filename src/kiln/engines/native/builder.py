@@ -120,7 +120,7 @@ class Builder:
         self._elements: dict[Any, Index] = {}
         self._constants: dict[Any, Layout] = {}
         self._literals: dict[tuple[Any, np.dtype[Any]], Layout] = {}
-        self._scalars: dict[tuple[Buffer, bool], Scalar] = {}
+        self._scalars: dict[tuple[Buffer, np.dtype[Any], int], Scalar] = {}
         self._numbers = 0
         self._delayed: dict[Buffer, Delayed] = {}
         self._delays = False
@@ -172,7 +172,10 @@ class Builder:
     def number(self, x: Layout) -> Any:
         """Return the value of a constant scalar; None for other values."""
         value = x.buffer.value
-        return value.reshape(())[()] if value is not None and value.size == 1 else None
+        if value is None or value.size != 1:
+            return None
+        # What is read may be a part of the number: the imaginary one.
+        return np.frombuffer(value.tobytes(), x.dtype, 1, x.offset)[0]
 
     # Nests.
 
@@ -211,7 +214,7 @@ class Builder:
         if holds_nothing(x.dtype):
             return self.scope.constant(0, "i1")
         if x.buffer.role is Role.CONST and x.buffer.value.size == 1:
-            return self._scalar(x.buffer, x.dtype.kind == "c")
+            return self._scalar(x)
         delayed = self._delayed.get(x.buffer)
         if delayed is not None:
             if (x is delayed.layout or x == delayed.layout) and (
@@ -224,15 +227,18 @@ class Builder:
             return load(self.scope, x.buffer, index)
         return Complex(load(self.scope, x.buffer, index), load(self.scope, x.buffer, index + 1))
 
-    def _scalar(self, buffer: Buffer, is_complex: bool) -> Scalar:
-        """Return the number in a constant buffer."""
-        found = self._scalars.get((buffer, is_complex))
+    def _scalar(self, x: Layout) -> Scalar:
+        """Return the constant scalar of a layout."""
+        key = (x.buffer, x.dtype, x.offset)
+        found = self._scalars.get(key)
         if found is None:
-            assert buffer.value is not None
-            known, kind = buffer.value.reshape(())[()], buffer.dtype
-            parts = (known.real, known.imag) if is_complex else (known,)
-            made = [self.scope.constant(part, kind) for part in parts]
-            found = self._scalars[buffer, is_complex] = Complex(*made) if is_complex else made[0]
+            known, kind = self.number(x), x.buffer.dtype
+            if x.dtype.kind == "c":
+                real, imag = (self.scope.constant(part, kind) for part in (known.real, known.imag))
+                found = Complex(real, imag)
+            else:
+                found = self.scope.constant(known, kind)
+            self._scalars[key] = found
         return found
 
     def stores(

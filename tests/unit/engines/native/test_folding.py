@@ -88,3 +88,11 @@ def test_an_index_that_becomes_a_constant() -> None:
     x = np.arange(5, dtype=np.float32)
     with override(engine="native", check=True):
         assert kiln.jit(picked)(x) == 3
+
+
+def test_parts_of_constant_numbers_are_those_parts() -> None:
+    z = np.complex64(1 + 2j)
+    parts = kiln.jit(lambda: (jnp.real(z), jnp.imag(z), jnp.conj(z), jnp.imag(z[None, None]).T + 1))
+    real, imag, conjugate, moved = kiln.tree.map(np.asarray, parts())
+    assert (real, imag, conjugate) == (1, 2, 1 - 2j)
+    np.testing.assert_array_equal(moved, [[3]])
