@@ -1,8 +1,8 @@
-"""The first call in a process that finds its program on disk, beside that in one that compiles it.
+"""The first call in a process that finds its program on disk, beside one in which it is compiled.
 
-`python -m benchmarks.second_process` prints medians and ratios. A process imports kiln and makes its
-operands before the clock starts, and calls some other function first if it is `warm`: then what both
-have to load is loaded, and what remains is the program's own.
+`python -m benchmarks.second_process` prints medians and ratios. A process imports kiln and makes
+its operands before the clock starts, and calls some other function first if it is `warm`: then what
+both have to load is loaded, and what remains is the program's own.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import sys, time
 import kiln, kiln.numpy
 import numpy
 from benchmarks import first_calls, programs
-from benchmarks.harness import Library
+from benchmarks.harness import load
 name, is_warm = sys.argv[1], sys.argv[2] == "warm"
-lib = Library("kiln")
+lib = load("kiln")
 def made(salt):
     if name in programs.PROGRAMS:
         return programs.PROGRAMS[name](lib.np, 100, salt), (programs.operand(lib.np),)
@@ -46,7 +46,7 @@ print(1e3 * (time.perf_counter() - start), kiln.cache_info().disk.hits)
 
 
 def first_call(name: str, engine: str, folder: str, *, warm: bool) -> tuple[float, bool]:
-    """Return the milliseconds of a first call in a new process, and whether it found its program."""
+    """Return the milliseconds of a first call in a new process; whether it was found on disk."""
     environment = {**os.environ, "KILN_CACHE_DIR": folder, "PYTHONPYCACHEPREFIX": bytecode().name}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if engine == "xla":

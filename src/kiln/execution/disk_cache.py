@@ -111,8 +111,8 @@ class Folder:
         with contextlib.suppress(OSError):
             os.unlink(self._path(name))
         warn_once(
-            f"a compiled program of the cache {self.path} was left out: {why}. It is compiled again; "
-            "`python -m kiln cache verify` looks for others"
+            f"a compiled program of the cache {self.path} was left out: {why}. It is compiled "
+            "again; `python -m kiln cache verify` looks for others"
         )
 
     def put(self, name: str, entry: Entry) -> bool:
@@ -288,8 +288,8 @@ def _opened(path: str) -> Folder | None:
     wrong = _why_unsafe(about)
     if wrong is not None:
         warn_once(
-            f"compiled programs are not kept in {path}: {wrong}. Whoever writes there could run code "
-            "as you: `chmod 700` it, or set KILN_CACHE_DIR to a folder of your own"
+            f"compiled programs are not kept in {path}: {wrong}. Whoever writes there could run "
+            "code as you: `chmod 700` it, or set KILN_CACHE_DIR to a folder of your own"
         )
         return None
     return Folder(path)

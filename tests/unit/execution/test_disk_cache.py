@@ -124,9 +124,7 @@ def test_what_killed_writers_left_is_removed(place: Folder) -> None:
     assert list(Path(place.path).iterdir()) == []
 
 
-def test_a_folder_that_vanishes_is_no_error(
-    place: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_vanishes_is_no_error(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     os.rmdir(place.path)
     with pytest.warns(RuntimeWarning, match="not kept"):
         assert not place.put("a", ENTRY)

@@ -74,8 +74,6 @@ def test_bytes_are_the_same_in_every_process() -> None:
     assert run("1") == run("2")
 
 
-
-
 def test_rules_of_derivatives_do_not_matter() -> None:
     def function(factor: float) -> Callable[[Any], Any]:
         @kiln.custom_jvp
@@ -91,7 +89,9 @@ def test_rules_of_derivatives_do_not_matter() -> None:
 
 def test_functions_of_users_have_no_name() -> None:
     def calls(x: Any) -> Any:
-        return kiln.pure_callback(lambda y: np.asarray(y), kiln.ShapeDtypeStruct((4, 4), X.dtype), x)
+        return kiln.pure_callback(
+            lambda y: np.asarray(y), kiln.ShapeDtypeStruct((4, 4), X.dtype), x
+        )
 
     def prints(x: Any) -> Any:
         kiln.debug.print("{}", x)

@@ -52,9 +52,7 @@ def test_clear(place: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.entries() == []
 
 
-def test_verify_removes_what_is_damaged(
-    place: Folder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_removes_what_is_damaged(place: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("verify") == 0
     path = Path(place.path, "aa.program")
     path.write_bytes(path.read_bytes()[:-1])

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.errors import three_lines
@@ -62,8 +60,8 @@ Source = Callable[[], Written]
 class NativeCode:
     """The code of a program, loaded, and how it is called.
 
-    `improved` is called when LLVM has compiled what the assembler had. Loops and texts, which take several times the memory of the code, are written again when they
-    are asked for.
+    `improved` is called when LLVM has compiled what the assembler had. Loops and texts, which take
+    several times the memory of the code, are written again when they are asked for.
     """
 
     __slots__ = (

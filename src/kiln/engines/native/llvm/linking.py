@@ -1,6 +1,6 @@
 """Objects in memory, linked with the kernels of the runtime: what needs no LLVM.
 
-It is a file of its own because a program that was compiled before needs nothing else of this folder.
+A program that was compiled before needs nothing else of this folder.
 """
 
 from __future__ import annotations
