@@ -39,7 +39,7 @@ help:
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
-	@echo "make bench      time kiln beside jax; writes benchmarks/results/"
+	@echo "make bench      time kiln beside jax, and compare with the goals; writes benchmarks/results/"
 	@echo "make bench-suite  time kiln beside jax, torch, NumPy and numba; ROWS=\"selu sort\" PEERS=kiln,jax"
 	@echo "make lint       ruff, mypy, pyright over a program of a user, and clang-format"
 	@echo "make format     format Python and C++ as make lint wants it"
@@ -106,6 +106,7 @@ sanitize: $(VENV)/.has-test
 
 bench: $(VENV)/.has-bench
 	$(RUN) -m benchmarks $(ARGS)
+	-$(RUN) -m benchmarks.goals
 
 # Parts of names of rows; one that holds a blank goes into ARGS.
 bench-suite: $(VENV)/.has-peers

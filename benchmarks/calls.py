@@ -105,6 +105,18 @@ def donated(lib: Library) -> Callable[[], Any]:
     return step
 
 
+def updated(lib: Library) -> Callable[[], Any]:
+    """Return a call that sets one element of a donated array of 4 MB."""
+    f = lib.root.jit(lambda x, i: x.at[i].set(1.0), donate_argnums=0)
+    state, i = [lib.np.zeros(1_000_000)], numpy.int32(5)
+
+    def step() -> Any:
+        state[0] = f(state[0], i)
+        return state[0]
+
+    return step
+
+
 def committed(lib: Library) -> Callable[[], Any]:
     """Return a call with an array that was put on a device."""
     f = lib.root.jit(lambda x: x + 1)
@@ -169,6 +181,7 @@ CALLS = {
     **{f"NumPy array of {size}": large_numpy_leaf(n) for size, n in SIZES.items()},
     f"{MANY} NumPy arrays in": numpy_leaves,
     "donated array": donated,
+    "one element of a donated array of 4 MB": updated,
     "array put on a device": committed,
     "in_shardings, out_shardings": sharded,
     "static dataclass": static_object,

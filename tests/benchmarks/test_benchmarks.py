@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import memory, programs, report
+from benchmarks import calls, first_calls, fresh, goals, memory, programs, report, startup
 from benchmarks.harness import Case, Row, Timing, measure, once, repeated
 
 
@@ -167,3 +167,34 @@ def test_two_checkouts_take_turns() -> None:
     assert heading.split()[:2] == ["here:", "median"]
     assert row.startswith("dispatch: 1 array")
     assert all(float(ratio) > 0 for ratio in row.split()[-2:])
+
+
+def test_goals_are_compared_with_what_was_measured() -> None:
+    def columns(**seconds: float) -> dict[str, Any]:
+        return {name: {"median_s": s, "min_s": s, "samples": 1} for name, s in seconds.items()}
+
+    result = {
+        "benchmarks": {
+            "first_calls": [
+                {"case": "compile selu", "columns": columns(kiln=1.0, jax=10.0)},
+                {"case": "compile chain of 100", "columns": columns(kiln=2.0, jax=10.0)},
+                {"case": "compile chain of 2000", "columns": columns(kiln=30.0, jax=10.0)},
+            ]
+        }
+    }
+    found = {goal.row: value for goal, value in goals.found(result)}
+    assert found["compile selu"] == 0.1
+    assert found["compile chain of 2000"] == 15.0
+    assert found["1 small array, x + 1"] is None
+    table = goals.table(result).splitlines()
+    assert "| compile selu | JAX | 0.15 | 0.10 |" in table
+    assert "| compile chain of 100 | JAX | 0.15 | **0.20** |" in table
+
+
+def test_goals_are_about_rows_that_there_are() -> None:
+    modules = {"calls": calls, "first_calls": first_calls, "fresh": fresh, "startup": startup}
+    for group, module in modules.items():
+        rows = {case.name for case in module.cases([])}
+        for goal in goals.GOALS:
+            if goal.group == group:
+                assert {goal.row, goal.beside or goal.row} <= rows

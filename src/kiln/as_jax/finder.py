@@ -21,7 +21,7 @@ from kiln.base.config import config
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 
-_ELSEWHERE = {"jax.version": "kiln.as_jax.version"}
+_ELSEWHERE = {"jax.lib": "kiln.as_jax.lib", "jax.version": "kiln.as_jax.version"}
 """Modules of jax whose namesake in kiln is not `kiln` + the same path."""
 
 

@@ -28,7 +28,7 @@ from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten
 from kiln.control.arguments import is_array
 from kiln.control.callback import debug_callback_p
 from kiln.control.cond import cond_p
-from kiln.core.array import host_value
+from kiln.core.array import ConcreteArray, from_host, host_value
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
 from kiln.core.trace import Tracer, aval_of
@@ -38,6 +38,7 @@ from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import not_p
+from kiln.ops.random_bits import as_keys, random_unwrap
 from kiln.ops.reduction import argmax, reduce_or
 from kiln.ops.shape import mapped_at
 from kiln.ops.slicing import dynamic_index_in_dim
@@ -69,6 +70,8 @@ class CheckMessage(Message):
 
     fmt: str
     tree: PyTreeDef
+    types: tuple[ShapedArray, ...]
+    """Of the values. Keys are reported as their words: loops and selections carry those."""
 
     category = FailedCheckError
 
@@ -76,8 +79,16 @@ class CheckMessage(Message):
         return f"{self.fmt!r} at {self.where}"
 
     def text(self, values: Sequence[Any]) -> str:
-        args, kwargs = tree_unflatten(self.tree, values)
+        # Arrays, since a container prints what it holds as `repr` does.
+        shown = [_array(np.asarray(x), t) for x, t in zip(values, self.types, strict=True)]
+        args, kwargs = tree_unflatten(self.tree, shown)
         return f"{self.fmt.format(*args, **kwargs)} (`check` failed) at {self.where}"
+
+
+def _array(value: np.ndarray, aval: ShapedArray) -> ConcreteArray:
+    if dtypes.is_extended(aval.dtype):
+        value = as_keys(value[..., 0], value[..., 1])
+    return from_host(value, aval)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -241,7 +252,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         )
     leaves, tree = tree_flatten((fmt_args, fmt_kwargs))
     for x in leaves:
-        if not is_array(x) or dtypes.issubdtype(aval_of(x).dtype, dtypes.extended):
+        if not is_array(x):
             raise TypeError(
                 three_lines(
                     asked,
@@ -250,7 +261,12 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
                     "write other values into the message",
                 )
             )
-    message = CheckMessage(place_of(current_source()), msg, tree)
+    types = tuple(aval_of(x) for x in leaves)
+    message = CheckMessage(place_of(current_source()), msg, tree, types)
+    leaves = [
+        random_unwrap(x) if dtypes.is_extended(aval.dtype) else x
+        for x, aval in zip(leaves, types, strict=True)
+    ]
     try:
         message.text([np.zeros(aval_of(x).shape, aval_of(x).dtype) for x in leaves])
     except (IndexError, KeyError, ValueError, TypeError, AttributeError) as error:

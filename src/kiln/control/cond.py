@@ -16,6 +16,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.control.guarded import with_guarded_checks
 from kiln.control.region import (
     Extend,
     Region,
@@ -31,7 +32,7 @@ from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
-from kiln.ir.effects import DEBUGGING, must_keep
+from kiln.ir.effects import CHECK, DEBUGGING, must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
@@ -172,16 +173,18 @@ def _select_branch(
 ) -> Any:
     """Run all branches on stacks and select per example.
 
-    What branches print is printed for all examples, also for those that do not take them.
+    What branches print is printed for all examples, also for those that do not take them; their
+    checks are of those that do.
     """
     for branch in branches:
-        if must_keep(branch.effects - DEBUGGING):
+        effects = branch.effects - DEBUGGING - {CHECK}
+        if must_keep(effects):
             raise NotImplementedError(
                 three_lines(
                     f"vmap of cond at {current_source()}: the predicate differs from example to "
                     "example",
                     "all branches would have to run for all examples, and a branch has an effect: "
-                    f"{', '.join(sorted(e.name for e in branch.effects - DEBUGGING))}",
+                    f"{', '.join(sorted(e.name for e in effects))}",
                     "move the effect out of the branch, or do not map over the predicate",
                 )
             )
@@ -194,6 +197,8 @@ def _select_branch(
             for x, a in zip(xs, at, strict=True)
         ]
         places = [0 if _has_tangent(x) else a for x, a in zip(xs, at, strict=True)]
+        if CHECK in branch.effects:
+            branch, guarded, places = with_guarded_checks(branch), [mine, *guarded], [0, *places]
         over, _ = batch_jaxpr(branch, axis, places, True)
         results.append(eval_jaxpr(over, (), *guarded))
     outs = []

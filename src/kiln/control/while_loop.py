@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.cond import spread_over
+from kiln.control.guarded import guarded_step
 from kiln.control.region import (
     Extend,
     Region,
@@ -33,7 +34,7 @@ from kiln.core.absent import is_zero
 from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
-from kiln.ir.effects import DEBUGGING, must_keep
+from kiln.ir.effects import CHECK, DEBUGGING, must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
@@ -139,7 +140,9 @@ class While(Region):
         ]
         if differs:
             _refuse_effects(cond_jaxpr, body_jaxpr)
-            cond, body = _example_by_example(cond, body, nc)
+            step, kept = guarded_step(body_jaxpr, nb)
+            body, _ = batch_jaxpr(step, axis, [0, *at_body, *places], mapped)
+            cond, body = _example_by_example(cond, body, nc, kept)
             body_consts = [*cond_consts, *body_consts]
         outs = self.bind(
             *(*cond_consts, *body_consts, *carry),
@@ -288,13 +291,21 @@ def _with_more_carry(cond: Jaxpr, avals: Sequence[ShapedArray]) -> Jaxpr:
     return stage_pure(lambda *xs: eval_jaxpr(cond, (), *xs[:n]), types, name=cond.name)
 
 
-def _example_by_example(cond: Jaxpr, body: Jaxpr, nc: int) -> tuple[Jaxpr, Jaxpr]:
-    """Return a condition that holds if any example's does, and a body that updates only those."""
+def _example_by_example(
+    cond: Jaxpr, body: Jaxpr, nc: int, kept: Sequence[bool]
+) -> tuple[Jaxpr, Jaxpr]:
+    """Return a condition that holds if any example's does, and a body that updates only those.
+
+    The given body takes flags of which examples go on before its operands; the `kept` carries of
+    the others it leaves alone by itself.
+    """
     key = ("while example by example", cond, nc)
-    return memoized(body, key, lambda: _make_example_by_example(cond, body, nc))
+    return memoized(body, key, lambda: _make_example_by_example(cond, body, nc, kept))
 
 
-def _make_example_by_example(cond: Jaxpr, body: Jaxpr, nc: int) -> tuple[Jaxpr, Jaxpr]:
+def _make_example_by_example(
+    cond: Jaxpr, body: Jaxpr, nc: int, kept: Sequence[bool]
+) -> tuple[Jaxpr, Jaxpr]:
     n = len(body.outvars)
 
     def one_goes_on(*operands: Any) -> list[Any]:
@@ -303,22 +314,23 @@ def _make_example_by_example(cond: Jaxpr, body: Jaxpr, nc: int) -> tuple[Jaxpr, 
     def step(*operands: Any) -> list[Any]:
         cond_consts, body_consts, carry = split_by_counts(operands, nc, len(operands) - nc - n)
         (goes_on,) = eval_jaxpr(cond, (), *cond_consts, *carry)
-        outs = eval_jaxpr(body, (), *body_consts, *carry)
+        outs = eval_jaxpr(body, (), goes_on, *body_consts, *carry)
         return [
-            select(spread_over(goes_on, aval_of(new)), new, old)
-            for new, old in zip(outs, carry, strict=True)
+            new if keeps else select(spread_over(goes_on, aval_of(new)), new, old)
+            for new, old, keeps in zip(outs, carry, kept, strict=True)
         ]
 
     consts = cond.in_avals[:nc]
     return (
         stage_pure(one_goes_on, cond.in_avals, name=cond.name, purpose="vmap"),
-        stage_pure(step, [*consts, *body.in_avals], name=body.name, purpose="vmap"),
+        stage_pure(step, [*consts, *body.in_avals[1:]], name=body.name, purpose="vmap"),
     )
 
 
 def _refuse_effects(cond: Jaxpr, body: Jaxpr) -> None:
-    # What the loop prints is printed for examples that are done, too.
-    effects = (cond.effects | body.effects) - DEBUGGING
+    # What the loop prints is printed for examples that are done, too. A check of the condition
+    # that passed, or failed, when an example was done does so again.
+    effects = (cond.effects | body.effects) - DEBUGGING - {CHECK}
     if must_keep(effects):
         raise NotImplementedError(
             three_lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from kiln.numpy.creation import asarray
@@ -37,4 +38,7 @@ def array_repr(
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     """Read an array, or a dictionary of arrays, that `save` or `savez` wrote."""
     found = np.load(file, *args, **kwargs)
-    return asarray(found) if isinstance(found, np.ndarray) else found
+    if not isinstance(found, np.ndarray):
+        return found
+    # NumPy's files have no name for bfloat16.
+    return asarray(found.view(ml_dtypes.bfloat16) if found.dtype == np.dtype("V2") else found)

@@ -46,6 +46,7 @@ assert jax.Array is kiln.Array and jax.core.Tracer is kiln.core.Tracer
 assert isinstance(jnp.ones(2), jax.Array)
 assert jax.__version__ == jax.version.__version__ == "0.10.2" != kiln.__version__
 assert jax.__version_info__ == (0, 10, 2)
+assert jax.lib.__version__ == "0.10.2"
 assert jax.jit is kiln.jit and jnp.__spec__.name == "kiln.numpy"
 print(float(jax.grad(jnp.sin)(0.0)))
 """

@@ -270,3 +270,69 @@ def test_pytrees_and_keywords():
     assert out["b"].tolist() == [0.0, 2.0, 4.0]
     error, _ = checkify.checkify(fun)({"a": -RANGE}, scale=2.0)
     assert error.get().startswith("sum -3.0")
+
+
+def test_containers_and_keys_print_as_arrays():
+    key = kiln.random.key(1)
+
+    def fun(x, key):
+        checkify.check(x["a"] > 1, "not {} with {key}, {key!r}", x, key=key)
+
+    tree = {"a": jnp.float32(0.5)}
+    error, _ = kiln.jit(checkify.checkify(fun))(tree, key)
+    expected = f"not {{'a': Array(0.5, dtype=float32)}} with {key}, {key!r} (`check` failed)"
+    assert error.get().startswith(expected)
+    with pytest.raises(FailedCheckError, match="Array"):
+        fun(tree, key)
+    keys = kiln.random.split(key)
+    error, _ = kiln.vmap(checkify.checkify(fun), (None, 0))(tree, keys)
+    assert f"with {keys[1]}," in error.get()
+
+
+def sign_checked(x):
+    def check(y):
+        checkify.check(y > -2, "too low: {}", y)
+        return -y
+
+    return lax.cond(x < 0, check, lambda y: y, x)
+
+
+def scan_in_branch(x):
+    return lax.cond(x < 0, lambda y: scanned(jnp.stack([y, -y])), lambda y: (y, jnp.zeros(2)), x)
+
+
+def doubled(x):
+    def body(y):
+        checkify.check(y < 8, "too high: {}", y)
+        return y * 2
+
+    return lax.while_loop(lambda y: y < 10, body, x)
+
+
+@pytest.mark.parametrize("engine", ["native", "xla"])
+@pytest.mark.parametrize(
+    ("fun", "passing", "failing", "text"),
+    [
+        # An example that does not take the branch, or whose loop is done, would fail the check.
+        (sign_checked, [-1.0, 3.0, 2.0], [1.0, -4.0], "too low: -4.0"),
+        (scan_in_branch, [2.0, -1.0], [2.0, -2.0], "x 2.0"),
+        (doubled, [10.0, 7.0, 3.5], [12.0, 4.0], "too high: 8.0"),
+    ],
+)
+def test_checks_of_examples_that_are_not_there(engine, fun, passing, failing, text):
+    mapped = kiln.vmap(fun)
+    with override(engine=engine):
+        for run in (checkify.checkify(mapped), kiln.jit(checkify.checkify(mapped))):
+            error, out = run(jnp.array(passing))
+            assert error.get() is None
+            expected = [fun(jnp.float32(x)) for x in passing]
+            kiln.tree.map(np.testing.assert_array_equal, out, kiln.tree.map(_stack, *expected))
+            error, _ = run(jnp.array(failing))
+            assert error.get().startswith(text)
+        kiln.jit(mapped)(jnp.array(passing))
+        with pytest.raises(FailedCheckError, match=text):
+            kiln.block_until_ready(kiln.jit(mapped)(jnp.array(failing)))
+
+
+def _stack(*xs):
+    return np.stack([np.asarray(x) for x in xs])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import kiln.numpy as jnp
 
 
@@ -12,3 +14,12 @@ def test_array_repr_is_what_arrays_print() -> None:
 
 def test_array_repr_takes_options() -> None:
     assert jnp.array_repr(jnp.array([1 / 3]), precision=2) == "Array([0.33], dtype=float32)"
+
+
+def test_bfloat16_comes_back_from_a_file() -> None:
+    file = io.BytesIO()
+    jnp.save(file, jnp.array([1.5, -2.0], jnp.bfloat16))
+    file.seek(0)
+    loaded = jnp.load(file)
+    assert loaded.dtype == jnp.bfloat16
+    assert loaded.tolist() == [1.5, -2.0]

@@ -376,3 +376,25 @@ def test_donated_memory_is_not_taken_from_a_reversed_operand() -> None:
         given = kiln.jit(lambda x: x * 2)(x)
         found = kiln.jit(lambda x: x[::-1] + x, donate_argnums=0)(given)
     np.testing.assert_array_equal(found, 2 * x[::-1] + 2 * x)
+
+
+def test_loops_of_examples_update_their_windows_in_place() -> None:
+    def f(x: Any, n: Any) -> Any:
+        def body(state: Any) -> Any:
+            i, x = state
+            return i + 1, lax.dynamic_update_slice(x, x[(i * 7) % 10][None] + i, (i // 2,))
+
+        return lax.while_loop(lambda state: state[0] < n, body, (0, x))[1]
+
+    x, n = draw(200).reshape(4, 50), np.array([100, 3, 0, 55], np.int32)
+    jitted = kiln.jit(kiln.vmap(f))
+    with override(engine="native"):
+        found = jitted(x, n)
+        text = jitted.lower(x, n).as_text("loops")
+    with override(engine="reference"):
+        expected = kiln.vmap(f)(x, n)
+    np.testing.assert_array_equal(found, expected)
+    loop = text[text.index("while") :]
+    assert "ordered" in loop
+    assert "< 200" not in loop
+    assert "copy" not in loop

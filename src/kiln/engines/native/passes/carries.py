@@ -251,7 +251,10 @@ def _reads_in_place(statement: Statement, read: Buffer, written: Buffer) -> bool
 def _may_be_divided(nest: Nest, *shared: _Class) -> bool:
     """Tell whether a nest that changes a small part of a buffer may compute it apart first."""
     largest = max((effect.buffer.size for effect in nest.effects), key=estimate)
-    if nest.ordered or not nest.is_map or not at_least(largest, nest.points * SMALL_PART):
+    if not nest.is_map or not at_least(largest, nest.points * SMALL_PART):
+        return False
+    # Points that follow each other may read what one before has stored.
+    if nest.ordered and not set(reads(nest)).isdisjoint(writes(nest)):
         return False
     places = [value for effect in nest.effects for value in effect.index.operands]
     places += [e.mask for e in nest.effects if isinstance(e, Store) and e.mask is not None]
@@ -289,7 +292,10 @@ def _computed_apart(nest: Nest) -> list[Nest]:
         after.append(
             Store(effect.buffer, effect.index, load(value.scope, part, index), effect.mask)
         )
-    return [Nest(nest.axes, before, source=nest.source), Nest(nest.axes, after, source=nest.source)]
+    return [
+        Nest(nest.axes, before, source=nest.source),
+        Nest(nest.axes, after, ordered=nest.ordered, source=nest.source),
+    ]
 
 
 # Renaming.
