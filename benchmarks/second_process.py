@@ -71,7 +71,8 @@ def row(name: str, engine: str, rounds: int, *, warm: bool) -> tuple[float, floa
     with tempfile.TemporaryDirectory(prefix="kiln-cache-") as above:
         folder = os.path.join(above, "kiln")
         first_call(name, engine, folder, warm=warm)
-        cold, found = [], []
+        cold: list[float] = []
+        found: list[float] = []
         for _ in range(rounds):
             for samples, where in ((cold, ""), (found, folder)):
                 milliseconds, hit = first_call(name, engine, where, warm=warm)

@@ -59,9 +59,9 @@ def code_digest(folder: str) -> str | None:
     note = os.path.join(folder, f"{_NAME}-{where}")
     try:
         with open(note, encoding="ascii", errors="replace") as file:
-            before, _, digest = file.read(200).strip().partition(" ")
-        if before == stamp and len(digest) == len(stamp):
-            return digest
+            before, _, noted = file.read(200).strip().partition(" ")
+        if before == stamp and len(noted) == len(stamp):
+            return noted
     except OSError:
         pass
     digest = _digest([path for path, _, _ in known])

@@ -169,15 +169,19 @@ def test_an_object_that_is_cut_is_compiled_again(place: Folder) -> None:
 
 
 def test_a_program_from_disk_can_be_looked_at() -> None:
-    fresh = kiln.jit(layers).lower(X).compile()
-    kiln.clear_caches()
-    loaded = kiln.jit(lambda x: layers(x)).lower(X).compile()
-    assert loaded.cost_analysis() == fresh.cost_analysis()
-    for stage in ("loops", "llvm"):
-        assert "func" in loaded.as_text(stage) or "define" in loaded.as_text(stage)
-    assert loaded.memory_analysis().temp_size_in_bytes == (
-        fresh.memory_analysis().temp_size_in_bytes
-    )
+    def looked_at() -> tuple[Any, ...]:
+        kiln.clear_caches()
+        jitted: Any = kiln.jit(layers)
+        made = jitted.lower(X).compile()
+        memory = made.memory_analysis()
+        numbers = memory.temp_size_in_bytes, memory.argument_size_in_bytes
+        return made.cost_analysis(), numbers, made.as_text("loops"), made.as_text("llvm")
+
+    change = Change()
+    fresh = looked_at()
+    assert change() == (0, 1, 1)
+    assert looked_at() == fresh
+    assert change() == (1, 1, 1)
 
 
 def test_the_code_of_llvm_takes_the_place_of_the_assemblers(place: Folder) -> None:
