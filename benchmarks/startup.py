@@ -32,13 +32,13 @@ import {name}, {name}.numpy
 
 
 @functools.cache
-def _bytecode() -> tempfile.TemporaryDirectory[str]:
+def bytecode() -> tempfile.TemporaryDirectory[str]:
     """Return where the processes keep bytecode: that of all libraries, as after their first use."""
     return tempfile.TemporaryDirectory(prefix="kiln-bytecode-")
 
 
 def _run(program: str) -> str:
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": _bytecode().name}
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode().name}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [sys.executable, "-c", program],

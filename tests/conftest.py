@@ -6,6 +6,8 @@ import os
 
 # Before kiln reads its options.
 os.environ.setdefault("KILN_CHECK", "1")
+# No test depends on what others compiled, or leaves anything behind.
+os.environ["KILN_CACHE_DIR"] = ""
 # Programs run on the first device as if it were alone; tests of several find eight.
 os.environ.setdefault("KILN_NUM_CPU_DEVICES", "8")
 

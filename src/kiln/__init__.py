@@ -78,6 +78,7 @@ with _Permanent():
     from kiln.control.custom_jvp import custom_jvp as custom_jvp
     from kiln.control.custom_vjp import custom_vjp as custom_vjp
     from kiln.core.array import Array as Array
+    from kiln.execution.cache_report import cache_info as cache_info
     from kiln.execution.fallbacks import explain_fallbacks as explain_fallbacks
     from kiln.execution.fallbacks import fallback_counts as fallback_counts
     from kiln.jit.cache import clear_caches as clear_caches

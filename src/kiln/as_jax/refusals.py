@@ -10,7 +10,8 @@ _PALLAS = "kernels for GPUs and TPUs are written in it; kiln's engines generate 
 _MLIR = "kiln's programs are not MLIR modules"
 _FFI = "foreign kernels speak XLA's interface, and programs run without XLA; use pure_callback"
 _ONE_PROCESS = "kiln runs in one process"
-_NO_DISK = "compiled programs are kept in memory, not on disk"
+_DISK = "the cache on disk is an option: kiln.config.update('cache_dir', path)"
+_NO_STORED = "compiled programs are kept in the cache on disk, and not given to programs as bytes"
 _HANDLE = "kiln has the function, and expresses it by other primitives"
 _SPECIFIC = "it steers XLA's compiler, which runs only what the native engine does not"
 _HIGHER = "new kinds of values are not supported"
@@ -31,7 +32,7 @@ REFUSED: dict[str, str] = {
     "jax.experimental.array_serialization": "checkpoints are written by kiln.checkpoints",
     "jax.experimental.buffer_callback": _FFI,
     "jax.experimental.colocated_python": _ONE_PROCESS,
-    "jax.experimental.compilation_cache": _NO_DISK,
+    "jax.experimental.compilation_cache": _DISK,
     "jax.experimental.compute_on": _SPECIFIC,
     "jax.experimental.control_deps": _SPECIFIC,
     "jax.experimental.cur_qdd": _HIGHER,
@@ -51,7 +52,7 @@ REFUSED: dict[str, str] = {
     "jax.experimental.rnn": "it calls cuDNN; use linen's recurrent layers",
     "jax.experimental.roofline": _TOOL,
     "jax.experimental.scheduling_groups": _SPECIFIC,
-    "jax.experimental.serialize_executable": _NO_DISK,
+    "jax.experimental.serialize_executable": _NO_STORED,
     "jax.experimental.shard_alike": _SPECIFIC,
     "jax.experimental.source_mapper": _TOOL,
     "jax.experimental.sparse": "sparse operations are functions of arrays, not primitives",

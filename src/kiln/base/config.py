@@ -62,6 +62,8 @@ class Options(Record):
     executable_cache_mb: int | None = _option(None, kind=int)
     eager_cache_mb: int = _option(32)
     body_cache_mb: int = _option(32)
+    cache_dir: str = _option("auto")
+    disk_cache_mb: int = _option(1024)
     trace_cache_mb: int = _option(32)
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))

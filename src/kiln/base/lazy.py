@@ -73,6 +73,8 @@ def names_on_first_use(
 difflib = LazyModule("difflib")
 fractions = LazyModule("fractions")
 hashlib = LazyModule("hashlib")
+blake2 = LazyModule("_blake2")
+"""One of the modules of `hashlib`, which itself takes milliseconds to load OpenSSL's."""
 heapq = LazyModule("heapq")
 html = LazyModule("html")
 json = LazyModule("json")

@@ -43,6 +43,11 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "jax_explain_cache_misses": ("explain", bool, _same),
     "jax_num_cpu_devices": ("num_cpu_devices", int, _same),
     "jax_default_device": ("default_device", _same, _same),
+    "jax_compilation_cache_dir": (
+        "cache_dir",
+        lambda path: "auto" if path is None else str(path),
+        lambda path: None if path == "auto" else path,
+    ),
     "jax_traceback_filtering": (
         "full_traceback",
         lambda how: how == "off",
@@ -65,7 +70,7 @@ class Foreign(NamedTuple):
     harmless: bool = False
 
 
-_NO_DISK = "programs are compiled once in each process, and kept in memory"
+_DISK = "programs that are worth it are kept on disk, whatever their size"
 _GUARD = "transfers between host and devices are not guarded"
 _CPU = "programs run on the CPU"
 _LOWER = "compile for another platform with jit(f).trace(x).lower(lowering_platforms=('cuda',))"
@@ -109,13 +114,14 @@ FOREIGN: dict[str, Foreign] = {
     "jax_thread_guard": Foreign(
         (False,), "each function may be called from any thread", "leave it False"
     ),
-    "jax_compilation_cache_dir": Foreign((None,), _NO_DISK, "leave it out", harmless=True),
-    "jax_enable_compilation_cache": Foreign((False, True), _NO_DISK, "leave it out", harmless=True),
+    "jax_enable_compilation_cache": Foreign(
+        (True,), "the option cache_dir switches the cache off", "set cache_dir to ''", harmless=True
+    ),
     "jax_persistent_cache_min_compile_time_secs": Foreign(
-        (1.0,), _NO_DISK, "leave it out", harmless=True
+        (1.0,), _DISK, "leave it out", harmless=True
     ),
     "jax_persistent_cache_min_entry_size_bytes": Foreign(
-        (0,), _NO_DISK, "leave it out", harmless=True
+        (0,), _DISK, "leave it out", harmless=True
     ),
     "jax_cpu_enable_async_dispatch": Foreign(
         (True,),

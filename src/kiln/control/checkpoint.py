@@ -131,6 +131,7 @@ class Checkpoint(Subprogram):
     """Run `jaxpr`; with `differentiated`, it is the part that recomputes residuals."""
 
     name = "checkpoint"
+    for_transformations = ("policy",)
 
     def evaluate(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> Any:
         return eval_jaxpr(jaxpr, (), *xs)

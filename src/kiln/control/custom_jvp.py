@@ -154,6 +154,7 @@ class CustomJVPCall(CustomCall):
     """Run `call_jaxpr`; differentiate by the rule."""
 
     name = "custom_jvp_call"
+    for_transformations = ("jvp_jaxpr_fun",)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         count = params["num_consts"]

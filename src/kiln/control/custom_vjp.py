@@ -120,6 +120,7 @@ class CustomVJPCall(CustomCall):
     """Run `call_jaxpr`; differentiate by the pair of rules."""
 
     name = "custom_vjp_call"
+    for_transformations = ("fwd_jaxpr_thunk", "bwd")
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         count = params["num_consts"]

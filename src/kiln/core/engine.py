@@ -324,6 +324,29 @@ class Engine(Protocol):
         ...
 
 
+class StoringEngine(Engine, Protocol):
+    """An engine whose programs can be kept for other processes, and run there uncompiled."""
+
+    def machine(self) -> tuple[str, ...]:
+        """Return for what programs are compiled here, and by what beside kiln."""
+        ...
+
+    def to_stored(self, executable: Any) -> bytes | None:
+        """Return an executable as bytes; None if it has no stored form."""
+        ...
+
+    def when_improved(self, executable: Any, callback: Callable[[], None]) -> None:
+        """Call a function each time that the code of an executable was replaced by better code."""
+        ...
+
+    def from_stored(self, program: Program, stored: bytes) -> Executable:
+        """Return the executable of a program from trusted bytes, which hold native code.
+
+        Raises: JaxRuntimeError if they cannot be loaded here.
+        """
+        ...
+
+
 ENGINES: dict[str, str] = {
     "native": "kiln.engines.native.engine",
     "reference": "kiln.engines.reference.engine",
@@ -377,6 +400,12 @@ def _load_planner() -> None:
     global _planner
     with _loading, Permanent():
         _planner = importlib.import_module(PLANS)
+
+
+def load_module(name: str) -> Any:
+    """Import a part of an engine that the engine itself does not need at once."""
+    with HeldBack(), _loading, Permanent():
+        return importlib.import_module(name)
 
 
 def default_engine() -> Engine:

@@ -31,8 +31,9 @@ from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Prog
 from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
-from kiln.execution.engine_choice import Choice, compiling, engine_for
+from kiln.execution.engine_choice import Choice, engine_for
 from kiln.execution.progress import progress
+from kiln.execution.stored_programs import choice_for, executable_of
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines, drop_inputs, eliminate_dead_code
@@ -41,7 +42,6 @@ from kiln.ir.types import ShapedArray
 from kiln.ir.user_code import is_shareable
 
 import numpy as np  # isort: skip
-
 
 AUTOMATIC_MB = 192
 """The limit if `executable_cache_mb` is not set and nothing was recompiled."""
@@ -314,8 +314,7 @@ def _used(kept: Kept) -> int:
 
 
 def _unload(kept: Kept) -> None:
-    compiled = kept()
-    if compiled is not None:
+    if (compiled := kept()) is not None:
         compiled.unload()
 
 
@@ -342,12 +341,11 @@ def on_recompile(listener: Callable[[str, float], None]) -> Callable[[], None]:
 def clear() -> None:
     """Forget all executables."""
     global _recompiled_bytes
-    programs = [kept() for _, kept in _cache.items()]
+    programs = kept_in_memory()
     _cache.clear()
     _recompiled_bytes = 0
     for program in programs:
-        if program is not None:
-            program.was_evicted = False
+        program.was_evicted = False
 
 
 def release(keys: Iterable[ProgramKey]) -> None:
@@ -361,6 +359,11 @@ def release(keys: Iterable[ProgramKey]) -> None:
             still_held = watch()
             if still_held is not None:
                 _keep(still_held)
+
+
+def kept_in_memory() -> list[CachedProgram]:
+    """Return the programs in the cache."""
+    return [program for _, kept in _cache.items() if (program := kept()) is not None]
 
 
 def cached_program(key: ProgramKey) -> CachedProgram | None:
@@ -412,7 +415,7 @@ def compile_jaxpr(
         program, kept = program_of(jaxpr, name, *wanted)
         if opts.check:
             check(program.jaxpr, "dead-code elimination")
-        made = compiling(choice, program)
+        made = choice_for(choice, program)
         if for_each_size is not None:
             made = Choice(made.name, f"{made.reason}; for each size: {for_each_size}")
         return CachedProgram(key, program, made, kept, None if is_shared else jaxpr)
@@ -479,7 +482,7 @@ def _compile(compiled: CachedProgram) -> Executable:
         dumping.dump(name, "jaxpr", lambda: str(program.jaxpr))
     start = time.perf_counter()
     with progress(name):
-        executable = choice.engine.compiler.compile(program)
+        executable = executable_of(choice, program)
     seconds = time.perf_counter() - start
     if opts.dump:
         for stage in dumping.stages():

@@ -79,6 +79,13 @@ def compiling(choice: Choice, program: Program) -> Choice:
     return choice
 
 
+def may_be_for_host(choice: Choice, program: Program) -> bool:
+    """Tell whether a program is compiled for the host if all of it can be."""
+    if choice.reason == _DEFAULT:
+        return _is_for_host(program.placement)
+    return choice.name == HOST_COMPILER
+
+
 def _for_host(choice: Choice, program: Program) -> Choice:
     if program.engine_options:
         return Choice(choice.name, "the default: it has compiler_options of XLA")

@@ -39,6 +39,9 @@ class Operation:
     region: bool = False
     """Holds programs among its parameters."""
 
+    for_transformations: tuple[str, ...] = ()
+    """Parameters that only transformations read: code does not depend on them."""
+
     partial_eval: Callable[..., Any] | None = None
     stage: Callable[..., Any] | None = None
     evaluate: Callable[..., Any] | None = None

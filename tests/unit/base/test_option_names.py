@@ -82,9 +82,21 @@ def test_other_values_are_refused_where_they_change_results() -> None:
 
 
 def test_other_values_are_warned_of_where_they_do_not() -> None:
-    with pytest.warns(UserWarning, match="kept in memory") as caught:
-        config.update("jax_compilation_cache_dir", "/tmp/cache")
+    with pytest.warns(UserWarning, match="switches the cache off") as caught:
+        config.update("jax_enable_compilation_cache", False)
     assert caught[0].filename == __file__
+
+
+def test_the_cache_on_disk_is_spelled_as_in_jax() -> None:
+    before = options().cache_dir
+    try:
+        config.update("jax_compilation_cache_dir", "/tmp/cache")
+        assert options().cache_dir == config.jax_compilation_cache_dir == "/tmp/cache"
+        config.update("jax_compilation_cache_dir", None)
+        assert options().cache_dir == "auto"
+        assert config.jax_compilation_cache_dir is None
+    finally:
+        config.update("cache_dir", before)
 
 
 def test_tracebacks_are_spelled_as_in_jax() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from kiln.base.config import options
@@ -11,7 +13,7 @@ from kiln.engines.native import portable
 from kiln.engines.native.analysis import costs
 from kiln.engines.native.builder import Unsupported, function_of
 from kiln.engines.native.checks import kinds_of
-from kiln.engines.native.executable import NativeCode, NativeExecutable, Written, known, value_type
+from kiln.engines.native.executable import NativeCode, NativeExecutable, Written
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.llvm.writer import Sizes
@@ -22,6 +24,7 @@ from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
 from kiln.engines.native.profiling import Profile
 from kiln.engines.native.sized_executable import SizedExecutable
+from kiln.engines.native.value_types import ValueType, known, value_type
 from kiln.ir.sizes import Size
 
 _LOOPS = "loops of the native engine"
@@ -117,6 +120,21 @@ class NativeCompiler:
         Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
         """
         return portable.from_bytes(program, stored, lambda: self._written(program, measures=False))
+
+    def stored_code(self, program: Program, about: dict[str, Any], image: bytes) -> NativeCode:
+        """Return code that was stored, with all that is known of a program."""
+        source = functools.partial(self._written, program, measures=False)
+        return portable.StoredCode(program, about, image, source)
+
+    def executable_of(
+        self,
+        code: NativeCode,
+        operands: Sequence[ValueType],
+        results: Sequence[ValueType],
+        workspace: int,
+    ) -> NativeExecutable:
+        """Return an executable with all that is known of the program."""
+        return NativeExecutable(code, operands, results, workspace)
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as loops, LLVM, assembly, or a picture.

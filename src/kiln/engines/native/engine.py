@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
+from kiln.core.engine import Compiler, load_module
 from kiln.core.host_memory import HOST_MEMORY
-from kiln.engines.native.compiler import NativeCompiler
+from kiln.engines.native import stored
+
+_COMPILER = "kiln.engines.native.compiler"
 
 
 class NativeEngine:
@@ -11,7 +16,16 @@ class NativeEngine:
 
     name = "native"
     memory = HOST_MEMORY
-    compiler = NativeCompiler()
+    machine = staticmethod(stored.machine)
+    to_stored = staticmethod(stored.to_stored)
+    from_stored = staticmethod(stored.from_stored)
+    when_improved = staticmethod(stored.when_improved)
+
+    @functools.cached_property
+    def compiler(self) -> Compiler:
+        """The compiler, loaded on first use: stored programs run without it."""
+        made: Compiler = load_module(_COMPILER).NativeCompiler()
+        return made
 
     def barrier(self) -> None:
         """Return at once: programs run on the calling thread."""

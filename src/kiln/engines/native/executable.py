@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from kiln import _runtime
 from kiln.base.config import options
@@ -17,9 +15,9 @@ from kiln.engines.native import openblas
 from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.llvm.assembly import Code, assemble, disassemble, load
-from kiln.engines.native.llvm.functions import ENTRY
 from kiln.engines.native.llvm.gdb_symbols import machine_of, register
 from kiln.engines.native.llvm.generation import assembled, generated
+from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.perf_map import loaded_functions, write_perf_map
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir import (
@@ -36,15 +34,12 @@ from kiln.engines.native.memory_report import memory_report
 from kiln.engines.native.passes.donation import reusable
 from kiln.engines.native.picture import picture
 from kiln.engines.native.profiling import Profile
+from kiln.engines.native.value_types import ValueType
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.sizes import Dim, Size, evaluate
 
-if TYPE_CHECKING:
-    from kiln.ir.types import ShapedArray
-
 _PAGE = 4096
-ValueType = tuple[np.dtype[Any], int]
 
 
 class Written(NamedTuple):
@@ -65,14 +60,17 @@ Source = Callable[[], Written]
 class NativeCode:
     """The code of a program, loaded, and how it is called.
 
-    Loops and texts, which take several times the memory of the code, are written again when they
-    are asked for.
+    `improved` is called when LLVM has compiled what the assembler had. Loops and texts, which take
+    several times the memory of the code, are written again when they are asked for.
     """
 
     __slots__ = (
         "_kept",
         "calls",
         "image",
+        "improved",
+        "is_storable",
+        "needs_library",
         "owner",
         "program",
         "shared",
@@ -90,11 +88,14 @@ class NativeCode:
         function = written.function
         wanted = aliasing.reused(program.jaxpr, program.donated)
         self.taken = reusable(function, {result: operand for operand, result in wanted.items()})
-        if needs_library(function.body):
+        self.needs_library = needs_library(function.body)
+        if self.needs_library:
             openblas.load()
         self.owner = load(self.image, ENTRY)
         self.shared = shared_results(function)
         self.sites = function.sites
+        self.is_storable = not (function.callbacks or function.sites or written.profile)
+        self.improved: Callable[[], None] | None = None
         self.symbols = named(program.name, self.image, self.owner.address)
 
     def improve(self) -> tuple[int, Code] | None:
@@ -115,6 +116,8 @@ class NativeCode:
             self.image, self.calls = image, 0
             # The code before is still in use.
             self.symbols = self.symbols, named(self.name, image, self.owner.address)
+            if self.improved is not None:
+                self.improved()
         return self.owner.address, self.owner
 
     @property
@@ -355,17 +358,6 @@ def shared_results(function: Function) -> list[tuple[int, int]]:
         for i, buffer in enumerate(function.outputs)
         if buffer.role is Role.INPUT
     ]
-
-
-def known(types: Sequence[tuple[np.dtype[Any], Dim]]) -> list[ValueType]:
-    """Return types whose sizes have no names."""
-    return [(dtype, int(size)) for dtype, size in types]
-
-
-def value_type(aval: ShapedArray) -> tuple[np.dtype[Any], Dim]:
-    """Return the dtype of a value in memory, and its bytes."""
-    physical = aval.physical()
-    return physical.dtype, physical.size * int(physical.dtype.itemsize)
 
 
 def needs_library(statements: list[Statement]) -> bool:

@@ -27,17 +27,16 @@ from kiln.engines.native.executable import (
     NativeCode,
     NativeExecutable,
     Source,
-    known,
     named,
     needs_library,
     shared_results,
-    value_type,
 )
 from kiln.engines.native.llvm.assembly import host_target, load
-from kiln.engines.native.llvm.functions import ENTRY
+from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.sized_executable import SizedExecutable
 from kiln.engines.native.stored_sizes import dim_data, dim_of, number_data, number_of
+from kiln.engines.native.value_types import known, value_type
 from kiln.ir.sizes import Size, names
 
 _BEGIN = b"kiln native code\n"
@@ -55,8 +54,11 @@ class StoredCode(NativeCode):
     ) -> None:
         if about["needs_library"]:
             openblas.load()
-        self.program, self.image, self.source, self.calls = program, image, source, 0
+        self.program, self.image, self.source = program, image, source
+        self.calls = about.get("calls", 0)
         self._kept = None
+        self.needs_library, self.is_storable = about["needs_library"], not program.checks
+        self.improved = None
         self.owner = load(image, ENTRY)
         self.symbols = named(program.name, image, self.owner.address)
         self.shared = [(result, operand) for result, operand in about["shared"]]

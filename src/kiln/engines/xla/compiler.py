@@ -28,6 +28,8 @@ from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
 from kiln.ir.types import ShapedArray
 
+_LOWERED = "module of the xla engine"
+
 
 class XlaCompiler:
     """Compiles programs for the devices of one platform."""
@@ -54,7 +56,7 @@ class XlaCompiler:
 
         Raises: UnsupportedPrimitive; JaxRuntimeError for what XLA refuses.
         """
-        lowered = _lowered(program)
+        lowered = _lowered_once(program)
         here, placement = client(self._platform), program.placement
         free = _free_outputs(program, lowered)
         if _is_described(placement):
@@ -76,6 +78,8 @@ class XlaCompiler:
         None for programs that call Python, and for those of machines that are not present.
         """
         lowered, placement = _lowered(program), program.placement
+        # Loading or compiling it comes next.
+        program.jaxpr.memo[_LOWERED] = program, lowered
         if lowered.callbacks or lowered.effects or _is_described(placement):
             return None
         parts = (
@@ -103,7 +107,7 @@ class XlaCompiler:
 
         Raises: JaxRuntimeError if XLA cannot load them.
         """
-        lowered, placement = _lowered(program), program.placement
+        lowered, placement = _lowered_once(program), program.placement
         raw = client(self._platform).deserialize(
             stored,
             uses_lapack="lapack_" in lowered.text,
@@ -182,6 +186,12 @@ def _lowered(program: Program, *, locations: bool = False) -> LoweredModule:
         placement=placement,
         locations=locations,
     )
+
+
+def _lowered_once(program: Program) -> LoweredModule:
+    """Return the module that `digest` wrote, if that was asked last."""
+    known = program.jaxpr.memo.pop(_LOWERED, None)
+    return known[1] if known is not None and known[0] is program else _lowered(program)
 
 
 def _free_outputs(program: Program, lowered: LoweredModule) -> list[bool]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 from typing import Any
 
-from kiln import _runtime
 from kiln.base.forks import in_child, new_guard, new_rlock
 from kiln.base.lazy import llvmlite_binding as llvm
 from kiln.base.lazy import llvmlite_ffi as ffi
-from kiln.engines.native.llvm import target as targets
+from kiln.engines.native.llvm import linking
+from kiln.engines.native.llvm.linking import Code as Code
+from kiln.engines.native.llvm.linking import host_target as host_target
+from kiln.engines.native.llvm.linking import linked
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import PROMOTED
 
@@ -45,19 +46,6 @@ def _ready() -> None:
 
 def _triple() -> str:
     return str(llvm.get_default_triple())
-
-
-@functools.cache
-def host_target() -> Target:
-    """Return the level of processors to compile for: that of KILN_TARGET, else the host's best.
-
-    Raises ValueError on an unknown name, RuntimeError on an unknown processor.
-    """
-    forced = os.environ.get("KILN_TARGET")
-    if forced:
-        return targets.named(forced)
-    architecture = os.uname().machine.replace("arm64", "aarch64")
-    return targets.best(architecture, _runtime.processor_features())
 
 
 @functools.cache
@@ -132,42 +120,19 @@ def disassemble(text: str, target: Target | None = None, codegen: int = _LEVEL_O
         return str(machine.emit_assembly(module))
 
 
-@functools.cache
-def _symbols() -> dict[str, int]:
-    """Return the addresses of the kernels of the runtime."""
-    return _runtime.native_symbols()
-
-
-class Code:
-    """Code in memory; its address is valid while this object lives."""
-
-    __slots__ = ("_owner", "address")
-
-    def __init__(self, owner: Any, address: int) -> None:
-        self._owner = owner
-        self.address = address
-
-    def __repr__(self) -> str:
-        return f"Code(0x{self.address:x})"
-
-
 def load(image: bytes, entry: str) -> Code:
     """Put an object into memory, linked with the kernels of the runtime.
 
     Raises RuntimeError if the object lacks the symbol `entry`, or needs one that nobody defines.
     """
-    linked = _runtime.link_object(image, entry, _symbols())
-    if not isinstance(linked, str):
-        address, owner = linked
-        return Code(owner, address)
-    return _linked_by_llvm(image, entry)
+    return linked(image, entry) or _linked_by_llvm(image, entry)
 
 
 def _linked_by_llvm(image: bytes, entry: str) -> Code:
     """Put an object into memory whose kind the runtime does not link; some of it stays for ever."""
     with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol(entry)
-        for name, address in _symbols().items():
+        for name, address in linking.symbols().items():
             if name.encode() in image:
                 builder.import_symbol(name, address)
         library = builder.link(_linker(), f"kiln{next(_names)}")

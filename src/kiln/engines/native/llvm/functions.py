@@ -13,6 +13,7 @@ from kiln.engines.native.extents import Grain, estimate, is_named, is_positive
 from kiln.engines.native.llvm import epilogues
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
 from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
+from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.measuring import Measurements
 from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
@@ -45,7 +46,6 @@ from kiln.engines.native.passes.structure import structure
 from kiln.engines.native.scalars import NUMPY_TYPES
 from kiln.ir.sizes import Dim, as_ints
 
-ENTRY = "kiln_entry"
 _FAILED = "failed"
 """The label at the end of a function that stops early."""
 INLINE_POINTS = 1 << 12

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from kiln.engines.native.llvm import assembly, target
+from kiln.engines.native.llvm import assembly, linking, target
 from kiln.engines.native.llvm.writer import Writer
 
 SUM = """
@@ -46,7 +46,7 @@ def test_code_calls_kernels_of_the_runtime(monkeypatch: pytest.MonkeyPatch) -> N
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     kernel = kind(lambda x: 2 * x)
     address = ctypes.cast(kernel, ctypes.c_void_p).value
-    monkeypatch.setattr(assembly, "_symbols", lambda: {"kiln_twice": address})
+    monkeypatch.setattr(linking, "symbols", lambda: {"kiln_twice": address})
     text = """
 declare i64 @kiln_twice(i64)
 define i64 @run(i64 %x) {

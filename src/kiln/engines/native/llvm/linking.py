@@ -1,0 +1,61 @@
+"""Objects in memory, linked with the kernels of the runtime: what needs no LLVM.
+
+A program that was compiled before needs nothing else of this folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from kiln import _runtime
+from kiln.engines.native.llvm import target as targets
+from kiln.engines.native.llvm.target import Target
+
+ENTRY = "kiln_entry"
+"""The symbol of what is called."""
+
+
+class Code:
+    """Code in memory; its address is valid while this object lives."""
+
+    __slots__ = ("_owner", "address")
+
+    def __init__(self, owner: Any, address: int) -> None:
+        self._owner = owner
+        self.address = address
+
+    def __repr__(self) -> str:
+        return f"Code(0x{self.address:x})"
+
+
+@functools.cache
+def symbols() -> dict[str, int]:
+    """Return the addresses of the kernels of the runtime."""
+    return _runtime.native_symbols()
+
+
+def linked(image: bytes, entry: str) -> Code | None:
+    """Put an object into memory; None if it is of a kind that the runtime does not link.
+
+    Raises RuntimeError if the object lacks the symbol `entry`, or needs one that nobody defines.
+    """
+    found = _runtime.link_object(image, entry, symbols())
+    if isinstance(found, str):
+        return None
+    address, owner = found
+    return Code(owner, address)
+
+
+@functools.cache
+def host_target() -> Target:
+    """Return the level of processors to compile for: that of KILN_TARGET, else the host's best.
+
+    Raises ValueError on an unknown name, RuntimeError on an unknown processor.
+    """
+    forced = os.environ.get("KILN_TARGET")
+    if forced:
+        return targets.named(forced)
+    architecture = os.uname().machine.replace("arm64", "aarch64")
+    return targets.best(architecture, _runtime.processor_features())

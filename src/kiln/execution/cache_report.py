@@ -1,0 +1,53 @@
+"""What is kept of compiled programs, in memory and on disk, in numbers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kiln.execution.compilation import kept_in_memory
+from kiln.execution.disk_cache import chosen_path, counts, folder
+
+
+class DiskCacheInfo(NamedTuple):
+    """The cache on disk: where it is and what it has, and what it did in this process.
+
+    `folder` is None if the cache is off. `stored`, `rejected` and `evicted` are entries that this
+    process wrote, found damaged, and removed because there was no room.
+    """
+
+    folder: str | None
+    entries: int
+    bytes: int
+    hits: int
+    misses: int
+    stored: int
+    rejected: int
+    evicted: int
+
+
+class ProgramCacheInfo(NamedTuple):
+    """Compiled programs: how many are in memory, their bytes there, and those on disk."""
+
+    programs: int
+    program_bytes: int
+    disk: DiskCacheInfo
+
+
+def cache_info() -> ProgramCacheInfo:
+    """Return what is kept of compiled programs; see `docs/cache.md`.
+
+    Example:
+        >>> kiln.cache_info().programs >= 0
+        True
+    """
+    place = folder()
+    listed = [] if place is None else place.entries()
+    c = counts
+    disk = DiskCacheInfo(
+        None if place is None else chosen_path(),
+        len(listed),
+        sum(each.size for each in listed),
+        *(c.hits, c.misses, c.stored, c.rejected, c.evicted),
+    )
+    kept = kept_in_memory()
+    return ProgramCacheInfo(len(kept), sum(program.size for program in kept), disk)

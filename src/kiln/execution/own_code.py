@@ -1,0 +1,92 @@
+"""What this kiln is: a digest of its code, so that programs on disk are those of the same code.
+
+Reading three hundred files takes tens of milliseconds, so their digest is kept on disk beside their
+dates and sizes, and files are read again when one of these has changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from pathlib import Path
+
+from kiln import _runtime
+from kiln.base.lazy import blake2
+
+_ROOT = Path(__file__).parents[1]
+FOLDERS = ("base", "control", "core", "engines", "execution", "ir", "ops", "transforms")
+"""What decides which code a jaxpr becomes; functions above these end as jaxprs."""
+_LOADED = time.time_ns()
+_NAME = "code"
+
+Stamp = tuple[str, int, int]
+
+
+def files() -> list[Stamp]:
+    """Return the files of kiln that decide about code: paths, dates, and sizes."""
+    found: list[Stamp] = []
+    folders = [str(_ROOT / name) for name in FOLDERS]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    about = entry.stat()
+                    found.append((entry.path, about.st_mtime_ns, about.st_size))
+                elif entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
+    extension = os.stat(_runtime.__file__)
+    found.append((_runtime.__file__, extension.st_mtime_ns, extension.st_size))
+    return sorted(found)
+
+
+@functools.cache
+def code_digest(folder: str) -> str | None:
+    """Return a digest of kiln's code, noted in a folder of the cache.
+
+    None if a file was changed after this process had begun: what runs may be what it was before.
+    """
+    try:
+        known = files()
+    except OSError:
+        # Kiln lies in an archive, or is being replaced.
+        return None
+    if max(date for _, date, _ in known) > _LOADED:
+        return None
+    stamp = blake2.blake2b(repr(known).encode(), digest_size=16).hexdigest()
+    # Each installation, and each version of Python in it, has a note of its own.
+    where = blake2.blake2b(_runtime.__file__.encode(), digest_size=8).hexdigest()
+    note = os.path.join(folder, f"{_NAME}-{where}")
+    try:
+        with open(note, encoding="ascii", errors="replace") as file:
+            before, _, noted = file.read(200).strip().partition(" ")
+        if before == stamp and len(noted) == len(stamp):
+            return noted
+    except OSError:
+        pass
+    digest = _digest([path for path, _, _ in known])
+    if digest is not None:
+        _write(note, f"{stamp} {digest}\n")
+    return digest
+
+
+def _digest(paths: list[str]) -> str | None:
+    found = blake2.blake2b(digest_size=16)
+    try:
+        for path in paths:
+            # The same wheel lies in many environments.
+            found.update(os.path.relpath(path, _ROOT).encode() + b"\0")
+            found.update(Path(path).read_bytes())
+    except OSError:
+        return None
+    return str(found.hexdigest())
+
+
+def _write(path: str, text: str) -> None:
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        Path(temporary).write_text(text, encoding="ascii")
+        os.replace(temporary, path)
+    except OSError:
+        # It is computed again.
+        pass

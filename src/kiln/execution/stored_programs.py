@@ -1,0 +1,220 @@
+"""Which programs are kept on disk, under which names, and how they come back.
+
+A program for the host has its name from its jaxpr, so that what another process compiled runs
+before the compiler is even loaded. Other programs are written in the language of their engine
+first, and have their names from that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from typing import Any, cast
+
+from kiln.base.config import Options, options
+from kiln.base.errors import JaxRuntimeError
+from kiln.base.lazy import blake2
+from kiln.core.engine import (
+    CHECKS,
+    Compiler,
+    Executable,
+    PortableCompiler,
+    Program,
+    StoringEngine,
+    engine,
+)
+from kiln.execution import dumping
+from kiln.execution.disk_cache import Entry, Folder, counts, folder
+from kiln.execution.engine_choice import (
+    HOST_COMPILER,
+    Choice,
+    compiling,
+    may_be_for_host,
+)
+from kiln.execution.own_code import code_digest
+from kiln.ir.digest import Unnameable, portable_bytes, weight
+
+ENOUGH = 8
+"""Programs for the host with fewer equations are compiled in about the time of a look-up."""
+
+_FOUND = "what the cache on disk has of a program"
+_FOR_TRACES = ("mesh", "logical_axis_rules", "user_contexts")
+"""Options that decide what is recorded, and nothing after that."""
+
+
+class _Place:
+    """Where a program is on disk, or will be: `entry` is what is there."""
+
+    __slots__ = ("entry", "folder", "name")
+
+    def __init__(self, place: Folder, name: str) -> None:
+        self.folder, self.name = place, name
+        self.entry = place.get(name)
+        if self.entry is None:
+            counts.misses += 1
+
+
+def choice_for(choice: Choice, program: Program) -> Choice:
+    """Return the engine of a program whose place was chosen, as `compiling` does.
+
+    That of a program on disk is known without a look at what the engine can compile.
+    """
+    place = _place_for_host(choice, program)
+    # Other programs may be made of the same jaxpr meanwhile.
+    program.jaxpr.memo[_FOUND] = program, place
+    if place is not None and place.entry is not None:
+        return Choice(place.entry.engine, place.entry.reason)
+    return compiling(choice, program)
+
+
+def executable_of(choice: Choice, program: Program) -> Executable:
+    """Return a program ready to run: from disk, or compiled, and then kept there."""
+    compiler = choice.engine.compiler if choice.name != HOST_COMPILER else None
+    known, place = program.jaxpr.memo.pop(_FOUND, (None, None))
+    if known is not program or choice.name != HOST_COMPILER:
+        place = _place_of(choice, program, compiler)
+    if place is None:
+        return choice.engine.compiler.compile(program)
+    if place.entry is not None:
+        try:
+            found = _loaded(choice, program, place.entry)
+        except JaxRuntimeError as error:
+            lines = str(error).splitlines()
+            place.folder.reject(place.name, lines[1] if len(lines) > 1 else lines[0])
+        else:
+            counts.hits += 1
+            if options().log_compiles:
+                dumping.log("%s was loaded from %s", program.name, place.folder.path)
+            if choice.name == HOST_COMPILER:
+                _keep_better(choice, program, found, place, place.entry.seconds)
+            return found
+    start = time.perf_counter()
+    made = choice.engine.compiler.compile(program)
+    seconds = time.perf_counter() - start
+    _keep(choice, program, made, place, seconds)
+    return made
+
+
+def _loaded(choice: Choice, program: Program, entry: Entry) -> Executable:
+    if choice.name == HOST_COMPILER:
+        return _host().from_stored(program, entry.code)
+    compiler: Any = choice.engine.compiler
+    return compiler.load(program, entry.code)  # type: ignore[no-any-return]
+
+
+def _keep(
+    choice: Choice, program: Program, made: Executable, place: _Place, seconds: float
+) -> None:
+    """Write an executable to disk, if it has a form for that."""
+    code: bytes | None
+    if choice.name == HOST_COMPILER:
+        code = _host().to_stored(made)
+        if code is not None:
+            _keep_better(choice, program, made, place, seconds)
+    else:
+        compiler: Any = choice.engine.compiler
+        try:
+            code = compiler.serialize(made)
+        except (ValueError, JaxRuntimeError):
+            # Sorts, for one, have no such form in XLA.
+            code = None
+    if code is not None:
+        place.folder.put(place.name, _entry(choice, program, seconds, code))
+
+
+def _keep_better(
+    choice: Choice, program: Program, made: Executable, place: _Place, seconds: float
+) -> None:
+    """Keep the code of LLVM in place of the assembler's, should the program come to have it."""
+    host = _host()
+
+    def again() -> None:
+        code = host.to_stored(made)
+        if code is not None:
+            place.folder.put(place.name, entry(code))
+
+    entry = functools.partial(_entry, choice, program, seconds)
+    host.when_improved(made, again)
+
+
+def _entry(choice: Choice, program: Program, seconds: float, code: bytes) -> Entry:
+    return Entry(choice.name, choice.reason, program.name, seconds, code)
+
+
+def _place_for_host(choice: Choice, program: Program) -> _Place | None:
+    """Return the place of a program for the host, if it is to have one."""
+    chosen = options()
+    if (
+        not chosen.cache_dir
+        or program.sizes
+        or _is_watched(chosen)
+        or program.engine_options
+        or not may_be_for_host(choice, program)
+        or any(name == CHECKS for name, _ in program.compiler_options)
+        or weight(program.jaxpr, ENOUGH) < ENOUGH
+    ):
+        return None
+    place = folder()
+    if place is None:
+        return None
+    host = _host()
+    device = None if program.placement is None else len(program.placement.devices)
+    affecting = [
+        (field.name, getattr(chosen, field.name))
+        for field in dataclasses.fields(chosen)
+        if field.metadata.get("in_key") and field.name not in _FOR_TRACES
+    ]
+    try:
+        described = portable_bytes(
+            program.jaxpr,
+            program.name,
+            program.compiler_options,
+            program.donated,
+            device,
+            affecting,
+            host.machine(),
+        )
+    except Unnameable:
+        return None
+    return _named(place, HOST_COMPILER, described)
+
+
+def _place_of(choice: Choice, program: Program, compiler: Compiler | None) -> _Place | None:
+    """Return the place of a program on disk, if it is to have one."""
+    chosen = options()
+    if not chosen.cache_dir or _is_watched(chosen):
+        return None
+    if compiler is None:
+        # It was evicted, or the choice was made elsewhere.
+        return _place_for_host(choice, program)
+    if not isinstance(compiler, PortableCompiler) or _is_shared(program):
+        return None
+    place = folder()
+    digest = None if place is None else compiler.digest(program)
+    return None if place is None or digest is None else _named(place, choice.name, digest.encode())
+
+
+def _host() -> StoringEngine:
+    # To ask whether it is one would load its compiler.
+    return cast(StoringEngine, engine(HOST_COMPILER))
+
+
+def _named(place: Folder, engine_name: str, described: bytes) -> _Place | None:
+    own = code_digest(place.path)
+    if own is None:
+        return None
+    found = blake2.blake2b(f"{engine_name} {own} ".encode(), digest_size=32)
+    found.update(described)
+    return _Place(place, found.hexdigest())
+
+
+def _is_watched(chosen: Options) -> bool:
+    """Tell whether somebody wants to see the program compiled."""
+    return bool(chosen.dump or chosen.check or chosen.profile)
+
+
+def _is_shared(program: Program) -> bool:
+    """Tell whether several processes run parts of a program."""
+    placement = program.placement
+    return placement is not None and len({d.process_index for d in placement.devices}) > 1

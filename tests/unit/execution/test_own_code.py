@@ -1,0 +1,82 @@
+"""What kiln is: other code has another digest, and code that changed has none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kiln.execution import own_code
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a tree that is taken for kiln's."""
+    for name in own_code.FOLDERS:
+        (tmp_path / name).mkdir()
+        file = tmp_path / name / "a.py"
+        file.write_text(name)
+        os.utime(file, (1, 1))
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr(own_code, "_ROOT", tmp_path)
+    own_code.code_digest.cache_clear()
+    return tmp_path
+
+
+def digest(tree: Path) -> str | None:
+    own_code.code_digest.cache_clear()
+    try:
+        return own_code.code_digest(str(tree / "cache"))
+    finally:
+        own_code.code_digest.cache_clear()
+
+
+def test_files_that_decide_about_code_are_known() -> None:
+    own_code.code_digest.cache_clear()
+    names = {os.path.relpath(path, own_code._ROOT) for path, _, _ in own_code.files()}
+    assert {"ops/reduction.py", "engines/native/llvm/nests.py", "ir/digest.py"} <= names
+    assert any(name.startswith("_runtime.") for name in names)
+    assert not any(name.startswith("linen") for name in names)
+
+
+def test_equal_trees_have_equal_digests(tree: Path) -> None:
+    first = digest(tree)
+    assert first is not None
+    (note,) = (tree / "cache").iterdir()
+    assert digest(tree) == first
+    note.unlink()
+    assert digest(tree) == first
+
+
+@pytest.mark.parametrize("seconds", [1, 2])
+def test_other_code_has_another_digest(tree: Path, seconds: int) -> None:
+    first = digest(tree)
+    file = tree / "ops" / "a.py"
+    file.write_text("changed")
+    os.utime(file, (seconds, seconds))
+    assert digest(tree) not in (None, first)
+
+
+def test_a_date_alone_changes_nothing(tree: Path) -> None:
+    first = digest(tree)
+    os.utime(tree / "ops" / "a.py", (5, 5))
+    assert digest(tree) == first
+
+
+def test_a_damaged_note_is_written_again(tree: Path) -> None:
+    first = digest(tree)
+    (note,) = (tree / "cache").iterdir()
+    for text in (b"", b"\xff\xfe", note.read_bytes()[:50]):
+        note.write_bytes(text)
+        assert digest(tree) == first
+
+
+def test_code_that_changed_since_the_process_began_has_none(tree: Path) -> None:
+    (tree / "ops" / "a.py").write_text("changed now")
+    assert digest(tree) is None
+
+
+def test_a_tree_that_is_not_there_has_none(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_code, "_ROOT", tree / "archive.zip")
+    assert digest(tree) is None
