@@ -19,10 +19,13 @@ from kiln.base.dtypes import long_name
 from kiln.base.kinds import ExtendedDtype
 from kiln.base.source import is_internal
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
+from kiln.ir.operation import Operation
 from kiln.ir.sizes import Size
 from kiln.ir.types import ShapedArray
 
 _PACKAGE = "kiln."
+_RULES = frozenset(("infer", "expand"))
+"""What objects have of their own that were not defined as classes: primitives of users."""
 
 
 class Unnameable(Exception):
@@ -125,6 +128,13 @@ class _Writer:
         self.values("defaults", f.__defaults__ or ())
         self.mapping(f.__kwdefaults__ or {})
 
+    def operation(self, x: Operation) -> None:
+        """Write an operation of kiln; the rules of others are functions of users."""
+        self._own(type(x))
+        if not _RULES.isdisjoint(vars(x)):
+            raise Unnameable(f"the primitive {x.name} of a user")
+        self.text("name", x.name)
+
     def cls(self, x: type) -> None:
         if x.__module__ in ("builtins", "numpy", "ml_dtypes"):
             self.text("class", f"{x.__module__} {x.__qualname__}")
@@ -176,8 +186,7 @@ class _Writer:
         binders(";", jaxpr.invars)
         for eqn in jaxpr.eqns:
             primitive, params = eqn.primitive, eqn.params
-            self._own(type(primitive))
-            self.text("name", primitive.name)
+            self.operation(primitive)
             for name in sorted(params):
                 if name not in primitive.for_transformations:
                     self.text("param", name)

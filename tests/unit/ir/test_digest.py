@@ -14,6 +14,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
+from kiln.extend.core import Primitive
+from kiln.interpreters.mlir import lower_fun, register_lowering
 from kiln.ir.digest import Unnameable, portable_bytes, weight
 
 X = np.ones((4, 4), np.float32)
@@ -100,6 +102,14 @@ def test_functions_of_users_have_no_name() -> None:
     for f in (calls, prints):
         with pytest.raises(Unnameable):
             described(f)
+
+
+def test_primitives_of_users_have_no_name() -> None:
+    twice_p = Primitive("twice")
+    twice_p.def_abstract_eval(lambda x: x)
+    register_lowering(twice_p, lower_fun(lambda x: x * 2.0, multiple_results=False))
+    with pytest.raises(Unnameable, match="twice"):
+        described(lambda x: twice_p.bind(jnp.sin(x)))
 
 
 def test_objects_that_are_unknown_have_no_name() -> None:
