@@ -56,7 +56,7 @@ def _staged(jaxpr: Jaxpr, key: Any, run: Callable[[Sequence[Any]], list[Any]]) -
         avals = [_FLAG, *jaxpr.in_avals]
         return stage_pure(lambda *xs: run(xs), avals, name=jaxpr.name, purpose="vmap")
 
-    return memoized(jaxpr, key, make)  # type: ignore[no-any-return]
+    return memoized(jaxpr, key, make)
 
 
 def _written(body: Jaxpr, carry: Sequence[Var]) -> tuple[list[Eqn], list[bool]]:

@@ -174,8 +174,12 @@ class Builder:
         value = x.buffer.value
         if value is None or value.size != 1:
             return None
-        # What is read may be a part of the number: the imaginary one.
-        return np.frombuffer(value.tobytes(), x.dtype, 1, x.offset)[0]
+        number = value.reshape(())[()]
+        if x.dtype.kind == "c" or value.dtype.kind != "c":
+            return number
+        # A part of the number is read; whole numbers of it lie between steps of loops.
+        offset = x.offset.const if isinstance(x.offset, Index) else x.offset
+        return number.imag if offset % value.dtype.itemsize else number.real
 
     # Nests.
 
