@@ -370,6 +370,18 @@ def test_a_donated_operand_is_updated_where_it_lies(name: str) -> None:
                 assert found.unsafe_buffer_pointer() == address
 
 
+def test_an_operand_that_is_read_after_the_result_was_begun_keeps_its_memory() -> None:
+    def f(x: Any, i: Any) -> Any:
+        moved = lax.dynamic_update_slice(x, x[:3] + 1, (i,))
+        return moved.at[2].max(x[2]), moved.sum()
+
+    x, i = np.array([-3, 0, -1, -3, 2], np.float32), np.int32(4)
+    with override(engine="native"):
+        updated, total = kiln.jit(f, donate_argnums=0)(jnp.array(x) + 0, i)
+    np.testing.assert_array_equal(updated, [-3, 0, -1, 1, 0])
+    assert total == -4
+
+
 def test_donated_memory_is_not_taken_from_a_reversed_operand() -> None:
     x = draw(5000)
     with override(engine="native"):

@@ -1,8 +1,8 @@
 """Donation: which results may be written where an operand lies that the call gives away.
 
-A result may take an operand's memory if nothing reads the operand after the result's first element
-is written, but for nests that read an element just before they write the same one, and copies of
-the whole operand, which then need not be made.
+A result may take an operand's memory if no statement reads the operand after the first that writes
+the result. That one may read it too, if it is a nest that reads an element just before it writes
+the same one. Copies of the whole operand into the result need not be made.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def _is_safe(body: list[Statement], target: Buffer, source: Buffer) -> bool:
                     return False
                 continue
         read, written = everything(statement)
-        if source in read and (begun or target in written):
+        if source in read and begun:
+            return False
+        if source in read and target in written:
             # Other blocks of a product still read its operands.
             nest: Statement = statement
             if isinstance(statement, Blocked) and source not in reads(statement.product):
