@@ -159,6 +159,22 @@ def test_a_size_of_0_has_a_program_of_its_own(compiled: list[str]) -> None:
     assert len(compiled) == 2
 
 
+def test_a_thousand_sizes_are_one_trace_and_one_program(compiled: list[str]) -> None:
+    traces: list[Any] = []
+
+    def f(x: Any) -> Any:
+        traces.append(x.shape)
+        return softmax(jnp, x, 1).sum(0), jnp.sort(x[:, 0])
+
+    sized = kiln.jit(f, abstracted_axes=({0: "n"},))
+    for n in range(1, 1001):
+        x = table(n, 3)
+        sums, ordered = sized(x)
+        np.testing.assert_allclose(sums, softmax(np, x, 1).sum(0), rtol=1e-4)
+        np.testing.assert_array_equal(ordered, np.sort(x[:, 0]))
+    assert len(traces) == len(compiled) == 1
+
+
 @pytest.mark.parametrize("n", [1000, 300_001])
 def test_the_same_bits_on_any_number_of_threads(n: int) -> None:
     f = kiln.jit(
