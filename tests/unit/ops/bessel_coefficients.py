@@ -64,6 +64,7 @@ namespace kiln {
 
 constexpr int kBesselTerms = %d;
 // By order and interval, those between 0, 1, 3, 8 and infinity.
+// clang-format off
 constexpr double kBessel[2][4][kBesselTerms] = {
 """
 
@@ -96,7 +97,7 @@ def cpp(orders: list[list[list[float]]]) -> str:
         for piece in order:
             text += f"        {{\n{lines(piece, ' ' * 12)}        }},\n"
         text += "    },\n"
-    return text + "};\n\n}  // namespace kiln\n"
+    return text + "};\n// clang-format on\n\n}  // namespace kiln\n"
 
 
 def main() -> None:

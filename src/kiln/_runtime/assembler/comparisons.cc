@@ -51,13 +51,16 @@ void FunctionWriter::icmp(std::string_view name) {
   result.element = Element::kI1;
   const int size = type.bits();
   if (!type.is_vector) {
-    if (!is_integer(type.element)) throw NotUnderstood{"a comparison of pointers"};
+    const bool are_addresses = type.is(Element::kPointer);
+    if (!is_integer(type.element) && (!are_addresses || y.kind == Operand::kConstant)) {
+      throw NotUnderstood{"a comparison of such values"};
+    }
     if (size == 1 && relation.is_signed) throw NotUnderstood{"a comparison of truths"};
     Op op{};
     op.shape = Shape::kSet;
     op.digit = relation.condition;
     op.width = size == 64 ? 8 : 4;
-    op.a = extended(x, relation.is_signed);
+    op.a = are_addresses ? address(memory(x)) : extended(x, relation.is_signed);
     const int64_t limit = y.kind == Operand::kConstant ? relation.is_signed || size >= 32
                                                              ? signed_of(y.bits, size)
                                                              : static_cast<int64_t>(y.bits)
@@ -66,7 +69,7 @@ void FunctionWriter::icmp(std::string_view name) {
       op.has_immediate = true;
       op.immediate = limit;
     } else {
-      op.b = extended(y, relation.is_signed);
+      op.b = are_addresses ? address(memory(y)) : extended(y, relation.is_signed);
     }
     op.d = body_.fresh(Class::kGeneral);
     const Op kept = op;

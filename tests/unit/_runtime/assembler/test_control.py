@@ -135,6 +135,28 @@ end:
     assert integers(text, x) == {0: 10, 1: 1, 2: -5000000000}.get(x, 7)
 
 
+@pytest.mark.parametrize(("step", "expected"), [(0, 1), (8, 5), (-8, 4)])
+def test_addresses_are_compared(step: int, expected: int) -> None:
+    text = """define i64 @run(i64 %step) #0 {
+entry:
+  %room = alloca i64, i64 4, align 8
+  %here = getelementptr i64, ptr %room, i64 2
+  %again = getelementptr i8, ptr %room, i64 16
+  %there = getelementptr i8, ptr %again, i64 %step
+  %same = icmp eq ptr %here, %there
+  %other = icmp ne ptr %here, %there
+  %before = icmp ult ptr %here, %there
+  %a = select i1 %same, i64 1, i64 0
+  %b = select i1 %other, i64 4, i64 0
+  %c = select i1 %before, i64 1, i64 0
+  %ab = add i64 %a, %b
+  %abc = add i64 %ab, %c
+  ret i64 %abc
+}
+"""
+    assert integers(text, step) == expected
+
+
 def test_many_integers_lie_on_the_stack() -> None:
     lines = ["define i64 @run(i64 %x, i64 %y) #0 {", "entry:"]
     names = ["%x", "%y"]
