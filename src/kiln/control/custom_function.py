@@ -173,8 +173,7 @@ class CustomFunction(Primitive):
         return trace.record(primitive, atoms, jaxpr.out_avals, recorded)
 
 
-@dataclasses.dataclass(frozen=True)
-class Called:
+class Called(Record):
     """The recorded function, as interpreters of programs call it that do not know its rules."""
 
     jaxpr: Jaxpr

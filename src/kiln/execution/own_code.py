@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import os
 import time
-from pathlib import Path
 
 from kiln import _runtime
 from kiln.base.lazy import blake2
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = os.path.dirname(os.path.dirname(__file__))
 FOLDERS = ("base", "control", "core", "engines", "execution", "ir", "ops", "transforms")
 """What decides which code a jaxpr becomes; functions above these end as jaxprs."""
 _LOADED = time.time_ns()
@@ -26,7 +25,7 @@ Stamp = tuple[str, int, int]
 def files() -> list[Stamp]:
     """Return the files of kiln that decide about code: paths, dates, and sizes."""
     found: list[Stamp] = []
-    folders = [str(_ROOT / name) for name in FOLDERS]
+    folders = [os.path.join(_ROOT, name) for name in FOLDERS]
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
@@ -76,7 +75,8 @@ def _digest(paths: list[str]) -> str | None:
         for path in paths:
             # The same wheel lies in many environments.
             found.update(os.path.relpath(path, _ROOT).encode() + b"\0")
-            found.update(Path(path).read_bytes())
+            with open(path, "rb") as file:
+                found.update(file.read())
     except OSError:
         return None
     return str(found.hexdigest())
@@ -85,7 +85,8 @@ def _digest(paths: list[str]) -> str | None:
 def _write(path: str, text: str) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        Path(temporary).write_text(text, encoding="ascii")
+        with open(temporary, "w", encoding="ascii") as file:
+            file.write(text)
         os.replace(temporary, path)
     except OSError:
         # It is computed again.

@@ -7,13 +7,13 @@ shardings that are written before the devices are known.
 from __future__ import annotations
 
 import collections
-import dataclasses
 import enum
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import current_source
 
 
@@ -116,8 +116,7 @@ class AxisKinds:
         return self._of(AxisType.Manual)
 
 
-@dataclasses.dataclass(frozen=True)
-class AbstractDevice:
+class AbstractDevice(Record):
     """What is known of a device that need not exist."""
 
     device_kind: str

@@ -13,7 +13,6 @@ import importlib.util
 import os
 import platform
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from kiln import _runtime
 from kiln.base.errors import three_lines
@@ -48,7 +47,7 @@ _CORE_TYPES: dict[str | None, tuple[str, set[str]]] = {
     "x86-64-v3": ("Haswell", {"avx2", "fma"}),
     "x86-64-v4": ("SkylakeX", _AVX512),
 }
-_CPU_INFO = Path("/proc/cpuinfo")
+_CPU_INFO = "/proc/cpuinfo"
 
 
 @functools.cache
@@ -85,14 +84,15 @@ def core_name() -> str:
     return name.decode()
 
 
-def _library_path() -> Path:
+def _library_path() -> str:
     """Find the library; importing the package would load it, before the settings."""
     found = importlib.util.find_spec(PACKAGE)
     folders: Sequence[str] = (found and found.submodule_search_locations) or ()
     for folder in folders:
-        for pattern in ("lib*openblas*.so*", "lib*openblas*.dylib", "*openblas*.dll"):
-            for path in sorted(Path(folder, "lib").glob(pattern)):
-                return path
+        libraries = os.path.join(folder, "lib")
+        for name in sorted(os.listdir(libraries) if os.path.isdir(libraries) else ()):
+            if "openblas" in name and (".so" in name or name.endswith((".dylib", ".dll"))):
+                return os.path.join(libraries, name)
     raise _missing(f"there is no package {PACKAGE} with a library")
 
 
@@ -130,7 +130,7 @@ def core_type(machine: str, target: str | None, flags: frozenset[str]) -> str | 
 
 def _processor_flags() -> frozenset[str]:
     try:
-        with _CPU_INFO.open() as lines:
+        with open(_CPU_INFO, encoding="ascii", errors="replace") as lines:
             for line in lines:
                 if line.startswith("flags"):
                     return frozenset(line.partition(":")[2].split())

@@ -11,7 +11,6 @@ import enum
 import functools
 import sys
 from collections.abc import Hashable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.dtypes import long_name
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.base.lazy import hashlib, json, llvmlite
+from kiln.base.lazy import hashlib, json, llvmlite, pathlib
 from kiln.core.engine import Program
 from kiln.engines.native import openblas
 from kiln.engines.native.executable import (
@@ -195,8 +194,8 @@ def _machine() -> dict[str, str]:
 def _build() -> str:
     """Return a hash of what writes code, and of the extension that it calls."""
     found = hashlib.sha256()
-    here = Path(__file__).parent
-    for path in [*sorted(here.rglob("*.py")), Path(_runtime.__file__)]:
+    here = pathlib.Path(__file__).parent
+    for path in [*sorted(here.rglob("*.py")), pathlib.Path(_runtime.__file__)]:
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return str(found.hexdigest())[:16]
 
