@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,7 +78,7 @@ class Lowered(Stage):
         self._program = placer.program(self._place)
         self._compiler = engine_for(placer.jaxpr, self._place, options()).engine.compiler
 
-    @functools.cached_property
+    @property
     def _for_all_sizes(self) -> Program | None:
         """The program of which one executable is compiled for all sizes, if it is."""
         return None if self._platform else self._placer.program_for_all_sizes(self._place)

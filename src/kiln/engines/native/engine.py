@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from kiln.core.engine import Compiler, load_module
 from kiln.core.host_memory import HOST_MEMORY
 from kiln.engines.native import stored
@@ -21,11 +19,16 @@ class NativeEngine:
     from_stored = staticmethod(stored.from_stored)
     when_improved = staticmethod(stored.when_improved)
 
-    @functools.cached_property
+    _compiler: Compiler | None = None
+
+    @property
     def compiler(self) -> Compiler:
         """The compiler, loaded on first use: stored programs run without it."""
-        made: Compiler = load_module(_COMPILER).NativeCompiler()
-        return made
+        found = self._compiler
+        if found is None:
+            # Two threads may both be here: compilers hold nothing.
+            found = self._compiler = load_module(_COMPILER).NativeCompiler()
+        return found
 
     def barrier(self) -> None:
         """Return at once: programs run on the calling thread."""
