@@ -54,6 +54,8 @@ class RunningCall : public Call {
   void release_lock() { released_ = PyEval_SaveThread(); }
   void take_lock() noexcept;
   bool has_lock() const { return released_ == nullptr; }
+  // Whether the code was long enough to ask whether it is interrupted.
+  bool was_polled() const { return seen_ != 0; }
 
   // What `kiln_poll` and `kiln_call_python` do.
   int32_t poll();

@@ -326,7 +326,11 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   if (signature.is_long) call.release_lock();
   int32_t status = entry(&call);
   call.end();
-  if (status == kDone) return true;
+  if (status == kDone) {
+    // An interrupt after the last poll must not meet what the caller drops first: an exception in
+    // the callback of a weak reference is lost.
+    return !(signature.is_long || call.was_polled()) || PyErr_CheckSignals() == 0;
+  }
   if (status == kOutOfMemory) {
     raise_program_out_of_memory(native, 0);
     return false;
